@@ -1,0 +1,111 @@
+"""What the catalogue knows, as types. The data is TOML beside this file; users may add to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["known-good", "caution", "bad"]
+Purpose = Literal["any", "p2p", "install", "stability"]
+Severity = Literal["fail", "warn", "info"]
+P2PExpectation = Literal["nvlink", "pcie", "nvlink-or-none", "none", "unknown"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where something was reported, when, and on which hardware."""
+
+    where: str
+    date: str
+    hardware: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judgement over some versions of a branch, on some cards, for some purpose."""
+
+    status: Status
+    versions: str  # a version specifier; "" means every version of the branch
+    gpus: tuple[str, ...]  # model or architecture names; ("*",) means every card
+    purpose: Purpose
+    since: str
+    why: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Release:
+    version: str  # as NVIDIA writes it: 535.54.03, never 535.54.3
+    date: str
+
+
+@dataclass(frozen=True)
+class DriverBranch:
+    branch: str
+    kind: str  # LTSB, production, new-feature or legacy
+    end_of_life: str
+    cuda: str
+    architectures: tuple[str, ...]  # that the proprietary modules drive
+    open_architectures: tuple[str, ...]  # that the open modules drive
+    newest_kernel: str  # the newest kernel that its last release is known to build for, or ""
+    releases: tuple[Release, ...]
+    verdicts: tuple[Verdict, ...]
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    aliases: tuple[str, ...]
+    pci_ids: tuple[str, ...]  # device ids, four lower-case hexadecimal digits
+    architecture: str
+    memory_gib: int
+    watts_default: int
+    watts_min: int
+    watts_max: int
+    spike_factor: float  # millisecond peaks against the power limit
+    pcie_generation: int
+    pcie_width: int
+    nvlink_links: int
+    nvlink_gb_per_s: float  # one way, all links together; 0 without NVLink
+    p2p: P2PExpectation  # what the stock driver grants between two of these
+    p2p_why: str
+    ecc: bool
+    memory_temperature: bool  # whether the driver reports it
+    first_branch: str
+    last_branch: str  # "" while the card is still supported
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Xid:
+    number: int
+    meaning: str
+    severity: Severity
+    reading: str  # what it usually means on a home rig
+    remedy: str
+    nvidia_action: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a healthy link delivers, in GB/s."""
+
+    name: str
+    kind: Literal["pcie", "nvlink", "staged"]
+    generation: int
+    width: int  # lanes, or NVLink links
+    theoretical: float
+    one_way: tuple[float, float]
+    both_ways: tuple[float, float] | None
+    measured: bool  # False: expected from the figures, nobody's measurement
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Catalog:
+    drivers: tuple[DriverBranch, ...]
+    gpus: tuple[Gpu, ...]
+    xids: tuple[Xid, ...]
+    links: tuple[Link, ...]
