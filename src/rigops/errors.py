@@ -22,6 +22,7 @@ class Problem:
     line: int | None = None
     host: str | None = None
     key: str | None = None
+    within: str = ""  # where inside the key's value, such as "[1]['watts']"
     value: str | None = None
 
     def as_json(self) -> dict[str, str | int | None]:

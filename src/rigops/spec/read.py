@@ -1,0 +1,94 @@
+"""From a host's flat data to a typed spec, with everything that is wrong in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rigops.errors import Problem, UsageError
+from rigops.spec.faults import Fault, RefusedError, shown
+from rigops.spec.keys import KEYS, RESERVED_PREFIXES
+from rigops.spec.model import RigSpec
+from rigops.spec.names import near_miss, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def read(data: Mapping[str, object]) -> RigSpec:
+    """For a deploy, which has a host's data and no file to point at."""
+    spec, problems = examine(data)
+    if problems:
+        raise UsageError(problems)
+    return spec
+
+
+def examine(data: Mapping[str, object]) -> tuple[RigSpec, list[Problem]]:
+    declared: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, value in data.items():
+        key = KEYS.get(name)
+        if key is None:
+            problems += _unknown(name, value)
+        elif value is not None:
+            try:
+                declared[name] = key.parse(value)
+            except RefusedError as refused:
+                problems += [_problem(name, key.accepted, fault) for fault in refused.faults]
+    spec = RigSpec(**declared)
+    return spec, problems + _contradictions(spec)
+
+
+def _unknown(name: str, value: object) -> list[Problem]:
+    if name.startswith(("x_", "_")):
+        return []
+    meant = _meant(name)
+    if meant is None and not name.startswith(RESERVED_PREFIXES):
+        return []
+    if meant is None:
+        meant = nearest(name, KEYS, cutoff=0)
+    own = f"x_{name}"
+    return [
+        Problem(
+            message="there is no such key",
+            key=name,
+            value=shown(value),
+            accepted=KEYS[meant].accepted if meant else "",
+            cure=f"did you mean {meant!r}? A key of your own: {own!r}",
+        )
+    ]
+
+
+def _meant(name: str) -> str | None:
+    for key in KEYS.values():
+        if name.lower() in key.also_written:
+            return key.name
+    return near_miss(name, KEYS)
+
+
+def _problem(name: str, accepted: str, fault: Fault) -> Problem:
+    path = "".join(step if step.startswith("[") else f"[{step!r}]" for step in fault.path)
+    return Problem(
+        message=fault.message,
+        key=name,
+        within=path,
+        value=fault.shown_value(),
+        accepted=accepted,
+        cure=fault.cure,
+    )
+
+
+def _contradictions(spec: RigSpec) -> list[Problem]:
+    """What is wrong only when two keys are seen together."""
+    named = {circuit.name for circuit in spec.circuits or ()}
+    return [
+        Problem(
+            message=f"there is no circuit {psu.circuit!r}",
+            key="psus",
+            within=f"[{position}]['circuit']",
+            value=shown(psu.circuit),
+            accepted=KEYS["circuits"].accepted,
+            cure=f'declare it: circuits = {{"{psu.circuit}": "120V/16A"}}',
+        )
+        for position, psu in enumerate(spec.psus or ())
+        if psu.circuit is not None and psu.circuit not in named
+    ]
