@@ -1,0 +1,121 @@
+"""The one place where an error becomes words, or JSON, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops.errors import Problem, RigopsError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+_REPORT = "this is a fault of rigops: please report it, with what -v prints"
+
+
+def explain(error: BaseException, arguments: Sequence[str]) -> int:
+    """Tell the user, and return the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else EXIT_FAILURE
+    if isinstance(error, BrokenPipeError):
+        # Whoever read our output has seen enough; Python must not complain while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        click.echo("\nInterrupted.", err=True)
+        return EXIT_INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
+    problems, code = _problems(error)
+    if code == EXIT_USAGE and "--json" in _before_dashes(arguments):
+        _print_json(problems)
+    else:
+        _print_text(problems)
+    if code == EXIT_FAILURE and not isinstance(error, RigopsError) and _verbose(arguments):
+        raise error
+    return code
+
+
+def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
+    if isinstance(error, click.ClickException):
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        cure = f"see {context.command_path} --help" if context else ""
+        return (Problem(message=error.format_message(), cure=cure),), EXIT_USAGE
+    if isinstance(error, RigopsError):
+        return error.problems, EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
+    if isinstance(error, OSError) and error.filename:
+        return (
+            Problem(message=error.strerror or str(error), file=str(error.filename)),
+        ), EXIT_FAILURE
+    message = f"{type(error).__name__}: {error}"
+    return (Problem(message=message, cure=_REPORT),), EXIT_FAILURE
+
+
+def _before_dashes(arguments: Sequence[str]) -> list[str]:
+    words = list(arguments)
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _verbose(arguments: Sequence[str]) -> bool:
+    return not {"-v", "--verbose"}.isdisjoint(_before_dashes(arguments))
+
+
+def _print_json(problems: Sequence[Problem]) -> None:
+    from rigops.cli.output import print_json
+
+    print_json({"schema": "rigops.error/1", "errors": [p.as_json() for p in problems]})
+
+
+def _print_text(problems: Sequence[Problem]) -> None:
+    folded = _fold_hosts(problems)
+    if len(folded) > 1:
+        click.echo(f"Error: {len(folded)} things to mend:", err=True)
+    for problem, hosts in folded:
+        head = "Error: " if len(folded) == 1 else "- "
+        click.echo(head + _headline(problem, hosts), err=True)
+        for label, text in (("accepted", problem.accepted), ("cure", problem.cure)):
+            if text:
+                click.echo(f"    {label}: {text}", err=True)
+
+
+def _headline(problem: Problem, hosts: list[str]) -> str:
+    place = problem.file or ""
+    if problem.line is not None:
+        place += f":{problem.line}"
+    about = ""
+    if problem.key:
+        about = problem.key + problem.within
+        if problem.value is not None:
+            about += f" = {problem.value}"
+    elif problem.value is not None:
+        about = problem.value
+    where = f"host {', '.join(hosts)}" if hosts else ""
+    return ": ".join(part for part in (place, where, about, problem.message) if part)
+
+
+def _fold_hosts(problems: Sequence[Problem]) -> list[tuple[Problem, list[str]]]:
+    """One entry for a fault that several hosts have from the same line."""
+
+    def but_for_host(problem: Problem) -> tuple[object, ...]:
+        return tuple(v for k, v in problem.as_json().items() if k != "host")
+
+    folded: list[tuple[Problem, list[str]]] = []
+    seen: dict[tuple[object, ...], list[str]] = {}
+    for problem in problems:
+        same = but_for_host(problem)
+        if same not in seen:
+            seen[same] = []
+            folded.append((problem, seen[same]))
+        if problem.host:
+            seen[same].append(problem.host)
+    return folded

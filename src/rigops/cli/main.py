@@ -1,0 +1,72 @@
+"""The `rigops` command. A command's module is imported only when it runs or prints its help."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops import __version__
+from rigops.cli.failure import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "drivers": "What is known about NVIDIA drivers, with the evidence.",
+    "ssh-config": "An OpenSSH configuration (and mounts) for every host of the inventory.",
+}
+
+
+class Commands(click.Group):
+    """Knows its commands by name and one line, so that --help imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"rigops.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            from rigops.spec.names import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS)
+            ctx.fail(f"there is no command {args[0]!r}; {hint or 'see rigops --help'}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rigops", message="%(prog)s %(version)s")
+def rigops() -> None:
+    r"""Set up, check and keep multi-GPU machines.
+
+    \b
+    Examples:
+      rigops drivers --gpu "RTX 3090"        which driver for this card, and why
+      rigops ssh-config -i inventory.py      ssh to every rig by its name
+
+    `rigops COMMAND --help` tells more. Tab completion for bash (zsh and fish alike):
+    eval "$(_RIGOPS_COMPLETE=bash_source rigops)"
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = rigops.main(words, prog_name="rigops", standalone_mode=False)
+    except BaseException as error:  # noqa: BLE001 - the one place that turns any error into a line
+        code = explain(error, words)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,71 @@
+"""Options that many commands share, and what they mean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rigops.inventory import Inventory
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+DEFAULT_INVENTORY = "inventory.py"
+
+
+def common(function: Command) -> Command:
+    for option in (
+        click.option(
+            "--no-color", is_flag=True, expose_value=False, callback=_color, is_eager=True,
+            help="Plain text (NO_COLOR does the same).",
+        ),
+        click.option(
+            "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbose, is_eager=True,
+            help="Tell what is read, and show tracebacks.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+inventory_option = click.option(
+    "-i",
+    "--inventory",
+    "inventory_path",
+    type=click.Path(path_type=Path),
+    help=f"The inventory file [default: $RIGOPS_INVENTORY, else ./{DEFAULT_INVENTORY}].",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def default_inventory() -> Path:
+    return Path(os.environ.get("RIGOPS_INVENTORY") or DEFAULT_INVENTORY)
+
+
+def read_inventory(path: Path | None) -> Inventory:
+    """The inventory that was named, or the default one, which then has to exist."""
+    from rigops.cli.output import warn
+    from rigops.inventory import load
+
+    inventory = load(path if path is not None else default_inventory())
+    warn(inventory.warnings)
+    return inventory
+
+
+def _color(ctx: click.Context, _: click.Parameter, off: bool) -> None:
+    if off or os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+def _verbose(_: click.Context, __: click.Parameter, on: bool) -> None:
+    if on:
+        logging.basicConfig(stream=sys.stderr, format="%(message)s")
+        logging.getLogger("rigops").setLevel(logging.INFO)

@@ -1,0 +1,21 @@
+"""Documents on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """One document; its schema comes first because the caller puts it first."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"Warning: {warning}", err=True)

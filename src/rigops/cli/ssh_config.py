@@ -1,0 +1,132 @@
+"""The command that prints how to reach each host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops import atomic_file
+from rigops.access import Access, Unreached, accesses
+from rigops.cli.options import common, inventory_option, json_option, read_inventory
+from rigops.cli.output import print_json, warn
+from rigops.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from rigops.inventory import Inventory
+    from rigops.sshfs import MountUnit
+
+UNIT_MODE = 0o644
+
+
+@click.command("ssh-config")
+@inventory_option
+@click.option(
+    "--sshfs",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Also write systemd user units that mount each host's home below DIR.",
+)
+@json_option
+@common
+def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> None:
+    r"""Print an OpenSSH configuration for every host of the inventory.
+
+    ssh, scp, rsync, VS Code Remote and everything else that reads ~/.ssh/config can then use the
+    names of the inventory. Nothing is changed unless --sshfs is given.
+
+    \b
+    Examples:
+      rigops ssh-config > ~/.ssh/rigs        then put `Include rigs` on top of ~/.ssh/config
+      rigops ssh-config --sshfs ~/rigs       also each rig's home, as ~/rigs/NAME
+    """
+    inventory = read_inventory(inventory_path)
+    hosts, unreached = accesses(inventory)
+    units = _units(hosts, folder)
+    if as_json:
+        print_json(_document(hosts, unreached, units))
+    else:
+        click.echo(_config(inventory, hosts, unreached), nl=False)
+    _install(units)
+
+
+def _config(inventory: Inventory, hosts: list[Access], unreached: list[Unreached]) -> str:
+    from rigops.rendering import render
+
+    return render("ssh_config.j2", inventory=inventory.path, hosts=hosts, unreached=unreached)
+
+
+def _document(
+    hosts: list[Access], unreached: list[Unreached], units: list[MountUnit]
+) -> dict[str, object]:
+    mounts = {unit.host: unit for unit in units}
+    return {
+        "schema": "rigops.ssh-config/1",
+        "hosts": [
+            {
+                "host": host.alias,
+                "options": dict(host.options),
+                "unit": mounts[host.alias].name if host.alias in mounts else None,
+                "mount_point": str(mounts[host.alias].mount_point)
+                if host.alias in mounts
+                else None,
+            }
+            for host in hosts
+        ],
+        "unreached": [{"host": host.name, "why": host.why} for host in unreached],
+    }
+
+
+def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
+    if folder is None:
+        return []
+    if sys.platform != "linux":
+        raise UsageError(
+            Problem(
+                message="--sshfs writes systemd units, and this machine has no systemd",
+                cure=f"mount by hand: sshfs NAME: {folder}/NAME",
+            )
+        )
+    from rigops.sshfs import mount_unit
+
+    whole = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links are the user's choice
+    return [mount_unit(host, whole) for host in hosts]
+
+
+def _install(units: list[MountUnit]) -> None:
+    if not units:
+        return
+    from rigops.sshfs import MARKER
+
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    folder = config / "systemd" / "user"
+    foreign = [
+        unit.name
+        for unit in units
+        if (folder / unit.name).exists()
+        and not (folder / unit.name).read_text(errors="replace").startswith(MARKER)
+    ]
+    if foreign:
+        raise UsageError(
+            Problem(
+                message=f"{', '.join(foreign)} in {folder} was not made by rigops",
+                cure="rename or remove it, then run this again",
+            )
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for unit in units:
+        atomic_file.replace(folder / unit.name, unit.text, UNIT_MODE)
+        click.echo(f"wrote {folder / unit.name}", err=True)
+    names = " ".join(f"'{unit.name}'" for unit in units)
+    click.echo(
+        "To mount now and at every login:\n"
+        f"  systemctl --user daemon-reload && systemctl --user enable --now {names}",
+        err=True,
+    )
+    if which("sshfs") is None:
+        warn(["sshfs is not installed here: install it first"])

@@ -1,0 +1,112 @@
+"""Which top-level names of an inventory are groups of hosts, and which only look so to pyinfra."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from rigops.errors import Problem
+from rigops.spec import KEYS
+from rigops.spec.faults import shown
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
+_CONNECTOR = re.compile(r"@[a-z][a-z0-9_]*(/.+)?", re.DOTALL)
+_DIGITS_AND_DOTS = re.compile(r"[0-9.]+")
+_ADDRESS = re.compile(r"(?:([^@\s]+)@)?([A-Za-z0-9_.-]+)(?::(\d+))?")
+
+EXAMPLE = 'rigs = ["threadripper", ("t180", {"ssh_hostname": "192.168.1.20"})]'
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    members: tuple[tuple[str, dict[object, object]], ...]
+    data: dict[object, object]
+
+
+def group_of(name: str, value: object) -> Group | Problem | None:
+    """The group that this name is, what is wrong with it, or None for a name of the user's own."""
+    if name.startswith("_") or not isinstance(value, (list, tuple)):
+        return None
+    if isinstance(value, tuple):
+        return _group_with_data(name, value)
+    return _group(name, value, {})
+
+
+def _group_with_data(name: str, value: tuple[object, ...]) -> Group | Problem:
+    match value:
+        case (list() | tuple() as hosts, dict() as data):
+            group = _group(name, hosts, data)
+            if group is not None:
+                return group
+    return Problem(
+        message=f"{name} is taken for a group of hosts, and a tuple here is (hosts, data)",
+        key=name,
+        value=shown(value),
+        accepted=f"a list of hosts, such as {EXAMPLE}",
+        cure=f"if it is a constant, call it _{name}",
+    )
+
+
+def _group(
+    name: str, hosts: list[object] | tuple[object, ...], data: dict[object, object]
+) -> Group | Problem | None:
+    if hosts and not any(isinstance(host, (str, tuple)) for host in hosts):
+        return None  # numbers or dicts: pyinfra leaves such a list alone
+    if _names_a_key(name) and hosts and all(isinstance(host, str) for host in hosts):
+        return _constant(name, hosts, f"{name} is taken for a group of hosts named {_all(hosts)}")
+    members: list[tuple[str, dict[object, object]]] = []
+    for host in hosts:
+        match host:
+            case str() if is_host(host):
+                members.append((host, {}))
+            case (str() as given, dict() as own) if given:
+                members.append((given, own))
+            case _:
+                return _constant(name, hosts, _why_no_host(name, host))
+    return Group(name, tuple(members), data)
+
+
+def is_host(name: str) -> bool:
+    if _CONNECTOR.fullmatch(name):
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return bool(_HOST_NAME.fullmatch(name)) and not _DIGITS_AND_DOTS.fullmatch(name)
+    return True
+
+
+def _why_no_host(name: str, host: object) -> str:
+    if isinstance(host, str):
+        address = _ADDRESS.fullmatch(host)
+        hint = f": write {_with_data(*address.groups())}" if address else ""
+        return f"{name} is taken for a group of hosts, and {host!r} is no host name{hint}"
+    if isinstance(host, (tuple, list)):
+        return f'{shown(host)} is no host: one with data is written ("name", {{data}})'
+    return f"{shown(host)} is no host"
+
+
+def _with_data(user: str | None, host: str, port: str | None) -> str:
+    data = {"ssh_user": user} if user else {}
+    return repr((host, data | ({"ssh_port": int(port)} if port else {})))
+
+
+def _constant(name: str, hosts: list[object] | tuple[object, ...], message: str) -> Problem:
+    return Problem(
+        message=message,
+        key=name,
+        value=shown(hosts),
+        accepted=f"a list of hosts, such as {EXAMPLE}",
+        cure=f"if it is a constant, call it _{name}; if these are hosts, mend or rename the group",
+    )
+
+
+def _names_a_key(name: str) -> bool:
+    plain = name.lower()
+    return plain in KEYS or plain.removesuffix("s") in KEYS or f"{plain}s" in KEYS
+
+
+def _all(hosts: list[object] | tuple[object, ...]) -> str:
+    return ", ".join(repr(host) for host in hosts)

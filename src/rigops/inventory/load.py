@@ -1,0 +1,237 @@
+"""From an inventory file to hosts with their merged data, in pyinfra's order."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rigops.errors import Problem, UsageError
+from rigops.inventory import userfile
+from rigops.inventory.groups import EXAMPLE, Group, group_of
+from rigops.inventory.model import Inventory, InventoryHost, Placed
+from rigops.spec import KEYS, examine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rigops.inventory.userfile import UserFile
+
+log = logging.getLogger(__name__)
+
+Data = dict[str, Placed]
+
+
+@dataclass
+class _Groups:
+    """Everything that was read, before it is merged for each host."""
+
+    members: dict[str, list[tuple[str, Data]]] = field(default_factory=dict)
+    data: dict[str, Data] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def load(path: Path, cwd: Path | None = None) -> Inventory:
+    """The whole inventory, or UsageError with everything that is wrong in it."""
+    cwd = Path.cwd() if cwd is None else cwd
+    if not path.exists():
+        raise UsageError(
+            Problem(
+                message="there is no such inventory",
+                file=str(path),
+                cure="name one with -i, set RIGOPS_INVENTORY, or write inventory.py: " + EXAMPLE,
+            )
+        )
+    if str(cwd) not in sys.path:
+        sys.path.append(str(cwd))  # as pyinfra does, for the user's own modules
+    groups = _read_groups(userfile.run(path))
+    _add_implied_groups(groups, path)
+    _read_group_data(groups, _group_data_folders(path, cwd))
+    hosts = _hosts(groups)
+    if not hosts and not groups.problems:
+        groups.problems.append(
+            Problem(
+                message="there is no host in this inventory",
+                file=str(path),
+                accepted="lists of hosts at the top level",
+                cure=f"add one: {EXAMPLE}",
+            )
+        )
+    if groups.problems:
+        raise UsageError(groups.problems)
+    log.info("read %d hosts from %s", len(hosts), path)
+    return Inventory(path, hosts, tuple(groups.warnings))
+
+
+def _read_groups(file: UserFile) -> _Groups:
+    groups = _Groups()
+    for name, value in file.names.items():
+        group = group_of(name, value)
+        if isinstance(group, Problem):
+            line = file.lines.names.get(name)
+            groups.problems.append(replace(group, file=file.path, line=line))
+        elif group is not None:
+            _add_group(groups, group, file)
+        elif name in KEYS and name not in file.lines.used:
+            groups.warnings.append(
+                f"{file.path}: {name} stands outside every host's data and declares nothing; "
+                "put it into group_data/all.py to declare it for all hosts"
+            )
+    return groups
+
+
+def _add_group(groups: _Groups, group: Group, file: UserFile) -> None:
+    groups.members[group.name] = [
+        (host, _place(groups, file, data, file.lines.host_keys, host))
+        for host, data in group.members
+    ]
+    groups.data[group.name] = _place(groups, file, group.data, file.lines.group_keys, group.name)
+
+
+def _place(
+    groups: _Groups,
+    file: UserFile,
+    data: dict[object, object],
+    lines: Mapping[tuple[str, str], int],
+    owner: str,
+) -> Data:
+    placed: Data = {}
+    for key, value in data.items():
+        if isinstance(key, str):
+            placed[key] = Placed(value, file.path, lines.get((owner, key)))
+        else:
+            groups.problems.append(
+                Problem(
+                    message=f"the key {key!r} is not text",
+                    file=file.path,
+                    host=owner,
+                    key=repr(key),
+                    cure="put it in quotes",
+                )
+            )
+    return placed
+
+
+def _add_implied_groups(groups: _Groups, path: Path) -> None:
+    """The group of all hosts, and the one named after the file."""
+    if "all" in groups.members:
+        everyone = groups.members.pop("all")
+        data = groups.data.pop("all")
+    else:
+        names = dict.fromkeys(name for group in groups.members.values() for name, _ in group)
+        everyone = [(name, {}) for name in names]
+        data = {}
+    groups.members["all"] = everyone
+    groups.data["all"] = data
+    stem = path.name.rsplit(".", 1)[0]
+    if stem not in groups.members:
+        groups.members[stem] = everyone
+        groups.data[stem] = {}
+
+
+def _group_data_folders(path: Path, cwd: Path) -> list[Path]:
+    folders = [cwd / "group_data"]
+    beside = path.parent.resolve()
+    if beside != cwd:
+        folders.append(beside / "group_data")
+    return folders
+
+
+def _read_group_data(groups: _Groups, folders: list[Path]) -> None:
+    for folder in folders:
+        for path in sorted(folder.glob("*.py")):
+            try:
+                file = _run_group_data(groups, path)
+            except UsageError as error:
+                groups.problems += error.problems
+                continue
+            log.info("read group data from %s", path)
+            group = path.stem
+            if group not in groups.members and not group.startswith("@"):
+                groups.warnings.append(
+                    f"{path}: there is no group {group!r}, so this file declares nothing"
+                )
+            groups.data.setdefault(group, {}).update(_exported(file))
+
+
+def _run_group_data(groups: _Groups, path: Path) -> UserFile:
+    _, tree = userfile.read(path)
+    if "pyinfra" not in userfile.Lines.of(tree).modules:
+        return userfile.execute(path, tree)
+    with _pyinfra_inventory(groups):
+        return userfile.execute(path, tree)
+
+
+@contextlib.contextmanager
+def _pyinfra_inventory(groups: _Groups) -> Iterator[None]:
+    """For group data that asks pyinfra for its inventory, and so imports pyinfra itself."""
+    api = importlib.import_module("pyinfra.api.inventory")
+    context = importlib.import_module("pyinfra.context")
+    plain = {
+        group: (
+            [(name, {k: p.value for k, p in data.items()}) for name, data in members],
+            {k: p.value for k, p in groups.data[group].items()},
+        )
+        for group, members in groups.members.items()
+    }
+    with context.ctx_inventory.use(api.Inventory(plain.pop("all"), **plain)):
+        yield
+
+
+def _exported(file: UserFile) -> Data:
+    chosen = file.names.get("__all__")
+    names = chosen if isinstance(chosen, (list, tuple)) else file.names.keys() - file.lines.imported
+    return {
+        name: Placed(value, file.path, file.lines.names.get(name))
+        for name, value in file.names.items()
+        if name in names and not name.startswith("__")
+    }
+
+
+def _hosts(groups: _Groups) -> tuple[InventoryHost, ...]:
+    everyone = groups.members["all"]
+    own: dict[str, Data] = {name: {} for name, _ in everyone}
+    belongs: dict[str, list[str]] = {name: [] for name, _ in everyone}
+    for group, members in groups.members.items():
+        if group == "all":
+            continue
+        for name, data in members:
+            if name in own:
+                own[name].update(data)
+                belongs[name].append(group)
+    for name, data in everyone:
+        own[name].update(data)
+    return tuple(
+        _host(groups, name, tuple(dict.fromkeys(belongs[name])), data) for name, data in own.items()
+    )
+
+
+def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> InventoryHost:
+    merged = dict(groups.data["all"])
+    for group in (*belongs, *_connector_groups(name)):
+        merged.update(groups.data.get(group, {}))
+    if name.startswith("@ssh/"):
+        merged["ssh_hostname"] = Placed(name.removeprefix("@ssh/"), "", None)
+    merged.update(own)
+    spec, problems = examine({key: placed.value for key, placed in merged.items()})
+    for problem in problems:
+        where = merged.get(problem.key or "")
+        groups.problems.append(
+            replace(
+                problem,
+                host=name,
+                file=where.file if where else None,
+                line=where.line if where else None,
+            )
+        )
+    return InventoryHost(name, belongs, MappingProxyType(merged), spec)
+
+
+def _connector_groups(name: str) -> tuple[str, ...]:
+    return (name,) if name == "@local" else ()

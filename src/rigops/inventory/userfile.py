@@ -1,0 +1,148 @@
+"""Runs one Python file of the user's, and knows on which line each name and key stands."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rigops.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass
+class Lines:
+    """Line numbers of what is written out literally; what is computed has none."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    host_keys: dict[tuple[str, str], int] = field(default_factory=dict)
+    group_keys: dict[tuple[str, str], int] = field(default_factory=dict)
+    imported: set[str] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> Lines:
+        lines = cls()
+        for statement in tree.body:
+            lines._read_statement(statement)
+        for node in ast.walk(tree):
+            lines._read_node(node)
+        return lines
+
+    def _read_statement(self, statement: ast.stmt) -> None:
+        if isinstance(statement, ast.Import):
+            self.imported |= {alias.asname or alias.name.split(".")[0] for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom):
+            self.imported |= {
+                alias.asname or alias.name for alias in statement.names if alias.name != "*"
+            }
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    self.names[target.id] = statement.lineno
+                    self._read_group(target.id, statement.value)
+
+    def _read_group(self, group: str, value: ast.expr | None) -> None:
+        match value:
+            case ast.Tuple(elts=[_, ast.Dict() as data]):
+                self._read_keys(self.group_keys, group, data)
+
+    def _read_node(self, node: ast.AST) -> None:
+        match node:
+            case ast.Tuple(elts=[ast.Constant(value=str(host)), ast.Dict() as data]):
+                self._read_keys(self.host_keys, host, data)
+            case ast.Name(id=name, ctx=ast.Load()):
+                self.used.add(name)
+            case ast.Import(names=names):
+                self.modules |= {alias.name.split(".")[0] for alias in names}
+            case ast.ImportFrom(module=str(module)):
+                self.modules.add(module.split(".")[0])
+
+    @staticmethod
+    def _read_keys(into: dict[tuple[str, str], int], owner: str, data: ast.Dict) -> None:
+        for key in data.keys:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                into[owner, key.value] = key.lineno
+
+
+@dataclass(frozen=True)
+class UserFile:
+    path: str
+    names: dict[str, object]
+    lines: Lines
+
+
+def read(path: Path) -> tuple[str, ast.Module]:
+    name = str(path)
+    try:
+        source = path.read_text(encoding="utf-8")
+        return source, ast.parse(source, filename=name)
+    except SyntaxError as error:
+        raise UsageError(
+            Problem(
+                message=f"this is not valid Python: {error.msg}",
+                file=name,
+                line=error.lineno,
+                value=(error.text or "").strip() or None,
+                cure="mend that line; an inventory is a Python file",
+            )
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            Problem(
+                message="this is not a text file in UTF-8", file=name, cure="save it as UTF-8 text"
+            )
+        ) from error
+    except ValueError as error:  # a NUL byte, before Python 3.12
+        raise UsageError(
+            Problem(message=f"this is not valid Python: {error}", file=name)
+        ) from error
+    except OSError as error:
+        raise UsageError(Problem(message=f"cannot be read: {error.strerror}", file=name)) from error
+
+
+def run(path: Path) -> UserFile:
+    _, tree = read(path)
+    return execute(path, tree)
+
+
+def execute(path: Path, tree: ast.Module) -> UserFile:
+    name = str(path)
+    names: dict[str, object] = {"__file__": name}
+    code = compile(tree, name, "exec")
+    try:
+        # What an inventory prints must not end up in our JSON.
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(code, names)  # noqa: S102 - an inventory is the user's own Python program
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise UsageError(_failure(name, error)) from error
+    names.pop("__builtins__", None)
+    return UserFile(name, names, Lines.of(tree))
+
+
+def _failure(name: str, error: BaseException) -> Problem:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == name]
+    cure = "mend that line"
+    if isinstance(error, ModuleNotFoundError):
+        cure = (
+            f"install {error.name!r} where rigops is installed, or put {error.name}.py into the "
+            "folder that rigops is started from"
+        )
+    if isinstance(error, NameError):
+        cure = "is the name spelled right, and text in quotes?"
+    return Problem(
+        message=f"running this file failed: {type(error).__name__}: {error}",
+        file=name,
+        line=frames[-1].lineno if frames else None,
+        value=(frames[-1].line or None) if frames else None,
+        cure=cure,
+    )
