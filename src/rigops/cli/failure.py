@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import click
@@ -42,7 +43,7 @@ def explain(error: BaseException, arguments: Sequence[str]) -> int:
     else:
         _print_text(problems)
     if code == EXIT_FAILURE and not isinstance(error, RigopsError) and _verbose(arguments):
-        raise error
+        traceback.print_exception(error)
     return code
 
 
@@ -83,9 +84,10 @@ def _print_text(problems: Sequence[Problem]) -> None:
     for problem, hosts in folded:
         head = "Error: " if len(folded) == 1 else "- "
         click.echo(head + _headline(problem, hosts), err=True)
-        for label, text in (("accepted", problem.accepted), ("cure", problem.cure)):
-            if text:
-                click.echo(f"    {label}: {text}", err=True)
+        if problem.accepted and problem.accepted not in problem.cure:
+            click.echo(f"    accepted: {problem.accepted}", err=True)
+        if problem.cure:
+            click.echo(f"    cure: {problem.cure}", err=True)
 
 
 def _headline(problem: Problem, hosts: list[str]) -> str:

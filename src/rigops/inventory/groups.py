@@ -61,7 +61,7 @@ def _group(
         match host:
             case str() if is_host(host):
                 members.append((host, {}))
-            case (str() as given, dict() as own) if given:
+            case tuple((str() as given, dict() as own)) if given:
                 members.append((given, own))
             case _:
                 return _constant(name, hosts, _why_no_host(name, host))

@@ -16,6 +16,7 @@ from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, Group, group_of
 from rigops.inventory.model import Inventory, InventoryHost, Placed
 from rigops.spec import KEYS, examine
+from rigops.spec.names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Data = dict[str, Placed]
+
+_ALMOST = 0.75
 
 
 @dataclass
@@ -153,9 +156,12 @@ def _read_group_data(groups: _Groups, folders: list[Path]) -> None:
                 continue
             log.info("read group data from %s", path)
             group = path.stem
-            if group not in groups.members and not group.startswith("@"):
+            meant = nearest(group, groups.members, cutoff=_ALMOST)
+            if group not in groups.members and meant:
+                # Other names may belong to another inventory of the same folder.
                 groups.warnings.append(
-                    f"{path}: there is no group {group!r}, so this file declares nothing"
+                    f"{path}: there is no group {group!r}, so this file declares nothing; "
+                    f"did you mean {meant!r}?"
                 )
             groups.data.setdefault(group, {}).update(_exported(file))
 

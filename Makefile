@@ -1,0 +1,57 @@
+# `make test` is all there is to know. Everything is made inside .venv; as root, what the tests
+# need from the distribution is installed too, and without root the tiers say what they lack.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+PACKAGES := openssh-client openssh-server mmdebstrap systemd
+
+.PHONY: test test-all shard demo bench format system clean
+.DELETE_ON_ERROR:
+
+test: $(VENV)/ready system
+	$(RUN) -m tests.tiers
+
+test-all: $(VENV)/ready system
+	$(RUN) -m tests.tiers --all
+
+# make shard TURN=COMMIT, or make shard NAME=properties
+shard: $(VENV)/ready system
+	$(RUN) -m tests.tiers $(if $(NAME),--shard $(NAME),--turn $(TURN))
+
+demo: $(VENV)/ready
+	$(RUN) -m tests.demo
+
+bench: $(VENV)/ready
+	$(RUN) -m benchmarks.startup
+
+format: $(VENV)/ready
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+# Debian's python3 comes without ensurepip, so the pip outside furnishes the one inside.
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv --without-pip $(VENV)
+	$(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --upgrade pip
+	$(RUN) -m pip install --quiet --editable . --group dev
+	touch $@
+
+# The tests start an sshd of their own; the one that the package brings must not open a port.
+system:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  missing=$$(for p in $(PACKAGES); do \
+	    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || echo $$p; \
+	  done); \
+	  if [ -n "$$missing" ]; then \
+	    echo "installing" $$missing; \
+	    case "$$missing" in *openssh-server*) \
+	      mkdir -p /etc/systemd/system; \
+	      for u in ssh.service ssh.socket; do ln -sfn /dev/null /etc/systemd/system/$$u; done;; \
+	    esac; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	      apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	  fi; \
+	fi
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .hypothesis .import_linter_cache

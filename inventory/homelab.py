@@ -1,0 +1,29 @@
+# A home lab: one list of rigs, what all of them share in group_data/rigs.py, and for each what
+# is its own. A constant begins with an underscore, or pyinfra would take it for hosts.
+
+_BEHIND_THE_ROUTER = "192.168.1."
+
+rigs = [
+    (
+        "threadripper",
+        {
+            "ssh_hostname": _BEHIND_THE_ROUTER + "20",
+            "gpus": {"3090": 3},
+            "gpu_power_limit": {"default": 285},
+            "psus": [
+                {"watts": 750, "host": True, "gpus": ["0000:0a:00.0"]},
+                {"watts": 1200, "gpus": ["0000:42:00.0", "0000:43:00.0"]},
+            ],
+        },
+    ),
+    (
+        "t180",
+        {
+            "ssh_hostname": _BEHIND_THE_ROUTER + "21",
+            "gpus": {"V100": 4},
+            "gpu_clocks": "application=877,1005",
+            "p2p": "nvlink",
+            "snapshots": {"subvolumes": ["/", "/home"], "keep": "24h 7d 4w"},
+        },
+    ),
+]

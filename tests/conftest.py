@@ -1,0 +1,53 @@
+"""Which tests belong to a run: everything but the heavy shards, or one shard."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+from tests.tiers import NOTHING_SKIPPED, PROPERTIES, SHARDS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+# The same examples every time, so that main stays green; the shard looks for new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+settings.register_profile("thorough", max_examples=3000, deadline=None, database=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", choices=SHARDS, help="run this heavy shard instead of the rest")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    thorough = config.getoption("--shard") == PROPERTIES
+    settings.load_profile("thorough" if thorough else "fixed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    shard = config.getoption("--shard")
+    kept = [item for item in items if _belongs(item, shard)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+def _belongs(item: pytest.Item, shard: str | None) -> bool:
+    marker = item.get_closest_marker("shard")
+    own = marker.args[0] if marker else None
+    if own is not None and own not in SHARDS:
+        raise pytest.UsageError(f"{item.nodeid}: there is no shard {own!r} in tests/tiers.py")
+    if shard == PROPERTIES:
+        return own == shard or item.get_closest_marker("hypothesis") is not None
+    return bool(own == shard)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and os.environ.get(NOTHING_SKIPPED):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where nothing may be skipped: {report.longrepr}"
+    return report

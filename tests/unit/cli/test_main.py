@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops import __version__
+from rigops.cli.main import COMMANDS
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Rigops
+
+HEAVY = {"pyinfra", "pyinfra_cli", "gevent", "paramiko", "jinja2", "packaging", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--help"], {}),
+        (["--version"], {}),
+        ([], {"_RIGOPS_COMPLETE": "bash_complete", "COMP_WORDS": "rigops d", "COMP_CWORD": "1"}),
+        ([], {"_RIGOPS_COMPLETE": "zsh_source"}),
+    ],
+    ids=["help", "version", "completing", "completion script"],
+)
+def test_help_version_and_completion_import_nothing_heavy(
+    arguments: list[str], environment: dict[str, str]
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "rigops", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+
+    assert run.stdout
+    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in run.stderr.splitlines()}
+    assert "click" in imported
+    assert not imported & HEAVY
+
+
+def test_completion_offers_the_commands() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "rigops"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            **os.environ,
+            "_RIGOPS_COMPLETE": "bash_complete",
+            "COMP_WORDS": "rigops ss",
+            "COMP_CWORD": "1",
+        },
+    )
+
+    assert run.stdout.split() == ["plain,ssh-config"]
+
+
+def test_the_version_is_the_packages(rigops: Rigops) -> None:
+    assert rigops("--version").out == f"rigops {__version__}\n"
+
+
+def test_the_help_lists_every_command_and_each_has_an_example(rigops: Rigops) -> None:
+    listed = rigops("--help").out
+    for command in COMMANDS:
+        assert command in listed
+        assert f"rigops {command}" in rigops(command, "--help").out
+
+
+def test_a_misspelled_command_gets_a_suggestion(rigops: Rigops) -> None:
+    said = rigops("drvers")
+
+    assert said.code == 2
+    assert "did you mean 'drivers'?" in said.err
+
+
+def test_a_misspelled_option_gets_a_suggestion(rigops: Rigops) -> None:
+    said = rigops("ssh-config", "--shfs", "x")
+
+    assert said.code == 2
+    assert "--sshfs" in said.err
+    assert "see rigops ssh-config --help" in said.err
+
+
+def test_a_wrong_option_is_a_document_when_json_was_asked_for(rigops: Rigops) -> None:
+    said = rigops("ssh-config", "--nonsense", "--json")
+
+    assert said.code == 2
+    assert said.json()["schema"] == "rigops.error/1"
+    assert "--nonsense" in said.json()["errors"][0]["message"]
+
+
+def test_no_command_at_all_shows_the_help(rigops: Rigops) -> None:
+    said = rigops()
+
+    assert said.code == 2
+    assert "Commands:" in said.err
+    assert "Error" not in said.err
+
+
+def test_an_interrupted_command_exits_with_130(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rigops.cli.ssh_config.read_inventory", interrupt)
+
+    assert rigops("ssh-config").code == 130
+
+
+def test_a_fault_of_rigops_is_said_in_one_line_and_with_v_in_full(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("no rigs")
+
+    monkeypatch.setattr("rigops.cli.ssh_config.read_inventory", fail)
+
+    said = rigops("ssh-config")
+    assert said.code == 1
+    assert "ZeroDivisionError: no rigs" in said.err
+    assert "Traceback" not in said.err
+    assert "Traceback" in rigops("ssh-config", "-v").err
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    run = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m rigops --help | head -c 1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert run.stderr == ""
