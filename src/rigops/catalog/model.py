@@ -6,14 +6,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["known-good", "caution", "bad"]
+RowStatus = Literal["known-good", "caution", "bad", "unknown", "unsupported"]
 Purpose = Literal["any", "p2p", "install", "stability"]
+Flavour = Literal["proprietary", "open"]
 Severity = Literal["fail", "warn", "info"]
 P2PExpectation = Literal["nvlink", "pcie", "nvlink-or-none", "none", "unknown"]
+LinkKind = Literal["pcie", "nvlink", "staged", "cross-socket"]
+
+ARCHITECTURES = (
+    "Kepler",
+    "Maxwell",
+    "Pascal",
+    "Volta",
+    "Turing",
+    "Ampere",
+    "Ada",
+    "Hopper",
+    "Blackwell",
+)
+EVERY_CARD = "*"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Where something was reported, when, and on which hardware."""
+    """Where something was reported, when ("" if nobody looked it up), and on which hardware."""
 
     where: str
     date: str
@@ -43,7 +59,7 @@ class Release:
 class DriverBranch:
     branch: str
     kind: str  # LTSB, production, new-feature or legacy
-    end_of_life: str
+    end_of_life: str  # a date, "ended", or "" where nobody looked it up
     cuda: str
     architectures: tuple[str, ...]  # that the proprietary modules drive
     open_architectures: tuple[str, ...]  # that the open modules drive
@@ -72,7 +88,7 @@ class Gpu:
     p2p_why: str
     ecc: bool
     memory_temperature: bool  # whether the driver reports it
-    first_branch: str
+    first_branch: str  # the oldest branch of the catalogue that drives it
     last_branch: str  # "" while the card is still supported
     evidence: tuple[Evidence, ...]
 
@@ -93,19 +109,12 @@ class Link:
     """What a healthy link delivers, in GB/s."""
 
     name: str
-    kind: Literal["pcie", "nvlink", "staged"]
+    kind: LinkKind
     generation: int
     width: int  # lanes, or NVLink links
     theoretical: float
     one_way: tuple[float, float]
-    both_ways: tuple[float, float] | None
     measured: bool  # False: expected from the figures, nobody's measurement
     evidence: tuple[Evidence, ...]
-
-
-@dataclass(frozen=True)
-class Catalog:
-    drivers: tuple[DriverBranch, ...]
-    gpus: tuple[Gpu, ...]
-    xids: tuple[Xid, ...]
-    links: tuple[Link, ...]
+    both_ways: tuple[float, float] | None = None
+    latency_us: tuple[float, float] | None = None

@@ -1,0 +1,125 @@
+"""What a well-typed entry can still get wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from rigops.catalog import versions
+from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, DriverBranch, Evidence, Gpu, Link, Xid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rigops.catalog.model import Release, Verdict
+
+Entry = DriverBranch | Gpu | Xid | Link
+
+_DATE = re.compile(r"(\d{4}(-\d{2}(-\d{2})?)?)?")
+_BRANCH = re.compile(r"[1-9]\d{1,3}")
+_PCI_ID = re.compile(r"[0-9a-f]{4}")
+
+
+class Fault(NamedTuple):
+    message: str
+    value: str
+    accepted: str
+
+
+def faults(entry: Entry) -> Iterator[Fault]:
+    yield from _evidence("evidence", entry.evidence)
+    if isinstance(entry, DriverBranch):
+        yield from _branch(entry)
+    elif isinstance(entry, Gpu):
+        yield from _gpu(entry)
+    elif isinstance(entry, Link):
+        yield from _link(entry)
+    elif entry.number < 1:
+        yield Fault("number is no Xid", str(entry.number), "a whole number from 1 on")
+
+
+def _branch(entry: DriverBranch) -> Iterator[Fault]:
+    yield from _branch_name("branch", entry.branch)
+    yield from _architectures("architectures", entry.architectures)
+    yield from _architectures("open_architectures", entry.open_architectures)
+    for at, release in enumerate(entry.releases):
+        yield from _release(f"releases[{at}]", release, entry.branch)
+    for at, verdict in enumerate(entry.verdicts):
+        yield from _verdict(f"verdicts[{at}]", verdict)
+
+
+def _release(field: str, release: Release, branch: str) -> Iterator[Fault]:
+    yield from _date(f"{field}.date", release.date)
+    accepted = f"{versions.EXAMPLES}, of branch {branch}, as NVIDIA writes it"
+    fault = Fault(f"{field}.version is no release of this branch", release.version, accepted)
+    try:
+        version = versions.parse(release.version)
+    except ValueError:
+        yield fault
+        return
+    if versions.branch_of(version) != branch or versions.spelled(version) != release.version:
+        yield fault
+
+
+def _verdict(field: str, verdict: Verdict) -> Iterator[Fault]:
+    yield from _evidence(f"{field}.evidence", verdict.evidence)
+    yield from _date(f"{field}.since", verdict.since)
+    if not verdict.gpus:
+        yield Fault(f"{field}.gpus is empty", "[]", f'names of cards, or ["{EVERY_CARD}"]')
+    try:
+        versions.specifier(verdict.versions)
+    except ValueError:
+        accepted = 'a specifier such as "<525.105.17", or "" for the whole branch'
+        yield Fault(f"{field}.versions is no version specifier", verdict.versions, accepted)
+
+
+def _gpu(entry: Gpu) -> Iterator[Fault]:
+    yield from _architectures("architecture", [entry.architecture])
+    yield from _branch_name("first_branch", entry.first_branch)
+    if entry.last_branch:
+        yield from _branch_name("last_branch", entry.last_branch)
+    for pci_id in entry.pci_ids:
+        if not _PCI_ID.fullmatch(pci_id):
+            accepted = 'four lower-case hexadecimal digits such as "2204"'
+            yield Fault("pci_ids holds what is no device id", pci_id, accepted)
+    if not 0 < entry.watts_min <= entry.watts_default <= entry.watts_max:
+        seen = f"{entry.watts_min}, {entry.watts_default}, {entry.watts_max}"
+        yield Fault(
+            "watts_min, watts_default and watts_max are out of order",
+            seen,
+            "0 < min <= default <= max",
+        )
+    if entry.spike_factor < 1:
+        yield Fault("spike_factor is below 1", str(entry.spike_factor), "1 or more")
+
+
+def _link(entry: Link) -> Iterator[Fault]:
+    low, high = entry.one_way
+    if not 0 < low <= high <= entry.theoretical:
+        accepted = "0 < low <= high <= theoretical"
+        yield Fault("one_way is out of order", f"{low}, {high}", accepted)
+
+
+def _evidence(field: str, evidence: tuple[Evidence, ...]) -> Iterator[Fault]:
+    if not evidence:
+        yield Fault(f"{field} is empty", "[]", "at least one { where, date, hardware }")
+    for at, one in enumerate(evidence):
+        yield from _date(f"{field}[{at}].date", one.date)
+        if not one.where:
+            yield Fault(f"{field}[{at}].where is empty", "", "an issue, a page, an account")
+
+
+def _date(field: str, date: str) -> Iterator[Fault]:
+    if not _DATE.fullmatch(date):
+        yield Fault(f"{field} is no date", date, '"2024", "2024-02", "2024-02-19" or ""')
+
+
+def _branch_name(field: str, branch: str) -> Iterator[Fault]:
+    if not _BRANCH.fullmatch(branch):
+        yield Fault(f"{field} is no driver branch", branch, 'the first number of a version: "535"')
+
+
+def _architectures(field: str, names: Iterable[str]) -> Iterator[Fault]:
+    for name in names:
+        if name not in ARCHITECTURES:
+            yield Fault(f"{field} names no architecture", name, ", ".join(ARCHITECTURES))

@@ -1,0 +1,238 @@
+"""The catalogue from its files: one TOML file per table, read when first asked for.
+
+A user's file has the same tables. Its entries override those of the same key field by field, or are
+new and complete.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rigops.catalog import checks, toml, versions
+from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, DriverBranch, Gpu, Link, Xid
+from rigops.catalog.reader import Place, Reader, Values, build
+from rigops.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rigops.catalog.model import Release
+
+SHIPPED = Path(__file__).with_name("data")
+
+_LINE = re.compile(r"\(?at line (\d+)")
+
+E = TypeVar("E", DriverBranch, Gpu, Xid, Link)
+
+
+@dataclass(frozen=True)
+class Table(Generic[E]):
+    """One table of the catalogue, in a file of the same name."""
+
+    name: str
+    kind: type[E]
+    key: str
+
+    def key_of(self, entry: E) -> object:
+        return getattr(entry, self.key)
+
+
+DRIVERS = Table("drivers", DriverBranch, "branch")
+GPUS = Table("gpus", Gpu, "name")
+XIDS = Table("xids", Xid, "number")
+LINKS = Table("links", Link, "name")
+
+TABLES = ("drivers", "gpus", "xids", "links")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed TOML file and the name to blame it by."""
+
+    file: str
+    content: Mapping[str, object]
+
+
+class Catalog:
+    """The tables. Each is read on first use, so that a look at one never parses another."""
+
+    def __init__(self, directory: Path = SHIPPED, additions: Document | None = None) -> None:
+        self._directory = directory
+        self._additions = additions
+
+    @cached_property
+    def drivers(self) -> tuple[DriverBranch, ...]:
+        return self._entries(DRIVERS)
+
+    @cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        return self._entries(GPUS)
+
+    @cached_property
+    def xids(self) -> tuple[Xid, ...]:
+        return self._entries(XIDS)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        return self._entries(LINKS)
+
+    def _entries(self, table: Table[E]) -> tuple[E, ...]:
+        own = merged(table, (), open_document(self._directory / f"{table.name}.toml"))
+        return merged(table, own, self._additions) if self._additions else own
+
+
+def load(extra: Path | None = None) -> Catalog:
+    """Return the catalogue, with the entries of a user's file where one is named.
+
+    Raises:
+        UsageError: the user's file cannot be used; it carries everything that is wrong with it.
+    """
+    if extra is None:
+        return _shipped()
+    document = open_document(extra)
+    catalog = Catalog(additions=document)
+    problems = [*_unknown_tables(document), *_broken_tables(catalog, document)]
+    if problems or (problems := list(_unknown_cards(catalog, document))):
+        raise UsageError(problems)
+    return catalog
+
+
+@cache
+def _shipped() -> Catalog:
+    return Catalog()
+
+
+def open_document(path: Path) -> Document:
+    try:
+        return Document(str(path), toml.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        problem = Problem(
+            message=f"the catalogue file cannot be read: {error.strerror}",
+            cure="name a file that exists and is readable, or take the key `catalog` out",
+            file=str(path),
+        )
+    except UnicodeDecodeError:
+        problem = Problem(
+            message="the catalogue file is not text in UTF-8",
+            cure="save it as UTF-8",
+            file=str(path),
+        )
+    except ValueError as error:
+        line = _LINE.search(str(error))
+        problem = Problem(
+            message=f"the catalogue file is not valid TOML: {error}",
+            cure="mend that line; texts stand in quotes, lists in brackets, each key on a line",
+            file=str(path),
+            line=int(line[1]) if line else None,
+        )
+    raise UsageError(problem)
+
+
+def merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E, ...]:
+    """Return the entries with those of the document added and put over them."""
+    reader = Reader(document.file)
+    entries = {table.key_of(entry): entry for entry in own}
+    seen: set[object] = set()
+    for at, raw in enumerate(_tables_of(table, document, reader)):
+        place = Place(str(raw.get(table.key, f"{table.name}[{at}]")))
+        before = len(reader.problems)
+        values = reader.values(table.kind, raw, place)
+        key = values.get(table.key)
+        if key is None:
+            # Whether the entry is new or an override, and so what it lacks, depends on its key.
+            if table.key not in raw:
+                reader.complain(
+                    place, f"{table.key} is missing", accepted=f"the entry's {table.key}"
+                )
+            continue
+        if key in seen:
+            reader.complain(place, f"two entries have the same {table.key}", key, "one entry each")
+        seen.add(key)
+        known = entries.get(key)
+        # What is given but unreadable has its complaint already and is not missing as well.
+        if known is None and reader.missing(table.kind, raw, place):
+            continue
+        if len(reader.problems) > before:
+            continue
+        entry = build(table.kind, values) if known is None else _overridden(known, values)
+        for fault in checks.faults(entry):
+            reader.complain(place, fault.message, fault.value, fault.accepted)
+        entries[key] = entry
+    if reader.problems:
+        raise UsageError(reader.problems)
+    return tuple(entries.values())
+
+
+def _tables_of(table: Table[E], document: Document, reader: Reader) -> list[dict[str, object]]:
+    content = document.content.get(table.name, [])
+    if isinstance(content, list) and all(isinstance(one, dict) for one in content):
+        return content
+    reader.complain(
+        Place(table.name), f"{table.name} is not a list of tables", accepted=f"[[{table.name}]]"
+    )
+    return []
+
+
+def _overridden(entry: E, values: Values) -> E:
+    fields: Values = {**vars(entry), **values}
+    if isinstance(entry, DriverBranch):
+        given = build(DriverBranch, fields)
+        if "verdicts" in values:
+            fields["verdicts"] = given.verdicts + entry.verdicts
+        fields["releases"] = _together(entry.releases, given.releases)
+    return build(type(entry), fields)
+
+
+def _together(own: Iterable[Release], added: Iterable[Release]) -> tuple[Release, ...]:
+    releases = {release.version: release for release in (*own, *added)}
+    return tuple(sorted(releases.values(), key=_order))
+
+
+def _order(release: Release) -> tuple[int, ...]:
+    # A malformed version gets its complaint from the checks, not from here.
+    try:
+        return versions.parse(release.version).release
+    except ValueError:
+        return ()
+
+
+def _unknown_tables(document: Document) -> list[Problem]:
+    reader = Reader(document.file)
+    for name in document.content:
+        if name not in TABLES:
+            reader.complain(
+                Place(name), f"{name} is no table of the catalogue", name, ", ".join(TABLES)
+            )
+    return reader.problems
+
+
+def _broken_tables(catalog: Catalog, document: Document) -> list[Problem]:
+    problems: list[Problem] = []
+    for name in TABLES:
+        if name in document.content:
+            try:
+                getattr(catalog, name)
+            except UsageError as error:
+                problems.extend(error.problems)
+    return problems
+
+
+def _unknown_cards(catalog: Catalog, document: Document) -> list[Problem]:
+    """A verdict on a card that the catalogue does not know would silently never apply."""
+    reader = Reader(document.file)
+    if "drivers" in document.content:
+        known = {EVERY_CARD, *ARCHITECTURES, *(gpu.name for gpu in catalog.gpus)}
+        for branch in catalog.drivers:
+            for verdict in branch.verdicts:
+                for name in set(verdict.gpus) - known:
+                    reader.complain(
+                        Place(branch.branch),
+                        "a verdict names a card that the catalogue does not know",
+                        name,
+                        ", ".join(sorted(known)),
+                    )
+    return reader.problems

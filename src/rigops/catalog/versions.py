@@ -1,0 +1,64 @@
+"""NVIDIA's driver versions: compared as numbers, printed as NVIDIA writes them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXAMPLES = "a version such as 535.54.03 or 570.144"
+
+_SHAPE = re.compile(r"[1-9]\d{1,3}(\.\d{1,3}){1,2}")
+_THIRD_PART_DIGITS = 2
+
+
+def parse(text: str) -> Version:
+    """Return the version, or raise ValueError for what is none of NVIDIA's."""
+    stripped = text.strip()
+    if not _SHAPE.fullmatch(stripped):
+        raise ValueError(f"{text!r} is no NVIDIA driver version, which is {EXAMPLES}")
+    return Version(stripped)
+
+
+def spelled(version: Version | str) -> str:
+    """Print a version as NVIDIA does: packaging alone would turn 535.54.03 into 535.54.3."""
+    first, second, *rest = (parse(version) if isinstance(version, str) else version).release
+    return ".".join(
+        [str(first), str(second), *(str(part).zfill(_THIRD_PART_DIGITS) for part in rest)]
+    )
+
+
+def branch_of(version: Version | str) -> str:
+    return str((parse(version) if isinstance(version, str) else version).major)
+
+
+def specifier(text: str) -> SpecifierSet:
+    """Return the set of versions that the text names, or raise ValueError."""
+    try:
+        return SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError(f"{text!r} is no version specifier") from None
+
+
+def matches(versions: str, version: Version) -> bool:
+    return not versions or version in specifier(versions)
+
+
+def nearest(version: Version | str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the known neighbours below and above, or the version alone where it is known.
+
+    Neighbours come from the version's own branch, unless nothing of that branch is known.
+    """
+    wanted = parse(version) if isinstance(version, str) else version
+    candidates = sorted({parse(one) for one in known})
+    candidates = [one for one in candidates if one.major == wanted.major] or candidates
+    if wanted in candidates:
+        return (spelled(wanted),)
+    below = [one for one in candidates if one < wanted][-1:]
+    above = [one for one in candidates if one > wanted][:1]
+    return tuple(spelled(one) for one in below + above)

@@ -1,0 +1,97 @@
+"""The catalogue of drivers as text."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops.catalog import runs_on, versions
+from rigops.catalog.lookup import concerns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import DriverBranch, Evidence, Gpu, Verdict
+
+_COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
+_MARGIN = " " * 4
+
+
+def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
+    """Newest branch first; branches that drive none of the cards are one line each at the end."""
+    lines = [line for gpu in gpus for line in _card(gpu, width)]
+    unfit: list[str] = []
+    for branch in reversed(catalog.drivers):
+        supports = [runs_on(branch, gpu) for gpu in gpus]
+        if supports and not any(supports):
+            unfit.append(f"{branch.branch:<5} unsupported  {supports[0].reason}")
+            continue
+        flavours = dict.fromkeys(flavour for one in supports for flavour in one.flavours)
+        modules = f", {' or '.join(flavours)} modules" if flavours else ""
+        lines += ["", click.style(branch.branch, bold=True) + f"  {_about(branch)}{modules}"]
+        verdicts = [v for v in branch.verdicts if not gpus or any(concerns(v, g) for g in gpus)]
+        for verdict in verdicts:
+            lines += _verdict(verdict, branch, width)
+        if not verdicts:
+            lines.append(_MARGIN + click.style("unknown", dim=True) + "  nobody reported on it")
+    return "\n".join([*lines, *([""] if unfit else []), *unfit]).strip("\n")
+
+
+def _card(gpu: Gpu, width: int) -> Iterator[str]:
+    last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
+    yield click.style(gpu.name, bold=True) + (
+        f"  {gpu.architecture}, {gpu.memory_gib} GiB, "
+        f"{gpu.watts_default} W ({gpu.watts_min} to {gpu.watts_max} W), {last}"
+    )
+    yield _wrapped(f"P2P between two of them: {gpu.p2p}. {gpu.p2p_why}", width)
+
+
+def _about(branch: DriverBranch) -> str:
+    parts = [branch.kind, f"CUDA {branch.cuda}" if branch.cuda else ""]
+    if branch.end_of_life:
+        parts.append(f"end of life {branch.end_of_life}".replace("life ended", "life reached"))
+    if branch.releases:
+        newest = branch.releases[-1]
+        parts.append(f"newest {newest.version}" + (f" of {newest.date}" if newest.date else ""))
+    return ", ".join(part for part in parts if part)
+
+
+def _verdict(verdict: Verdict, branch: DriverBranch, width: int) -> Iterator[str]:
+    status = click.style(f"{verdict.status:<10}", fg=_COLORS[verdict.status])
+    cards = "every card" if verdict.gpus == ("*",) else ", ".join(verdict.gpus)
+    purpose = "" if verdict.purpose == "any" else f", for {verdict.purpose}"
+    since = f", since {verdict.since}" if verdict.since else ""
+    yield f"{_MARGIN}{status} {_scope(verdict, branch)}: {cards}{purpose}{since}"
+    yield _wrapped(verdict.why, width, indent=_MARGIN * 2)
+    for evidence in verdict.evidence:
+        yield _wrapped(f"- {_evidence(evidence)}", width, indent=_MARGIN * 2, hanging="  ")
+
+
+def _scope(verdict: Verdict, branch: DriverBranch) -> str:
+    if not verdict.versions:
+        return "every version"
+    listed = [
+        release.version
+        for release in branch.releases
+        if versions.matches(verdict.versions, versions.parse(release.version))
+    ]
+    return listed[0] if len(listed) == 1 else verdict.versions
+
+
+def _evidence(evidence: Evidence) -> str:
+    about = ", ".join(part for part in (evidence.hardware, evidence.date) if part)
+    return f"{evidence.where} ({about})" if about else evidence.where
+
+
+def _wrapped(text: str, width: int, indent: str = _MARGIN, hanging: str = "") -> str:
+    return fill(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

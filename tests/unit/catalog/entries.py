@@ -1,0 +1,85 @@
+"""Made-up entries that the tests write into catalogue files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVIDENCE = 'evidence = [{ where = "example/rig#1", date = "2026-01-02", hardware = "two cards" }]'
+
+GPU = f"""
+[[gpus]]
+name = "GeForce RTX 2080 Ti"
+aliases = ["2080 Ti"]
+pci_ids = ["1e07"]
+architecture = "Turing"
+memory_gib = 11
+watts_default = 250
+watts_min = 100
+watts_max = 280
+spike_factor = 1.5
+pcie_generation = 3
+pcie_width = 16
+nvlink_links = 2
+nvlink_gb_per_s = 50.0
+p2p = "nvlink-or-none"
+p2p_why = "A made-up entry."
+ecc = false
+memory_temperature = false
+first_branch = "470"
+last_branch = ""
+{EVIDENCE}
+"""
+
+XID = f"""
+[[xids]]
+number = 999
+meaning = "made up"
+severity = "warn"
+reading = "nothing"
+remedy = "nothing"
+nvidia_action = "none"
+{EVIDENCE}
+"""
+
+LINK = f"""
+[[links]]
+name = "PCIe 3.0 x2"
+kind = "pcie"
+generation = 3
+width = 2
+theoretical = 1.97
+one_way = [1.5, 1.7]
+measured = true
+{EVIDENCE}
+"""
+
+DRIVER = f"""
+[[drivers]]
+branch = "999"
+kind = "production"
+end_of_life = ""
+cuda = "99.0"
+architectures = ["Turing"]
+open_architectures = ["Turing"]
+newest_kernel = ""
+releases = [{{ version = "999.10.01", date = "2026-01-02" }}]
+verdicts = []
+{EVIDENCE}
+"""
+
+
+def write(directory: Path, text: str) -> Path:
+    path = directory / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def without(text: str, field: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith(f"{field} ="))
+
+
+def changed(text: str, field: str, value: str) -> str:
+    return without(text, field) + f"\n{field} = {value}\n"

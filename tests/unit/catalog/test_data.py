@@ -1,0 +1,212 @@
+"""The shipped data: complete, consistent and with evidence for everything."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rigops.catalog import Catalog, find_branch, find_gpu, find_xid, load
+from rigops.catalog.loader import SHIPPED
+from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, Severity
+
+_BRANCHES = "470 525 535 545 550 555 560 565 570 575 580 590 595 610 615 620"
+
+_FAIL = "46 48 54 61 62 64 74 79 95 109 119 120 136 140 143 157 158 167"
+_WARN = "8 13 31 32 38 43 44 63 65 66 69 92 94 110 122 123 156"
+_INFO = "45 93 121 144 145 146 147 148 149 150 154 171 172"
+
+_MEASURED_LINKS = {
+    ("pcie", 2, 16),
+    ("pcie", 3, 8),
+    ("pcie", 4, 4),
+    ("pcie", 3, 16),
+    ("pcie", 4, 8),
+    ("pcie", 4, 16),
+    ("pcie", 5, 8),
+    ("pcie", 5, 16),
+    ("cross-socket", 5, 16),
+    ("nvlink", 2, 2),
+    ("nvlink", 2, 3),
+    ("nvlink", 3, 12),
+    ("nvlink", 4, 18),
+    ("staged", 4, 16),
+    ("staged", 5, 16),
+}
+_EXPECTED_LINKS = {("nvlink", 3, 4), ("nvlink", 2, 6)}
+
+_REGISTRIES = ("deb.debian", "pypi.", "archive.ubuntu", "snapshot.", "registry.", "crates.io")
+
+
+def test_every_branch_of_the_table_is_there_in_order() -> None:
+    assert " ".join(branch.branch for branch in load().drivers) == _BRANCHES
+
+
+@pytest.mark.parametrize(
+    ("branch", "cuda", "end_of_life"),
+    [
+        ("470", "11.4", "ended"),
+        ("535", "12.2", "2026-06"),
+        ("545", "12.3", "ended"),
+        ("570", "12.8", "2026-02"),
+        ("580", "13.0", "2028-06"),
+        ("595", "13.2", "2027-03"),
+    ],
+)
+def test_a_branch_has_its_cuda_and_its_end(branch: str, cuda: str, end_of_life: str) -> None:
+    found = find_branch(load(), branch)
+
+    assert found is not None
+    assert (found.cuda, found.end_of_life) == (cuda, end_of_life)
+
+
+@pytest.mark.parametrize(
+    ("branch", "version", "date"),
+    [
+        ("535", "535.54.03", "2023-06-14"),
+        ("535", "535.171.04", "2024-03-21"),
+        ("535", "535.261.03", "2025-07-17"),
+        ("545", "545.29.02", "2023-10-31"),
+        ("550", "550.54.15", "2024-03-18"),
+        ("570", "570.86.16", "2025-01-30"),
+        ("580", "580.65.06", "2025-08-04"),
+        ("595", "595.45.04", "2026-03-05"),
+    ],
+)
+def test_notable_releases_have_their_dates(branch: str, version: str, date: str) -> None:
+    found = find_branch(load(), branch)
+
+    assert found is not None
+    assert date in [release.date for release in found.releases if release.version == version]
+
+
+def test_the_release_that_never_was_is_not_there() -> None:
+    releases = [release.version for branch in load().drivers for release in branch.releases]
+
+    assert "535.172.04" not in releases
+    assert len(releases) == len(set(releases))
+
+
+@pytest.mark.parametrize("architecture", ["Maxwell", "Pascal", "Volta"])
+def test_old_architectures_end_with_580_and_never_have_open_modules(architecture: str) -> None:
+    for branch in load().drivers:
+        drives = architecture in branch.architectures
+        assert drives is (branch.branch <= "580")
+        assert architecture not in branch.open_architectures
+
+
+def test_blackwell_begins_with_570_and_needs_open_modules() -> None:
+    for branch in load().drivers:
+        assert "Blackwell" not in branch.architectures
+        assert ("Blackwell" in branch.open_architectures) is (branch.branch >= "570")
+
+
+def test_verdicts_name_cards_and_architectures_that_exist() -> None:
+    known = {EVERY_CARD, *ARCHITECTURES, *(gpu.name for gpu in load().gpus)}
+
+    for branch in load().drivers:
+        for verdict in branch.verdicts:
+            assert set(verdict.gpus) <= known
+
+
+@pytest.mark.parametrize(
+    ("severity", "numbers"), [("fail", _FAIL), ("warn", _WARN), ("info", _INFO)]
+)
+def test_every_xid_of_the_table_has_its_severity(severity: Severity, numbers: str) -> None:
+    for number in map(int, numbers.split()):
+        xid = find_xid(load(), number)
+        assert xid is not None, number
+        assert xid.severity == severity, number
+
+
+def test_there_are_no_xids_beside_the_table() -> None:
+    table = f"{_FAIL} {_WARN} {_INFO}".split()
+
+    assert sorted(xid.number for xid in load().xids) == sorted(map(int, table))
+
+
+def test_every_link_of_the_table_is_there_and_says_whether_it_was_measured() -> None:
+    measured = {(link.kind, link.generation, link.width): link.measured for link in load().links}
+
+    assert {shape for shape, yes in measured.items() if yes} == _MEASURED_LINKS
+    assert {shape for shape, yes in measured.items() if not yes} == _EXPECTED_LINKS
+
+
+def test_latencies_tell_peer_copies_from_staged_ones() -> None:
+    for link in load().links:
+        if link.latency_us is not None:
+            assert (link.latency_us[0] > 10) is (link.kind == "staged"), link.name
+
+
+@pytest.mark.parametrize(
+    ("card", "watts", "pcie", "nvlink", "p2p"),
+    [
+        ("GeForce RTX 3090", (100, 350, 375), (4, 16), (4, 56.25), "nvlink-or-none"),
+        ("GeForce RTX 3060", (100, 170, 190), (4, 16), (0, 0.0), "none"),
+        ("GeForce GTX 1060", (60, 120, 140), (3, 16), (0, 0.0), "unknown"),
+        ("GeForce RTX 4090", (10, 450, 600), (4, 16), (0, 0.0), "none"),
+        ("Tesla V100-SXM2-16GB", (150, 300, 300), (3, 16), (6, 150.0), "nvlink"),
+        ("Tesla V100-SXM2-32GB", (150, 300, 300), (3, 16), (6, 150.0), "nvlink"),
+        ("RTX A6000", (100, 300, 300), (4, 16), (4, 56.25), "pcie"),
+        ("GeForce RTX 5090", (400, 575, 600), (5, 16), (0, 0.0), "none"),
+        ("H200", (200, 700, 700), (5, 16), (18, 450.0), "nvlink"),
+    ],
+)
+def test_a_card_has_its_figures(
+    card: str,
+    watts: tuple[int, int, int],
+    pcie: tuple[int, int],
+    nvlink: tuple[int, float],
+    p2p: str,
+) -> None:
+    gpu = find_gpu(load(), card).only
+
+    assert gpu is not None
+    assert (gpu.watts_min, gpu.watts_default, gpu.watts_max) == watts
+    assert (gpu.pcie_generation, gpu.pcie_width) == pcie
+    assert (gpu.nvlink_links, gpu.nvlink_gb_per_s) == nvlink
+    assert gpu.p2p == p2p
+
+
+def test_a_3090_at_its_limit_peaks_at_600_watts() -> None:
+    gpu = find_gpu(load(), "3090").only
+
+    assert gpu is not None
+    assert round(gpu.watts_default * gpu.spike_factor, -1) == 600
+
+
+def test_only_server_cards_report_their_memory_temperature() -> None:
+    reporting = {gpu.name for gpu in load().gpus if gpu.memory_temperature}
+
+    assert reporting == {"Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "H200"}
+
+
+def test_no_two_cards_share_a_device_id_or_an_alias() -> None:
+    for names in (
+        [pci_id for gpu in load().gpus for pci_id in gpu.pci_ids],
+        [alias.lower() for gpu in load().gpus for alias in (gpu.name, *gpu.aliases)],
+    ):
+        assert len(names) == len(set(names))
+
+
+def test_the_mining_siblings_of_the_1060_are_not_taken_for_it() -> None:
+    assert find_gpu(load(), "10de:1c07").found == ()
+    assert find_gpu(load(), "10de:1c09").found == ()
+
+
+@pytest.mark.parametrize("table", ["drivers", "gpus", "xids", "links"])
+def test_every_entry_has_evidence(table: str) -> None:
+    entries = getattr(Catalog(), table)
+
+    assert entries
+    for entry in entries:
+        assert entry.evidence
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
+def test_evidence_is_public_and_names_no_archive_host(path: object) -> None:
+    text = (SHIPPED / str(path)).read_text(encoding="utf-8")
+
+    assert not [host for host in _REGISTRIES if host in text]
+    assert not re.findall(r'where = "[/~.]', text)
+    assert "  " not in re.sub(r"^ +", "", text, flags=re.MULTILINE)

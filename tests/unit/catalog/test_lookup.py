@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.catalog import expected_link, find_branch, find_gpu, find_xid, load
+
+if TYPE_CHECKING:
+    from rigops.catalog.model import LinkKind
+
+
+@pytest.mark.parametrize(
+    ("typed", "model"),
+    [
+        ("GeForce RTX 3090", "GeForce RTX 3090"),
+        ("NVIDIA GeForce RTX 3090", "GeForce RTX 3090"),
+        ("rtx3090", "GeForce RTX 3090"),
+        ("RTX 3090", "GeForce RTX 3090"),
+        ("3090", "GeForce RTX 3090"),
+        ("NVIDIA GeForce GTX 1060 6GB", "GeForce GTX 1060"),
+        ("GeForce GTX 1060 3GB", "GeForce GTX 1060"),
+        ("Tesla V100-SXM2-16GB", "Tesla V100-SXM2-16GB"),
+        ("v100 sxm2 32gb", "Tesla V100-SXM2-32GB"),
+        ("NVIDIA RTX A6000", "RTX A6000"),
+        ("nvidia h200", "H200"),
+        ("2204", "GeForce RTX 3090"),
+        ("10de:2684", "GeForce RTX 4090"),
+        ("0x2b85", "GeForce RTX 5090"),
+        ("0x1DB510DE", "Tesla V100-SXM2-32GB"),
+        ("2544", "GeForce RTX 3060"),
+        ("1b84", "GeForce GTX 1060"),
+        ("gtx 10", "GeForce GTX 1060"),
+    ],
+)
+def test_a_card_is_found_by_what_people_and_programs_write(typed: str, model: str) -> None:
+    found = find_gpu(load(), typed).only
+
+    assert found is not None
+    assert found.name == model
+
+
+def test_an_ambiguous_name_returns_every_candidate() -> None:
+    match = find_gpu(load(), "V100")
+
+    assert {gpu.name for gpu in match.found} == {"Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"}
+    assert match.only is None
+
+
+def test_an_alias_wins_over_a_part_of_another_name() -> None:
+    match = find_gpu(load(), "A6000")
+
+    assert [gpu.name for gpu in match.found] == ["RTX A6000"]
+
+
+@pytest.mark.parametrize("typed", ["RTX 3090 Ti", "RTX 4090 D", "H200 NVL", "GeForce RTX 3060 Ti"])
+def test_a_sibling_is_not_mistaken_for_the_card(typed: str) -> None:
+    match = find_gpu(load(), typed)
+
+    assert match.found == ()
+    assert match.suggestions
+
+
+def test_a_near_miss_gets_a_suggestion() -> None:
+    match = find_gpu(load(), "GeForce RXT 3090")
+
+    assert match.found == ()
+    assert match.suggestions[0] == "GeForce RTX 3090"
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "NVIDIA", "Radeon VII", "ffff"])
+def test_what_is_no_card_of_ours_finds_nothing(typed: str) -> None:
+    assert find_gpu(load(), typed).found == ()
+
+
+def test_an_xid_is_found_by_its_number() -> None:
+    xid = find_xid(load(), 79)
+
+    assert xid is not None
+    assert xid.severity == "fail"
+    assert find_xid(load(), 4711) is None
+
+
+def test_a_branch_is_found_by_its_name() -> None:
+    assert find_branch(load(), "580") is not None
+    assert find_branch(load(), "58") is None
+
+
+def test_a_link_in_the_table_is_returned_as_it_stands_there() -> None:
+    link = expected_link(load(), "pcie", 4, 16)
+
+    assert link is not None
+    assert link.measured
+    assert link.one_way == (24.2, 27.1)
+
+
+@pytest.mark.parametrize(
+    ("generation", "width", "expected"),
+    [(1, 16, 3.4), (2, 8, 3.4), (3, 4, 3.35), (3, 1, 0.84), (4, 1, 1.67), (5, 4, 13.39)],
+)
+def test_a_link_nobody_measured_is_reckoned_and_marked(
+    generation: int, width: int, expected: float
+) -> None:
+    link = expected_link(load(), "pcie", generation, width)
+
+    assert link is not None
+    assert not link.measured
+    assert set(link.one_way) == {expected}
+    assert link.one_way[0] < link.theoretical
+
+
+def test_nvlink_of_one_generation_is_told_apart_by_the_rate_of_a_link() -> None:
+    bridge = expected_link(load(), "nvlink", 3, 4, gb_per_lane=14.062)
+    four_of_an_a100 = expected_link(load(), "nvlink", 3, 4, gb_per_lane=25.0)
+
+    assert bridge is not None
+    assert four_of_an_a100 is not None
+    assert bridge.theoretical == 56.25
+    assert four_of_an_a100.theoretical == 100.0
+    assert four_of_an_a100.one_way == (85.0, 85.0)
+
+
+def test_the_rate_that_nvidia_smi_prints_fits_the_data_sheet() -> None:
+    link = expected_link(load(), "nvlink", 4, 18, gb_per_lane=26.562)
+
+    assert link is not None
+    assert link.measured
+
+
+@pytest.mark.parametrize(
+    ("kind", "generation", "width"),
+    [("staged", 3, 8), ("cross-socket", 4, 16), ("pcie", 9, 16), ("nvlink", 9, 2), ("pcie", 4, 0)],
+)
+def test_what_nobody_can_reckon_is_not_made_up(kind: LinkKind, generation: int, width: int) -> None:
+    assert expected_link(load(), kind, generation, width) is None
+
+
+def test_staged_and_direct_links_of_one_shape_are_different() -> None:
+    direct = expected_link(load(), "pcie", 5, 16)
+    staged = expected_link(load(), "staged", 5, 16)
+
+    assert direct is not None
+    assert staged is not None
+    assert staged.one_way[1] < direct.one_way[0]
