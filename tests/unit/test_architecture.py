@@ -1,0 +1,52 @@
+"""Rules that import-linter cannot see, because deploys are run by path and never imported."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+DEPLOYS = Path(__file__).resolve().parents[2] / "deploys"
+ALLOWED = {"spec", "facts", "operations", "driver", "bootloader", "power", "assets"}
+
+
+def foreign_imports(source: str) -> list[str]:
+    """What a deploy imports beyond pyinfra, the standard library and its part of rigops."""
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or "."
+            direct = module == "rigops"
+            modules += [f"rigops.{alias.name}" for alias in node.names] if direct else [module]
+    return [module for module in modules if not _is_allowed(module.split("."))]
+
+
+def _is_allowed(parts: list[str]) -> bool:
+    if parts[0] == "rigops":
+        return len(parts) > 1 and parts[1] in ALLOWED
+    return parts[0] in {"pyinfra", "__future__"} or parts[0] in sys.stdlib_module_names
+
+
+def test_deploys_import_only_what_deploys_may() -> None:
+    sources = {path.name: path.read_text(encoding="utf-8") for path in DEPLOYS.glob("*.py")}
+
+    assert {name: found for name in sources if (found := foreign_imports(sources[name]))} == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "foreign"),
+    [
+        ("from rigops.transport import connect", ["rigops.transport"]),
+        ("from rigops import catalog, spec", ["rigops.catalog"]),
+        ("import paramiko", ["paramiko"]),
+        ("import rigops", ["rigops"]),
+        ("def f():\n    import rigops.cli.main", ["rigops.cli.main"]),
+        ("from rigops.spec import read\nfrom pyinfra.context import host\nimport json", []),
+    ],
+)
+def test_a_foreign_import_is_seen_wherever_it_stands(line: str, foreign: list[str]) -> None:
+    assert foreign_imports(line) == foreign
