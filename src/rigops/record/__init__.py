@@ -1,0 +1,6 @@
+"""What is remembered about a host: the last state that passed, and every run of apply."""
+
+from rigops.record.pairs import Pair
+from rigops.record.proven import Bios, Difference, Driver, Proven, ProvenGpu, differences
+
+__all__ = ["Bios", "Difference", "Driver", "Pair", "Proven", "ProvenGpu", "differences"]

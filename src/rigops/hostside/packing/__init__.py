@@ -1,0 +1,46 @@
+"""Makes one readable text of a host-side program; its digest is the program's version.
+
+A program is hostside/NAME.py (Python 3.8, standard library only) or hostside/NAME.sh (POSIX sh).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from rigops.errors import Problem, RigopsError
+from rigops.hostside.packing import python, shell
+
+Language = Literal["python", "sh"]
+
+PACKAGE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Packed:
+    name: str
+    text: str
+    language: Language
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.text.encode()).hexdigest()
+
+
+def pack(name: str, *, root: Path = PACKAGE) -> Packed:
+    """Join the program with all it includes. `root` is the folder of the package rigops."""
+    in_python = root / "hostside" / f"{name}.py"
+    in_shell = root / "hostside" / f"{name}.sh"
+    if in_python.is_file() and in_shell.is_file():
+        raise _no_program(f"{name} is two host-side programs: {in_python.name}, {in_shell.name}")
+    if in_python.is_file():
+        return Packed(name, python.join(name, in_python, root), "python")
+    if in_shell.is_file():
+        return Packed(name, shell.join(name, in_shell), "sh")
+    raise _no_program(f"{name} is no host-side program of this rigops")
+
+
+def _no_program(message: str) -> RigopsError:
+    return RigopsError(Problem(message=message, accepted="one of hostside/*.py or hostside/*.sh"))

@@ -1,0 +1,71 @@
+"""Joins a POSIX sh program with the files it includes by a line `. ./shared/NAME.sh`.
+
+An include is resolved against the folder of the program, also one inside an included file.
+Files of the host, such as /etc/os-release, are read where the program runs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.hostside.packing.place import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_INCLUDE_LIKE = re.compile(
+    r"(^|[;&|({]|\b(then|do|else)\b)\s*(\.|source)\s+[\"']?\.{1,2}/",
+)
+_INCLUDE = re.compile(r"\. \./(?P<file>([\w-]+/)*[\w-]+\.sh)\s*(#.*)?")
+_SOURCE_DIRECTIVE = re.compile(r"# shellcheck source=.*")
+_SHELL_DIRECTIVE = re.compile(r"# shellcheck shell=.*")  # an error anywhere but at the top
+
+
+def join(program: str, path: Path) -> str:
+    return "\n".join(_Join(program, path.parent).lines_of(path.name)).rstrip("\n") + "\n"
+
+
+class _Join:
+    def __init__(self, program: str, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self._chain: list[str] = []
+        self._done: set[str] = set()
+
+    def lines_of(self, file: str) -> list[str]:
+        path = self._folder / file
+        included = bool(self._chain)
+        self._chain.append(file)
+        joined: list[str] = []
+        for number, line in enumerate(_lines(path), start=1):
+            if included and (_is_shebang(number, line) or _SHELL_DIRECTIVE.match(line)):
+                continue
+            if line.lstrip().startswith("#") or not _INCLUDE_LIKE.search(line):
+                joined.append(line)
+                continue
+            if joined and _SOURCE_DIRECTIVE.match(joined[-1]):
+                joined.pop()
+            joined += self._included(line, Place(self._program, file, path, number))
+        self._chain.pop()
+        self._done.add(file)
+        return joined
+
+    def _included(self, line: str, place: Place) -> list[str]:
+        include = _INCLUDE.fullmatch(line)
+        if include is None:
+            raise place.refusal("an include is a line of its own, such as `. ./shared/log.sh`")
+        file = include["file"]
+        if not (self._folder / file).is_file():
+            raise place.refusal(f"there is no {file} in {self._folder}")
+        if file in self._chain:
+            raise place.refusal(f"includes go in a circle: {' -> '.join([*self._chain, file])}")
+        return [] if file in self._done else self.lines_of(file)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+
+
+def _is_shebang(number: int, line: str) -> bool:
+    return number == 1 and line.startswith("#!")

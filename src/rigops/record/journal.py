@@ -1,0 +1,145 @@
+"""What was applied, when and with which result: one JSON line per host and run of apply.
+
+Several processes may write at once, and any of them may be killed: a line is appended by one
+write, and a line that cannot be read is counted and skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rigops import json_fields
+from rigops.errors import Problem, RigopsError
+from rigops.record.pairs import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.json_fields import Fields
+
+
+@dataclass(frozen=True)
+class Preflight:
+    status: str
+    level: str
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    host: str
+    at: str  # RFC 3339, UTC
+    inventory_digest: str
+    outcome: str
+    seconds: float
+    versions: Mapping[str, str]
+    preflight: Preflight | None  # None: it did not run
+
+    def as_json(self) -> dict[str, object]:
+        preflight = self.preflight
+        return {
+            "host": self.host,
+            "at": self.at,
+            "inventory_digest": self.inventory_digest,
+            "outcome": self.outcome,
+            "seconds": self.seconds,
+            "versions": dict(sorted(self.versions.items())),
+            "preflight": preflight
+            and {
+                "status": preflight.status,
+                "level": preflight.level,
+                "pairs": [pair.as_json() for pair in preflight.pairs],
+            },
+        }
+
+
+@dataclass(frozen=True)
+class History:
+    runs: tuple[Run, ...]  # newest first
+    unreadable: int  # lines
+
+
+def default_path(environment: Mapping[str, str] = os.environ) -> Path:
+    state = Path(environment.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():
+        state = Path.home() / ".local" / "state"
+    return state / "rigops" / "journal.jsonl"
+
+
+def append(run: Run, path: Path | None = None) -> None:
+    path = path or default_path()
+    line = json.dumps(run.as_json()).encode() + b"\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _append_line(path, line)
+    except OSError as error:
+        raise RigopsError(
+            Problem(
+                message=f"the run of {run.host} could not be written to the journal: {error}",
+                cure=f"See that {path} can be written and that there is space.",
+                file=str(path),
+                host=run.host,
+            ),
+        ) from error
+
+
+def read(path: Path | None = None, *, host: str | None = None) -> History:
+    path = path or default_path()
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return History((), 0)
+    found = [_run_of(line) for line in lines if line]
+    runs = [run for run in found if run is not None]
+    of_host = [run for run in reversed(runs) if host in {None, run.host}]
+    return History(
+        runs=tuple(sorted(of_host, key=lambda run: run.at, reverse=True)),
+        unreadable=len(found) - len(runs),
+    )
+
+
+def _append_line(path: Path, line: bytes) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line  # somebody was killed in the middle of a line
+        if os.write(descriptor, line) != len(line):
+            raise OSError("only a part was written")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _run_of(line: bytes) -> Run | None:
+    try:
+        fields = json_fields.parse(line.decode(), place="a line of the journal")
+        return _run(fields)
+    except (RigopsError, UnicodeDecodeError):
+        return None
+
+
+def _run(fields: Fields) -> Run:
+    return Run(
+        host=fields.text("host"),
+        at=fields.time("at"),
+        inventory_digest=fields.text("inventory_digest"),
+        outcome=fields.text("outcome"),
+        seconds=fields.number("seconds"),
+        versions=fields.text_map("versions"),
+        preflight=_preflight(fields.nested_or_none("preflight")),
+    )
+
+
+def _preflight(fields: Fields | None) -> Preflight | None:
+    if fields is None:
+        return None
+    return Preflight(
+        status=fields.text("status"),
+        level=fields.text("level"),
+        pairs=tuple(Pair.from_fields(pair) for pair in fields.each("pairs")),
+    )
