@@ -1,0 +1,55 @@
+"""The only place that opens SSH connections.
+
+`connect(target, host_keys=HostKeyPolicy())` gives a Connection to a host over SSH, or to this
+machine for `LOCAL`. Nothing heavy is imported before a connection is opened.
+"""
+
+from __future__ import annotations
+
+from rigops.transport.clock import Clock
+from rigops.transport.connection import MAX_OUTPUT, Connection
+from rigops.transport.errors import Kind, NeedsProgramError, TransportError
+from rigops.transport.host_keys import HostKeyPolicy, UnknownKey, fingerprint
+from rigops.transport.result import Result, ScriptResult
+from rigops.transport.route import resolve
+from rigops.transport.target import LOCAL, Target
+
+__all__ = [
+    "LOCAL",
+    "MAX_OUTPUT",
+    "Connection",
+    "HostKeyPolicy",
+    "Kind",
+    "Result",
+    "ScriptResult",
+    "Target",
+    "TransportError",
+    "UnknownKey",
+    "connect",
+    "fingerprint",
+]
+
+
+def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy) -> Connection:
+    """Reach a host and log in, or say within the deadline why that cannot be.
+
+    Plain logins are spoken natively. What only OpenSSH can do (security keys, ProxyCommand, host
+    certificates and so on) is left to the `ssh` program, behind the same interface.
+    """
+    if target.local:
+        from rigops.transport.local import LocalConnection  # noqa: PLC0415  opened only if asked
+
+        return LocalConnection()
+    clock = Clock(deadline_s)
+    route = resolve(target, clock)
+    reason = route.only_openssh
+    if not reason:
+        from rigops.transport.ssh import open_ssh  # noqa: PLC0415  paramiko takes 150 ms to import
+
+        try:
+            return open_ssh(route, host_keys, clock)
+        except NeedsProgramError as need:
+            reason = str(need)
+    from rigops.transport.ssh_program import open_program  # noqa: PLC0415  seldom needed
+
+    return open_program(route, host_keys, clock, reason)

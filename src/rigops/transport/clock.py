@@ -1,0 +1,76 @@
+"""Deadlines that hold even where a library waits for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self  # from Python 3.11 on in typing
+
+
+class Clock:
+    """Time that is left; it stands still while a person is being asked."""
+
+    def __init__(self, allowed: float) -> None:
+        self.allowed = allowed
+        self._end = time.monotonic() + allowed
+        self._frozen: float | None = None
+
+    def left(self) -> float:
+        """Seconds left, negative when over."""
+        return self._end - time.monotonic() if self._frozen is None else self._frozen
+
+    def wait(self) -> float:
+        """Seconds left as a waiting time: never negative, never the 0 that means "do not block"."""
+        return max(self.left(), 0.001)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        self._frozen = self.left()
+        try:
+            yield
+        finally:
+            self._end = time.monotonic() + self._frozen
+            self._frozen = None
+
+
+class Watch:
+    """Calls `stop` from a thread of its own when the clock has run out.
+
+    The blocked call then fails or returns early, and `expired` says why.
+    """
+
+    def __init__(self, clock: Clock, stop: Callable[[], None]) -> None:
+        self.clock = clock
+        self.step = ""
+        self.expired = False
+        self._stop = stop
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._guard, name="rigops-deadline", daemon=True)
+
+    def _guard(self) -> None:
+        while not self._done.wait(self.clock.wait()):
+            if self.clock.left() <= 0:
+                self.expired = True
+                with suppress(Exception):
+                    self._stop()
+                return
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join()

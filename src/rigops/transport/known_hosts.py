@@ -1,0 +1,171 @@
+"""known_hosts files, read as OpenSSH reads them.
+
+Lines that mean nothing here (keys of unknown types, comments, garbage) are passed over. Time and
+memory are bounded: overlong lines and what lies beyond the first 16 MiB of a file are not read,
+which can only make a host unknown.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fcntl
+import hashlib
+import hmac
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_LONGEST_LINE: Final = 64 * 1024
+_MARKERS: Final = {b"@revoked": "revoked", b"@cert-authority": "cert-authority"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownKey:
+    """A line that speaks of `name`, one of the names that were looked for."""
+
+    name: str
+    key_type: str
+    blob: bytes
+    file: Path
+    line: int
+    marker: str = ""
+
+
+def lookup(files: Iterable[Path], names: Iterable[str]) -> list[KnownKey]:
+    """Every line of these files that speaks of one of these names."""
+    wanted = [name.lower().encode("utf-8", "surrogateescape") for name in names]
+    return [
+        key
+        for file in files
+        for number, line in _lines(file)
+        if (key := parse_line(line, wanted, file, number)) is not None
+    ]
+
+
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with file.open("rb") as stream:
+            number, read, whole = 0, 0, True
+            while read < _MOST_BYTES and (line := stream.readline(_LONGEST_LINE)):
+                read += len(line)
+                ends = line.endswith(b"\n")
+                if whole:
+                    number += 1
+                    if ends or len(line) < _LONGEST_LINE:
+                        yield number, line
+                whole = ends
+    except OSError:
+        return
+
+
+def parse_line(line: bytes, wanted: Sequence[bytes], file: Path, number: int) -> KnownKey | None:
+    words = line.split(None, 4)
+    marker = ""
+    if words and words[0].startswith(b"@"):
+        marker = _MARKERS.get(words.pop(0), "unknown")
+    if len(words) < 3 or words[0].startswith(b"#") or marker == "unknown":  # noqa: PLR2004  names, type, key
+        return None
+    name = next((name for name in wanted if _names_match(words[0], name)), None)
+    if name is None:
+        return None
+    try:
+        blob = base64.b64decode(words[2], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    key_type = blob_type(blob)
+    if key_type is None or key_type.encode() != words[1]:
+        return None
+    return KnownKey(
+        name=name.decode("utf-8", "surrogateescape"),
+        key_type=key_type,
+        blob=blob,
+        file=file,
+        line=number,
+        marker=marker,
+    )
+
+
+def blob_type(blob: bytes) -> str | None:
+    """The type that a public key says of itself."""
+    size = int.from_bytes(blob[:4], "big")
+    name = blob[4 : 4 + size]
+    return name.decode("ascii", "replace") if 0 < size == len(name) < len(blob) - 4 else None
+
+
+def _names_match(names: bytes, wanted: bytes) -> bool:
+    if names.startswith(b"|"):
+        return _hash_matches(names, wanted)
+    found = False
+    for pattern in names.lower().split(b","):
+        if pattern.startswith(b"!"):
+            if _glob(pattern[1:], wanted):
+                return False
+        elif pattern and not found:
+            found = _glob(pattern, wanted)
+    return found
+
+
+def _hash_matches(names: bytes, wanted: bytes) -> bool:
+    parts = names.split(b"|")
+    if len(parts) != 4 or parts[1] != b"1":  # noqa: PLR2004  |1|salt|hash
+        return False
+    try:
+        salt, digest = (base64.b64decode(part, validate=True) for part in parts[2:])
+    except (binascii.Error, ValueError):
+        return False
+    return hmac.compare_digest(_hash(salt, wanted), digest)
+
+
+def _hash(salt: bytes, name: bytes) -> bytes:
+    return hmac.digest(salt, name, "sha1")
+
+
+def _glob(pattern: bytes, text: bytes) -> bool:
+    """Only * and ? are special; never worse than the product of the lengths."""
+    at = position = 0
+    star, mark = -1, 0
+    while position < len(text):
+        if at < len(pattern) and pattern[at] == ord("*"):
+            star, mark = at, position
+            at += 1
+        elif at < len(pattern) and pattern[at] in (ord("?"), text[position]):
+            at += 1
+            position += 1
+        elif star >= 0:
+            mark += 1
+            at, position = star + 1, mark
+        else:
+            return False
+    return not pattern[at:].strip(b"*")
+
+
+def fingerprint(blob: bytes) -> str:
+    digest = base64.b64encode(hashlib.sha256(blob).digest()).decode()
+    return "SHA256:" + digest.rstrip("=")
+
+
+def append(file: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -> None:
+    """Add one line, whole, to a file that only its owner reads, whatever its last line lacks."""
+    if hashed:
+        salt = secrets.token_bytes(20)
+        parts = (salt, _hash(salt, name.lower().encode()))
+        name = "|1|" + "|".join(base64.b64encode(part).decode() for part in parts)
+    line = f"{name} {key_type} {base64.b64encode(blob).decode()}\n".encode()
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        os.write(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

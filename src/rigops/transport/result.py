@@ -1,0 +1,127 @@
+"""What a command answered, and how its output is taken in with bounded memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+_NOISE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """exit_code is -1 when a signal ended the command."""
+
+    exit_code: int
+    stdout: bytes = field(repr=False)
+    stderr: bytes = field(repr=False)
+    stdout_dropped: int = 0
+    stderr_dropped: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptResult(Result):
+    """A script's own output, apart from what the login shell said and cost.
+
+    Not `started`: the login shell never ran it (`login_noise` may say why). Not `complete`: it
+    was ended before its own end.
+    """
+
+    started: bool
+    complete: bool
+    login_noise: bytes = field(repr=False)
+    login_seconds: float
+
+
+class Sink(Protocol):
+    def feed(self, data: bytes) -> None: ...
+
+
+class Store:
+    """Keeps the first `limit` bytes and counts the rest."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._chunks: list[bytes] = []
+        self._kept = 0
+        self.dropped = 0
+
+    def feed(self, data: bytes) -> None:
+        room = max(self._limit - self._kept, 0)
+        kept = data[:room]
+        if kept:
+            self._chunks.append(kept)
+            self._kept += len(kept)
+        self.dropped += len(data) - len(kept)
+
+    def take(self) -> bytes:
+        return b"".join(self._chunks)
+
+
+class Framed:
+    """Splits a stream into what came before the opening line, the body, and the closing line."""
+
+    def __init__(self, token: str, limit: int) -> None:
+        self._opening = f"{token} begin ".encode()
+        self._closing = f"{token} end ".encode()
+        self._held = b""
+        self.noise = Store(_NOISE)
+        self.body = Store(limit)
+        self.pid: int | None = None
+        self.began_at: float | None = None
+        self._ended = False
+        self._trailer = b""
+
+    def feed(self, data: bytes) -> None:
+        self._held += data
+        if self.began_at is None:
+            self._look_for_opening()
+        if self.began_at is not None and not self._ended:
+            self._ended = self._cut(self._closing, self.body)
+        if self._ended:
+            self._trailer = (self._trailer + self._held)[:16]
+            self._held = b""
+
+    def _look_for_opening(self) -> None:
+        if not self._held.startswith(self._opening) and self._cut(self._opening, self.noise):
+            self._held = self._opening + self._held
+        if self._held.startswith(self._opening) and b"\n" in self._held:
+            line, _, self._held = self._held.partition(b"\n")
+            digits = line[len(self._opening) :]
+            self.pid = int(digits) if digits.isdigit() else None
+            self.began_at = time.monotonic()
+
+    def _cut(self, mark: bytes, before: Store) -> bool:
+        """Pass on what comes before the mark, and hold back what may be its beginning."""
+        at = self._held.find(mark)
+        end = at if at >= 0 else max(len(self._held) - len(mark) + 1, 0)
+        before.feed(self._held[:end])
+        self._held = self._held[end + len(mark) if at >= 0 else end :]
+        return at >= 0
+
+    def finish(self) -> None:
+        (self.noise if self.began_at is None else self.body).feed(self._held)
+        self._held = b""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The code in the closing line, or None where that line is missing or cut."""
+        digits, newline, _ = self._trailer.partition(b"\n")
+        return int(digits) if self._ended and newline and digits.isdigit() else None
+
+
+# echo and no backslash anywhere: a fish or csh login shell reads these words first.
+_BEGIN: Final = 'echo "$0 begin $$"; echo "$0 begin $$" >&2; '
+FRAME_COMMAND: Final = _BEGIN + 'exec "$@"'
+FRAME_SCRIPT: Final = _BEGIN + '"$@"; c=$?; echo "$0 end $c"; echo "$0 end $c" >&2; exit $c'
+
+# TERM, and after a second KILL, to the process group of $0; but to $0 alone where a server has put
+# its commands into its own group.
+END_GROUP: Final = (
+    'read -r l < "/proc/$0/stat" || exit 0; set -- ${l##*) }; g=-$3; '
+    'read -r n < "/proc/$3/comm" && case $n in *sshd*|*dropbear*|tailscaled*) g=$0;; esac; '
+    'kill -s TERM -- "$g"; for i in 1 2 3 4 5 6 7 8 9 10; do '
+    'kill -s 0 -- "$g" 2>/dev/null || exit 0; sleep 0.1; done; kill -s KILL -- "$g"'
+)

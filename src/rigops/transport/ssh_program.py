@@ -1,0 +1,331 @@
+"""SSH by the `ssh` program, for what only OpenSSH can do.
+
+One `ssh -N` logs in and listens on a control socket in a directory that only we can enter; every
+command then is a short `ssh` through that socket. It never asks, and never trusts a new key: keys
+are settled by our own policy first.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rigops.transport import known_hosts
+from rigops.transport.clock import Clock, Watch
+from rigops.transport.connection import Connection, Execution
+from rigops.transport.errors import Kind, TransportError, clean, timed_out
+from rigops.transport.host_keys import HostKeyPolicy, HostKeys, unknown_key
+from rigops.transport.process import Process, kill_group
+from rigops.transport.route import ssh_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rigops.transport.route import Route, Server
+
+_SSH_FAILED: Final = 255
+_POLL: Final = 0.02
+_GRACE: Final = 3.0
+_QUIET: Final = (
+    "BatchMode=yes",
+    "LogLevel=ERROR",
+    "RemoteCommand=none",
+    "PermitLocalCommand=no",
+    "ClearAllForwardings=yes",
+    "ForwardX11=no",
+)
+_STRICT: Final = ("StrictHostKeyChecking=yes", "UpdateHostKeys=no", "CheckHostIP=no")
+
+
+def _options(values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in ("-o", value)]
+
+
+def _base(server: Server) -> list[str]:
+    return [*server.options, "-T", *_options(_QUIET)]
+
+
+def _way(before: Sequence[Server]) -> list[str]:
+    """Through the jump hosts, each as strictly checked as the target itself."""
+    if not before:
+        return []
+    *rest, jump = before
+    words = ["ssh", *_base(jump), *_options(_STRICT), "-o", "ControlPath=none", *_way(rest)]
+    # ssh replaces percent signs here, then a shell takes the quotes away.
+    command = shlex.join([*words, "-W"]).replace("%", "%%") + " '[%h]:%p' -- "
+    command += shlex.quote(jump.alias).replace("%", "%%")
+    return _options((f"ProxyCommand={command}", "ProxyUseFdpass=no"))
+
+
+def login_command(route: Route, control: Path, seconds: float) -> list[str]:
+    """The ssh that logs in once and then waits."""
+    values = (
+        *_STRICT,
+        "ControlMaster=yes",
+        f"ControlPath={control}",
+        "ControlPersist=no",
+        f"ConnectTimeout={max(1, int(seconds + 1))}",
+        "ServerAliveInterval=15",
+        "ServerAliveCountMax=4",
+    )
+    end = route.end
+    words = ["ssh", "-N", *_base(end), *_options(values), *_way(route.servers[:-1])]
+    return [*words, "--", end.alias]
+
+
+def run_command(server: Server, control: Path, argv: Sequence[str]) -> list[str]:
+    """The ssh that runs one command through the first one, and only through it."""
+    values = ("ControlMaster=no", f"ControlPath={control}", "ProxyCommand=false")
+    return ["ssh", *_base(server), *_options(values), "--", server.alias, shlex.join(argv)]
+
+
+def look_command(route: Route, file: Path, seconds: float) -> list[str]:
+    """The ssh that only writes the host key to a file; it offers no key and no password."""
+    values = (
+        "StrictHostKeyChecking=accept-new",
+        f"UserKnownHostsFile={file}",
+        "GlobalKnownHostsFile=/dev/null",
+        "HashKnownHosts=no",
+        "UpdateHostKeys=no",
+        "CheckHostIP=no",
+        "PubkeyAuthentication=no",
+        "PasswordAuthentication=no",
+        "KbdInteractiveAuthentication=no",
+        "GSSAPIAuthentication=no",
+        "HostbasedAuthentication=no",
+        "ControlMaster=no",
+        "ControlPath=none",
+        f"ConnectTimeout={max(1, int(seconds + 1))}",
+    )
+    end = route.end
+    # Ours come first, since ssh takes the first value that it is given.
+    words = ["ssh", *_options(values), *_base(end), *_way(route.servers[:-1])]
+    return [*words, "--", end.alias, "true"]
+
+
+def open_program(route: Route, policy: HostKeyPolicy, clock: Clock, reason: str) -> Connection:
+    if ssh_program() is None:
+        raise TransportError(
+            "auth",
+            f"{route.end.who}: {reason}: that needs the ssh program, which is not installed here",
+            host=route.end.name,
+            cure="apt install openssh-client (or your system's package of OpenSSH)",
+        )
+    place = Path(tempfile.mkdtemp(prefix="rigops-", dir=_short_place()))
+    connection = ProgramConnection(route.end, place, reason)
+    done = False
+    try:
+        for number in range(len(route.servers)):
+            _settle_key(type(route)(servers=route.servers[: number + 1]), policy, clock, place)
+        connection.log_in(route, clock)
+        done = True
+        return connection
+    finally:
+        if not done:
+            connection.close()
+
+
+def _short_place() -> str | None:
+    """The name of a socket may have about a hundred characters, and some TMPDIRs are long."""
+    return "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108  mkdtemp makes it private
+
+
+def _settle_key(route: Route, policy: HostKeyPolicy, clock: Clock, place: Path) -> None:
+    """Where nothing is known of a server, see its key first and let the policy decide."""
+    server = route.end
+    keys = HostKeys(server)
+    if keys.plain or keys.without_port or keys.authorities:
+        return  # ssh itself compares
+    file = place / "seen"
+    said = _run_quietly(look_command(route, file, clock.wait()), server, clock)
+    try:
+        words = file.read_bytes().split()
+    except OSError:
+        raise explain(server, said, "") from None
+    finally:
+        file.unlink(missing_ok=True)
+    blob = _blob(words)
+    if blob is None:
+        raise unknown_key(server, "unreadable", "?")
+    keys.settle(known_hosts.blob_type(blob) or "?", blob, policy, clock)
+
+
+def _blob(words: list[bytes]) -> bytes | None:
+    if len(words) < 3:  # noqa: PLR2004  name, type, key
+        return None
+    names = words[0].split(b",")[0]
+    key = known_hosts.parse_line(b" ".join(words[:3]), [names.lower()], Path(), 0)
+    return key.blob if key else None
+
+
+def _run_quietly(command: list[str], server: Server, clock: Clock) -> str:
+    try:
+        answer = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=clock.wait(),
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise timed_out(server.name, server.who, "the SSH handshake", clock.allowed) from error
+    return answer.stderr.decode(errors="replace")
+
+
+class ProgramConnection(Connection):
+    def __init__(self, server: Server, place: Path, reason: str) -> None:
+        super().__init__(server.name, server.where)
+        self._server = server
+        self._place = place
+        self._reason = reason
+        self._control = place / "c"
+        self._master: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def log_in(self, route: Route, clock: Clock) -> None:
+        log = self._place / "log"
+        with log.open("wb") as errors:
+            self._master = subprocess.Popen(
+                login_command(route, self._control, clock.wait()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        while not self._control.exists():
+            if self._master.poll() is not None:
+                said = log.read_text(encoding="utf-8", errors="replace")
+                raise explain(self._server, said, self._reason)
+            if clock.left() <= 0:
+                step = f"logging in with the ssh program ({self._reason})"
+                said = clean(log.read_bytes())
+                raise timed_out(
+                    self.name, self._server.who, step, clock.allowed, f"ssh said: {said}"
+                )
+            time.sleep(_POLL)
+
+    def close(self) -> None:
+        with self._lock:
+            master, self._master = self._master, None
+        if master is not None:
+            if master.poll() is None:
+                kill_group(master)
+            master.wait()
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    def _execute(self, execution: Execution, deadline_s: float) -> int:
+        if self._master is None:
+            raise self._lost("closed")
+        process = Process(run_command(self._server, self._control, execution.argv))
+
+        def abandon() -> None:
+            if argv := execution.ending():
+                command = run_command(self._server, self._control, argv)
+                _run_quietly(command, self._server, Clock(_GRACE))
+            process.kill()
+
+        with Watch(Clock(deadline_s), abandon) as watch:
+            code = process.communicate(execution.stdin, execution.out, execution.err)
+        if watch.expired:
+            self.close()
+            step = f"running {execution.label}"
+            hint = "the connection is closed; see whether it still runs there"
+            raise timed_out(self.name, self.description, step, deadline_s, hint)
+        if code in (_SSH_FAILED, -1) and self._is_lost():
+            self.close()
+            raise self._lost("lost in the middle of a command")
+        return code
+
+    def _is_lost(self) -> bool:
+        """The ssh that holds the connection ends with it."""
+        master = self._master
+        if master is None:
+            return True
+        with suppress(subprocess.TimeoutExpired):
+            master.wait(0.5)
+        return master.poll() is not None
+
+    def _lost(self, how: str) -> TransportError:
+        return TransportError(
+            "lost",
+            f"{self.description}: the connection was {how}",
+            host=self.name,
+            cure="look at the machine: did it reboot, lose power or network?",
+        )
+
+
+_SAID: Final[tuple[tuple[str, Kind, str], ...]] = (
+    (r"REVOKED HOST KEY|marked as revoked", "key_changed", "its host key is marked as revoked"),
+    (r"HOST IDENTIFICATION HAS CHANGED|host key for .* has changed", "key_changed", ""),
+    (
+        r"host key is known for|Host key verification failed|[Cc]ertificate invalid",
+        "key_unknown",
+        "",
+    ),
+    (r"Permission denied|Too many authentication failures|No supported auth", "auth", ""),
+    (r"Could not resolve hostname", "dns", ""),
+    (r"timed out|Timeout, server", "timeout", ""),
+    (r"Connection refused|No route to host|Network is unreachable", "refused", ""),
+    (r"open failed|prohibited|Connection closed|Connection reset", "refused", ""),
+)
+
+
+def explain(server: Server, said: str, reason: str) -> TransportError:
+    """What ssh printed when it could not log in, as one of our own errors."""
+    kind: Kind = "lost"
+    text = ""
+    for pattern, found, words in _SAID:
+        if re.search(pattern, said):
+            kind, text = found, words
+            break
+    seen = re.search(r"SHA256:[A-Za-z0-9+/]{43}", said)
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("@")]
+    text = text or clean(" / ".join(lines)) or "ssh ended without a word"
+    if kind == "key_changed":
+        text = _changed(server, said, seen[0] if seen else "a new key")
+    why = f" (by the ssh program, since {reason})" if reason else ""
+    return TransportError(
+        kind,
+        f"{server.who}: {text}{why}",
+        host=server.name,
+        cure=_cure(kind, server),
+        value=seen[0] if seen and kind.startswith("key") else None,
+    )
+
+
+def _changed(server: Server, said: str, seen: str) -> str:
+    if re.search(r"REVOKED|revoked", said):
+        return f"its host key {seen} is marked @revoked"
+    place = re.search(r"Offending (\S+) key in (.+):(\d+)", said)
+    old = ""
+    if place:
+        keys = HostKeys(server).plain
+        prints = [known_hosts.fingerprint(key.blob) for key in keys if key.line == int(place[3])]
+        old = f", but {place[2]}:{place[3]} has {place[1]} {' '.join(prints)}"
+    return f"HOST KEY CHANGED: it shows {seen}{old}"
+
+
+def _cure(kind: Kind, server: Server) -> str:
+    file = f" -f {shlex.quote(str(server.known_hosts[0]))}" if server.known_hosts else ""
+    name = shlex.quote(server.lookup)
+    command = shlex.join(["ssh", *server.options, server.alias])
+    if kind == "auth" and server.password is not None:
+        return "the ssh program is never given the password: log in with a key"
+    cures: dict[Kind, str] = {
+        "key_changed": f"if you know that it was reinstalled: ssh-keygen -R {name}{file}",
+        "key_unknown": f"log in once by hand and compare the key: {command}",
+        "auth": f"make this work without a question (ssh-add, a plugged-in security key, a valid "
+        f"certificate): {command} true",
+        "dns": "check the spelling, /etc/hosts and the ssh configuration",
+    }
+    return cures.get(kind, f"try it by hand: {command}")
