@@ -85,17 +85,17 @@ class HostKeys:
         if self.plain:
             raise self._changed(key_type, blob)
         server, seen = self.server, fingerprint(blob)
-        if not policy.accepts(seen):
-            with clock.stopped(), _ONE_QUESTION:
-                self._read()  # the answer to the question before may have been about this key
-                if self.is_known(blob):
-                    return
-                unknown = UnknownKey(
-                    host=server.name, address=server.lookup, key_type=key_type, fingerprint=seen
-                )
-                if policy.ask is None or not policy.ask(unknown):
-                    raise unknown_key(server, key_type, seen)
-        self._write(key_type, blob)
+        # Until an answer is written down, nobody else may be asked about the same key.
+        with clock.stopped(), _ONE_QUESTION:
+            self._read()
+            if self.is_known(blob):
+                return
+            unknown = UnknownKey(
+                host=server.name, address=server.lookup, key_type=key_type, fingerprint=seen
+            )
+            if not policy.accepts(seen) and (policy.ask is None or not policy.ask(unknown)):
+                raise unknown_key(server, key_type, seen)
+            self._write(key_type, blob)
 
     def _refuse_revoked(self, key_type: str, blob: bytes) -> None:
         for key in self.revoked:
