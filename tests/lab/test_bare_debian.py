@@ -34,8 +34,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )  # fmt: skip
     settings = "".join(path.read_text() for path in _pip_settings())
     (tree / "etc/pip.conf").write_text(settings)
-    shutil.copy("/etc/resolv.conf", tree / "etc/resolv.conf")
-    shutil.copytree("/etc/ssl/certs", tree / "etc/ssl/certs", dirs_exist_ok=True)
+    for path in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
+        shutil.copy(f"/{path}", tree / path)
     _in(tree, "useradd --create-home someone")
     yield tree
     shutil.rmtree(tree, ignore_errors=True)
