@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = "python3,python3-pip,make,git,ca-certificates"
 
+# Where this machine's pip is told how to find packages, and where the bare one's is told.
+_PIP_SETTINGS = {
+    Path("/etc/pip.conf"): "etc/pip.conf",
+    Path.home() / ".config/pip/pip.conf": "etc/xdg/pip/pip.conf",
+}
+
 pytestmark = pytest.mark.shard(BARE_DEBIAN)
 
 
@@ -32,8 +38,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
          str(tree), *_apt_sources()],
         check=True,
     )  # fmt: skip
-    settings = "".join(path.read_text() for path in _pip_settings())
-    (tree / "etc/pip.conf").write_text(settings)
+    for path, place in _PIP_SETTINGS.items():
+        if path.is_file():
+            (tree / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, tree / place)
     for path in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
         shutil.copy(f"/{path}", tree / path)
     _in(tree, "useradd --create-home someone")
@@ -88,9 +96,3 @@ def _apt_sources() -> list[str]:
     """The sources of this machine, wherever it keeps them."""
     files = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
     return [str(path) for path in files if path.is_file() and path.stat().st_size]
-
-
-def _pip_settings() -> list[Path]:
-    """Where this machine's pip is told how to find packages."""
-    files = [Path("/etc/pip.conf"), Path.home() / ".config/pip/pip.conf"]
-    return [path for path in files if path.is_file()]
