@@ -42,8 +42,8 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         if path.is_file():
             (tree / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, tree / place)
-    for path in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
-        shutil.copy(f"/{path}", tree / path)
+    for name in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
+        shutil.copy(f"/{name}", tree / name)
     _in(tree, "useradd --create-home someone")
     yield tree
     shutil.rmtree(tree, ignore_errors=True)
