@@ -44,7 +44,7 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
 @json_option
 @common
 def command(gpu_name: str | None, inventory_path: Path | None, as_json: bool) -> None:
-    r"""Tell which NVIDIA drivers are good, bad or risky, why, since when, and who reported it.
+    """Tell which NVIDIA drivers are good, bad or risky, why, since when, and who reported it.
 
     Entries that the inventory adds with the key `catalog` are included.
 

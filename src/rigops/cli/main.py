@@ -16,9 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "apply": "Make hosts what they are declared to be, and prove that P2P works.",
+    "doctor": "Examine hosts: what is wrong, with the evidence and the way out.",
     "drivers": "What is known about NVIDIA drivers, with the evidence.",
+    "preflight": "Proves that the GPUs of a host can copy to each other, or tells how they fail.",
     "ssh-config": "An OpenSSH configuration (and mounts) for every host of the inventory.",
 }
+
+
+# They run pyinfra, which has to come before every lock and thread.
+_CONVERGE = {"apply"}
 
 
 class Commands(click.Group):
@@ -30,6 +37,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in _CONVERGE:
+            importlib.import_module("rigops.converge.early")
         module = importlib.import_module(f"rigops.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
@@ -60,7 +69,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rigops", message="%(prog)s %(version)s")
 def rigops() -> None:
-    r"""Set up, check and keep multi-GPU machines.
+    """Set up, check and keep multi-GPU machines.
 
     \b
     Examples:

@@ -35,7 +35,7 @@ UNIT_MODE = 0o644
 @json_option
 @common
 def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> None:
-    r"""Print an OpenSSH configuration for every host of the inventory.
+    """Print an OpenSSH configuration for every host of the inventory.
 
     ssh, scp, rsync, VS Code Remote and everything else that reads ~/.ssh/config can then use the
     names of the inventory. Nothing is changed unless --sshfs is given.

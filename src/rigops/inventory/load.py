@@ -7,6 +7,7 @@ import importlib
 import logging
 import sys
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ class _Groups:
     data: dict[str, Data] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
 
 
 def load(path: Path, cwd: Path | None = None) -> Inventory:
@@ -69,7 +71,12 @@ def load(path: Path, cwd: Path | None = None) -> Inventory:
     if groups.problems:
         raise UsageError(groups.problems)
     log.info("read %d hosts from %s", len(hosts), path)
-    return Inventory(path, hosts, tuple(groups.warnings))
+    return Inventory(path, _digest([path, *groups.files]), hosts, tuple(groups.warnings))
+
+
+def _digest(files: list[Path]) -> str:
+    each = [sha256(file.read_bytes()).hexdigest() for file in files]
+    return sha256("\n".join(each).encode()).hexdigest()
 
 
 def _read_groups(file: UserFile) -> _Groups:
@@ -155,6 +162,7 @@ def _read_group_data(groups: _Groups, folders: list[Path]) -> None:
                 groups.problems += error.problems
                 continue
             log.info("read group data from %s", path)
+            groups.files.append(path)
             group = path.stem
             meant = nearest(group, groups.members, cutoff=_ALMOST)
             if group not in groups.members and meant:

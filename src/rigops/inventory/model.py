@@ -43,6 +43,7 @@ class InventoryHost:
 @dataclass(frozen=True)
 class Inventory:
     path: Path
+    digest: str  # of every file that was read: what was declared, for the journal
     hosts: tuple[InventoryHost, ...]
     warnings: tuple[str, ...]
 

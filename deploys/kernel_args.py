@@ -1,0 +1,11 @@
+"""The kernel arguments of this rig: kernel_args."""
+
+from pyinfra.context import host
+
+from rigops.operations.kernel_args import kernel_args
+from rigops.spec import read
+
+_spec = read(host.data.dict())
+
+if _spec.kernel_args is not None:
+    kernel_args(name="Kernel arguments", wanted=_spec.kernel_args)

@@ -1,0 +1,1 @@
+"""Kernel arguments in bootloader configuration. Pure: texts in, texts out."""

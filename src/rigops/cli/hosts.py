@@ -1,0 +1,110 @@
+"""Which hosts a command is about, and how their keys are trusted."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rigops.cli.options import default_inventory, read_inventory
+from rigops.errors import Problem, UsageError
+from rigops.transport import LOCAL, HostKeyPolicy, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from rigops.inventory import Inventory
+    from rigops.spec import RigSpec
+    from rigops.transport import UnknownKey
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A host to reach; `spec` is None where no inventory declares anything for it."""
+
+    name: str
+    target: Target
+    spec: RigSpec | None
+
+
+accept_host_key_option = click.option(
+    "--accept-host-key",
+    "accepted_keys",
+    multiple=True,
+    metavar="SHA256:…",
+    help="Trust an unknown host key with this fingerprint (repeatable).",
+)
+
+
+def choose_hosts(
+    words: Sequence[str], inventory_path: Path | None, *, without_words: str
+) -> tuple[Chosen, ...]:
+    """Hosts by inventory name, ssh alias or user@host:port.
+
+    Without words: every host of an inventory named with -i. Else `without_words` decides: "local"
+    is this machine, "inventory" every host of the default inventory.
+    """
+    inventory = _inventory(inventory_path, required=not words and without_words == "inventory")
+    if words:
+        return tuple(_named(word, inventory) for word in dict.fromkeys(words))
+    if inventory is not None and (inventory_path is not None or without_words == "inventory"):
+        return tuple(_of_inventory(inventory))
+    local = inventory.host("@local") if inventory else None
+    return (Chosen("@local", LOCAL, local.spec if local else None),)
+
+
+def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
+    """Ask a person about an unknown key; where nobody can answer, refuse it."""
+    keys = frozenset(accepted_keys)
+    for key in keys:
+        if not key.startswith("SHA256:"):
+            raise UsageError(
+                Problem(
+                    message="this is not the fingerprint of a host key",
+                    key="--accept-host-key",
+                    value=key,
+                    accepted="SHA256:…, as ssh-keygen -l prints it",
+                )
+            )
+    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    return HostKeyPolicy(accept=keys, ask=_ask if asks else None)
+
+
+def _ask(key: UnknownKey) -> bool:
+    click.echo(
+        f"{key.host} is not known yet. Its {key.key_type} key is\n  {key.fingerprint}", err=True
+    )
+    return click.confirm("Is that the machine you mean, and shall its key be kept?", err=True)
+
+
+def _inventory(path: Path | None, *, required: bool) -> Inventory | None:
+    if path is None and not required and not default_inventory().exists():
+        return None
+    return read_inventory(path)
+
+
+def _of_inventory(inventory: Inventory) -> list[Chosen]:
+    return [
+        Chosen(host.name, Target.from_host_data(host.name, host.data), host.spec)
+        for host in inventory.hosts
+        if host.connector in {"ssh", "local"}
+    ]
+
+
+def _named(word: str, inventory: Inventory | None) -> Chosen:
+    host = inventory.host(word) if inventory else None
+    if host is None:
+        return Chosen(word, Target.parse(word), None)
+    if host.connector not in {"ssh", "local"}:
+        raise UsageError(
+            Problem(
+                message=f"{word} is reached through {host.connector}, and rigops speaks ssh only",
+                host=word,
+            )
+        )
+    return Chosen(word, Target.from_host_data(host.name, host.data), host.spec)

@@ -1,0 +1,86 @@
+"""How far each host is: one live line on a terminal, plain lines anywhere else. On stderr."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self  # from Python 3.11 on in typing
+
+_REDRAW_S = 0.2
+_CLEAR = "\r\x1b[K"
+
+
+class Progress:
+    """Used by several threads at once."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._began: dict[str, float] = {}
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._live = sys.stderr.isatty()
+        self._drawing: threading.Thread | None = None
+
+    def begin(self, host: str) -> None:
+        with self._lock:
+            self._began[host] = time.monotonic()
+
+    def end(self, host: str, outcome: str) -> None:
+        with self._lock:
+            seconds = time.monotonic() - self._began.pop(host)
+            self._erase()
+            if not self._live:
+                click.echo(f"{host}: {outcome} ({seconds:.1f} s)", err=True)
+
+    @property
+    def unfinished(self) -> list[str]:
+        with self._lock:
+            return list(self._began)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """While a person is being asked something."""
+        with self._lock:
+            self._erase()
+            yield
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._drawing = threading.Thread(target=self._draw, daemon=True)
+            self._drawing.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        if self._drawing:
+            self._drawing.join(1)
+        self._erase()
+
+    def _draw(self) -> None:
+        while not self._over.wait(_REDRAW_S):
+            with self._lock:
+                now = time.monotonic()
+                hosts = [f"{host} {now - began:.0f} s" for host, began in self._began.items()]
+                line = f"{self._doing} {', '.join(hosts)}" if hosts else ""
+                width = shutil.get_terminal_size().columns - 1
+                click.echo(_CLEAR + line[:width], err=True, nl=False)
+
+    def _erase(self) -> None:
+        if self._live:
+            click.echo(_CLEAR, err=True, nl=False)

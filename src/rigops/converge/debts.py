@@ -1,0 +1,43 @@
+"""What only a reboot can bring, computed from what runs and what is configured. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.bootloader import grub
+from rigops.owned import Ownership
+
+if TYPE_CHECKING:
+    from rigops.converge.concerns import Selection
+    from rigops.probe.facts import HostFacts
+    from rigops.spec import RigSpec
+
+
+def reboot_reasons(
+    facts: HostFacts, spec: RigSpec, selection: Selection, ours: tuple[str, ...]
+) -> tuple[str, ...]:
+    """`ours`: the arguments that rigops had added when this run began."""
+    if spec.kernel_args is None or not selection.has("kernel_args"):
+        return ()
+    live = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    awaited = [
+        f"the kernel does not run with {argument} yet"
+        for argument in spec.kernel_args
+        if argument not in live
+    ]
+    leaving = [
+        f"the kernel still runs with {argument}"
+        for argument in ours
+        if argument not in spec.kernel_args and argument in live
+    ]
+    return tuple(awaited + leaving)
+
+
+def added_arguments(facts: HostFacts) -> tuple[str, ...]:
+    """The arguments in our drop-in, if it is ours."""
+    state, boot = facts.rigops_state, facts.bootloader
+    if state is None or boot is None or state.owned is None:
+        return ()
+    if grub.DROP_IN not in Ownership.parse(state.owned).files:
+        return ()
+    return grub.added_arguments(boot.files.get(grub.DROP_IN, ""))

@@ -1,0 +1,35 @@
+"""What a check is: a pure function with a name, a title and an explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rigops.catalog import Catalog
+    from rigops.doctor.finding import Finding
+    from rigops.probe.facts import HostFacts
+    from rigops.spec import RigSpec
+
+
+@dataclass(frozen=True)
+class Examined:
+    """All that a check may look at. Without an inventory the spec declares nothing."""
+
+    facts: HostFacts
+    spec: RigSpec
+    catalog: Catalog
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Essential always, or where one of `keys` is declared: then it must be possible to judge."""
+
+    id: str
+    title: str
+    explanation: str
+    run: Callable[[Examined], list[Finding]]
+    essential: bool = False
+    keys: frozenset[str] = frozenset()

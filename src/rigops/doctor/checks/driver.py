@@ -1,0 +1,205 @@
+"""The NVIDIA driver: which one runs, and whether it may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.catalog import judge, runs_on, versions
+from rigops.catalog.lookup import concerns
+from rigops.catalog.model import EVERY_CARD
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+    from rigops.catalog.model import DriverBranch, Verdict
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.nvidia_version import NvidiaVersion
+    from rigops.spec.model import DriverWish
+
+PIN = "drv.pin"
+
+_SECTION = "nvidia-version"
+_CATALOG = "catalog"
+_CONCERN = "nvidia_driver"
+
+
+def pin(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [Finding(id=PIN, status="skipped", summary="there is no NVIDIA GPU")]
+    loaded = examined.facts.nvidia_version
+    if loaded is None:
+        return [_unknown("the loaded driver could not be read")]
+    if not loaded.is_loaded:
+        return [_not_loaded(examined.spec.driver)]
+    version = _version(loaded)
+    if version is None:
+        said = tuple(Evidence(_SECTION, line) for line in loaded.unread or (loaded.line,))
+        return [_unknown("a driver is loaded, and its version could not be read", said)]
+    return [_judged(examined, loaded, version)]
+
+
+def _unknown(summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(id=PIN, status="unknown", summary=summary, evidence=evidence)
+
+
+def _not_loaded(wish: DriverWish | None) -> Finding:
+    if wish is None:
+        return _unknown("no NVIDIA driver is loaded, so there is no version to judge")
+    return Finding(
+        id=PIN,
+        status="fail",
+        summary=f"no NVIDIA driver is loaded, and {wish.text} is declared",
+        remedy=_install(wish.text),
+    )
+
+
+def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Finding:
+    verdicts = _verdicts(examined, version)
+    worst = verdicts[0] if verdicts else None
+    status, summary = _opinion(examined, version, worst)
+    return Finding(
+        id=PIN,
+        status=status,
+        summary=summary,
+        evidence=(Evidence(_SECTION, loaded.line), *(_cited(worst) if worst else ())),
+        why=worst.why if worst else "",
+        remedy=_remedy(examined) if status == "fail" else None,
+    )
+
+
+def _opinion(examined: Examined, version: Version, worst: Verdict | None) -> tuple[Status, str]:
+    wish, allowed = examined.spec.driver, examined.spec.driver_allow_bad is True
+    driver = f"driver {versions.spelled(version)}"
+    is_bad = worst is not None and worst.status == "bad"
+    is_other = wish is not None and version not in wish.versions
+    declared = f", and {wish.text} is declared" if wish and is_other else ""
+    if is_bad and not allowed:
+        return "fail", f"{driver} is known to be bad for these cards{declared}"
+    if is_other:
+        return "fail", f"{driver} is loaded{declared}"
+    if is_bad:
+        return "warn", f"{driver} is known to be bad, and driver_allow_bad allows it"
+    return _not_bad(examined, version, worst)
+
+
+def _not_bad(examined: Examined, version: Version, worst: Verdict | None) -> tuple[Status, str]:
+    wish, driver = examined.spec.driver, f"driver {versions.spelled(version)}"
+    if worst is None:
+        return "warn", f"{driver}: nobody has reported on it"
+    if _may_be_bad(examined, version):
+        return "unknown", f"{driver} is bad for some cards, and these cards could not be read"
+    if worst.status == "caution":
+        return "info" if wish else "warn", f"{driver} is to be used with caution"
+    return "ok", f"{driver} is known to be good" + (" and declared" if wish else "")
+
+
+def _version(loaded: NvidiaVersion) -> Version | None:
+    try:
+        return versions.parse(loaded.version or "")
+    except ValueError:
+        return None
+
+
+def _verdicts(examined: Examined, version: Version) -> list[Verdict]:
+    """Worst first. That a module is hard to build says nothing about one that runs."""
+    cards = rig.models(examined)
+    alone = rig.gpu_count(examined) == 1
+    return [
+        verdict
+        for verdict in judge(examined.catalog, version)
+        if verdict.purpose != "install"
+        and not (alone and verdict.purpose == "p2p")
+        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards if card))
+    ]
+
+
+def _may_be_bad(examined: Examined, version: Version) -> bool:
+    pci = examined.facts.pci
+    if pci is not None and examined.facts.is_whole(rig.PCI) and not pci.unread:
+        return False
+    return any(
+        verdict.status == "bad" and verdict.purpose != "install"
+        for verdict in judge(examined.catalog, version)
+    )
+
+
+def _cited(verdict: Verdict) -> list[Evidence]:
+    return [
+        Evidence(_CATALOG, f"{one.where} ({about})" if about else one.where)
+        for one in verdict.evidence
+        for about in [", ".join(part for part in (one.hardware, one.date) if part)]
+    ]
+
+
+def _remedy(examined: Examined) -> Remedy:
+    wish = examined.spec.driver
+    if wish is not None and not _is_bad_wish(examined, wish):
+        return _install(wish.text)
+    good = _best_branch(examined)
+    if good is None:
+        return Remedy(kind="hands", text="see `rigops drivers` for one that is known to be good")
+    return _install(good)
+
+
+def _is_bad_wish(examined: Examined, wish: DriverWish) -> bool:
+    """Whether every release that would satisfy the declaration is bad for these cards."""
+    meant = [
+        release
+        for branch in examined.catalog.drivers
+        for release in map(versions.parse, (one.version for one in branch.releases))
+        if release in wish.versions
+    ]
+    return bool(meant) and all(_is_bad(examined, release) for release in meant)
+
+
+def _is_bad(examined: Examined, version: Version) -> bool:
+    return any(verdict.status == "bad" for verdict in _verdicts(examined, version))
+
+
+def _best_branch(examined: Examined) -> str | None:
+    """The newest branch that drives all these cards and whose last release is known to be good."""
+    cards = [card for card in rig.models(examined) if card]
+
+    def is_good(branch: DriverBranch) -> bool:
+        if not branch.releases or not all(runs_on(branch, card) for card in cards):
+            return False
+        statuses = {
+            v.status for v in _verdicts(examined, versions.parse(branch.releases[-1].version))
+        }
+        return statuses == {"known-good"}
+
+    good = [branch.branch for branch in examined.catalog.drivers if is_good(branch)]
+    return max(good, key=int, default=None)
+
+
+def _install(wanted: str) -> Remedy:
+    return Remedy(
+        kind="apply+reboot",
+        concern=_CONCERN,
+        declare={"driver": wanted},
+        text=f"`rigops apply` installs driver {wanted}, holds it and reboots",
+        by_hand=(
+            f"install a driver that really is {wanted} (a package's name is no proof: look at "
+            "`apt-cache policy`), hold its packages with `apt-mark hold`, and reboot"
+        ),
+    )
+
+
+CHECKS = (
+    Check(
+        id=PIN,
+        title="The loaded driver is the declared one, and not known to be bad",
+        explanation=(
+            "Looks at the kernel module that is loaded (/proc/driver/nvidia/version), never at the "
+            "names of packages: nvidia-driver-535 has come to install 580. With `driver` declared "
+            "the version must satisfy it. In any case it is looked up in the catalogue for the "
+            "cards of this host (`rigops drivers`): a version that is known to be bad fails, with "
+            "the reports that say so; one that nobody has reported on is a warning, never ok."
+        ),
+        run=pin,
+        keys=frozenset({"driver"}),
+    ),
+)

@@ -1,0 +1,172 @@
+"""The IOMMU: whether it translates what the cards send to each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.bootloader import grub
+from rigops.bootloader.arguments import split
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.sections.bootloader import Bootloader
+    from rigops.probe.sections.iommu_groups import IommuGroups, Member
+    from rigops.probe.sections.pci import Pci
+
+MODE = "iommu.mode"
+
+_SECTION = "iommu-groups"
+_PEERS = "nvidia-smi-p2p-read"
+_CONCERN = "kernel_args"
+_WANTED = "iommu=pt"
+_PASSTHROUGH = frozenset({_WANTED, "iommu.passthrough=1", "iommu.passthrough=on"})
+_TRANSLATED = frozenset({"DMA", "DMA-FQ"})
+_DIRECT = "identity"
+_WHY = (
+    "A translating IOMMU stands between the cards: copies from one to another can hang or arrive "
+    "wrong, while the driver says that they work. With iommu=pt devices reach memory directly."
+)
+
+
+def mode(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", "there is no NVIDIA GPU")]
+    groups = facts.iommu_groups
+    if groups is None:
+        return [_finding("unknown", "the IOMMU groups were not collected")]
+    if groups.is_off and facts.is_whole(_SECTION):
+        return [_finding("ok", "the IOMMU is off, so nothing is translated")]
+    if facts.pci is None:
+        return [_finding("unknown", "which groups are those of the cards is not known")]
+    return [_judged(examined, facts.pci, groups)]
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    members: tuple[Member, ...] = (),
+    more: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    evidence = (*(Evidence(_SECTION, member.line) for member in members), *more)
+    return Finding(
+        id=MODE, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
+    )
+
+
+def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
+    facts = examined.facts
+    found = [groups.of(gpu.address) for gpu in pci.nvidia_gpus]
+    members = tuple(member for member in found if member)
+    translated = tuple(member for member in members if member.type in _TRANSLATED)
+    count = rig.gpu_count(examined)
+    if translated and count == 1:
+        return _finding("ok", "translated, and the only card has no peer to copy to", translated)
+    if translated and count is None:
+        return _finding(
+            "unknown", "translated, and how many cards there are is not known", translated
+        )
+    if translated:
+        return _translating(examined, translated)
+    peers = facts.nvidia_smi_p2p_read
+    missed = peers is not None and len(peers.gpus) > len(pci.nvidia_gpus)
+    all_seen = facts.is_whole(rig.PCI) and not pci.unread and not missed and None not in found
+    if found and all_seen and all(member.type == _DIRECT for member in members):
+        return _finding("ok", "the cards reach memory directly (identity)", members)
+    return _finding("unknown", "how the IOMMU treats the cards could not be read", members)
+
+
+def _translating(examined: Examined, translated: tuple[Member, ...]) -> Finding:
+    refused = _is_known_to_be_refused(examined.facts)
+    kinds = " and ".join(sorted({member.type for member in translated}))
+    summary = f"the IOMMU translates what the cards send ({kinds})"
+    peers = examined.facts.nvidia_smi_p2p_read
+    rows = tuple(Evidence(_PEERS, row) for row in peers.rows) if peers else ()
+    return _finding(
+        "warn" if refused else "fail",
+        summary + (", and the driver grants no P2P that could break" if refused else ""),
+        translated,
+        rows,
+        why=_WHY,
+        remedy=_remedy(examined),
+    )
+
+
+def _is_known_to_be_refused(facts: HostFacts) -> bool:
+    """P2P of which nothing is known counts as granted."""
+    peers, pci = facts.nvidia_smi_p2p_read, facts.pci
+    if peers is None or pci is None or not facts.is_whole(_PEERS):
+        return False
+    return peers.refuses_all and len(peers.gpus) >= len(pci.nvidia_gpus)
+
+
+def _remedy(examined: Examined) -> Remedy:
+    facts, declared = examined.facts, examined.spec.kernel_args or ()
+    live = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    if _PASSTHROUGH & set(live):
+        return Remedy(
+            kind="hands",
+            text="iommu=pt is on the running command line and something outweighs it: look there "
+            "for iommu=nopt, iommu.passthrough=0 or a hypervisor",
+        )
+    is_declared = bool(_PASSTHROUGH & set(declared))
+    arguments = list(declared) if is_declared else [*declared, _WANTED]
+    place = _configured(facts.bootloader)
+    if place:
+        text = f"iommu=pt is configured ({place}): only the reboot is missing"
+        by_hand = f"{text}, `systemctl reboot`"
+    else:
+        text = "`rigops apply` adds iommu=pt to the kernel command line and reboots"
+        by_hand = _by_hand(facts.bootloader)
+    return Remedy(
+        kind="apply+reboot",
+        concern=_CONCERN,
+        declare={"kernel_args": arguments},
+        text=text,
+        by_hand=by_hand,
+    )
+
+
+def _configured(bootloader: Bootloader | None) -> str:
+    """Where the next boot gets the argument from, or nothing. What boots counts, if readable."""
+    if bootloader is None:
+        return ""
+    if bootloader.menu:
+        return "/boot/grub/grub.cfg" if _PASSTHROUGH & set(bootloader.menu[0].arguments) else ""
+    own = split(bootloader.files.get(grub.DROP_IN, "").replace('"', " "))
+    if _PASSTHROUGH & set(own):
+        return grub.DROP_IN
+    return grub.DEFAULTS if _PASSTHROUGH & set(grub.foreign_arguments(bootloader.files)) else ""
+
+
+def _by_hand(bootloader: Bootloader | None) -> str:
+    if bootloader is not None and bootloader.has_grub:
+        return (
+            f"add {_WANTED} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
+            "(elsewhere `grub-mkconfig -o /boot/grub/grub.cfg`) and reboot"
+        )
+    return f"add {_WANTED} to the kernel command line in the bootloader's configuration, and reboot"
+
+
+CHECKS = (
+    Check(
+        id=MODE,
+        title="The IOMMU does not translate between the cards",
+        explanation=(
+            "Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's "
+            "group. `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and "
+            "`DMA-FQ` are translated: a failure with two cards or more where the driver grants "
+            "P2P, or where that is not known, and a warning where it is known to grant none. The "
+            'kernel\'s log line "Default domain type: Translated" is not looked at: it is printed '
+            "even where no IOMMU works."
+        ),
+        run=mode,
+    ),
+)

@@ -1,0 +1,74 @@
+"""What a check found, with its evidence and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Status = Literal["fail", "warn", "unknown", "info", "ok", "skipped"]
+RemedyKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]
+
+WORST_FIRST: tuple[Status, ...] = ("fail", "unknown", "warn", "info", "ok", "skipped")
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    section: str
+    line: str  # raw, as the host said it
+
+    def as_json(self) -> dict[str, object]:
+        return {"section": self.section, "line": self.line}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedy:
+    """`by_hand` is what to do where the concern that would do it is not in this version."""
+
+    kind: RemedyKind
+    text: str
+    concern: str | None = None
+    declare: Mapping[str, object] | None = None
+    by_hand: str = ""
+
+    @property
+    def by_apply(self) -> bool:
+        return self.kind in {"apply", "apply+reboot"}
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "kind": self.kind,
+            "concern": self.concern,
+            "declare": dict(self.declare) if self.declare else None,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """`essential` is the registry's: an unknown that leaves the whole host unknown."""
+
+    id: str
+    status: Status
+    summary: str
+    subject: str = HOST
+    evidence: tuple[Evidence, ...] = ()
+    why: str = ""
+    remedy: Remedy | None = None
+    data: Mapping[str, object] = field(default_factory=dict)
+    essential: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        document: dict[str, object] = {
+            "id": self.id,
+            "status": self.status,
+            "subject": self.subject,
+            "summary": self.summary,
+            "evidence": [one.as_json() for one in self.evidence],
+            "why": self.why,
+            "remedy": self.remedy.as_json() if self.remedy else None,
+        }
+        return {**document, "data": dict(self.data)} if self.data else document

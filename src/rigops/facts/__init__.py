@@ -1,0 +1,1 @@
+"""What pyinfra deploys know about a host: each fact is one section of the probe."""

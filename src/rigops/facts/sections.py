@@ -1,0 +1,45 @@
+"""One fact a section of the probe: the same shell and the same parser, for any pyinfra deploy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.facts import FactBase
+
+from rigops.probe import reading
+from rigops.probe.script import script
+from rigops.probe.sections import bootloader, proc_cmdline, rigops_state
+
+if TYPE_CHECKING:
+    from rigops.probe.section import Section
+
+Facts = TypeVar("Facts")
+
+
+class SectionFact(FactBase[Facts]):
+    section: ClassVar[Section[Any]]
+
+    def command(self) -> StringCommand:  # type: ignore[mutable-override]  # as all of pyinfra's do
+        return StringCommand("sh", "-c", QuoteString(script([self.section])))
+
+    def process(self, output: list[str]) -> Facts:
+        bundle = reading.read("\n".join([*output, ""]).encode())
+        collected = bundle.sections.get(self.section.name) if bundle else None
+        facts: Facts = self.section.parse(collected.text if collected else "")
+        return facts
+
+
+class Bootloader(SectionFact[bootloader.Bootloader]):
+    section = bootloader.SECTION
+
+
+class CommandLine(SectionFact[proc_cmdline.CommandLine]):
+    section = proc_cmdline.SECTION
+
+
+class RigopsState(SectionFact[rigops_state.RigopsState]):
+    section = rigops_state.SECTION
+
+
+SEEDED: tuple[type[SectionFact[Any]], ...] = (Bootloader, CommandLine, RigopsState)

@@ -1,0 +1,1 @@
+"""What the preflight program is made of."""

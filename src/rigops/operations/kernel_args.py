@@ -1,0 +1,98 @@
+"""Kernel arguments that rigops owns, for GRUB with drop-ins."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from pyinfra.api.command import StringCommand
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.bootloader import grub
+from rigops.bootloader.arguments import against
+from rigops.facts.sections import Bootloader, RigopsState
+from rigops.operations.blocked import blocked
+from rigops.operations.change import Change, announce
+from rigops.operations.taking_steps import script
+from rigops.owned import Ownership, Present, WantedFile, reconcile
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from rigops.probe.sections import bootloader
+
+CONCERN = "kernel_args"
+
+# update-grub writes into grub.cfg itself; a crash there leaves half a menu. This one is made aside
+# and checked before it takes the place of the old one.
+_REGENERATE = """\
+new=/boot/grub/grub.cfg.rigops-new
+grub-mkconfig -o "$new"
+grub-script-check "$new"
+sync "$new"
+mv -f "$new" /boot/grub/grub.cfg
+sync /boot/grub
+"""
+
+
+@operation()
+def kernel_args(*, wanted: tuple[str, ...]) -> Generator[StringCommand, None, None]:
+    """Make these arguments part of every normal boot from the next one on.
+
+    + wanted: the arguments, such as ``("iommu=pt",)``; none takes back what rigops added
+    """
+    boot = host.get_fact(Bootloader)
+    if not boot.has_grub or not boot.reads_drop_ins:
+        if wanted:
+            yield blocked(
+                host,
+                CONCERN,
+                "no bootloader that this version can edit (GRUB with /etc/default/grub.d); add "
+                f"by hand: {' '.join(wanted)}",
+            )
+        return
+    found = against(wanted, grub.foreign_arguments(boot.files))
+    content = grub.drop_in(found.ours).encode() if found.ours else b""
+    files = {}
+    if content:
+        files[grub.DROP_IN] = WantedFile(CONCERN, sha256(content).hexdigest(), grub.DROP_IN_MODE)
+    state = host.get_fact(RigopsState)
+    ownership = Ownership.parse(state.owned) if state.owned is not None else Ownership()
+    present = {grub.DROP_IN: state.present.get(grub.DROP_IN) or _foreign(boot)}
+    steps = reconcile(ownership, files, present, selected={CONCERN})
+    commands = script(ownership, steps, {grub.DROP_IN: content}, effect=_REGENERATE)
+    if not commands and any(not _in_menu(boot, argument) for argument in found.ours):
+        commands = f"set -eu\n{_REGENERATE}"  # an earlier run got no further than the file
+    if not commands:
+        host.noop(f"kernel arguments are configured: {' '.join(wanted) or 'none of ours'}")
+        return
+    announce(
+        host,
+        Change(
+            concern=CONCERN,
+            kind="file",
+            subject=grub.DROP_IN,
+            before=boot.files.get(grub.DROP_IN),
+            after=content.decode() or None,
+        ),
+    )
+    yield StringCommand("sh", "-s", _stdin=commands)
+
+
+def _foreign(boot: bootloader.Bootloader) -> Present | None:
+    """A file at our path that nobody has recorded."""
+    text = boot.files.get(grub.DROP_IN)
+    if text is None:
+        return None
+    return Present(sha256(text.encode()).hexdigest(), grub.DROP_IN_MODE)
+
+
+def _in_menu(boot: bootloader.Bootloader, argument: str) -> bool:
+    """Whether every normal entry has it. Recovery entries stay as they are: a way back."""
+    normal = [entry for entry in boot.menu or () if not _is_recovery(entry.arguments)]
+    return bool(normal) and all(argument in entry.arguments for entry in normal)
+
+
+def _is_recovery(arguments: tuple[str, ...]) -> bool:
+    return not {"single", "recovery"}.isdisjoint(arguments)

@@ -1,0 +1,68 @@
+"""Asks one host, in one exec."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rigops.errors import Problem, RigopsError
+from rigops.probe import reading
+from rigops.probe.script import MOST_BYTES, longest_s, script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.probe.bundle import Bundle
+    from rigops.probe.section import Section
+
+_LOGIN_S: Final = 20
+_NOISE_SHOWN: Final = 300
+
+
+class Answer(Protocol):
+    @property
+    def stdout(self) -> bytes: ...
+    @property
+    def started(self) -> bool: ...
+    @property
+    def login_noise(self) -> bytes: ...
+
+
+class Asked(Protocol):
+    """As much of a connection as a probe needs."""
+
+    @property
+    def name(self) -> str: ...
+    def run_script(self, script: str, *, deadline_s: float, max_output: int) -> Answer: ...
+
+
+class ProbeError(RigopsError):
+    """The host was reached and did not run the probe."""
+
+
+def collect(
+    connection: Asked,
+    sections: Sequence[Section[Any]],
+    *,
+    host: str | None = None,
+    root: bool = True,
+    collected_at: str | None = None,
+) -> Bundle:
+    """Without `collected_at` the host's own clock tells when it was."""
+    host = host or connection.name
+    answer = connection.run_script(
+        script(sections, root=root),
+        deadline_s=longest_s(sections) + _LOGIN_S,
+        max_output=(MOST_BYTES + 4096) * len(sections),
+    )
+    bundle = reading.read(answer.stdout, host=host, collected_at=collected_at)
+    if bundle is None:
+        said = (answer.login_noise + answer.stdout)[-_NOISE_SHOWN:].decode("utf-8", "replace")
+        why = "its sh did not run the probe" if answer.started else "its login shell ran no command"
+        raise ProbeError(
+            Problem(
+                message=f"{host}: {why}" + (f"; it said: {' '.join(said.split())}" if said else ""),
+                cure="see that the login gets an ordinary shell",
+                host=host,
+            )
+        )
+    return bundle

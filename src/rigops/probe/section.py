@@ -1,0 +1,27 @@
+"""One thing to ask a host: a piece of shell, and the pure function that reads its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Facts = TypeVar("Facts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section(Generic[Facts]):
+    """`parse` reads any text without raising; what it could not read is in the facts' `unread`.
+
+    The snippet may use `show FILE…`, `run COMMAND…` and `hide` of the script's tools. It ends with
+    0 where its answer is whole, an empty one included.
+    """
+
+    name: str
+    snippet: str
+    parse: Callable[[str], Facts]
+    timeout_s: int = 8  # after which nobody waits for it any more
+    wants_root: bool = False
+    asks_driver: bool = False  # only when everything else has been answered: the driver may hang

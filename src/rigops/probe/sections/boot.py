@@ -1,0 +1,48 @@
+"""Which boot this is, and whether the distribution asks for another one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+UPTIME = "/proc/uptime"
+REBOOT_REQUIRED = "/run/reboot-required"
+REBOOT_PACKAGES = "/run/reboot-required.pkgs"
+
+_BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UPTIME = re.compile(r"(\d+\.\d+) \d+\.\d+")
+
+
+@dataclass(frozen=True)
+class Boot:
+    boot_id: str | None = None
+    uptime_s: float | None = None
+    reboot_required: bool = False
+    reboot_packages: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Boot:
+    found = blocks(text)
+    boot_id = found.get(BOOT_ID, "").strip()
+    uptime = _UPTIME.fullmatch(found.get(UPTIME, "").strip())
+    known_id = _BOOT_ID.fullmatch(boot_id)
+    packages = [line.strip() for line in lines(found.get(REBOOT_PACKAGES, ""))]
+    return Boot(
+        boot_id=boot_id if known_id else None,
+        uptime_s=float(uptime[1]) if uptime else None,
+        reboot_required=REBOOT_REQUIRED in found,
+        reboot_packages=tuple(dict.fromkeys(name for name in packages if name)),
+        unread=(() if known_id else (BOOT_ID,)) + (() if uptime else (UPTIME,)),
+    )
+
+
+SECTION = Section(
+    name="boot",
+    snippet=f"show {BOOT_ID} {UPTIME} {REBOOT_REQUIRED} {REBOOT_PACKAGES}",
+    parse=parse,
+)

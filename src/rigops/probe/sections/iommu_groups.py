@@ -1,0 +1,63 @@
+"""Which IOMMU group each PCI function is in, and how the kernel translates for that group."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.sections.pci import ADDRESS
+from rigops.probe.text import single
+
+_SHAPE = re.compile(rf"(?P<group>[0-9]{{1,6}}) (?P<type>\S+) (?P<address>{ADDRESS})")
+
+
+@dataclass(frozen=True)
+class Member:
+    group: int
+    type: str  # identity, DMA, DMA-FQ, blocked, auto, or - where the kernel does not tell
+    address: str
+    line: str
+
+
+@dataclass(frozen=True)
+class IommuGroups:
+    members: tuple[Member, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def is_off(self) -> bool:
+        """There is no group, and nothing was said that may have been one."""
+        return not self.members and not self.unread
+
+    def of(self, address: str) -> Member | None:
+        return next((member for member in self.members if member.address == address), None)
+
+
+def parse(text: str) -> IommuGroups:
+    members: list[Member] = []
+    unread: list[str] = []
+    for line in single(text):
+        if not line.strip():
+            continue
+        shape = _SHAPE.fullmatch(line.strip())
+        if shape is None:
+            unread.append(line)
+        else:
+            members.append(
+                Member(int(shape["group"]), shape["type"], shape["address"], line.strip())
+            )
+    return IommuGroups(tuple(members), tuple(unread))
+
+
+_SNIPPET = r"""
+[ -d /sys/kernel ] || exit
+for device in /sys/kernel/iommu_groups/*/devices/*; do
+    [ -L "$device" ] || [ -e "$device" ] || continue
+    group=${device%/devices/*}
+    type=-; { read -r type <"$group/type"; } 2>/dev/null
+    echo "${group##*/} ${type:--} ${device##*/}"
+done
+"""
+
+SECTION = Section(name="iommu-groups", snippet=_SNIPPET, parse=parse)

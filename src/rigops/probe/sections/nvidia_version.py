@@ -1,0 +1,47 @@
+"""The loaded NVIDIA kernel module."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rigops.probe.section import Section
+from rigops.probe.text import single
+
+# What follows the version must be there too: a version that was cut short is another version.
+_SHAPE = re.compile(r"(?P<kind>Open )?Kernel Module\b.*?\s(?P<version>\d{2,4}(\.\d{1,3}){1,2})\s")
+
+
+@dataclass(frozen=True)
+class NvidiaVersion:
+    version: str | None = None
+    flavour: Literal["proprietary", "open"] | None = None
+    line: str = ""
+    unread: tuple[str, ...] = ()
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.version is not None or bool(self.unread)
+
+
+def parse(text: str) -> NvidiaVersion:
+    said = [line for line in single(text) if line.strip()]
+    for line in said:
+        shape = _SHAPE.search(line) if line.startswith("NVRM version:") else None
+        if shape:
+            return NvidiaVersion(
+                version=shape["version"],
+                flavour="open" if shape["kind"] else "proprietary",
+                line=line.strip(),
+            )
+    return NvidiaVersion(unread=tuple(said))
+
+
+_SNIPPET = """
+[ -e /proc/version ] || exit
+[ -e /proc/driver/nvidia/version ] || exit 0
+cat /proc/driver/nvidia/version
+"""
+
+SECTION = Section(name="nvidia-version", snippet=_SNIPPET, parse=parse)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.text import assignments
+
+
+@dataclass(frozen=True)
+class OsRelease:
+    id: str | None = None
+    version_id: str | None = None
+    codename: str | None = None
+    like: tuple[str, ...] = ()
+    pretty_name: str | None = None
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> OsRelease:
+    values = assignments(text)
+    return OsRelease(
+        id=values.get("ID") or None,
+        version_id=values.get("VERSION_ID") or None,
+        codename=values.get("VERSION_CODENAME") or None,
+        like=tuple(values.get("ID_LIKE", "").split()),
+        pretty_name=values.get("PRETTY_NAME") or None,
+        unread=() if values.get("ID") else ("there is no ID",),
+    )
+
+
+SECTION = Section(
+    name="os-release",
+    snippet="cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release",
+    parse=parse,
+)

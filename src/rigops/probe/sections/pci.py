@@ -1,0 +1,144 @@
+"""Every PCI function, from sysfs alone: with no lspci, no root and a driver that hangs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.text import single
+
+ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+NVIDIA = 0x10DE
+
+_SHAPE = re.compile(rf"(?P<address>{ADDRESS})(?P<fields>( [a-z0-9]+=\S*)*)")
+_ID = re.compile(r"0x[0-9a-f]{4}")
+_CLASS = re.compile(r"0x[0-9a-f]{6}")
+_LINK = re.compile(r"(?P<speed>\d+(\.\d+)?),(?P<width>\d+)")
+_DISPLAY = (0x0300, 0x0302)
+
+
+@dataclass(frozen=True)
+class Link:
+    gt_per_s: float
+    width: int
+
+
+@dataclass(frozen=True)
+class PciFunction:
+    """None is what the host could not read."""
+
+    address: str
+    vendor: int
+    device: int
+    pci_class: int
+    revision: str | None
+    driver: str | None
+    link: Link | None
+    fastest_link: Link | None
+    numa_node: int | None
+    bar1_bytes: int | None
+    path: str | None
+    line: str
+
+    @property
+    def is_nvidia_gpu(self) -> bool:
+        return self.vendor == NVIDIA and self.pci_class >> 8 in _DISPLAY
+
+
+@dataclass(frozen=True)
+class Pci:
+    functions: tuple[PciFunction, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def nvidia_gpus(self) -> tuple[PciFunction, ...]:
+        return tuple(one for one in self.functions if one.is_nvidia_gpu)
+
+
+def parse(text: str) -> Pci:
+    found: dict[str, PciFunction] = {}
+    unread: list[str] = []
+    for line in single(text):
+        if not line.strip():
+            continue
+        function = _function(line.strip())
+        if function is None:
+            unread.append(line)
+        else:
+            found[function.address] = function
+    return Pci(tuple(found.values()), tuple(unread))
+
+
+def _function(line: str) -> PciFunction | None:
+    shape = _SHAPE.fullmatch(line.lower())
+    if shape is None:
+        return None
+    # In the letters that the host used: a path is not lower case everywhere.
+    fields = dict(field.split("=", 1) for field in line.split(" ")[1:])
+    vendor, device, pci_class = (fields.get(name, "") for name in ("vendor", "device", "class"))
+    if not (_ID.fullmatch(vendor) and _ID.fullmatch(device) and _CLASS.fullmatch(pci_class)):
+        return None
+    return PciFunction(
+        address=shape["address"],
+        vendor=int(vendor, 16),
+        device=int(device, 16),
+        pci_class=int(pci_class, 16),
+        revision=_known(fields, "rev"),
+        driver=_known(fields, "driver"),
+        link=_link(fields.get("link", "")),
+        fastest_link=_link(fields.get("max", "")),
+        numa_node=_number(fields.get("numa", "")),
+        bar1_bytes=_number(fields.get("bar1", "")),
+        path=_known(fields, "path"),
+        line=line,
+    )
+
+
+def _known(fields: dict[str, str], name: str) -> str | None:
+    value = fields.get(name, "-")
+    return None if value in {"", "-"} else value
+
+
+def _number(value: str) -> int | None:
+    return int(value) if re.fullmatch(r"-?[0-9]{1,20}", value) else None
+
+
+def _link(value: str) -> Link | None:
+    shape = _LINK.fullmatch(value)
+    return Link(float(shape["speed"]), int(shape["width"])) if shape else None
+
+
+# Built-ins only, but for the size of an NVIDIA card's BAR1: a host may have hundreds of functions.
+_SNIPPET = r"""
+[ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; exit; }
+get() { value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; } 2>/dev/null
+go() { cd -P "$1" 2>/dev/null || return; here=$PWD; [ "$here" != "$1" ] || here=$(pwd -P); }  # mksh
+for function in /sys/bus/pci/devices/*; do
+    [ -e "$function/vendor" ] || continue
+    line=${function##*/}
+    get "$function/vendor"; vendor=$value; line="$line vendor=$value"
+    get "$function/device"; line="$line device=$value"
+    get "$function/class"; class=$value; line="$line class=$value"
+    get "$function/revision"; line="$line rev=${value#0x}"
+    driver=-; go "$function/driver" && driver=${here##*/}
+    line="$line driver=$driver"
+    get "$function/current_link_speed"; speed=${value%% *}
+    get "$function/current_link_width"; line="$line link=$speed,$value"
+    get "$function/max_link_speed"; speed=${value%% *}
+    get "$function/max_link_width"; line="$line max=$speed,$value"
+    get "$function/numa_node"; line="$line numa=$value"
+    bar1=-
+    case "$vendor $class" in
+        "0x10de 0x03"*)
+            if [ -e "$function/resource1" ]; then
+                set -- $(ls -Lln "$function/resource1")
+                bar1=${5:--}
+            fi ;;
+    esac
+    path=-; go "$function" && path=$here
+    echo "$line bar1=$bar1 path=$path"
+done
+"""
+
+SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse)

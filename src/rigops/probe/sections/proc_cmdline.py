@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rigops.bootloader.arguments import split
+from rigops.probe.section import Section
+from rigops.probe.text import single
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What the running kernel was started with."""
+
+    line: str = ""
+    arguments: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> CommandLine:
+    line = " ".join(single(text)).strip()
+    return CommandLine(line, split(line), () if line else ("it is empty",))
+
+
+SECTION = Section(name="proc-cmdline", snippet="hide </proc/cmdline", parse=parse)

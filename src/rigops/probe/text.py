@@ -1,0 +1,49 @@
+"""Raw answers into lines and blocks, the way every parser wants them."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
+_HEAD = "== "
+
+
+def lines(text: str) -> list[str]:
+    """Without colours, carriage returns and what ends the last line."""
+    plain = [_ESCAPES.sub("", line).rstrip("\r") for line in text.split("\n")]
+    return plain[:-1] if plain[-1] == "" else plain
+
+
+def single(text: str) -> list[str]:
+    """The lines of a section with one command, which may stand above them as `== COMMAND`."""
+    found = lines(text)
+    return found[1:] if found and found[0].startswith(_HEAD) else found
+
+
+def blocks(text: str) -> dict[str, str]:
+    """A compound section: what follows each `== PATH` or `== COMMAND`, exactly as it was."""
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
+        if line.startswith(_HEAD):
+            current = found.setdefault(line[len(_HEAD) :].strip(), [])
+        elif current is not None:
+            current.append(line)
+    return {head: "\n".join(body) for head, body in found.items()}
+
+
+def assignments(text: str) -> dict[str, str]:
+    """NAME=VALUE lines as in os-release, with the quotes taken off."""
+    found: dict[str, str] = {}
+    for line in lines(text):
+        name, equals, value = line.strip().partition("=")
+        if equals and name and not name.startswith("#"):
+            found[name] = _unquoted(value)
+    return found
+
+
+def _unquoted(value: str) -> str:
+    for quote in ('"', "'"):
+        if len(value) > 1 and value.startswith(quote) and value.endswith(quote):
+            return re.sub(r"\\(.)", r"\1", value[1:-1]) if quote == '"' else value[1:-1]
+    return value

@@ -1,0 +1,129 @@
+"""What preflight found, for a terminal: a matrix for each host, then the pairs that went wrong."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops.preflight.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rigops.preflight.document import HostFound, PairFound
+
+_COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
+_MARGIN = " " * 4
+_ONE_PAIR = 2
+
+_REST = "kernel access, flags and collectives not proven"
+PROVEN = f"copies proven; {_REST}"
+NOTHING_GRANTED = f"no pair has peer access, so there are no copies to prove; {_REST}"
+NOT_PROVEN = f"copies, {_REST}"
+
+
+def preflight_text(hosts: Sequence[HostFound], width: int) -> str:
+    """Worst first."""
+    ordered = sorted(hosts, key=lambda host: GRAVEST_FIRST.index(host.status))
+    lines = [line for host in ordered for line in (*_host(host, width), "")]
+    return "\n".join([*lines, _last_line(hosts)])
+
+
+def _last_line(hosts: Sequence[HostFound]) -> str:
+    """Say it once if it is the same everywhere."""
+    by_words: dict[str, list[str]] = {}
+    for host in hosts:
+        by_words.setdefault(_proven(host), []).append(host.host)
+    if len(by_words) == 1:
+        return next(iter(by_words))
+    return "\n".join(f"{', '.join(names)}: {words}" for words, names in sorted(by_words.items()))
+
+
+def _proven(host: HostFound) -> str:
+    if host.level != "L1" or host.status in ("fail", "unknown", "skipped"):
+        return NOT_PROVEN
+    refused = all(pair.verdict in REFUSED for pair in host.pairs)
+    return NOTHING_GRANTED if refused else PROVEN
+
+
+def _host(host: HostFound, width: int) -> Iterator[str]:
+    about = [_styled(host.status)]
+    about += [f"level {host.level}"] if host.level else []
+    about += (
+        [f"NCCL will use {host.predicted_nccl_transport}"] if host.predicted_nccl_transport else []
+    )
+    yield click.style(host.host, bold=True) + "  " + ", ".join(about)
+    if host.error is not None:
+        yield _wrapped(f"{host.error.kind}: {host.error.message}", width)
+    for reason in host.reasons:
+        yield _wrapped(reason, width)
+    if host.needs_reboot:
+        yield _wrapped("a process is stuck in the driver: only a reboot ends it", width)
+    if len(host.gpus) >= _ONE_PAIR:
+        yield from _matrix(host)
+        yield from _pairs(host, width)
+    elif host.error is None and host.status == OK:
+        count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
+        yield _wrapped(f"{count}: there is no pair to prove", width)
+
+
+def _matrix(host: HostFound) -> Iterator[str]:
+    """Rows send and columns receive: GB/s where copies work, else the verdict."""
+    names = [gpu.address for gpu in host.gpus]
+    pairs = {(pair.source, pair.target): pair for pair in host.pairs}
+    cells = [[_cell(pairs, row, column) for column in names] for row in names]
+    wide = max(len(text) for text in (*names, *(text for row in cells for text, _ in row)))
+    yield _MARGIN + "from \\ to".ljust(wide) + "".join(f"  {name:>{wide}}" for name in names)
+    for name, row in zip(names, cells, strict=True):
+        colored = (click.style(f"  {text:>{wide}}", fg=color) for text, color in row)
+        yield _MARGIN + name.ljust(wide) + "".join(colored)
+
+
+def _cell(
+    pairs: Mapping[tuple[str, str], PairFound], source: str, target: str
+) -> tuple[str, str | None]:
+    if source == target:
+        return "-", None
+    pair = pairs.get((source, target))
+    if pair is None:
+        return "?", _COLORS["unknown"]
+    color = _COLORS[STATUS_OF[pair.verdict]]
+    if pair.verdict == "ok" and pair.gb_per_s is not None:
+        return f"{pair.gb_per_s:.1f} GB/s", color
+    return pair.verdict, color
+
+
+def _pairs(host: HostFound, width: int) -> Iterator[str]:
+    """Tell every pair that is not simply well, with its evidence; equal stories only once."""
+    stories: dict[tuple[str, tuple[str, ...]], list[PairFound]] = {}
+    for pair in host.pairs:
+        if pair.verdict != "ok":
+            stories.setdefault((pair.verdict, pair.evidence), []).append(pair)
+    for (verdict, evidence), pairs in sorted(
+        stories.items(), key=lambda story: _gravity(story[0][0])
+    ):
+        which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs)
+        every = len(pairs) == len(host.pairs) and len(pairs) > 1
+        yield (
+            _MARGIN
+            + click.style(verdict, fg=_COLORS[STATUS_OF[verdict]])
+            + ("  every pair" if every else f"  {which}")
+        )
+        for line in evidence:
+            yield _wrapped(line, width, indent=_MARGIN * 2)
+
+
+def _gravity(verdict: str) -> int:
+    return GRAVEST_FIRST.index(STATUS_OF.get(verdict, SKIPPED))
+
+
+def _styled(status: str) -> str:
+    return click.style(status, fg=_COLORS[status])
+
+
+def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
+    return fill(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )

@@ -1,0 +1,210 @@
+"""The command on this machine and on hosts that cannot be reached. Real ssh is the lab's."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rigops.cli.doctor as command
+from rigops.probe.collect import ProbeError, collect
+from rigops.probe.sections import SECTIONS
+from rigops.transport import TransportError
+from rigops.transport.result import ScriptResult
+from tests.unit.probe import answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self  # from Python 3.11 on in typing
+
+    from rigops.probe.bundle import Bundle
+    from rigops.transport import Target
+    from tests.unit.cli.conftest import Rigops
+
+MARK = "0c7f4b1e-0000-4000-8000-000000000001"
+
+
+class Rig:
+    """A host that answers with texts, as the probe would."""
+
+    def __init__(self, name: str, texts: dict[str, str], stdout: bytes | None = None) -> None:
+        self.name = name
+        self._stdout = stdout
+        self._texts = texts
+
+    def run_script(self, script: str, *, deadline_s: float, max_output: int) -> ScriptResult:
+        assert "rigops_probe" in script
+        assert deadline_s > 20
+        assert max_output > 0
+        said = f"rigops-probe/1 {MARK} root=1 at=2020-01-01T00:00:00Z host=other\n" + "".join(
+            f"{MARK} begin {name} root=1 limit=6\n{text}\n"
+            f"{MARK} rc=0 from=1 to=1\n\n{MARK} end {name}\n"
+            for name, text in self._texts.items()
+        )
+        return ScriptResult(
+            exit_code=0,
+            stdout=said.encode() if self._stdout is None else self._stdout,
+            stderr=b"",
+            started=self._stdout is None,
+            complete=True,
+            login_noise=b"This account is not available.\n" if self._stdout == b"" else b"",
+            login_seconds=0.1,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def rigs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rig | Exception]:
+    """What each alias leads to; any other is not found."""
+    known: dict[str, Rig | Exception] = {}
+
+    def connect(target: Target, **_: object) -> Rig:
+        unknown = TransportError("dns", f"no address for {target.alias}", host=target.name)
+        found = known.get(target.alias, unknown)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(command, "connect", connect)
+    return known
+
+
+def test_this_machine(rigops: Rigops) -> None:
+    said = rigops("doctor", "--json")
+
+    document = said.json()
+    (host,) = document["hosts"]
+    assert document["schema"] == "rigops.doctor/1"
+    assert (host["host"], host["source"]) == ("@local", "local")
+    assert host["facts"]["kernel"] == subprocess.check_output(["uname", "-r"], text=True).strip()
+    assert {finding["id"] for finding in host["findings"]} == {"drv.pin", "iommu.mode"}
+    assert "@local: " in said.err
+
+
+def test_one_host_that_is_not_reached_spoils_nothing(
+    rigops: Rigops, rigs: dict[str, Rig | Exception]
+) -> None:
+    rigs["rig"] = Rig("rig", answers.BROKEN)
+    rigs["odd"] = ValueError("a fault of ours")
+
+    said = rigops("doctor", "--json", "gone", "rig", "odd")
+
+    assert said.code == 1
+    gone, rig, odd = said.json()["hosts"]
+    assert (gone["status"], gone["error"]["kind"], gone["findings"]) == ("unknown", "dns", [])
+    assert odd["error"] == {"kind": "fault", "message": "ValueError: a fault of ours"}
+    assert {f["id"]: f["status"] for f in rig["findings"]} == {
+        "drv.pin": "fail",
+        "iommu.mode": "fail",
+    }
+    assert rig["collected_at"] > "2021"
+    assert [gpu["model"] for gpu in rig["facts"]["gpus"]] == ["GeForce RTX 3090"] * 2
+    assert {"gone: unknown", "rig: fail", "odd: unknown"} == {
+        line.rpartition(" (")[0] for line in said.err.splitlines()
+    }
+
+
+def test_only_unreached_hosts(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:
+    del rigs
+    said = rigops("doctor", "gone", "gone", "lost")
+
+    assert said.code == 3
+    assert said.out.endswith("Not examined: gone, lost.\n")
+
+
+def test_an_inventory_names_the_hosts_and_what_they_should_be(
+    rigops: Rigops, rigs: dict[str, Rig | Exception], tmp_path: Path
+) -> None:
+    (tmp_path / "rigs.py").write_text(
+        'rigs = [("threadripper", {"ssh_hostname": "10.0.0.1", "driver": "535"}), "t180"]\n'
+    )
+    healthy = {
+        **answers.BROKEN,
+        "nvidia-version": answers.VERSION.format("535.261.03"),
+        "iommu-groups": answers.PASSTHROUGH,
+    }
+    rigs["10.0.0.1"] = Rig("threadripper", answers.BROKEN)
+    rigs["t180"] = Rig("t180", healthy)
+
+    said = rigops("doctor", "-i", "rigs.py")
+
+    assert said.code == 1
+    assert said.out.startswith("threadripper  fail")
+    assert '"driver": "535"' in said.out
+    assert "t180  ok" in said.out
+    assert rigops("doctor", "-i", "rigs.py", "t180").code == 0
+    assert rigops("doctor", "-i", "rigs.py", "--skip", "drv.pin,iommu.mode").code == 0
+
+
+@pytest.mark.parametrize(("arguments", "ids"), [
+    (["--only", "iommu.mode"], ["iommu.mode"]),
+    (["--only", "iommu.mode,drv.pin", "--skip", "drv.pin"], ["iommu.mode"]),
+    (["--skip", "iommu.mode"], ["drv.pin"]),
+])  # fmt: skip
+def test_some_checks_only(
+    rigops: Rigops, rigs: dict[str, Rig | Exception], arguments: list[str], ids: list[str]
+) -> None:
+    rigs["rig"] = Rig("rig", answers.BROKEN)
+
+    (host,) = rigops("doctor", "rig", "--json", *arguments).json()["hosts"]
+
+    assert [finding["id"] for finding in host["findings"]] == ids
+
+
+def test_strict_counts_warnings(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:
+    rigs["rig"] = Rig("rig", {**answers.BROKEN, "nvidia-version": answers.VERSION.format("700.10")})
+
+    assert rigops("doctor", "rig", "--only", "drv.pin").code == 0
+    assert rigops("doctor", "rig", "--only", "drv.pin", "--strict").code == 1
+
+
+def test_a_login_that_runs_nothing(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:
+    rigs["rig"] = Rig("rig", {}, stdout=b"")
+
+    (host,) = rigops("doctor", "rig", "--json").json()["hosts"]
+
+    assert host["error"]["kind"] == "auth"
+    assert "This account is not available." in host["error"]["message"]
+
+
+@pytest.mark.parametrize("option", ["--only", "--skip", "--explain"])
+def test_a_check_that_does_not_exist(rigops: Rigops, option: str) -> None:
+    said = rigops("doctor", option, "drv.pinn", "--json")
+
+    assert said.code == 2
+    assert said.json()["errors"][0]["cure"] == "did you mean 'drv.pin'?"
+
+
+def test_an_explanation(rigops: Rigops) -> None:
+    assert "/sys/kernel/iommu_groups" in rigops("doctor", "--explain", "iommu.mode").out
+
+
+def test_the_printed_probe_is_the_probe(rigops: Rigops) -> None:
+    printed = rigops("doctor", "--print-probe").out
+
+    assert "sudo -n" in printed
+    assert "sudo -n" not in rigops("doctor", "--print-probe", "--no-root").out
+    done = subprocess.run(["sh", "-s"], input=printed.encode(), capture_output=True, check=True)
+    assert done.stdout.startswith(b"rigops-probe/1 ")
+
+
+@pytest.mark.parametrize("inventory", ["-i missing.py", "-i broken.py"])
+def test_a_wrong_inventory_is_a_usage_error(rigops: Rigops, tmp_path: Path, inventory: str) -> None:
+    (tmp_path / "broken.py").write_text("rigs = [")
+
+    assert rigops("doctor", *inventory.split()).code == 2
+
+
+def test_a_bundle_has_the_name_that_it_was_asked_under() -> None:
+    bundle: Bundle = collect(Rig("rig", answers.BROKEN), SECTIONS)
+
+    assert (bundle.host, bundle.collected_at) == ("rig", "2020-01-01T00:00:00Z")
+    with pytest.raises(ProbeError, match="ran no command"):
+        collect(Rig("rig", {}, stdout=b"command not found"), SECTIONS)

@@ -1,0 +1,49 @@
+"""A host that only remembers what it was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rigops.transport import Connection, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rigops.transport.connection import Execution
+
+
+@dataclass(frozen=True)
+class Sent:
+    words: tuple[str, ...]
+    stdin: str
+
+
+@dataclass
+class FakeHost(Connection):
+    """Says yes to everything, or `exit_code` and `stderr`."""
+
+    exit_code: int = 0
+    stderr: bytes = b""
+    sent: list[Sent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__("rig", "root@rig:22")
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes | Iterable[bytes] = b"",
+        deadline_s: float,
+        max_output: int = 0,
+    ) -> Result:
+        text = stdin if isinstance(stdin, bytes) else b"".join(stdin)
+        self.sent.append(Sent(tuple(argv), text.decode()))
+        return Result(exit_code=self.exit_code, stdout=b"", stderr=self.stderr)
+
+    def _execute(self, execution: Execution, deadline_s: float) -> int:
+        raise AssertionError
+
+    def close(self) -> None:
+        pass

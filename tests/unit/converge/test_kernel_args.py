@@ -1,0 +1,174 @@
+"""The kernel_args deploy, planned and applied by the engine on a host that only remembers."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops import assets
+from rigops.bootloader import grub
+from rigops.converge.engine import DeployError, Engine, Planned
+from rigops.facts.sections import Bootloader, RigopsState
+from rigops.owned import OwnedFile, Ownership, Present
+from rigops.probe.sections.bootloader import Bootloader as BootFacts
+from rigops.probe.sections.bootloader import MenuEntry
+from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from tests.unit.converge.fakes import FakeHost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEPLOY = assets.find("deploys") / "kernel_args.py"
+DEFAULTS = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'
+
+
+def boot(*menu: str, drop_in: str = "", defaults: str = DEFAULTS) -> BootFacts:
+    files = {grub.DEFAULTS: defaults} | ({grub.DROP_IN: drop_in} if drop_in else {})
+    return BootFacts(
+        files=files,
+        tools=("/usr/sbin/update-grub", "/usr/sbin/grub-mkconfig"),
+        reads_drop_ins=True,
+        menu=tuple(MenuEntry("/vmlinuz", tuple(line.split()), line) for line in menu),
+    )
+
+
+def ours(*arguments: str) -> StateFacts:
+    """The record after these arguments were added."""
+    digest = sha256(grub.drop_in(arguments).encode()).hexdigest()
+    owned = OwnedFile(
+        path=grub.DROP_IN, concern="kernel_args", digest=digest, mode=grub.DROP_IN_MODE
+    )
+    return StateFacts(
+        owned=Ownership({grub.DROP_IN: owned}).to_json(),
+        present={grub.DROP_IN: Present(digest, grub.DROP_IN_MODE)},
+    )
+
+
+class Rig:
+    def __init__(
+        self, declared: list[str] | None, facts: BootFacts, state: StateFacts | None = None
+    ) -> None:
+        self.host = FakeHost()
+        self.engine = Engine({"rig": {"kernel_args": declared}})
+        self.engine.attach(
+            "rig", self.host, [(Bootloader, facts), (RigopsState, state or StateFacts())]
+        )
+
+    def plan(self) -> Planned:
+        planned = self.engine.plan("rig", [DEPLOY])
+        assert self.host.sent == []  # a plan touches nothing, and asks nothing that is known
+        return planned
+
+    def apply(self) -> str:
+        self.engine.apply("rig", [DEPLOY])
+        return "".join(sent.stdin for sent in self.host.sent)
+
+
+def test_a_new_argument_is_written_into_a_drop_in_of_ours_and_the_menu_is_made_anew() -> None:
+    rig = Rig(["iommu=pt"], boot("root=UUID=1 ro quiet"))
+
+    (change,) = rig.plan().changes
+    script = rig.apply()
+
+    assert (change.subject, change.before) == (grub.DROP_IN, None)
+    assert change.after == grub.drop_in(["iommu=pt"])
+    assert len(rig.host.sent) == 1  # one exec for record, file and menu
+    written = [b64decode(line).decode() for line in script.splitlines() if _is_base64(line)]
+    assert grub.drop_in(["iommu=pt"]) in written
+    assert script.index("grub-mkconfig -o") < script.index("grub-script-check")
+    assert script.index("grub-script-check") < script.index('mv -f "$new" /boot/grub/grub.cfg')
+
+
+def test_what_is_configured_is_left_alone() -> None:
+    facts = boot("root=UUID=1 ro quiet iommu=pt", drop_in=grub.drop_in(["iommu=pt"]))
+    rig = Rig(["iommu=pt"], facts, ours("iommu=pt"))
+
+    assert not rig.plan().pending
+    assert rig.apply() == ""
+
+
+def test_an_argument_of_somebody_elses_is_neither_added_again_nor_owned() -> None:
+    rig = Rig(["quiet"], boot("root=UUID=1 ro quiet"))
+
+    assert not rig.plan().pending
+
+
+def test_a_menu_that_an_interrupted_run_did_not_make_is_made_now() -> None:
+    facts = boot("root=UUID=1 ro quiet", drop_in=grub.drop_in(["iommu=pt"]))
+    rig = Rig(["iommu=pt"], facts, ours("iommu=pt"))
+
+    assert rig.plan().pending
+    script = rig.apply()
+    assert "grub-mkconfig" in script
+    assert "take_steps" not in script
+
+
+def test_a_recovery_entry_need_not_have_the_argument() -> None:
+    facts = boot(
+        "root=UUID=1 ro quiet iommu=pt", "root=UUID=1 ro single",
+        drop_in=grub.drop_in(["iommu=pt"]),
+    )  # fmt: skip
+    assert not Rig(["iommu=pt"], facts, ours("iommu=pt")).plan().pending
+
+
+def test_an_empty_declaration_takes_ours_back_and_forgets_it_only_after_the_menu_is_made() -> None:
+    facts = boot("root=UUID=1 ro quiet iommu=pt", drop_in=grub.drop_in(["iommu=pt"]))
+    rig = Rig([], facts, ours("iommu=pt"))
+
+    (change,) = rig.plan().changes
+    script = rig.apply()
+
+    assert change.after is None
+    gone = script.index(f"rm -f {grub.DROP_IN}")
+    assert gone < script.index("grub-mkconfig") < script.rindex("put /var/lib/rigops/owned.json")
+
+
+def test_without_a_declaration_nothing_of_ours_is_touched() -> None:
+    facts = boot("root=UUID=1 ro quiet iommu=pt", drop_in=grub.drop_in(["iommu=pt"]))
+    rig = Rig(None, facts, ours("iommu=pt"))
+
+    assert not rig.plan().pending
+
+
+def test_an_unknown_bootloader_is_in_the_way_and_its_host_alone_fails() -> None:
+    rig = Rig(["iommu=pt"], BootFacts())
+    rig.host.exit_code = 1
+    rig.host.stderr = b"no bootloader"
+
+    assert [concern for concern, _ in rig.plan().blocked] == ["kernel_args"]
+    with pytest.raises(DeployError, match="no bootloader"):
+        rig.apply()
+
+
+def test_a_damaged_record_is_never_taken_for_an_empty_one() -> None:
+    rig = Rig(["iommu=pt"], boot("ro"), StateFacts(owned='{"schema": "rigops.owned/1", "fil'))
+
+    with pytest.raises(Exception, match="damaged or cut short"):
+        rig.plan()
+
+
+def test_hosts_that_raise_leave_the_others_alone(tmp_path: Path) -> None:
+    deploy = tmp_path / "deploy.py"
+    deploy.write_text(
+        "from pyinfra.context import host\n"
+        "if host.name == 'bad':\n    raise ValueError('this one')\n"
+        "from rigops.operations.kernel_args import kernel_args\n"
+        "kernel_args(wanted=('iommu=pt',))\n"
+    )
+    engine = Engine({"bad": {}, "good": {}})
+    for name in ("bad", "good"):
+        engine.attach(name, FakeHost(), [(Bootloader, boot("ro")), (RigopsState, StateFacts())])
+
+    with pytest.raises(ValueError, match="this one"):
+        engine.plan("bad", [deploy])
+    assert engine.plan("good", [deploy]).pending
+
+
+def _is_base64(line: str) -> bool:
+    try:
+        return len(line) > 20 and bool(b64decode(line, validate=True))
+    except ValueError:
+        return False

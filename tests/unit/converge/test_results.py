@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.converge.concerns import Selection, blocked
+from rigops.converge.debts import added_arguments, reboot_reasons
+from rigops.converge.result import Blocked, HostResult, Outcome, exit_code
+from rigops.errors import UsageError
+from rigops.preflight.document import HostFound
+from rigops.probe.facts import HostFacts
+from rigops.probe.sections.proc_cmdline import CommandLine
+from rigops.spec import RigSpec, read
+
+ALL = Selection()
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        (["converged", "changed", "reboot_owed"], 0),
+        (["converged", "unreachable"], 3),
+        (["unreachable", "failed"], 1),
+        (["unreachable", "refused"], 1),
+        (["failed", "interrupted"], 130),
+        ([], 0),
+    ],
+)
+def test_the_gravest_host_decides_the_exit_code(outcomes: list[Outcome], code: int) -> None:
+    assert exit_code([HostResult("rig", outcome) for outcome in outcomes]) == code
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("ok", 0), ("warn", 0), ("skipped", 0), ("fail", 1), ("unknown", 3)]
+)
+def test_a_preflight_that_fails_makes_the_exit_code_whatever_the_outcome(
+    status: str, code: int
+) -> None:
+    result = HostResult("rig", "changed", preflight=HostFound(host="rig", status=status))
+
+    assert result.exit_code == code
+
+
+def test_what_stands_in_the_way_is_never_exit_0() -> None:
+    way = Blocked("borg", ("borg",), "not in this version")
+
+    assert HostResult("rig", "changed", blocked=(way,)).exit_code == 1
+
+
+def test_a_declaration_that_no_deploy_acts_on_is_in_the_way_unless_it_was_left_out() -> None:
+    spec = read({"driver": "535", "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
+
+    assert [(one.concern, one.keys) for one in blocked(spec, ALL)] == [
+        ("nvidia_driver", ("driver",))
+    ]
+    assert blocked(spec, Selection.of([], ["nvidia_driver"])) == ()
+    assert blocked(spec, Selection.of(["kernel_args"], [])) == ()
+
+
+def test_a_misspelled_concern_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError) as refused:
+        Selection.of(["kernel-args"], [])
+
+    assert "kernel_args" in refused.value.problems[0].cure
+
+
+def facts(*live: str) -> HostFacts:
+    return HostFacts(proc_cmdline=CommandLine(" ".join(live), live))
+
+
+def test_a_reboot_is_owed_for_what_is_declared_and_not_live_and_the_other_way_round() -> None:
+    spec = RigSpec(kernel_args=("iommu=pt",))
+
+    assert reboot_reasons(facts("ro"), spec, ALL, ()) == (
+        "the kernel does not run with iommu=pt yet",
+    )
+    assert reboot_reasons(facts("ro", "iommu=pt"), spec, ALL, ()) == ()
+    assert reboot_reasons(facts("ro", "iommu=pt"), RigSpec(kernel_args=()), ALL, ("iommu=pt",)) == (
+        "the kernel still runs with iommu=pt",
+    )
+
+
+def test_nothing_is_owed_for_what_is_not_declared_or_not_selected() -> None:
+    assert reboot_reasons(facts("ro"), RigSpec(), ALL, ("iommu=pt",)) == ()
+    skipped = Selection.of([], ["kernel_args"])
+    assert reboot_reasons(facts("ro"), RigSpec(kernel_args=("a",)), skipped, ()) == ()
+
+
+def test_without_a_record_no_argument_is_ours() -> None:
+    assert added_arguments(HostFacts()) == ()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.doctor.examining import look, spec
+from tests.unit.probe import answers
+
+PIN = "drv.pin"
+
+
+def loaded(version: str) -> str:
+    return answers.VERSION.format(version)
+
+
+def test_545_fails_with_what_the_host_said_and_who_reported_it() -> None:
+    found = look(PIN)
+
+    assert found.status == "fail"
+    assert "545.29.06 is known to be bad" in found.summary
+    assert found.evidence[0].section == "nvidia-version"
+    assert found.evidence[0].line.startswith("NVRM version: NVIDIA UNIX x86_64")
+    assert any("nccl#1127" in one.line for one in found.evidence if one.section == "catalog")
+    assert found.why
+
+
+def test_a_declared_driver_is_what_the_remedy_installs() -> None:
+    found = look(PIN, spec(driver="535"))
+
+    assert found.status == "fail"
+    assert found.summary.endswith("and 535 is declared")
+    assert found.remedy is not None
+    assert (found.remedy.kind, found.remedy.concern) == ("apply+reboot", "nvidia_driver")
+    assert found.remedy.declare == {"driver": "535"}
+
+
+def test_without_a_declaration_the_catalogue_says_what_to_declare() -> None:
+    remedy = look(PIN).remedy
+
+    assert remedy is not None
+    assert remedy.declare == {"driver": "580"}
+
+
+def test_a_remedy_never_is_the_bad_driver_that_was_declared() -> None:
+    remedy = look(PIN, spec(driver="545")).remedy
+
+    assert remedy is not None
+    assert remedy.declare == {"driver": "580"}
+
+
+def test_where_the_deploy_is_not_in_this_version_hands_do_it() -> None:
+    remedy = look(PIN, spec(driver="535"), concerns=frozenset()).remedy
+
+    assert remedy is not None
+    assert (remedy.kind, remedy.concern, remedy.declare) == ("hands", None, {"driver": "535"})
+    assert "apt-mark hold" in remedy.text
+
+
+@pytest.mark.parametrize(
+    ("version", "declared", "status"),
+    [
+        ("535.261.03", {}, "ok"),
+        ("535.261.03", {"driver": "535"}, "ok"),
+        ("535.261.03", {"driver": "535.261.03"}, "ok"),
+        ("535.261.03", {"driver": "535.183.01"}, "fail"),
+        ("535.261.03", {"driver": ">=580"}, "fail"),
+        ("550.163.01", {}, "warn"),
+        ("550.163.01", {"driver": "550"}, "info"),
+        ("545.29.06", {"driver": "545"}, "fail"),
+        ("545.29.06", {"driver": "545", "driver_allow_bad": True}, "warn"),
+        ("545.29.06", {"driver": "535", "driver_allow_bad": True}, "fail"),
+        ("700.10.01", {}, "warn"),
+        ("700.10.01", {"driver": "700"}, "warn"),
+        ("525.60.13", {}, "fail"),
+        ("525.105.17", {}, "warn"),
+    ],
+)
+def test_judgements(version: str, declared: dict[str, object], status: str) -> None:
+    assert look(PIN, spec(**declared), nvidia_version=loaded(version)).status == status
+
+
+def test_what_is_bad_for_other_cards_only_does_not_fail_here() -> None:
+    v100 = answers.PCI.replace("0x2204", "0x1db1")
+
+    assert look(PIN, nvidia_version=loaded("525.60.13"), pci=v100).status == "warn"
+
+
+def test_a_driver_that_is_bad_for_some_is_not_well_on_cards_that_could_not_be_read() -> None:
+    found = look(PIN, nvidia_version=loaded("525.60.13"), pci=None)
+
+    assert found.status == "unknown"
+
+
+def test_no_driver() -> None:
+    assert look(PIN, nvidia_version="").status == "unknown"
+    declared = look(PIN, spec(driver="535"), nvidia_version="")
+    assert declared.status == "fail"
+    assert declared.remedy is not None
+    assert declared.remedy.declare == {"driver": "535"}
+
+
+@pytest.mark.parametrize("text", [None, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  545.2"])
+def test_a_version_that_could_not_be_read(text: str | None) -> None:
+    found = look(PIN, spec(driver="535"), nvidia_version=text)
+
+    assert found.status == "unknown"
+    assert found.essential
+    assert not look(PIN, nvidia_version=text).essential
+
+
+def test_no_gpu() -> None:
+    alone = {"pci": answers.NO_GPU, "nvidia-smi-p2p-read": None}
+
+    assert look(PIN, instead=alone).status == "skipped"
+    assert look(PIN, spec(gpus=2), instead=alone).status == "fail"

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.doctor.examining import look, spec
+from tests.unit.probe import answers
+
+MODE = "iommu.mode"
+NO_GRUB = "== ls /boot\nvmlinuz-linux\n"
+UNCONFIGURED = answers.GRUB.replace(" iommu=pt", "")
+
+
+def test_translated_cards_with_granted_p2p_fail() -> None:
+    found = look(MODE)
+
+    assert found.status == "fail"
+    assert "DMA-FQ" in found.summary
+    assert [one.line for one in found.evidence if one.section == "iommu-groups"] == [
+        "13 DMA-FQ 0000:0a:00.0",
+        "14 DMA-FQ 0000:0b:00.0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "status"),
+    [
+        (answers.MATRIX.format("OK"), "fail"),
+        (answers.MATRIX.format("CNS"), "warn"),
+        (answers.MATRIX.format("U"), "fail"),
+        (answers.MATRIX.format("CNS").partition(" GPU1\tCNS")[0], "fail"),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "fail"),
+        (None, "fail"),
+    ],
+)
+def test_p2p_of_which_nothing_is_known_counts_as_granted(matrix: str | None, status: str) -> None:
+    assert look(MODE, nvidia_smi_p2p_read=matrix).status == status
+
+
+def test_a_matrix_of_fewer_cards_than_there_are_refuses_nothing() -> None:
+    third = answers.PCI.splitlines()[3].replace("0b:00", "0c:00")
+
+    found = look(
+        MODE, pci=f"{answers.PCI}{third}\n", nvidia_smi_p2p_read=answers.MATRIX.format("CNS")
+    )
+
+    assert found.status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("groups", "status"),
+    [
+        (answers.PASSTHROUGH, "ok"),
+        ("", "ok"),
+        (None, "unknown"),
+        (answers.TRANSLATED.replace("DMA-FQ", "DMA"), "fail"),
+        (answers.TRANSLATED.replace("DMA-FQ", "-"), "unknown"),
+        (answers.TRANSLATED.replace("DMA-FQ", "blocked"), "unknown"),
+        (answers.PASSTHROUGH.splitlines(keepends=True)[0], "unknown"),
+        (answers.PASSTHROUGH.replace("14 identity", "14 DMA"), "fail"),
+        ("rubbish", "unknown"),
+    ],
+)
+def test_the_groups_decide(groups: str | None, status: str) -> None:
+    assert look(MODE, iommu_groups=groups).status == status
+
+
+def test_groups_that_were_cut_off_are_no_proof_that_the_iommu_is_off() -> None:
+    assert look(MODE, iommu_groups="", cut={"iommu_groups": 124}).status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("pci", "groups", "status"),
+    [
+        (None, answers.TRANSLATED, "unknown"),
+        (None, "", "ok"),
+        (answers.NO_GPU, answers.TRANSLATED, "skipped"),
+        (answers.ONE_GPU, answers.TRANSLATED, "ok"),
+        (answers.ONE_GPU, answers.PASSTHROUGH, "ok"),
+    ],
+)
+def test_the_cards_that_there_are(pci: str | None, groups: str, status: str) -> None:
+    found = look(MODE, pci=pci, iommu_groups=groups, nvidia_smi_p2p_read=None)
+
+    assert found.status == status
+
+
+def test_a_card_that_the_list_of_functions_lost() -> None:
+    assert look(MODE, pci=answers.ONE_GPU).status == "fail"
+    assert look(MODE, pci=answers.ONE_GPU, iommu_groups=answers.PASSTHROUGH).status == "unknown"
+    lost = look(MODE, pci=answers.ONE_GPU, nvidia_smi_p2p_read=None, cut={"pci": 124})
+    assert lost.status == "unknown"
+
+
+def test_an_argument_that_is_configured_needs_the_reboot_only() -> None:
+    remedy = look(MODE, spec(kernel_args=["iommu=pt"])).remedy
+
+    assert remedy is not None
+    assert (remedy.kind, remedy.concern) == ("apply+reboot", "kernel_args")
+    assert remedy.declare == {"kernel_args": ["iommu=pt"]}
+    assert "only the reboot is missing" in remedy.text
+
+
+def test_configured_is_what_boots_next_and_not_what_the_menu_is_made_from() -> None:
+    stale = answers.GRUB.replace("quiet iommu=pt\n", "quiet\n")
+    unreadable = answers.GRUB.replace("== grep linux", "== cat")
+
+    assert "only the reboot" not in str(look(MODE, bootloader=stale).remedy)
+    assert "99-rigops.cfg" in str(look(MODE, bootloader=unreadable).remedy)
+
+
+def test_the_inventory_line_keeps_what_is_declared() -> None:
+    remedy = look(MODE, spec(kernel_args=["quiet"]), bootloader=UNCONFIGURED).remedy
+
+    assert remedy is not None
+    assert remedy.declare == {"kernel_args": ["quiet", "iommu=pt"]}
+    assert "rigops apply" in remedy.text
+
+
+@pytest.mark.parametrize(
+    ("bootloader", "said"),
+    [
+        (UNCONFIGURED, "update-grub"),
+        (NO_GRUB, "bootloader"),
+        (None, "bootloader"),
+        (answers.GRUB, "systemctl reboot"),
+    ],
+)
+def test_by_hand_where_the_deploy_is_not_in_this_version(bootloader: str | None, said: str) -> None:
+    remedy = look(MODE, bootloader=bootloader, concerns=frozenset()).remedy
+
+    assert remedy is not None
+    assert (remedy.kind, remedy.concern) == ("hands", None)
+    assert remedy.declare == {"kernel_args": ["iommu=pt"]}
+    assert said in remedy.text
+
+
+def test_an_argument_that_is_live_and_does_nothing_is_for_hands() -> None:
+    remedy = look(MODE, proc_cmdline="root=/dev/sda1 iommu=pt iommu=nopt\n").remedy
+
+    assert remedy is not None
+    assert remedy.kind == "hands"
+
+
+@given(
+    st.sampled_from(sorted(answers.BROKEN)),
+    st.integers(0, 1000),
+    st.one_of(st.none(), st.text(max_size=20)),
+)
+def test_damage_never_turns_a_failure_into_well(
+    section: str, length: int, rubbish: str | None
+) -> None:
+    if rubbish is None and length % 2:
+        damaged = None
+    else:
+        damaged = answers.BROKEN[section][:length] + (rubbish or "")
+    if section == "iommu-groups" and damaged is not None and not damaged.strip():
+        return  # an empty list says, by contract, that the IOMMU is off
+
+    for check in (MODE, "drv.pin"):
+        assert look(check, instead={section: damaged}).status not in {"ok", "info"}

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.doctor.finding import Evidence, Finding, Remedy, Status
+from rigops.doctor.host_report import HostError, HostReport, document
+from rigops.doctor.judge import HostStatus, exit_code, host_status
+from rigops.doctor.registry import CHECKS
+
+
+def finding(status: Status, *, essential: bool = False) -> Finding:
+    return Finding(id="x", status=status, summary="", essential=essential)
+
+
+@pytest.mark.parametrize(
+    ("findings", "status"),
+    [
+        ([], "ok"),
+        ([finding("ok"), finding("info"), finding("skipped")], "ok"),
+        ([finding("unknown")], "ok"),
+        ([finding("unknown"), finding("warn")], "warn"),
+        ([finding("warn"), finding("unknown", essential=True)], "unknown"),
+        ([finding("unknown", essential=True), finding("fail"), finding("ok")], "fail"),
+        ([finding("ok", essential=True)], "ok"),
+    ],
+)
+def test_a_host(findings: list[Finding], status: HostStatus) -> None:
+    assert host_status(findings) == status
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code", "strict"),
+    [
+        ([], 0, 0),
+        (["ok"], 0, 0),
+        (["ok", "warn"], 0, 1),
+        (["unknown", "ok"], 3, 3),
+        (["unknown", "warn"], 3, 1),
+        (["unknown", "fail", "ok"], 1, 1),
+    ],
+)
+def test_the_gravest_exit_code(statuses: list[HostStatus], code: int, strict: int) -> None:
+    assert exit_code(statuses) == code
+    assert exit_code(statuses, strict=True) == strict
+
+
+def test_the_document() -> None:
+    bad = Finding(
+        id="drv.pin",
+        status="fail",
+        summary="bad",
+        evidence=(Evidence("nvidia-version", "NVRM"),),
+        why="because",
+        remedy=Remedy(kind="hands", text="do", declare={"driver": "535"}, by_hand="never shown"),
+    )
+    reached = HostReport(
+        host="a", source="ssh", collected_at="2026-01-31T18:00:00Z", duration_ms=7, findings=(bad,)
+    )
+    lost = HostReport(
+        host="b", source="ssh", collected_at=None, duration_ms=1, error=HostError("dns", "nowhere")
+    )
+
+    made = document([reached, lost])
+
+    assert list(made) == ["schema", "status", "hosts"]
+    assert (made["schema"], made["status"]) == ("rigops.doctor/1", "fail")
+    assert reached.as_json()["findings"] == [
+        {
+            "id": "drv.pin",
+            "status": "fail",
+            "subject": "host",
+            "summary": "bad",
+            "evidence": [{"section": "nvidia-version", "line": "NVRM"}],
+            "why": "because",
+            "remedy": {
+                "kind": "hands",
+                "concern": None,
+                "declare": {"driver": "535"},
+                "text": "do",
+            },
+        }
+    ]
+    assert "error" not in reached.as_json()
+    assert lost.as_json()["status"] == "unknown"
+    assert lost.as_json()["error"] == {"kind": "dns", "message": "nowhere"}
+    assert document([lost])["status"] == "unknown"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_every_check_explains_itself(check: object) -> None:
+    assert check in CHECKS
+    ids = [one.id for one in CHECKS]
+    assert len(ids) == len(set(ids))
+    assert all(one.title and len(one.explanation) > 80 for one in CHECKS)

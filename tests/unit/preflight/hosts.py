@@ -1,0 +1,82 @@
+"""Hosts that answer what a test wants them to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rigops.preflight.payload import SCHEMA
+from rigops.transport import ScriptResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self  # from Python 3.11 on in typing
+
+A, B = "0000:0a:00.0", "0000:0b:00.0"
+
+
+def pair(one: str, other: str, verdict: str, **more: Any) -> dict[str, Any]:
+    level = "L1" if verdict in {"ok", "hang", "wrong_data", "slower_than_staged"} else "L0"
+    return {"from": one, "to": other, "verdict": verdict, "level": level, **more}
+
+
+def said(*pairs: dict[str, Any], boot_id: str = "boot-1", **more: Any) -> ScriptResult:
+    result = {
+        "schema": SCHEMA,
+        "boot_id": boot_id,
+        "processor": "AuthenticAMD",
+        "gpus": [{"address": A, "name": "RTX 3090"}, {"address": B, "name": "RTX 3090"}],
+        "on_bus": [],
+        "topology": "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n",
+        "pairs": list(pairs),
+        "troubles": [],
+        "needs_reboot": False,
+        **more,
+    }
+    lines = [{"event": "step", "step": "cuInit"}, {"event": "result", "result": result}]
+    return answer("\n".join(map(json.dumps, lines)))
+
+
+def answer(out: str, *, code: int = 0, err: str = "", started: bool = True) -> ScriptResult:
+    return ScriptResult(
+        exit_code=code,
+        stdout=out.encode(),
+        stderr=err.encode(),
+        started=started,
+        complete=True,
+        login_noise=b"" if started else b"This account is not available.",
+        login_seconds=0.0,
+    )
+
+
+GRANTED = said(pair(A, B, "skipped"), pair(B, A, "skipped"))
+PROVEN = said(pair(A, B, "ok", gb_per_s=12.9), pair(B, A, "ok", gb_per_s=12.8))
+REFUSED = said(pair(A, B, "not_granted"), pair(B, A, "not_granted"))
+
+
+@dataclass
+class FakeHost:
+    """Gives its answers one after the other, or raises them."""
+
+    answers: list[ScriptResult | Exception]
+    asked: list[list[str]] = field(default_factory=list)
+    closed: bool = False
+
+    def run_script(self, script: str, *, argv: Sequence[str], deadline_s: float) -> ScriptResult:
+        del script, deadline_s
+        self.asked.append(list(argv))
+        now = self.answers.pop(0)
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,271 @@
+"""The script as it really runs, under every shell of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.probe import facts, reading
+from rigops.probe.script import MOST_BYTES, PATH, longest_s, script
+from rigops.probe.section import Section
+from rigops.probe.sections import SECTIONS, proc_cmdline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.probe.bundle import Bundle
+
+SHELLS = ("dash", "bash", "mksh", "busybox")
+
+
+SECRETS = (
+    ("root=UUID=1 iommu.passthrough=1 quiet", "root=UUID=1 iommu.passthrough=1 quiet"),
+    ("ds=nocloud;s=http://me:secret@h/x ro", "ds=nocloud;s=http://***@h/x ro"),
+    ("rootpw=secret iommu=pt", "rootpw=*** iommu=pt"),
+    ("rd.iscsi.PASSWORD=secret ro", "rd.iscsi.PASSWORD=*** ro"),
+    ('my_token="secret with blanks" ro', "my_token=*** ro"),
+    ("systemd.set_credential=a:secret ro", "systemd.set_credential=*** ro"),
+    ("netroot=iscsi:me:secret@10.0.0.1 ro", "netroot=iscsi:***@10.0.0.1 ro"),
+    ('GRUB_CMDLINE_LINUX="pass=secret iommu=pt"', 'GRUB_CMDLINE_LINUX="pass=*** iommu=pt"'),
+    ("password_pbkdf2 root grub.pbkdf2.secret", "password_pbkdf2 ***"),
+)
+
+
+class Host:
+    """This machine, with one shell as its only sh and with commands of our own making."""
+
+    def __init__(self, folder: Path, shell: str) -> None:
+        self.commands = folder / "bin"
+        self.commands.mkdir()
+        self.shell = shell
+        self.pids = folder / "pids"
+        found = shutil.which(shell)
+        if found is None:
+            pytest.skip(f"there is no {shell}")
+        (self.commands / "sh").symlink_to(found)
+
+    def command(self, name: str, program: str) -> None:
+        path = self.commands / name
+        path.write_text(f"#!/bin/sh\necho $$ >>{self.pids}\n{program}\n")
+        path.chmod(0o755)
+
+    def without(self, *names: str) -> None:
+        """A PATH with everything but these."""
+        for folder in ("/usr/bin", "/usr/sbin"):
+            for name in os.listdir(folder):  # noqa: PTH208 - names, not paths
+                link = self.commands / name
+                if name not in names and not link.is_symlink() and not link.exists():
+                    link.symlink_to(f"{folder}/{name}")
+
+    def run(self, *sections: Section[str], only_own: bool = False) -> Bundle:
+        text = script(sections, path=str(self.commands) + ("" if only_own else f":{PATH}"))
+        done = subprocess.run(
+            [self.commands / "sh", "-s"], input=text.encode(), capture_output=True, check=True
+        )
+        assert done.stderr == b""
+        assert reading.is_whole(done.stdout)
+        bundle = reading.read(done.stdout, host="here")
+        assert bundle is not None
+        return bundle
+
+    def end(self) -> None:
+        for pid in self.pids.read_text().split() if self.pids.exists() else []:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.fixture(params=SHELLS)
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
+    made = Host(tmp_path, request.param)
+    yield made
+    made.end()
+
+
+def section(
+    name: str, snippet: str, timeout_s: int = 8, *, asks_driver: bool = False
+) -> Section[str]:
+    return Section(
+        name=name, snippet=snippet, parse=str, timeout_s=timeout_s, asks_driver=asks_driver
+    )
+
+
+def test_this_machine_answers_every_section(host: Host) -> None:
+    bundle = host.run(*SECTIONS)
+
+    assert list(bundle.sections) == [one.name for one in SECTIONS]
+    known = facts.read(bundle)
+    assert known.uname is not None
+    assert known.uname.release == os.uname().release
+    assert known.boot is not None
+    assert known.boot.boot_id is not None
+    assert known.pci is not None
+    assert not known.pci.unread
+    assert not any(one.timed_out for one in bundle.sections.values())
+
+
+def test_answers_keep_their_bytes_their_code_and_their_order(host: Host) -> None:
+    bundle = host.run(
+        section("binary", 'printf "a\\000\\377b\\n\\n"; exit 7'),
+        section("nothing", ":"),
+        section("unfinished", "printf x"),
+        section("quotes", "echo \"it's\" '$HOME'"),
+        section("noise", "echo no >&2; cat; echo yes"),
+        section("driver", "echo last", asks_driver=True),
+    )
+
+    texts = {name: (one.text, one.rc) for name, one in bundle.sections.items()}
+    assert texts == {
+        "binary": ("a\0\N{REPLACEMENT CHARACTER}b\n\n", 7),
+        "nothing": ("", 0),
+        "unfinished": ("x", 0),
+        "quotes": ("it's $HOME\n", 0),
+        "noise": ("yes\n", 0),
+        "driver": ("last\n", 0),
+    }
+
+
+def test_an_endless_answer_is_cut_and_is_not_whole(host: Host) -> None:
+    one = host.run(
+        section("endless", "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done | cat")
+    )
+
+    found = one.sections["endless"]
+    assert len(found.text) == MOST_BYTES
+    assert not found.whole
+
+
+@pytest.mark.parametrize("with_timeout", [True, False])
+def test_a_hanging_driver_costs_its_own_section_only(host: Host, *, with_timeout: bool) -> None:
+    host.command("stubborn", "trap '' TERM; echo begun; sleep 8 & wait; sleep 8; sleep 8")
+    host.command("unreachable", "trap '' TERM; sleep 8; sleep 8")
+    if not with_timeout:
+        host.without("timeout")
+
+    began = time.monotonic()
+    bundle = host.run(
+        section("ignores-term", "stubborn", 3),
+        # A session of its own is out of reach of every signal, as a process in D state is.
+        section("cannot-be-killed", "echo begun; setsid unreachable; echo", 3),
+        section("well", "sleep 1; echo fine"),
+        only_own=not with_timeout,
+    )
+
+    assert time.monotonic() - began < 3 + 1.5
+    assert bundle.sections["well"].text == "fine\n"
+    for name in ("ignores-term", "cannot-be-killed"):
+        assert bundle.sections[name].timed_out
+        assert bundle.sections[name].text == "begun\n"
+    left = [Path(f"/proc/{pid}/fd") for pid in host.pids.read_text().split()]
+    held = [folder for folder in left if folder.exists() and any(folder.iterdir())]
+    assert held
+    for folder in held:
+        links = {one.name: str(one.readlink()) for one in folder.iterdir()}
+        assert (links["0"], links["2"]) == ("/dev/null", "/dev/null")
+        # Its own output, into a pipe that nobody reads any more; nothing of the session.
+        assert [name for name, link in links.items() if link.startswith("pipe:")] == ["1"]
+
+
+def test_a_watched_command_that_ends_leaves_no_process(host: Host) -> None:
+    host.without("timeout")
+    host.run(section("quick", "echo"), only_own=True)
+    own = str(host.commands).encode()
+
+    def is_ours(pid: str) -> bool:
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123
+            return own in environment.read()
+        return False
+
+    time.sleep(0.2)
+    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and is_ours(pid)] == []  # noqa: PTH208
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+def test_a_script_that_arrives_in_part_does_nothing(
+    host: Host, tmp_path: Path, share: float
+) -> None:
+    whole = script([section("touch", f"touch {tmp_path}/touched")])
+
+    part = whole[: int(len(whole) * share)]
+    subprocess.run(
+        [host.commands / "sh", "-s"], input=part.encode(), capture_output=True, check=False
+    )
+
+    assert not (tmp_path / "touched").exists()
+
+
+def test_secrets_are_dropped_on_the_host(host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "said"
+    file.write_text("".join(f"{said}\n" for said, _ in SECRETS))
+
+    found = host.run(
+        section("hidden", f"hide <{file}"),
+        section("shown", f"show {file} {tmp_path}/missing"),
+    )
+
+    kept = [kept for _, kept in SECRETS]
+    assert found.sections["hidden"].text.splitlines() == kept
+    assert found.sections["shown"].text.splitlines() == [f"== {file}", *kept, ""]
+
+
+def test_the_command_line_goes_through_the_filter() -> None:
+    assert "hide" in proc_cmdline.SECTION.snippet
+
+
+def test_sudo_is_asked_once_and_for_the_sections_that_want_it(host: Host) -> None:
+    host.command("id", "echo 1000")
+    host.command(
+        "sudo", '[ "$1" = -n ] || exit 1; shift; echo x >>' + str(host.pids) + '.sudo; "$@"'
+    )
+    wanting = Section(name="wanting", snippet="echo", parse=str, wants_root=True)
+
+    bundle = host.run(wanting, section("content", "echo"))
+
+    assert bundle.root
+    assert {name: one.root for name, one in bundle.sections.items()} == {
+        "wanting": True,
+        "content": False,
+    }
+    assert (host.pids.parent / "pids.sudo").read_text().count("x") == 2
+    assert "sudo" not in script([wanting], root=False)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+def test_shellcheck_has_nothing_to_say() -> None:
+    done = subprocess.run(
+        ["shellcheck", "--shell=sh", "-"],
+        input=script(SECTIONS),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.parametrize("one", SECTIONS, ids=lambda one: one.name)
+def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[object]) -> None:
+    # What is meant: splitting of a glob's or ls's fields, and a variable that is set by `get`.
+    done = subprocess.run(
+        ["shellcheck", "--shell=sh", "--exclude=SC2046,SC2012,SC2317", "-"],
+        input="show() { :; }; run() { :; }; hide() { :; }\n" + one.snippet,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.stdout == ""
+
+
+def test_the_longest_time_is_that_of_both_rounds() -> None:
+    quick, slow = section("a", ":", 8), section("b", ":", 20, asks_driver=True)
+
+    assert longest_s([quick, slow]) >= 28

@@ -1,0 +1,244 @@
+"""Each parser on what real machines print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigops.probe.sections import (
+    SECTIONS,
+    boot,
+    bootloader,
+    iommu_groups,
+    nvidia_smi_p2p_read,
+    nvidia_version,
+    os_release,
+    package_holds,
+    packages,
+    pci,
+    proc_cmdline,
+    rigops_state,
+    uname,
+)
+from tests.unit.probe import answers
+
+CORPUS = Path(os.environ.get("RIGOPS_CORPUS") or Path(__file__).parents[4] / "shared/corpus")
+
+
+def test_os_release() -> None:
+    found = os_release.parse(answers.OS_RELEASE)
+
+    assert (found.id, found.version_id, found.codename) == ("debian", "12", "bookworm")
+    assert found.pretty_name == "Debian GNU/Linux 12 (bookworm)"
+    assert os_release.parse("ID='arch'\r\nID_LIKE=\"a b\"\r\n").like == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("line", "release", "machine"),
+    [
+        (answers.UNAME, "6.1.0-18-amd64", "x86_64"),
+        ("== uname -a\nLinux pi 6.6.1 #1 Mon aarch64\n", "6.6.1", "aarch64"),
+        ("rubbish", None, None),
+    ],
+)
+def test_uname(line: str, release: str | None, machine: str | None) -> None:
+    found = uname.parse(line)
+
+    assert (found.release, found.machine) == (release, machine)
+    assert bool(found.unread) == (release is None)
+
+
+def test_a_command_line_with_quotes_and_repetitions() -> None:
+    found = proc_cmdline.parse('root=/dev/sda1 dyndbg="file a.c +p" iommu=pt iommu=pt ro\n')
+
+    assert found.arguments == (
+        "root=/dev/sda1",
+        'dyndbg="file a.c +p"',
+        "iommu=pt",
+        "iommu=pt",
+        "ro",
+    )
+
+
+def test_boot() -> None:
+    found = boot.parse(answers.BOOT)
+
+    assert found.boot_id == "07940a50-a863-475b-8d58-ba4ed6b08cf0"
+    assert found.uptime_s == 4099.41
+    assert found.reboot_required
+    assert found.reboot_packages == ("linux-image-6.1.0-20-amd64", "nvidia-driver")
+    assert not boot.parse(answers.BOOT.split("== /run")[0]).reboot_required
+
+
+def test_pci() -> None:
+    found = pci.parse(answers.PCI)
+    card = found.nvidia_gpus[0]
+
+    assert [one.address for one in found.nvidia_gpus] == ["0000:0a:00.0", "0000:0b:00.0"]
+    assert (card.device, card.driver, card.revision, card.bar1_bytes) == (
+        0x2204,
+        "nvidia",
+        "a1",
+        268435456,
+    )
+    assert (card.link, card.fastest_link) == (pci.Link(2.5, 16), pci.Link(16.0, 16))
+    assert found.functions[0].driver is None
+    assert found.functions[0].link is None
+    assert not found.unread
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0000:0a:00.0 vendor=0x10de device=0x22",
+        "0000:0a:00.0 vendor=0x10de device=0x2204 class=0x0300",
+        "0a:00.0 VGA compatible controller",
+        "0000:0a:00.0",
+    ],
+)
+def test_a_function_that_was_cut_short_is_not_read_as_another(line: str) -> None:
+    assert pci.parse(line) == pci.Pci(unread=(line,))
+
+
+def test_iommu_groups() -> None:
+    found = iommu_groups.parse("== cat\r\n" + answers.TRANSLATED.replace("\n", "\r\n"))
+
+    member = found.of("0000:0a:00.0")
+    assert member is not None
+    assert (member.group, member.type) == (13, "DMA-FQ")
+    assert found.of("0000:0c:00.0") is None
+    assert not found.is_off
+    assert iommu_groups.parse("").is_off
+    assert not iommu_groups.parse("13 DMA").is_off
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "flavour"),
+    [
+        (answers.VERSION.format("545.29.06"), "545.29.06", "proprietary"),
+        (answers.VERSION.format("352.63"), "352.63", "proprietary"),
+        (answers.OPEN_VERSION, "580.95.05", "open"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  545.2", None, None),
+        ("", None, None),
+    ],
+)
+def test_nvidia_version(text: str, version: str | None, flavour: str | None) -> None:
+    found = nvidia_version.parse(text)
+
+    assert (found.version, found.flavour) == (version, flavour)
+    assert found.is_loaded == bool(text)
+
+
+@pytest.mark.parametrize(("cell", "granted", "refuses"), [("OK", 2, False), ("CNS", 0, True)])
+def test_the_peer_matrix(cell: str, granted: int, *, refuses: bool) -> None:
+    found = nvidia_smi_p2p_read.parse(answers.MATRIX.format(cell))
+
+    assert found.gpus == (0, 1)
+    assert len(found.granted) == granted
+    assert found.refuses_all is refuses
+    assert not found.unread
+
+
+def test_a_matrix_that_was_pasted_with_spaces_and_its_command() -> None:
+    text = "$ nvidia-smi topo -p2p r\n     GPU0  GPU1 GPU2\n GPU0 X OK CNS\n GPU1 OK X CNS\n"
+
+    found = nvidia_smi_p2p_read.parse(text + " GPU2 CNS CNS X\n")
+
+    assert found.granted == ((0, 1), (1, 0))
+    assert not found.refuses_all
+
+
+@pytest.mark.parametrize("lost", range(1, len(answers.MATRIX.format("CNS"))))
+def test_a_matrix_that_was_cut_short_refuses_nothing(lost: int) -> None:
+    whole = answers.MATRIX.format("CNS")
+    end_of_table = whole.index("\n\n")
+
+    assert nvidia_smi_p2p_read.parse(whole[:lost]).refuses_all is (lost >= end_of_table - 1)
+
+
+def test_an_error_of_nvidia_smi_is_no_matrix() -> None:
+    found = nvidia_smi_p2p_read.parse("NVIDIA-SMI has failed because it couldn't communicate\n")
+
+    assert found.unread
+    assert not found.refuses_all
+
+
+def test_packages() -> None:
+    found = packages.parse(answers.PACKAGES)
+
+    driver = found.installed("nvidia-driver")
+    assert driver is not None
+    assert (driver.version, driver.status) == ("545.29.06-1", "hi")
+    assert found.installed("nvidia-driver-435") is None
+    assert found.installed("libcuda1") is None
+    assert not found.unread
+
+
+def test_package_holds() -> None:
+    found = package_holds.parse(answers.HOLDS)
+
+    assert found.held == ("nvidia-driver", "libnvidia-compute-535:i386")
+    assert [(pin.package, pin.priority) for pin in found.pins] == [
+        ("*nvidia*", 1001),
+        ("nvidia-driver-545", -1),
+    ]
+    assert found.unattended_blacklist == ("nvidia", "linux-")
+
+
+def test_bootloader() -> None:
+    found = bootloader.parse(answers.GRUB)
+
+    assert found.has_grub
+    assert found.reads_drop_ins
+    assert found.environment["saved_entry"] == "0"
+    assert found.kernels == ("6.1.0-18-amd64", "6.1.0-20-amd64")
+    assert found.menu is not None
+    assert [entry.arguments[-1] for entry in found.menu] == ["iommu=pt", "single"]
+    assert found.files["/etc/default/grub.d/99-rigops.cfg"].endswith('iommu=pt"\n')
+    assert bootloader.parse("").menu is None
+
+
+def test_rigops_state() -> None:
+    found = rigops_state.parse(answers.STATE)
+
+    assert found.owned == '{"schema": "rigops.owned/1", "files": []}\n'
+    assert list(found.records) == ["/var/lib/rigops/kernel_args.json"]
+    assert found.journal == ('{"host": "rig"}',)
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
+@given(text=st.text(), cut=st.integers(0, 400), at=st.integers(0, 400), letter=st.characters())
+def test_no_text_makes_a_parser_raise(
+    section: object, text: str, cut: int, at: int, letter: str
+) -> None:
+    from rigops.probe.section import Section  # noqa: PLC0415 - to narrow the parameter only
+
+    assert isinstance(section, Section)
+    sample = answers.BROKEN[section.name]
+    for damaged in (text, sample[:cut], sample[:at] + letter + sample[at + 1 :], sample + text):
+        section.parse(damaged)
+    section.parse(text.encode("utf-16", "replace").decode("utf-8", "replace"))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real outputs is not here")
+@pytest.mark.parametrize(
+    ("file", "gpus"), [("nccl-docs-example.p2p.txt", 8), ("stas-8xh100-ok.p2p-r.txt", 8)]
+)
+def test_matrices_of_real_machines(file: str, gpus: int) -> None:
+    found = nvidia_smi_p2p_read.parse((CORPUS / "03-topo-p2p" / file).read_text())
+
+    assert len(found.gpus) == gpus
+    assert len(found.granted) == gpus * (gpus - 1)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real outputs is not here")
+@pytest.mark.parametrize("path", sorted(CORPUS.rglob("*.*")), ids=lambda path: path.name)
+def test_no_real_output_makes_a_parser_raise(path: Path) -> None:
+    if path.is_file():
+        text = path.read_bytes().decode("utf-8", "replace")
+        for section in SECTIONS:
+            section.parse(text)
