@@ -1,0 +1,390 @@
+/* Streams and events. Work is done when it is queued; only its time is simulated.
+
+   Each stream is a list of work on one simulated clock in microseconds. `host_now` is how far the
+   host has seen that clock: nothing that is queued later starts earlier. Work that is queued
+   without waiting in between overlaps, as on a card. */
+#include <stdlib.h>
+
+#include "state.h"
+
+#define LEGACY_STREAM ((CUstream)1)
+#define PER_THREAD_STREAM ((CUstream)2)
+
+struct event {
+    struct context *context;
+    unsigned flags;
+    bool recorded, hung;
+    struct stream *stream; /* NULL once the stream is gone; `fixed` holds the time then */
+    size_t work;
+    double fixed;
+    struct event *next;
+};
+
+static struct stream *streams;
+static struct event *events;
+static double host_now;
+
+static double end_of(const struct stream *stream) {
+    return stream->count ? stream->work[stream->count - 1].end : 0;
+}
+
+static void settle(struct stream *stream, size_t from) {
+    double end = from ? stream->work[from - 1].end : 0;
+    for (size_t i = from; i < stream->count; i++) {
+        struct work *work = &stream->work[i];
+        end = (work->earliest > end ? work->earliest : end) + work->length;
+        work->end = end;
+    }
+}
+
+/* The null stream waits for every blocking stream of its context, and they wait for it. */
+static bool waits_for(const struct stream *stream, const struct stream *other) {
+    if (stream == other)
+        return true;
+    if (stream->context != other->context || stream->non_blocking || other->non_blocking)
+        return false;
+    struct stream *null_stream = stream->context->null_stream;
+    return stream == null_stream || other == null_stream;
+}
+
+static double earliest_start(const struct stream *stream) {
+    double start = host_now;
+    for (const struct stream *other = streams; other; other = other->next)
+        if (waits_for(stream, other) && end_of(other) > start)
+            start = end_of(other);
+    return start;
+}
+
+bool is_stuck(struct stream *stream) {
+    for (const struct stream *other = streams; other && !stream->hung; other = other->next)
+        stream->hung = other->hung && waits_for(stream, other);
+    return stream->hung;
+}
+
+void hang(struct stream *stream) {
+    stream->hung = true;
+    start_hanging();
+}
+
+static CUresult add(struct stream *stream, struct work work) {
+    if (stream->count == stream->room) {
+        size_t room = stream->room ? 2 * stream->room : 64;
+        struct work *larger = realloc(stream->work, room * sizeof *larger);
+        if (!larger)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        stream->work = larger;
+        stream->room = room;
+    }
+    double earliest = earliest_start(stream);
+    if (work.earliest < earliest)
+        work.earliest = earliest;
+    stream->work[stream->count++] = work;
+    settle(stream, stream->count - 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult add_work(struct stream *stream, double microseconds) {
+    return add(stream, (struct work){.length = microseconds, .from = -1, .to = -1});
+}
+
+static void slow_down(struct stream *stream, size_t at) {
+    struct work *work = &stream->work[at];
+    if (work->length < work->both_length) {
+        work->length = work->both_length;
+        settle(stream, at);
+    }
+}
+
+/* Two transfers of opposite directions that overlap share what the link does both ways. */
+static void share_with_reverse(struct stream *stream, struct stream *other) {
+    for (size_t i = other->count; i-- > 0;) {
+        struct work *mine = &stream->work[stream->count - 1];
+        struct work *theirs = &other->work[i];
+        if (theirs->end <= mine->end - mine->length)
+            return;
+        bool overlaps = theirs->end - theirs->length < mine->end;
+        if (overlaps && theirs->from >= 0 && theirs->from == mine->to && theirs->to == mine->from) {
+            slow_down(stream, stream->count - 1);
+            slow_down(other, i);
+        }
+    }
+}
+
+CUresult add_transfer(struct stream *stream, int from, int to, double alone, double with_reverse) {
+    CUresult result = add(stream, (struct work){.length = alone, .both_length = with_reverse,
+                                                .from = from, .to = to});
+    for (struct stream *other = streams; other && !result; other = other->next)
+        if (other != stream)
+            share_with_reverse(stream, other);
+    return result;
+}
+
+static bool is_known(const struct stream *stream) {
+    for (const struct stream *known = streams; known; known = known->next)
+        if (known == stream)
+            return true;
+    return false;
+}
+
+CUresult wait_for_stream(struct stream *stream) {
+    struct context *context = stream->context;
+    while (is_stuck(stream)) {
+        let_others_in();
+        if (is_lost(context->device))
+            return CUDA_ERROR_UNKNOWN;
+        if (!is_known(stream))
+            return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (end_of(stream) > host_now)
+        host_now = end_of(stream);
+    return CUDA_SUCCESS;
+}
+
+static struct stream *first_stuck(const struct context *context) {
+    for (struct stream *stream = streams; stream; stream = stream->next)
+        if (stream->context == context && is_stuck(stream))
+            return stream;
+    return NULL;
+}
+
+CUresult wait_for_context(struct context *context) {
+    struct stream *stuck = first_stuck(context);
+    if (stuck)
+        return wait_for_stream(stuck);
+    for (struct stream *stream = streams; stream; stream = stream->next)
+        if (stream->context == context)
+            wait_for_stream(stream);
+    return CUDA_SUCCESS;
+}
+
+static struct stream *make_stream(struct context *context, bool non_blocking) {
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->context = context;
+    stream->non_blocking = non_blocking;
+    stream->next = streams;
+    streams = stream;
+    return stream;
+}
+
+bool make_null_stream(struct context *context) {
+    context->null_stream = make_stream(context, false);
+    return context->null_stream != NULL;
+}
+
+static void free_stream(struct stream *stream) {
+    for (struct event *event = events; event; event = event->next)
+        if (event->stream == stream) {
+            event->fixed = stream->work[event->work].end;
+            event->stream = NULL;
+        }
+    struct stream **link = &streams;
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    free(stream->work);
+    free(stream);
+}
+
+static void free_event(struct event *event) {
+    struct event **link = &events;
+    while (*link != event)
+        link = &(*link)->next;
+    *link = event->next;
+    free(event);
+}
+
+void free_streams_of(struct context *context) {
+    for (struct event *next, *event = events; event; event = next) {
+        next = event->next;
+        if (event->context == context)
+            free_event(event);
+    }
+    for (struct stream *next, *stream = streams; stream; stream = next) {
+        next = stream->next;
+        if (stream->context == context)
+            free_stream(stream);
+    }
+    context->null_stream = NULL;
+}
+
+CUresult stream_of(struct context *current, CUstream handle, struct stream **stream) {
+    bool is_null = !handle || handle == LEGACY_STREAM || handle == PER_THREAD_STREAM;
+    *stream = is_null ? current->null_stream : handle;
+    return is_null || is_known(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Like enter, with a stream; the stream's card has to be there, too. */
+static CUresult enter_stream(CUstream handle, struct stream **stream) {
+    struct context *current;
+    CUresult result = enter(&current);
+    if (result)
+        return result;
+    if ((result = stream_of(current, handle, stream)))
+        return leave(result);
+    return is_lost((*stream)->context->device) ? leave(CUDA_ERROR_UNKNOWN) : CUDA_SUCCESS;
+}
+
+CUAPI CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+    struct context *current;
+    CUresult result = enter(&current);
+    if (result)
+        return result;
+    if (!stream || flags > CU_STREAM_NON_BLOCKING)
+        return leave(CUDA_ERROR_INVALID_VALUE);
+    *stream = make_stream(current, flags == CU_STREAM_NON_BLOCKING);
+    return leave(*stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* Returns at once; work that hangs stays, and goes on blocking whoever waits for the context. */
+CUAPI CUresult cuStreamDestroy_v2(CUstream handle) {
+    struct stream *stream;
+    CUresult result = enter_stream(handle, &stream);
+    if (result)
+        return result;
+    if (stream == stream->context->null_stream)
+        return leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!is_stuck(stream))
+        free_stream(stream);
+    return leave(CUDA_SUCCESS);
+}
+
+CUAPI CUresult cuStreamQuery(CUstream handle) {
+    struct stream *stream;
+    CUresult result = enter_stream(handle, &stream);
+    if (result)
+        return result;
+    return leave(is_stuck(stream) ? CUDA_ERROR_NOT_READY : wait_for_stream(stream));
+}
+
+CUAPI CUresult cuStreamSynchronize(CUstream handle) {
+    struct stream *stream;
+    CUresult result = enter_stream(handle, &stream);
+    return result ? result : leave(wait_for_stream(stream));
+}
+
+static bool is_event(const struct event *event) {
+    for (const struct event *known = events; known; known = known->next)
+        if (known == event)
+            return true;
+    return false;
+}
+
+static CUresult enter_event(CUevent event) {
+    CUresult result = enter_initialised();
+    if (result)
+        return result;
+    if (!is_event(event))
+        return leave(CUDA_ERROR_INVALID_HANDLE);
+    return is_lost(event->context->device) ? leave(CUDA_ERROR_UNKNOWN) : CUDA_SUCCESS;
+}
+
+static double time_of(const struct event *event) {
+    return event->stream ? event->stream->work[event->work].end : event->fixed;
+}
+
+CUAPI CUresult cuEventCreate(CUevent *created, unsigned flags) {
+    struct context *current;
+    CUresult result = enter(&current);
+    if (result)
+        return result;
+    struct event *event = calloc(1, sizeof *event);
+    if (!event)
+        return leave(CUDA_ERROR_OUT_OF_MEMORY);
+    event->context = current;
+    event->flags = flags;
+    event->next = events;
+    events = event;
+    *created = event;
+    return leave(CUDA_SUCCESS);
+}
+
+CUAPI CUresult cuEventDestroy_v2(CUevent event) {
+    CUresult result = enter_event(event);
+    if (result)
+        return result;
+    free_event(event);
+    return leave(CUDA_SUCCESS);
+}
+
+static CUresult record(struct event *event, struct stream *stream) {
+    if (event->context != stream->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = add_work(stream, 0);
+    if (result)
+        return result;
+    event->recorded = true;
+    event->hung = is_stuck(stream);
+    event->stream = stream;
+    event->work = stream->count - 1;
+    return CUDA_SUCCESS;
+}
+
+CUAPI CUresult cuEventRecord(CUevent event, CUstream handle) {
+    struct stream *stream;
+    CUresult result = enter_stream(handle, &stream);
+    if (result)
+        return result;
+    return leave(is_event(event) ? record(event, stream) : CUDA_ERROR_INVALID_HANDLE);
+}
+
+static void host_saw(const struct event *event) {
+    if (event->recorded && time_of(event) > host_now)
+        host_now = time_of(event);
+}
+
+CUAPI CUresult cuEventQuery(CUevent event) {
+    CUresult result = enter_event(event);
+    if (result)
+        return result;
+    if (event->hung)
+        return leave(CUDA_ERROR_NOT_READY);
+    host_saw(event);
+    return leave(CUDA_SUCCESS);
+}
+
+CUAPI CUresult cuEventSynchronize(CUevent event) {
+    CUresult result = enter_event(event);
+    if (result)
+        return result;
+    while (event->hung) {
+        let_others_in();
+        if (!is_event(event))
+            return leave(CUDA_ERROR_INVALID_HANDLE);
+        if (is_lost(event->context->device))
+            return leave(CUDA_ERROR_UNKNOWN);
+    }
+    host_saw(event);
+    return leave(CUDA_SUCCESS);
+}
+
+static CUresult elapsed(const struct event *from, const struct event *to, float *milliseconds) {
+    if (!from->recorded || !to->recorded || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (from->hung || to->hung)
+        return CUDA_ERROR_NOT_READY;
+    *milliseconds = (float)((time_of(to) - time_of(from)) / 1000);
+    return CUDA_SUCCESS;
+}
+
+CUAPI CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
+    CUresult result = enter_event(from);
+    if (result)
+        return result;
+    return leave(is_event(to) ? elapsed(from, to, milliseconds) : CUDA_ERROR_INVALID_HANDLE);
+}
+
+CUAPI CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+    struct stream *stream;
+    CUresult result = enter_stream(handle, &stream);
+    if (result)
+        return result;
+    (void)flags;
+    if (!is_event(event))
+        return leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!event->recorded)
+        return leave(CUDA_SUCCESS);
+    stream->hung |= event->hung;
+    return leave(add(stream, (struct work){.earliest = time_of(event), .from = -1, .to = -1}));
+}
