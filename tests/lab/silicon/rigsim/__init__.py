@@ -1,0 +1,1 @@
+"""What plays hardware and driver inside a simulated rig; standard library only."""

@@ -1,0 +1,67 @@
+"""From power-on to a running kernel: bootloader, command line, IOMMU, buses, driver."""
+
+from . import (
+    board,
+    cuda_conf,
+    driver,
+    kernel_arguments,
+    kernel_log,
+    modules,
+    mounts,
+    paths,
+    pci_tree,
+    settings,
+)
+from .grub import Boot, Grub
+from .rig import Gpu, Rig, load
+
+_EMERGENCY = "BOOT_IMAGE=/boot/vmlinuz root=/dev/nvme0n1p2 ro"
+
+
+def _start_bootloader() -> Boot:
+    try:
+        booted = Grub(paths.ROOT).boot()
+    except (OSError, ValueError, RecursionError) as error:
+        booted = Boot("", "", "", f"grub: {error}")
+    paths.RUN.mkdir(parents=True, exist_ok=True)
+    paths.write(paths.COMMAND_LINE, (booted.command_line or _EMERGENCY) + "\n")
+    if booted.failure:
+        paths.write(paths.BOOT_FAILURE, booted.failure + "\n")
+    return booted
+
+
+def lose(gpu: Gpu) -> None:
+    """The card leaves the bus."""
+    if not settings.is_lost(gpu):
+        settings.put(gpu, "lost", "79")
+        pci_tree.lose(gpu)
+        kernel_log.card_lost(gpu)
+
+
+def lose_declared(rig: Rig) -> None:
+    for gpu in rig.gpus:
+        if gpu.address in rig.lost:
+            lose(gpu)
+
+
+def boot(*, cover: bool) -> None:
+    """cover: lay the trees over /sys and /proc of a host; a test's tree is written directly."""
+    _start_bootloader()
+    rig = load()
+    command_line = paths.read(paths.COMMAND_LINE)
+    mode = kernel_arguments.iommu_mode(rig, command_line)
+    paths.write(paths.IOMMU, mode + "\n")
+    version = driver.at_boot()
+    nouveau = "" if version or modules.nouveau_refused() else "nouveau"
+    trees = paths.RUN / "trees/sys" if cover else paths.SYS
+    pci_tree.write(trees, rig, nouveau, mode)
+    board.write(trees, rig)
+    if cover:
+        mounts.lay_out(trees)
+    kernel_log.boot(rig, mode, command_line)
+    if version:
+        driver.load(rig, version)
+        for gpu in rig.gpus if rig.persistence else ():
+            settings.put(gpu, "persistence", "1")
+    lose_declared(rig)
+    cuda_conf.write(rig)
