@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-PACKAGES := openssh-client openssh-server mmdebstrap systemd
+PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container btrfs-progs kmod \
+  iproute2 gcc libc6-dev shellcheck busybox mksh
 
 .PHONY: test test-all shard demo bench format system clean
 .DELETE_ON_ERROR:
@@ -19,7 +20,7 @@ test-all: $(VENV)/ready system
 shard: $(VENV)/ready system
 	$(RUN) -m tests.tiers $(if $(NAME),--shard $(NAME),--turn $(TURN))
 
-demo: $(VENV)/ready
+demo: $(VENV)/ready system
 	$(RUN) -m tests.demo
 
 bench: $(VENV)/ready

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tests.lab.requirements import lacks
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTHING_SKIPPED = "RIGOPS_NOTHING_SKIPPED"
 BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
-SHARDS = (BARE_DEBIAN, PROPERTIES)
+LAB_FLEET = "lab-fleet"
+SHARDS = (BARE_DEBIAN, PROPERTIES, LAB_FLEET)
 
 _HERE = [sys.executable, "-m"]
 _PYTEST = [*_HERE, "pytest", "-q"]
@@ -68,6 +71,7 @@ _SHARD_STEPS = {
         BARE_DEBIAN, ([*_PYTEST, "--shard", BARE_DEBIAN, "tests/lab"],), _needs_debootstrap
     ),
     PROPERTIES: Step(PROPERTIES, ([*_PYTEST, "--shard", PROPERTIES, "tests/unit"],)),
+    LAB_FLEET: Step(LAB_FLEET, ([*_PYTEST, "--shard", LAB_FLEET, "tests/lab"],), lacks),
 }
 
 Outcome = Literal["passed", "FAILED", "could not run here", "has no tests yet"]

@@ -1,0 +1,63 @@
+"""KEY=VALUE words: what may be laid over a rig, at `up` and while it runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Settings = dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Key:
+    accepted: str
+    accepts: Callable[[str], bool]
+    normal: str = ""  # what an empty value means
+
+
+def _one_of(*values: str, normal: str) -> _Key:
+    return _Key(", ".join(values), lambda value: value in values, normal)
+
+
+def _matching(pattern: str, accepted: str) -> _Key:
+    return _Key(accepted, lambda value: re.fullmatch(pattern, value) is not None)
+
+
+_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+
+KEYS: Mapping[str, _Key] = {
+    "p2p": _one_of(
+        "default", "granted", "refused", "hang", "wrong", "mirror", "stale", "slow", "one-way",
+        normal="default",
+    ),
+    "iommu": _one_of("translated", "passthrough", "off", normal=""),
+    "driver": _matching(r"none|\d+\.\d+(\.\d+)?", "a version such as 535.261.03, or none"),
+    "smi": _one_of("ok", "wedged", normal="ok"),
+    "lost": _matching(
+        rf"{_ADDRESS}(,{_ADDRESS})*",
+        "addresses of the rig's cards such as 0000:0a:00.0, with commas; or nothing",
+    ),
+    "load": _one_of("idle", "step", normal="idle"),
+    "latency": _matching(r"\d{1,5}(\.\d+)?", "milliseconds of a round trip, or nothing"),
+    "cut": _matching(r"[1-9]\d*", "bytes after which a connection is dropped, or nothing"),
+    "pocket": _one_of("on", "off", normal="on"),
+}  # fmt: skip
+
+
+def parse(words: Iterable[str]) -> Settings:
+    settings: Settings = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        key = KEYS.get(name)
+        if key is None or not sign:
+            raise LabError(f"{word!r}: not KEY=VALUE with a KEY of {', '.join(KEYS)}")
+        if value and not key.accepts(value):
+            raise LabError(f"{word}: {name} takes {key.accepted}")
+        settings[name] = value or key.normal
+    return settings

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import click
+
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.host_report import HostError, HostReport
+from rigops.report.doctor import doctor_text
+
+BAD = Finding(
+    id="iommu.mode",
+    status="fail",
+    summary="translated",
+    evidence=(Evidence("iommu-groups", "13 DMA \x1b[2J\u202e0000:0a:00.0"),),
+    why="It stands between the cards.",
+    remedy=Remedy(
+        kind="apply+reboot",
+        text="`rigops apply` does it",
+        concern="kernel_args",
+        declare={"kernel_args": ["quiet", "iommu=pt"]},
+    ),
+)
+BY_HAND = Finding(
+    id="drv.pin", status="warn", summary="odd", remedy=Remedy(kind="hands", text="look")
+)
+WELL = [Finding(id=name, status="ok", summary="") for name in ("a.b", "c.d")]
+
+
+def report(host: str, *findings: Finding, error: HostError | None = None) -> HostReport:
+    gpus = [{"address": "x", "model": "GeForce RTX 3090", "driver": "nvidia"}] * 2
+    return HostReport(
+        host=host,
+        source="ssh",
+        collected_at=None,
+        duration_ms=1,
+        facts={} if error else {"os": "Debian 12", "kernel": "6.1", "driver": None, "gpus": gpus},
+        findings=findings,
+        error=error,
+    )
+
+
+def text(*hosts: HostReport) -> str:
+    return click.unstyle(doctor_text(hosts, 80))
+
+
+def test_the_worst_comes_first_with_its_evidence_and_its_way_out() -> None:
+    said = text(report("well", *WELL), report("rig", *WELL, BY_HAND, BAD)).splitlines()
+
+    assert said == [
+        "rig  fail  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
+        "  fail    iommu.mode  translated",
+        "    iommu-groups: 13 DMA  [2J 0000:0a:00.0",
+        "    why: It stands between the cards.",
+        "    fix: `rigops apply` does it",
+        '         in the inventory: "kernel_args": ["quiet", "iommu=pt"],',
+        "  warn    drv.pin  odd",
+        "    fix: by hand: look",
+        "  ok      a.b, c.d",
+        "",
+        "well  ok  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
+        "  ok      a.b, c.d",
+        "",
+        "`rigops apply` would fix iommu.mode on rig. Left for hands: drv.pin on rig.",
+    ]
+
+
+def test_a_host_that_was_not_reached_says_why() -> None:
+    error = HostError("dns", "there is no\x07address", "check the spelling")
+
+    assert text(report("rig", error=error)).splitlines() == [
+        "rig  unknown",
+        "    dns: there is no address",
+        "    cure: check the spelling",
+        "",
+        "Not examined: rig.",
+    ]
+
+
+def test_nothing_to_do() -> None:
+    assert text(report("rig", *WELL)).endswith("\nNothing to fix.")
