@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.corpus import CORPUS
 from tests.tiers import NOTHING_SKIPPED, PROPERTIES, SHARDS
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     shard = config.getoption("--shard")
-    kept = [item for item in items if _belongs(item, shard)]
+    kept = [item for item in items if _belongs(item, shard) and _is_fed(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
 
@@ -42,6 +43,18 @@ def _belongs(item: pytest.Item, shard: str | None) -> bool:
     if shard == PROPERTIES:
         return own == shard or item.get_closest_marker("hypothesis") is not None
     return bool(own == shard)
+
+
+def _is_fed(item: pytest.Item) -> bool:
+    """Each test on the corpus has a sister on fixtures of our own, which runs everywhere."""
+    return CORPUS.is_dir() or item.get_closest_marker("corpus") is None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not CORPUS.is_dir():
+        terminalreporter.write_line(
+            "the corpus of real outputs is not here: its tests are left out"
+        )
 
 
 @pytest.hookimpl(wrapper=True)

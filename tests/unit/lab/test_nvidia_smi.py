@@ -14,10 +14,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.corpus import CORPUS
 from tests.lab import rigs
 from tests.unit.lab.rigsim_tree import SILICON, Tree, booted
 
-CORPUS = Path(os.environ.get("RIGOPS_CORPUS") or Path(__file__).parents[4] / "shared/corpus")
 RIG = "threadripper-3x3090"
 QUERY = (
     "index,uuid,pci.bus_id,name,vbios_version,driver_version,persistence_mode,pstate,"

@@ -63,7 +63,8 @@ async def _line(
         yield Line(proxy, reader, writer)
         writer.transport.abort()
         served = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.wait(served, timeout=5)
+        if served:
+            await asyncio.wait(served, timeout=5)
     await asyncio.sleep(0.01)  # in which transports close their sockets
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -24,9 +23,11 @@ from rigops.probe.sections import (
     rigops_state,
     uname,
 )
+from tests.corpus import CORPUS
 from tests.unit.probe import answers
 
-CORPUS = Path(os.environ.get("RIGOPS_CORPUS") or Path(__file__).parents[4] / "shared/corpus")
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_os_release() -> None:
@@ -224,7 +225,7 @@ def test_no_text_makes_a_parser_raise(
     section.parse(text.encode("utf-16", "replace").decode("utf-8", "replace"))
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real outputs is not here")
+@pytest.mark.corpus
 @pytest.mark.parametrize(
     ("file", "gpus"), [("nccl-docs-example.p2p.txt", 8), ("stas-8xh100-ok.p2p-r.txt", 8)]
 )
@@ -235,7 +236,7 @@ def test_matrices_of_real_machines(file: str, gpus: int) -> None:
     assert len(found.granted) == gpus * (gpus - 1)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real outputs is not here")
+@pytest.mark.corpus
 @pytest.mark.parametrize("path", sorted(CORPUS.rglob("*.*")), ids=lambda path: path.name)
 def test_no_real_output_makes_a_parser_raise(path: Path) -> None:
     if path.is_file():

@@ -1,0 +1,9 @@
+"""Outputs of real machines, which are not part of this repository: where they are, if they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared/corpus"
+CORPUS = Path(os.environ.get("RIGOPS_CORPUS") or BESIDE)
