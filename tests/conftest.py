@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("thorough" if thorough else "fixed")
 
 
+@pytest.hookimpl(trylast=True)  # after hypothesis has marked its own
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     shard = config.getoption("--shard")
     kept = [item for item in items if _belongs(item, shard) and _is_fed(item)]

@@ -149,17 +149,22 @@ def running_hosts() -> list[Host]:
 def change(name: str, words: Sequence[str]) -> None:
     """Change a rig while it runs."""
     new = settings.parse(words)
-    if "driver" in new:
-        raise LabError("driver: say it at `up`; in a running host, install and remove packages")
+    if "driver" in new:  # for so long that other hosts should not wait
+        record = Host(name).record
+        machine.change_driver(record, _changed(record, new))
     with runs.locked():
         record = Host(name).record
-        rig = rigs.load(record.rig, name).with_settings({**record.settings, **new})
+        rig = _changed(record, new)
         record = runs.change(record, settings={**record.settings, **new})
         machine.tell_hardware(record, rig)
         if "pocket" in new:
             machine.tell_sources(record, rig)
         machine.put_proxy(record)
         clients.write()
+
+
+def _changed(record: Record, new: Settings) -> Rig:
+    return rigs.load(record.rig, record.name).with_settings({**record.settings, **new})
 
 
 def down(names: Sequence[str] = ()) -> None:

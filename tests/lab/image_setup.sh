@@ -69,6 +69,66 @@ case $target in
 esac
 PROBE
 chmod 755 /usr/sbin/grub-probe
+# The simulated cards' modules are not ones that this machine's kernel could load. kmod looks at the
+# name it is called by, so the real program keeps its name and gets another folder.
+kmod=$(dpkg -L kmod | grep '/sbin/modprobe$')
+install -d /usr/lib/kmod
+dpkg-divert --quiet --local --rename --divert /usr/lib/kmod/modprobe --add "$kmod"
+cat > /usr/sbin/modprobe <<'MODPROBE'
+#!/bin/sh
+# The modules of the simulated cards go to the simulation, all else to the real modprobe.
+real=/usr/lib/kmod/modprobe
+rigsim=/usr/lib/rigsim/bin/rigsim
+
+remove=
+all=
+first=
+wanted=
+held=
+has() { case $2 in *"$1"*) return 0 ;; esac; return 1; }
+for word; do
+    case $word in
+        --remove) remove=yes ;;
+        --all) all=yes ;;
+        --force | --force-modversion | --force-vermagic | --ignore-install | --ignore-remove | \
+            --first-time | --quiet | --use-blacklist | --verbose | --syslog | --) ;;
+        --* | -*[!abfiqrsv]*) exec "$real" "$@" ;;
+        -*)
+            if has r "$word"; then remove=yes; fi
+            if has a "$word"; then all=yes; fi
+            ;;
+        *)
+            # What follows a single module is its parameters.
+            [ -z "$first" ] || [ -n "$all$remove" ] || continue
+            first=$word
+            case $(echo "$word" | tr - _) in
+                nvidia | nvidia_current | nvidia_current_open) wanted=yes held=yes ;;
+                nvidia_uvm | nvidia_modeset | nvidia_drm | nvidia_peermem) wanted=yes ;;
+                nvidia_current_*) wanted=yes ;;
+                nouveau) wanted=${wanted:-nouveau} ;;
+                *) exec "$real" "$@" ;;
+            esac
+            ;;
+    esac
+done
+if [ -z "$wanted" ] || [ ! -x "$rigsim" ]; then
+    exec "$real" "$@"
+fi
+if [ "$(id -u)" != 0 ]; then
+    echo "modprobe: ERROR: '$first': Operation not permitted" >&2
+    exit 1
+fi
+case $wanted,$remove in
+    nouveau,) exit 0 ;;
+    # Only what holds the cards can let go of them.
+    nouveau,yes) [ -e /proc/driver/nvidia/version ] || exec "$rigsim" driver unload ;;
+    yes,) exec "$rigsim" driver load ;;
+    # Without its helpers the driver itself stays.
+    yes,yes) [ -z "$held" ] || exec "$rigsim" driver unload ;;
+esac
+MODPROBE
+chmod 755 /usr/sbin/modprobe
+
 cp /usr/share/grub/default/grub /etc/default/grub
 install -d /boot/grub
 grub-editenv /boot/grub/grubenv create

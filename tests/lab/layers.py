@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
+_INSTALL = Path(__file__).with_name("packages")
+_MAKERS = (
+    Path(__file__), _INSTALL / "install.py", _INSTALL / "install.sh", _INSTALL / "driver.sh"
+)  # fmt: skip
+
 
 def repository() -> Path:
     """What every host sees at /srv/rigsim-apt."""
@@ -33,7 +38,7 @@ def below(rig: Rig, repository: Path) -> tuple[Path, ...]:
     """The trees under a host of this rig, uppermost first."""
     base = image.base()
     recipe = _recipe(rig)
-    identity = [recipe, image.digest(), str(repository), Path(__file__).read_text()]
+    identity = [recipe, image.digest(), str(repository), *map(Path.read_text, _MAKERS)]
     digest = sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def build(new: Path) -> None:

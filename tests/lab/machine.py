@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab import cgroups, clients, disks, layers, namespace, runs, seed
 from tests.lab.errors import LabError
+from tests.lab.packages import change as driver_change
 from tests.lab.packages.sources import AT, FILE, sources
 from tests.lab.processes import Process, children
 
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 _PATIENCE = 60.0
 _RIGSIM = "/usr/lib/rigsim/bin/rigsim"
+_RELOAD = f"""
+unit=nvidia-persistenced.service
+systemctl --quiet stop "$unit" 2>/dev/null || true
+{_RIGSIM} driver unload
+[ -n "$1" ] || exit 0
+{_RIGSIM} driver load
+! systemctl --quiet is-enabled "$unit" || systemctl start "$unit"
+"""
 _REBOOT = 133  # systemd-nspawn's status when its payload wants to start again
 _DISK_NAMES = ("/dev/sda", "/dev/sdb", "/dev/sdc", "/dev/sdd")
 
@@ -167,6 +176,13 @@ def tell_sources(record: Record, rig: Rig) -> None:
     enter(record, pid, "apt-get", "-qq", "update")
 
 
+def change_driver(record: Record, rig: Rig) -> None:
+    """Other packages, by the host's own apt, and then the driver that they have brought."""
+    pid = leader(record)
+    enter(record, pid, *driver_change(Path(f"/proc/{pid}/root"), rig), name="the driver's change")
+    enter(record, pid, "sh", "-euc", _RELOAD, "sh", rig.driver or "")
+
+
 def _put(pid: int, name: str, text: str) -> None:
     target = Path(f"/proc/{pid}/root") / name
     new = target.with_name(f".{target.name}.new")
@@ -174,7 +190,7 @@ def _put(pid: int, name: str, text: str) -> None:
     new.rename(target)
 
 
-def enter(record: Record, pid: int, *command: str) -> None:
+def enter(record: Record, pid: int, *command: str, name: str = "") -> None:
     """Run inside without ssh, as the machine's own root."""
     done = subprocess.run(
         ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--pid", "--root", "--wd=/",
@@ -187,4 +203,4 @@ def enter(record: Record, pid: int, *command: str) -> None:
     )  # fmt: skip
     if done.returncode != 0:
         said = f"{done.stdout}{done.stderr}".strip()
-        raise LabError(f"{record.name}: {' '.join(command)} failed: {said}")
+        raise LabError(f"{record.name}: {name or ' '.join(command)} failed: {said}")

@@ -37,7 +37,7 @@ KEYS: Mapping[str, _Key] = {
         normal="default",
     ),
     "iommu": _one_of("translated", "passthrough", "off", normal=""),
-    "driver": _matching(r"none|\d+\.\d+(\.\d+)?", "a version such as 535.261.03, or none"),
+    "driver": _matching(r"none|\d{3}\.\d+(\.\d+)?", "a version such as 535.261.03, or none"),
     "smi": _one_of("ok", "wedged", normal="ok"),
     "lost": _matching(
         rf"{_ADDRESS}(,{_ADDRESS})*",

@@ -29,6 +29,7 @@ _RELEASE = {
     "UBUNTU_CODENAME": "noble",
 }
 _SETUP = Path(__file__).with_name("install.sh")
+_DRIVER = Path(__file__).with_name("driver.sh")
 _PERSISTENT = """\
 [Unit]
 StopWhenUnneeded=no
@@ -49,16 +50,13 @@ def install(root: Path, rig: Machine) -> None:
     """
     if rig.os == "ubuntu":
         _become_ubuntu(root)
-    if rig.persistence and rig.os == "ubuntu" and rig.driver:
-        _write(root, "etc/systemd/system/nvidia-persistenced.service.d/lab.conf", _PERSISTENT)
+    _keep_persistent(root, rig)
     _write(root, FILE, sources(rig))
     done = subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation=private",
-         "sh", "-eu", _SETUP, root],
+         "sh", "-eu", _SETUP, root, _DRIVER.read_text()],
         env={
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "LC_ALL": "C.UTF-8",
-            "DEBIAN_FRONTEND": "noninteractive",
             **_wanted(rig),
         },
         check=False,
@@ -71,6 +69,21 @@ def install(root: Path, rig: Machine) -> None:
         raise LabError(f"the driver could not be installed:\n{done.stdout[-4000:]}")
 
 
+def change(root: Path, rig: Machine) -> list[str]:
+    """The command that changes the driver in a running host, whose tree is at `root`.
+
+    A version that no suite has is refused before anything happens.
+    """
+    words = [f"{key}={value}" for key, value in _wanted(rig).items()]
+    _keep_persistent(root, rig)
+    return ["env", *words, "sh", "-euc", _DRIVER.read_text()]
+
+
+def _keep_persistent(root: Path, rig: Machine) -> None:
+    if rig.persistence and rig.os == "ubuntu" and rig.driver:
+        _write(root, "etc/systemd/system/nvidia-persistenced.service.d/lab.conf", _PERSISTENT)
+
+
 def _wanted(rig: Machine) -> dict[str, str]:
     kernel = machine_kernel(os.uname().release)
     packages = [f"linux-image-{kernel}", f"linux-headers-{kernel}", "initramfs-tools"]
@@ -78,6 +91,9 @@ def _wanted(rig: Machine) -> dict[str, str]:
         branch = rig.driver.partition(".")[0]
         packages += [name.format(branch=branch) for name in _PACKAGES[rig.os]]
     return {
+        "LC_ALL": "C.UTF-8",
+        "DEBIAN_FRONTEND": "noninteractive",
+        "ORIGIN": rig.os.title(),
         "SOURCES": first_sources(rig),
         "DRIVER": rig.driver or "",
         "PACKAGES": " ".join(packages),
