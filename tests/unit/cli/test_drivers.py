@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.cli.conftest import Rigops
+
+OWN = """
+[[drivers]]
+branch = "535"
+
+[[drivers.verdicts]]
+status = "bad"
+versions = "==535.261.03"
+gpus = ["GeForce RTX 3090"]
+purpose = "p2p"
+since = "2026-11"
+why = "Our own rig hung on it."
+evidence = [{ where = "our lab book", date = "2026-11-01", hardware = "2x RTX 3090" }]
+"""
+
+
+def rows(rigops: Rigops, *arguments: str) -> list[dict[str, Any]]:
+    document = rigops("drivers", "--json", *arguments).json()
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == "rigops.drivers/1"
+    found: list[dict[str, Any]] = document["drivers"]
+    return found
+
+
+def test_each_row_says_what_how_why_since_when_and_who(rigops: Rigops) -> None:
+    fields = {"branch", "version", "status", "gpus", "purpose", "since", "why", "evidence"}
+
+    for row in rows(rigops):
+        assert set(row) == fields
+        if row["status"] in {"known-good", "caution", "bad"}:
+            assert row["why"]
+            assert all(one.keys() == {"where", "date", "hardware"} for one in row["evidence"])
+            assert row["evidence"]
+
+
+def test_545_is_bad_and_535_is_good_for_a_3090(rigops: Rigops) -> None:
+    worst_first = rows(rigops, "--gpu", "3090")
+    found = {(row["branch"], row["version"]): row for row in reversed(worst_first)}
+
+    assert found["545", "545.29.06"]["status"] == "bad"
+    assert any("nccl#1127" in one["where"] for one in found["545", "545.29.06"]["evidence"])
+    assert found["535", "535.261.03"]["status"] == "known-good"
+
+
+def test_a_branch_that_left_a_card_behind_is_unsupported(rigops: Rigops) -> None:
+    of_590 = [row for row in rows(rigops, "--gpu", "V100") if row["branch"] == "590"]
+
+    assert {row["status"] for row in of_590} == {"unsupported"}
+    assert "580 is the last branch" in of_590[0]["why"]
+
+
+@pytest.mark.parametrize("name", ["3090", "rtx 3090", "GeForce RTX 3090", "10de:2204"])
+def test_a_card_goes_by_many_names(rigops: Rigops, name: str) -> None:
+    assert "GeForce RTX 3090  Ampere" in rigops("drivers", "--gpu", name).out
+
+
+def test_an_unknown_card_gets_a_suggestion(rigops: Rigops) -> None:
+    said = rigops("drivers", "--gpu", "RTX 3091")
+
+    assert said.code == 2
+    assert "did you mean 'GeForce RTX 3090'?" in said.err
+
+
+def test_what_an_inventory_adds_to_the_catalogue_is_part_of_it(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    (tmp_path / "inventory.py").write_text('rigs = (["box"], {"catalog": "own.toml"})\n')
+
+    of_version = [row for row in rows(rigops, "--gpu", "3090") if row["version"] == "535.261.03"]
+
+    assert [row["status"] for row in of_version] == ["bad", "known-good"]
+    assert of_version[0]["evidence"][0]["where"] == "our lab book"
+    assert "our lab book" in rigops("drivers").out
+
+
+def test_a_broken_catalogue_of_the_users_own_is_named_with_its_line(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text("[[drivers]]\nbranch = 535 536\n")
+    (tmp_path / "inventory.py").write_text('rigs = (["box"], {"catalog": "own.toml"})\n')
+
+    said = rigops("drivers")
+
+    assert said.code == 2
+    assert "own.toml:2" in said.err
+
+
+def test_two_catalogues_cannot_both_be_meant(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "inventory.py").write_text(
+        'rigs = [("a", {"catalog": "a.toml"}), ("b", {"catalog": "b.toml"})]\n'
+    )
+
+    said = rigops("drivers")
+
+    assert said.code == 2
+    assert "group_data/all.py" in said.err
+
+
+def test_without_an_inventory_there_is_still_a_catalogue(rigops: Rigops) -> None:
+    assert rigops("drivers").code == 0
+    assert rigops("drivers", "-i", "nowhere.py").code == 2
+
+
+def test_plain_text_is_plain(rigops: Rigops) -> None:
+    assert "\x1b" not in rigops("drivers", "--no-color").out
