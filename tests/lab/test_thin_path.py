@@ -176,3 +176,18 @@ def test_an_empty_declaration_brings_the_host_back_to_what_it_was(laptop: Laptop
     assert "iommu=pt" not in laptop.host.run("cat /proc/cmdline").stdout
     assert "99-rigops" not in laptop.host.run("ls /etc/default/grub.d").stdout
     assert "DMA-FQ" in laptop.host.run("cat /sys/kernel/iommu_groups/*/type").stdout
+
+
+def test_the_same_deploy_runs_under_plain_pyinfra(laptop: Laptop) -> None:
+    known_hosts = clients.config().with_name("known_hosts")
+    laptop.declare(f"'kernel_args': ['pci=realloc'], 'ssh_known_hosts_file': {str(known_hosts)!r}")
+
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pyinfra"), "inventory.py",
+         ROOT / "deploys/kernel_args.py", "-y"],
+        cwd=laptop.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "pci=realloc" in laptop.host.run("cat /boot/grub/grub.cfg").stdout
+    assert "99-rigops.cfg" in laptop.host.run("cat /var/lib/rigops/owned.json").stdout
