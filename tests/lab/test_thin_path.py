@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -191,3 +192,26 @@ def test_the_same_deploy_runs_under_plain_pyinfra(laptop: Laptop) -> None:
     assert done.returncode == 0, done.stderr
     assert "pci=realloc" in laptop.host.run("cat /boot/grub/grub.cfg").stdout
     assert "99-rigops.cfg" in laptop.host.run("cat /var/lib/rigops/owned.json").stdout
+
+
+def test_an_interrupted_apply_says_where_the_host_stands_and_the_next_one_finishes(
+    laptop: Laptop,
+) -> None:
+    apply = ["apply", "--yes", "--reboot", "auto", "--preflight", "never", "--json"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "rigops", *apply, "-i", "inventory.py"],
+        cwd=laptop.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "XDG_STATE_HOME": str(laptop.folder / "state")},
+    )  # fmt: skip
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "rebooting" in line:
+            running.send_signal(signal.SIGINT)
+            break
+    out, _ = running.communicate(timeout=60)
+
+    assert running.returncode == 130
+    assert json.loads(out)["hosts"][0]["outcome"] == "interrupted"
+    finished = laptop.rigops(*apply)
+    assert finished.code == 0, finished.err
+    assert "pci=realloc" in laptop.host.run("cat /proc/cmdline").stdout

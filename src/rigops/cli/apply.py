@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rigops.inventory import Inventory, InventoryHost
     from rigops.preflight.document import HostFound
 
-EXIT_DECLINED = 130
+EXIT_DECLINED = EXIT_INTERRUPTED = 130
 WIDEST = 100
 
 
@@ -90,6 +90,14 @@ def command(
       rigops apply --yes --reboot never --preflight never --json
     """
     selection = Selection.of(only, skip)
+    if inventory_argument is not None and inventory_path not in {None, inventory_argument}:
+        raise UsageError(
+            Problem(
+                message=f"two inventories: {inventory_argument} and {inventory_path}",
+                key="-i",
+                cure="name one of them",
+            )
+        )
     inventory = read_inventory(inventory_argument or inventory_path)
     hosts = [
         Wanted(host.name, Target.from_host_data(host.name, host.data), host.data, host.spec)
@@ -112,6 +120,10 @@ def command(
             _note(result, run.seconds(result.host), inventory.digest)
             if result.outcome == "failed":
                 break  # the first to fail spares the others
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted. This is where each host stands:", err=True)
+        _report(run, as_json=as_json)
+        return EXIT_INTERRUPTED
     finally:
         run.close()
     _report(run, as_json=as_json)
