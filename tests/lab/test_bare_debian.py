@@ -6,6 +6,7 @@ that nothing is left behind. It reaches packages the way this machine does.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
+DEMO_SECONDS = 240  # the image of the rigs and their packages included
 PACKAGES = "python3,python3-pip,make,git,ca-certificates"
 
 # Where this machine's pip is told how to find packages, and where the bare one's is told.
@@ -52,8 +54,11 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_without_root_the_tests_pass_and_say_what_could_not_run(bare: Path) -> None:
     _clone(bare, "/home/someone/rigops", owner="someone")
 
+    demo = _in(bare, "su someone -c 'cd ~/rigops && make demo'")
     said = _in(bare, "su someone -c 'cd ~/rigops && make test'")
 
+    assert "The simulated rigs cannot boot here: booting hosts takes root" in demo
+    assert "545" in demo
     assert "unit         passed" in said
     assert "lab          could not run here: openssh-server is not installed" in said
     skipped = [line for line in said.splitlines() if line.startswith("SKIPPED")]
@@ -67,6 +72,9 @@ def test_as_root_the_demo_and_the_tests_run_with_no_other_step(bare: Path) -> No
     tests = _in(bare, "cd ~/rigops && RIGOPS_NOTHING_SKIPPED=1 make test")
 
     assert "threadripper was changed and is as declared" in demo
+    took = re.search(r"That took (\d+) s", demo)
+    assert took is not None
+    assert int(took[1]) < DEMO_SECONDS
     for tier in ("lint", "types", "imports", "unit", "lab"):
         assert f"{tier:<12} passed" in tests
 
