@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rigops.cli.options import default_inventory, read_inventory
+from rigops.cli.output import warn
 from rigops.errors import Problem, UsageError
 from rigops.transport import LOCAL, HostKeyPolicy, Target
 
@@ -99,6 +100,9 @@ def _of_inventory(inventory: Inventory) -> list[Chosen]:
 def _named(word: str, inventory: Inventory | None) -> Chosen:
     host = inventory.host(word) if inventory else None
     if host is None:
+        hint = inventory.nearest(word) if inventory else ""
+        if hint:
+            warn([f"{word} is not in the inventory and is taken for an ssh host; {hint}"])
         return Chosen(word, Target.parse(word), None)
     if host.connector not in {"ssh", "local"}:
         raise UsageError(

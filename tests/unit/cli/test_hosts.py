@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.cli.hosts import choose_hosts, host_key_policy
+from rigops.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INVENTORY = """
+rigs = [("threadripper", {"ssh_hostname": "10.0.0.5", "driver": "535"}), "t180", "@docker/x"]
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RIGOPS_INVENTORY", raising=False)
+    path = tmp_path / "inventory.py"
+    path.write_text(INVENTORY)
+    return path
+
+
+def test_a_name_of_the_inventory_brings_its_address_and_declarations(inventory: Path) -> None:
+    (chosen,) = choose_hosts(["threadripper"], None, without_words="local")
+
+    assert chosen.target.hostname == "10.0.0.5"
+    assert chosen.spec is not None
+    assert chosen.spec.driver is not None
+
+
+def test_any_other_word_is_an_ssh_host_and_a_likely_slip_is_pointed_out(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (chosen,) = choose_hosts(["threadriper"], None, without_words="local")
+
+    assert chosen.spec is None
+    assert "did you mean 'threadripper'?" in capsys.readouterr().err
+
+
+def test_only_an_inventory_that_was_named_selects_all_its_hosts(inventory: Path) -> None:
+    everyone = choose_hosts([], inventory, without_words="local")
+    nobody = choose_hosts([], None, without_words="local")
+
+    assert [chosen.name for chosen in everyone] == ["threadripper", "t180"]
+    assert [chosen.target.local for chosen in nobody] == [True]
+
+
+def test_a_broken_default_inventory_is_no_reason_to_go_on_without_it(inventory: Path) -> None:
+    inventory.write_text("rigs = [")
+
+    with pytest.raises(UsageError):
+        choose_hosts(["threadripper"], None, without_words="local")
+
+
+def test_an_absent_default_inventory_is_no_error(inventory: Path) -> None:
+    inventory.unlink()
+
+    assert [c.name for c in choose_hosts(["box"], None, without_words="local")] == ["box"]
+    with pytest.raises(UsageError):
+        choose_hosts([], None, without_words="inventory")
+
+
+def test_a_host_of_another_connector_is_refused_by_name(inventory: Path) -> None:
+    with pytest.raises(UsageError, match="docker"):
+        choose_hosts(["@docker/x"], None, without_words="local")
+
+
+def test_only_a_fingerprint_can_be_accepted_beforehand() -> None:
+    assert host_key_policy(["SHA256:abc"]).accepts("SHA256:abc")
+    with pytest.raises(UsageError, match="fingerprint"):
+        host_key_policy(["yes"])
