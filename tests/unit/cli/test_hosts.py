@@ -24,7 +24,8 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_name_of_the_inventory_brings_its_address_and_declarations(inventory: Path) -> None:
+@pytest.mark.usefixtures("inventory")
+def test_a_name_of_the_inventory_brings_its_address_and_declarations() -> None:
     (chosen,) = choose_hosts(["threadripper"], None, without_words="local")
 
     assert chosen.target.hostname == "10.0.0.5"
@@ -32,8 +33,9 @@ def test_a_name_of_the_inventory_brings_its_address_and_declarations(inventory: 
     assert chosen.spec.driver is not None
 
 
+@pytest.mark.usefixtures("inventory")
 def test_any_other_word_is_an_ssh_host_and_a_likely_slip_is_pointed_out(
-    inventory: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (chosen,) = choose_hosts(["threadriper"], None, without_words="local")
 
@@ -64,7 +66,8 @@ def test_an_absent_default_inventory_is_no_error(inventory: Path) -> None:
         choose_hosts([], None, without_words="inventory")
 
 
-def test_a_host_of_another_connector_is_refused_by_name(inventory: Path) -> None:
+@pytest.mark.usefixtures("inventory")
+def test_a_host_of_another_connector_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="docker"):
         choose_hosts(["@docker/x"], None, without_words="local")
 
