@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import paramiko
@@ -318,7 +319,9 @@ def serve(folder: Path, methods: str, rounds: int) -> Iterator[tuple[int, Passwo
                 link, _ = listener.accept()
                 with paramiko.Transport(link) as transport:
                     transport.add_server_key(key)
-                    transport.start_server(server=interface)
+                    # A client that does not like the key may hang up before this has returned.
+                    with suppress(EOFError, paramiko.SSHException):
+                        transport.start_server(server=interface)
                     transport.join(10)
 
         thread = threading.Thread(target=work)
