@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.hosts import accept_host_key_option, host_key_policy
-from rigops.cli.options import common, inventory_option, json_option, read_inventory
+from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
 from rigops.cli.output import print_json
 from rigops.converge.concerns import Selection
 from rigops.converge.result import exit_code
@@ -36,17 +36,12 @@ EXIT_DECLINED = EXIT_INTERRUPTED = 130
 WIDEST = 100
 
 
-def _words(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
-    """Repeated or with commas."""
-    return tuple(word for words in given for word in words.split(",") if word)
-
-
 @click.command("apply")
 @click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path)
 @inventory_option
-@click.option("--limit", multiple=True, callback=_words, metavar="PAT", help="Host, group or glob.")
-@click.option("--only", multiple=True, callback=_words, metavar="CONCERN", help="Nothing else.")
-@click.option("--skip", multiple=True, callback=_words, metavar="CONCERN", help="All but this.")
+@click.option("--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob.")
+@click.option("--only", multiple=True, callback=words, metavar="CONCERN", help="Nothing else.")
+@click.option("--skip", multiple=True, callback=words, metavar="CONCERN", help="All but this.")
 @click.option("--yes", is_flag=True, help="Confirm the plan. Reboots are asked for apart.")
 @click.option(
     "--reboot",

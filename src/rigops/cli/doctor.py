@@ -16,7 +16,7 @@ import click
 from rigops.catalog import load
 from rigops.cli.fleet import for_each
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
-from rigops.cli.options import common, default_inventory, inventory_option, json_option
+from rigops.cli.options import common, default_inventory, inventory_option, json_option, words
 from rigops.cli.output import print_json
 from rigops.cli.progress import Progress
 from rigops.doctor.host_report import HostError, HostReport, document
@@ -51,8 +51,8 @@ REPORT_IT = "this is a fault of rigops: please report it, with what -v prints"
 @click.command("doctor")
 @click.argument("hosts", nargs=-1, metavar="[HOST]…")
 @inventory_option
-@click.option("--only", "only", multiple=True, metavar="ID", help="Only these checks.")
-@click.option("--skip", "skip", multiple=True, metavar="ID", help="All checks but these.")
+@click.option("--only", multiple=True, callback=words, metavar="ID", help="Only these checks.")
+@click.option("--skip", multiple=True, callback=words, metavar="ID", help="All checks but these.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @click.option("--no-root", is_flag=True, help="Do without sudo.")
 @click.option("--explain", "explained", metavar="ID", help="Tell what a check looks at, and stop.")
@@ -91,7 +91,7 @@ def command(
     elif print_probe:
         click.echo(script(SECTIONS, root=not no_root), nl=False)
     else:
-        checks = _chosen_checks(_words(only), _words(skip))
+        checks = _chosen_checks(only, skip)
         chosen = choose_hosts(hosts, inventory_path, without_words="local")
         folder = (inventory_path or default_inventory()).parent
         # Before any host is asked: a broken catalogue is a fault of the command, not of a host.
@@ -200,10 +200,6 @@ def _additions(host: Chosen, folder: Path) -> Path | None:
 @cache
 def _catalog(additions: Path | None) -> Catalog:
     return load(additions)
-
-
-def _words(given: Sequence[str]) -> list[str]:
-    return [word for one in given for word in one.split(",") if word]
 
 
 def _chosen_checks(only: Sequence[str], skip: Sequence[str]) -> list[Check]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rigops.inventory import Inventory
 
@@ -44,6 +44,11 @@ inventory_option = click.option(
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def words(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+    """The callback of options that take several values: repeated, or with commas."""
+    return tuple(word for one in given for word in one.split(",") if word)
 
 
 def default_inventory() -> Path:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
+from rigops.cli.fleet import for_each
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 EXIT_DECLINED = 130
-_AT_ONCE = 16
 _QUESTION = (
     "Copies between GPUs can lock up a machine whose P2P is broken, so that only a reset helps.\n"
     "Try them on {}?"
@@ -97,10 +96,7 @@ def _on_terminal() -> bool:
 
 
 def _prove_all(chosen: Sequence[Chosen], policy: HostKeyPolicy, level: str) -> list[HostFound]:
-    if not chosen:
-        return []
-    with ThreadPoolExecutor(min(len(chosen), _AT_ONCE)) as pool:
-        return list(pool.map(lambda host: _prove(host, policy, level), chosen))
+    return for_each(chosen, lambda host: _prove(host, policy, level))
 
 
 def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
