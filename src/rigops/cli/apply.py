@@ -15,6 +15,7 @@ from rigops.cli.hosts import accept_host_key_option, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
 from rigops.cli.output import print_json
 from rigops.converge.concerns import Selection
+from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.result import exit_code
 from rigops.converge.run import Apply, Wanted
 from rigops.errors import Problem, UsageError
@@ -98,6 +99,7 @@ def command(
         Wanted(host.name, Target.from_host_data(host.name, host.data), host.data, host.spec)
         for host in _limited(inventory, limit)
     ]
+    deliver_to_caller()
     run = Apply(hosts, selection, host_key_policy(accepted_keys), _tell)
     try:
         run.plan()
