@@ -81,7 +81,7 @@ def test_two_hosts_answer_soon(warm: Lab) -> None:
         host.down()
 
     assert said == [both[0].name, "two"]
-    assert seconds < 20
+    assert seconds < 10
 
 
 def test_root_and_rig_log_in(host: Host) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # processor.
 _CHANGED_IN = "2.23.4"
 _AMD = "AuthenticAMD"
+_A_PAIR = 2
 
 
 def predicted_transport(
@@ -30,7 +31,7 @@ def predicted_transport(
     if ways is None:
         return None
     old = _overall(ways, granted, "SYS" if processor == _AMD else "PXB")
-    new = _overall(ways, granted, "SYS" if processor == _AMD and gpus == 2 else "PXB")  # noqa: PLR2004
+    new = _overall(ways, granted, "SYS" if processor == _AMD and gpus == _A_PAIR else "PXB")
     return new if old == new else f"{new} (before NCCL {_CHANGED_IN}: {old})"
 
 

@@ -175,7 +175,7 @@ def test_what_a_host_says_is_data() -> None:
     odd = said(
         pair(A, B, "fine", evidence=["\x1b[31mred\x07", 7], gb_per_s="fast", level="L9"),
         pair(B, A, "ok", gb_per_s=float("nan"), evidence="x" * 9000),
-        boot_id=["list"],  # type: ignore[arg-type]
+        boot_id=["list"],  # type: ignore[arg-type]  # as rubbish may be
         troubles=[{"kind": 5}, "text"],
         on_bus="none",
     )

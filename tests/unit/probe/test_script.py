@@ -179,12 +179,13 @@ def test_a_watched_command_that_ends_leaves_no_process(host: Host) -> None:
     own = str(host.commands).encode()
 
     def is_ours(pid: str) -> bool:
-        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as environment:  # noqa: PTH123 - procfs
             return own in environment.read()
         return False
 
     time.sleep(0.2)
-    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and is_ours(pid)] == []  # noqa: PTH208
+    pids = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    assert [pid for pid in pids if is_ours(pid)] == []
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])

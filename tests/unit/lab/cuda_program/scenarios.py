@@ -271,7 +271,7 @@ def memory() -> Any:
         "free": code("cuMemFree_v2", pointer),
         "again": code("cuMemFree_v2", pointer),
     }
-    left = os.listdir(os.environ["RIGSIM_SHM"])  # noqa: PTH208
+    left = os.listdir(os.environ["RIGSIM_SHM"])  # noqa: PTH208 - names are compared
     return {**seen, "taken": before - during, "back": before - free(), "left": left}
 
 
