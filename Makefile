@@ -25,6 +25,7 @@ demo: $(VENV)/ready system
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks.startup
+	$(RUN) -m benchmarks.doctor
 
 format: $(VENV)/ready
 	$(RUN) -m ruff check --fix .

@@ -82,12 +82,13 @@ def _gpu(entry: Gpu) -> Iterator[Fault]:
         if not _PCI_ID.fullmatch(pci_id):
             accepted = 'four lower-case hexadecimal digits such as "2204"'
             yield Fault("pci_ids holds what is no device id", pci_id, accepted)
-    if not 0 < entry.watts_min <= entry.watts_default <= entry.watts_max:
+    least, most = entry.watts_min or entry.watts_default, entry.watts_max or entry.watts_default
+    if not 0 < least <= entry.watts_default <= most:
         seen = f"{entry.watts_min}, {entry.watts_default}, {entry.watts_max}"
         yield Fault(
             "watts_min, watts_default and watts_max are out of order",
             seen,
-            "0 < min <= default <= max",
+            "0 < min <= default <= max, with 0 for a min or max that nobody looked up",
         )
     if entry.spike_factor < 1:
         yield Fault("spike_factor is below 1", str(entry.spike_factor), "1 or more")

@@ -77,8 +77,8 @@ class Gpu:
     architecture: str
     memory_gib: int
     watts_default: int
-    watts_min: int
-    watts_max: int
+    watts_min: int  # 0 where nobody looked it up
+    watts_max: int  # 0 where nobody looked it up
     spike_factor: float  # millisecond peaks against the power limit
     pcie_generation: int
     pcie_width: int

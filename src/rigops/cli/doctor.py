@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from dataclasses import replace
-from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size
@@ -13,50 +10,69 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rigops.bundles import refuse_to_overwrite
 from rigops.catalog import load
-from rigops.cli.fleet import for_each
-from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
+from rigops.cli.hosts import (
+    accept_host_key_option,
+    ask_sudo_password_option,
+    choose_hosts,
+    host_key_policy,
+    sudo_password,
+)
+from rigops.cli.kept import keep, kept_sightings
 from rigops.cli.options import common, default_inventory, inventory_option, json_option, words
 from rigops.cli.output import print_json
-from rigops.cli.progress import Progress
-from rigops.doctor.host_report import HostError, HostReport, document
+from rigops.cli.sighting import Looking, Sighting, fault, look_at
+from rigops.doctor import notes
+from rigops.doctor.host_report import HostReport, document
 from rigops.doctor.judge import exit_code
 from rigops.doctor.registry import CHECKS, examine
 from rigops.doctor.summary import summary
-from rigops.errors import Problem, RigopsError, UsageError
+from rigops.errors import Problem, UsageError
 from rigops.probe import facts
-from rigops.probe.collect import ProbeError, collect
 from rigops.probe.script import script
 from rigops.probe.sections import SECTIONS
 from rigops.report.doctor import doctor_text
 from rigops.spec.names import did_you_mean
-from rigops.transport import TransportError, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rigops.catalog import Catalog
-    from rigops.cli.hosts import Chosen
     from rigops.doctor.check import Check
-    from rigops.doctor.host_report import Source
-    from rigops.probe.bundle import Bundle
-    from rigops.transport import HostKeyPolicy, UnknownKey
-
-log = logging.getLogger(__name__)
+    from rigops.spec import RigSpec
 
 WIDEST = 100
-REPORT_IT = "this is a fault of rigops: please report it, with what -v prints"
+
+Examination = tuple[Sighting, HostReport]
 
 
 @click.command("doctor")
 @click.argument("hosts", nargs=-1, metavar="[HOST]…")
 @inventory_option
+@click.option(
+    "--from",
+    "bundles",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="BUNDLE",
+    help="Judge what was kept: a directory, a .tar.gz, or an nvidia-bug-report.log[.gz].",
+)
+@click.option(
+    "--save",
+    "save_to",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keep what the hosts said: a .tar.gz, or a directory.",
+)
+@click.option("--raw", is_flag=True, help="With --save: keep names, addresses and serials too.")
 @click.option("--only", multiple=True, callback=words, metavar="ID", help="Only these checks.")
 @click.option("--skip", multiple=True, callback=words, metavar="ID", help="All checks but these.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @click.option("--no-root", is_flag=True, help="Do without sudo.")
 @click.option("--explain", "explained", metavar="ID", help="Tell what a check looks at, and stop.")
 @click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and stop.")
+@ask_sudo_password_option
 @accept_host_key_option
 @json_option
 @common
@@ -64,12 +80,16 @@ def command(
     *,
     hosts: tuple[str, ...],
     inventory_path: Path | None,
+    bundles: tuple[Path, ...],
+    save_to: Path | None,
+    raw: bool,
     only: tuple[str, ...],
     skip: tuple[str, ...],
     strict: bool,
     no_root: bool,
     explained: str | None,
     print_probe: bool,
+    asks_sudo_password: bool,
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -77,129 +97,118 @@ def command(
 
     Each host runs one script, which changes nothing and leaves nothing behind. HOST is a name of
     the inventory, an alias of the ssh configuration, or user@host:port. Without HOST: this
-    machine, or every host of an inventory that is named with -i.
+    machine, or every host of an inventory that is named with -i. What a host said can be kept
+    with --save, without what identifies it, and judged again with --from, anywhere.
 
     \b
     Examples:
-      rigops doctor                     this machine
-      rigops doctor me@192.168.1.20     a host that no inventory knows
-      rigops doctor -i inventory.py     every host of the inventory
-      rigops doctor --explain drv.pin   what a check looks at
+      rigops doctor                            this machine
+      rigops doctor me@192.168.1.20            a host that no inventory knows
+      rigops doctor -i inventory.py            every host of the inventory
+      rigops doctor rig --save rig.tar.gz      and keep what it said, to show to others
+      rigops doctor --from rig.tar.gz          judge what was kept
+      rigops doctor --from nvidia-bug-report.log.gz
+      rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
+      rigops doctor --explain drv.pin          what a check looks at
     """
     if explained is not None:
         click.echo(_explanation(_check(explained, "--explain")))
-    elif print_probe:
+        return
+    if print_probe:
         click.echo(script(SECTIONS, root=not no_root), nl=False)
+        return
+    if raw and save_to is None:
+        raise UsageError(Problem(message="this says how to save", key="--raw", cure="add --save"))
+    if save_to is not None:
+        refuse_to_overwrite(save_to)  # now, and not when the hosts have been asked
+    catalogs = _Catalogs((inventory_path or default_inventory()).parent)
+    judge = _judging(_chosen_checks(only, skip), catalogs)
+    if bundles:
+        seen = kept_sightings(bundles, hosts, inventory_path)
+        catalogs.check(one.spec for one in seen)
+        examined = [judge(one)[0] for one in seen]
     else:
-        checks = _chosen_checks(only, skip)
         chosen = choose_hosts(hosts, inventory_path, without_words="local")
-        folder = (inventory_path or default_inventory()).parent
-        # Before any host is asked: a broken catalogue is a fault of the command, not of a host.
-        catalogs = [_catalog(_additions(one, folder)) for one in chosen]
-        reports = _examine(
-            list(zip(chosen, catalogs, strict=True)),
-            checks=checks,
-            root=not no_root,
+        catalogs.check(one.spec for one in chosen)
+        how = Looking(
             policy=host_key_policy(accepted_keys),
+            root=not no_root,
+            sudo_password=sudo_password(asked=asks_sudo_password and not no_root),
         )
-        if as_json:
-            print_json(document(reports))
-        else:
-            click.echo(doctor_text(reports, min(get_terminal_size().columns, WIDEST)))
-        click.get_current_context().exit(
-            exit_code((report.status for report in reports), strict=strict)
-        )
+        examined = look_at(chosen, how, judge)
+    if save_to is not None:
+        keep([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
+    _tell([report for _, report in examined], as_json=as_json, strict=strict)
 
 
-def _examine(
-    hosts: Sequence[tuple[Chosen, Catalog]],
-    *,
-    checks: Sequence[Check],
-    root: bool,
-    policy: HostKeyPolicy,
-) -> list[HostReport]:
-    with Progress("examining") as progress:
-        careful = replace(policy, ask=_undisturbed(progress, policy.ask))
-
-        def work(one: tuple[Chosen, Catalog]) -> HostReport:
-            host, catalog = one
-            progress.begin(host.name)
-            report = _report(host, catalog, checks=checks, root=root, policy=careful)
-            progress.end(host.name, report.status)
-            return report
-
-        try:
-            return for_each(hosts, work)
-        except KeyboardInterrupt:
-            names = ", ".join(progress.unfinished)
-            click.echo(f"\nNot examined to the end: {names}. Nothing was changed.", err=True)
-            raise
+def _tell(reports: Sequence[HostReport], *, as_json: bool, strict: bool) -> None:
+    if as_json:
+        print_json(document(reports))
+    else:
+        click.echo(doctor_text(reports, min(get_terminal_size().columns, WIDEST)))
+    statuses = (report.status for report in reports)
+    click.get_current_context().exit(exit_code(statuses, strict=strict))
 
 
-def _undisturbed(
-    progress: Progress, ask: Callable[[UnknownKey], bool] | None
-) -> Callable[[UnknownKey], bool] | None:
-    if ask is None:
-        return None
+class _Catalogs:
+    """The catalogue, with the entries that a host's declarations add."""
 
-    def asking(key: UnknownKey) -> bool:
-        with progress.silent():
-            return ask(key)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    return asking
+    def check(self, specs: Iterable[RigSpec | None]) -> None:
+        """Before any host is asked: a broken catalogue is a fault of the command, not a host's."""
+        for spec in specs:
+            self.of(spec)
 
-
-def _report(
-    host: Chosen, catalog: Catalog, *, checks: Sequence[Check], root: bool, policy: HostKeyPolicy
-) -> HostReport:
-    began, collected_at = time.monotonic(), _now()
-    source: Source = "local" if host.target.local else "ssh"
-
-    def report(bundle: Bundle | None, error: HostError | None) -> HostReport:
-        known = facts.read(bundle) if bundle else None
-        return HostReport(
-            host=host.name,
-            source=source,
-            collected_at=collected_at if bundle else None,
-            duration_ms=round((time.monotonic() - began) * 1000),
-            facts=summary(known, catalog) if known else {},
-            findings=tuple(examine(known, host.spec, catalog, checks=checks)) if known else (),
-            error=error,
-        )
-
-    try:
-        with connect(host.target, host_keys=policy) as connection:
-            bundle = collect(
-                connection, SECTIONS, host=host.name, root=root, collected_at=collected_at
-            )
-    except TransportError as error:
-        return report(None, _host_error(error.kind, error))
-    except ProbeError as error:
-        return report(None, _host_error("auth", error))
-    except UsageError:
-        raise
-    except Exception as error:  # whatever it is, it is this host's alone
-        log.info("%s", host.name, exc_info=error)
-        return report(None, HostError("fault", f"{type(error).__name__}: {error}", REPORT_IT))
-    return report(bundle, None)
-
-
-def _host_error(kind: str, error: RigopsError) -> HostError:
-    return HostError(kind, str(error), " ".join(problem.cure for problem in error.problems))
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _additions(host: Chosen, folder: Path) -> Path | None:
-    named = host.spec.catalog if host.spec else None
-    return folder / Path(named).expanduser() if named else None
+    def of(self, spec: RigSpec | None) -> Catalog:
+        named = spec.catalog if spec else None
+        return _catalog(self._folder / Path(named).expanduser() if named else None)
 
 
 @cache
 def _catalog(additions: Path | None) -> Catalog:
     return load(additions)
+
+
+def _judging(
+    checks: Sequence[Check], catalogs: _Catalogs
+) -> Callable[[Sighting], tuple[Examination, str]]:
+    def judge(seen: Sighting) -> tuple[Examination, str]:
+        try:
+            report = _report(seen, checks, catalogs.of(seen.spec))
+        except Exception as error:  # noqa: BLE001 - logged and reported
+            report = _unjudged(seen, error)
+        return (seen, report), report.status
+
+    return judge
+
+
+def _report(seen: Sighting, checks: Sequence[Check], catalog: Catalog) -> HostReport:
+    began = time.monotonic()
+    known = facts.read(seen.bundle) if seen.bundle else None
+    findings = examine(known, seen.spec, catalog, checks=checks) if known else ()
+    return HostReport(
+        host=seen.host,
+        source=seen.source,
+        collected_at=seen.bundle.collected_at if seen.bundle else None,
+        duration_ms=seen.duration_ms + round((time.monotonic() - began) * 1000),
+        facts=summary(known, catalog) if known else {},
+        findings=tuple(findings),
+        error=seen.error,
+        notes=seen.notes,
+        unread=notes.unread(known) if known else {},
+    )
+
+
+def _unjudged(seen: Sighting, error: Exception) -> HostReport:
+    return HostReport(
+        host=seen.host,
+        source=seen.source,
+        collected_at=None,
+        duration_ms=seen.duration_ms,
+        error=fault(seen.host, error),
+    )
 
 
 def _chosen_checks(only: Sequence[str], skip: Sequence[str]) -> list[Check]:

@@ -42,6 +42,29 @@ accept_host_key_option = click.option(
 )
 
 
+ask_sudo_password_option = click.option(
+    "--ask-sudo-password",
+    "asks_sudo_password",
+    is_flag=True,
+    help="Ask once for the password that sudo wants on the hosts.",
+)
+
+
+def sudo_password(*, asked: bool) -> str | None:
+    if not asked:
+        return None
+    if not sys.stdin.isatty():
+        raise UsageError(
+            Problem(
+                message="a password is typed at a terminal, and there is none",
+                key="--ask-sudo-password",
+                cure="log in as root, or allow sudo without a password there",
+            )
+        )
+    password: str = click.prompt("sudo password", hide_input=True, err=True)
+    return password
+
+
 def choose_hosts(
     words: Sequence[str], inventory_path: Path | None, *, without_words: str
 ) -> tuple[Chosen, ...]:

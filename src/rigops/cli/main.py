@@ -19,6 +19,7 @@ COMMANDS = {
     "apply": "Make hosts what they are declared to be, and prove that P2P works.",
     "doctor": "Examine hosts: what is wrong, with the evidence and the way out.",
     "drivers": "What is known about NVIDIA drivers, with the evidence.",
+    "init": "Look at hosts and write the first inventory.",
     "preflight": "Proves that the GPUs of a host can copy to each other, or tells how they fail.",
     "ssh-config": "An OpenSSH configuration (and mounts) for every host of the inventory.",
 }

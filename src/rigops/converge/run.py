@@ -146,7 +146,7 @@ class Apply:
 
     def _look(self, rig: _Rig) -> HostFacts:
         connection = _reached(rig)
-        bundle = collect(connection, SECTIONS, host=rig.wanted.name)
+        bundle = collect(connection, SECTIONS, host=rig.wanted.name).bundle
         if not bundle.root:
             raise NoRootError(rig.wanted.name)
         rig.facts = probe_facts.read(bundle)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+from rigops.doctor.cards import find_cards
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rigops.catalog import Catalog
+    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Finding
     from rigops.probe.facts import HostFacts
     from rigops.spec import RigSpec
@@ -21,6 +25,10 @@ class Examined:
     facts: HostFacts
     spec: RigSpec
     catalog: Catalog
+
+    @cached_property
+    def cards(self) -> tuple[Card, ...]:
+        return find_cards(self.facts, self.catalog)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 Status = Literal["fail", "warn", "unknown", "info", "ok", "skipped"]
 RemedyKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]
 
-WORST_FIRST: tuple[Status, ...] = ("fail", "unknown", "warn", "info", "ok", "skipped")
 HOST = "host"
 
 

@@ -34,6 +34,8 @@ class HostReport:
     facts: Mapping[str, object] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     error: HostError | None = None
+    notes: tuple[str, ...] = ()
+    unread: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def status(self) -> HostStatus:
@@ -48,6 +50,8 @@ class HostReport:
             "duration_ms": self.duration_ms,
             "facts": dict(self.facts),
             "findings": [finding.as_json() for finding in self.findings],
+            "notes": list(self.notes),
+            "unread": dict(self.unread),
         }
         if self.error:
             document["error"] = {"kind": self.error.kind, "message": self.error.message}

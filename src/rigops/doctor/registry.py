@@ -7,7 +7,49 @@ from typing import TYPE_CHECKING
 
 from rigops import assets
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import driver, iommu
+from rigops.doctor.checks import (
+    acs,
+    aer,
+    bar1,
+    card_drivers,
+    clocks,
+    command_line,
+    container,
+    cuda,
+    device_nodes,
+    driver,
+    driver_hang,
+    driver_settings,
+    fabric,
+    firmware_errors,
+    gsp,
+    hypervisor,
+    iommu,
+    iommu_fault,
+    kernel_headers,
+    link,
+    memory_health,
+    memory_policy,
+    mig,
+    module,
+    module_build,
+    module_flavor,
+    module_versions,
+    nccl,
+    package_pins,
+    package_sources,
+    peer_access,
+    peer_hindrances,
+    power,
+    power_budget,
+    presence,
+    reboot,
+    secure_boot,
+    slot,
+    temperature,
+    xid,
+)
+from rigops.doctor.order import told
 from rigops.spec import RigSpec
 
 if TYPE_CHECKING:
@@ -17,7 +59,48 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding, Remedy
     from rigops.probe.facts import HostFacts
 
-CHECKS: tuple[Check, ...] = (*driver.CHECKS, *iommu.CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *presence.CHECKS,
+    *link.CHECKS,
+    *slot.CHECKS,
+    *bar1.CHECKS,
+    *aer.CHECKS,
+    *acs.CHECKS,
+    *hypervisor.CHECKS,
+    *iommu.CHECKS,
+    *iommu_fault.CHECKS,
+    *command_line.CHECKS,
+    *memory_policy.CHECKS,
+    *module_build.CHECKS,
+    *secure_boot.CHECKS,
+    *card_drivers.CHECKS,
+    *module_versions.CHECKS,
+    *module_flavor.CHECKS,
+    *driver.CHECKS,
+    *gsp.CHECKS,
+    *module.CHECKS,
+    *kernel_headers.CHECKS,
+    *device_nodes.CHECKS,
+    *driver_hang.CHECKS,
+    *driver_settings.CHECKS,
+    *package_pins.CHECKS,
+    *package_sources.CHECKS,
+    *reboot.CHECKS,
+    *fabric.CHECKS,
+    *cuda.CHECKS,
+    *container.CHECKS,
+    *mig.CHECKS,
+    *firmware_errors.CHECKS,
+    *power.CHECKS,
+    *power_budget.CHECKS,
+    *clocks.CHECKS,
+    *temperature.CHECKS,
+    *memory_health.CHECKS,
+    *xid.CHECKS,
+    *peer_access.CHECKS,
+    *peer_hindrances.CHECKS,
+    *nccl.CHECKS,
+)
 
 
 def examine(
@@ -31,15 +114,17 @@ def examine(
     """`concerns` are those that apply can carry out: by default the deploys of this version."""
     examined = Examined(facts, spec or RigSpec(), catalog)
     deployable = deploys() if concerns is None else concerns
-    return [
+    return told(
         replace(
             finding,
             remedy=_possible(finding.remedy, deployable),
-            essential=check.essential or bool(check.keys & examined.spec.declared),
+            essential=finding.essential
+            or check.essential
+            or bool(check.keys & examined.spec.declared),
         )
         for check in checks
         for finding in check.run(examined)
-    ]
+    )
 
 
 def deploys() -> frozenset[str]:

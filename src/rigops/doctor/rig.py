@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.catalog import find_gpu
-
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
     from rigops.doctor.check import Examined
-    from rigops.probe.sections.pci import PciFunction
 
 PCI = "pci"
 
@@ -22,26 +18,30 @@ def has_no_gpu(examined: Examined) -> bool:
 
 def gpu_count(examined: Examined) -> int | None:
     """None where nobody knows. Of several sources the greatest: a list may have lost its end."""
-    facts, spec = examined.facts, examined.spec
-    counts: list[int] = []
-    if facts.pci is not None:
-        counts.append(len(facts.pci.nvidia_gpus))
-    if facts.nvidia_smi_p2p_read is not None:
-        counts.append(len(facts.nvidia_smi_p2p_read.gpus))
-    if spec.gpus is not None:
-        by_model = sum(count for _, count in spec.gpus.models)
-        counts.append(spec.gpus.total or by_model or len(spec.gpus.uuids))
-    known = facts.pci is not None and facts.is_whole(PCI) and not facts.pci.unread
-    most = max(counts, default=0)
-    return most if known or most > 1 else None
+    facts = examined.facts
+    matrices = (facts.nvidia_smi_p2p_read, facts.nvidia_smi_topo)
+    numbered = [len(matrix.gpus) for matrix in matrices if matrix]
+    most = max(len(examined.cards), declared_count(examined) or 0, *numbered, 0)
+    return most if sees_the_bus(examined) or most > 1 else None
 
 
-def model(catalog: Catalog, function: PciFunction) -> Gpu | None:
-    return find_gpu(catalog, f"10de:{function.device:04x}").only
+def declared_count(examined: Examined) -> int | None:
+    expected = examined.spec.gpus
+    if expected is None:
+        return None
+    by_model = sum(count for _, count in expected.models)
+    return expected.total or by_model or len(expected.uuids)
+
+
+def sees_the_bus(examined: Examined) -> bool:
+    """Whether a card that no source names is not there: sysfs or lspci was read to its end."""
+    facts = examined.facts
+    pci, lspci = facts.pci, facts.lspci
+    by_sysfs = pci is not None and facts.is_whole(PCI) and not pci.unread
+    by_lspci = lspci is not None and bool(lspci.functions) and facts.is_whole("lspci")
+    return by_sysfs or by_lspci
 
 
 def models(examined: Examined) -> tuple[Gpu | None, ...]:
     """Each kind of card once; None for one that the catalogue does not know."""
-    pci = examined.facts.pci
-    functions = pci.nvidia_gpus if pci else ()
-    return tuple(dict.fromkeys(model(examined.catalog, one) for one in functions))
+    return tuple(dict.fromkeys(card.model for card in examined.cards))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor.cards import find_cards
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -17,9 +17,18 @@ def summary(facts: HostFacts, catalog: Catalog) -> dict[str, object]:
         "os": facts.os_release and (facts.os_release.pretty_name or facts.os_release.id),
         "kernel": facts.uname and facts.uname.release,
         "driver": facts.nvidia_version and facts.nvidia_version.version,
-        "gpus": facts.pci and [
-            {"address": gpu.address, "model": card.name if card else None, "driver": gpu.driver}
-            for gpu in facts.pci.nvidia_gpus
-            for card in [rig.model(catalog, gpu)]
-        ],
-    }  # fmt: skip
+        "gpus": _gpus(facts, catalog),
+    }
+
+
+def _gpus(facts: HostFacts, catalog: Catalog) -> list[dict[str, object]] | None:
+    if facts.pci is None and facts.lspci is None and facts.nvidia_smi_xml is None:
+        return None
+    return [
+        {
+            "address": card.address,
+            "model": card.model.name if card.model else None,
+            "driver": card.function.driver if card.function else None,
+        }
+        for card in find_cards(facts, catalog)
+    ]

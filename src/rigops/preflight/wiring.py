@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rigops.nccl_transport import NEAR_TO_FAR
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _GPU = re.compile(r"GPU\d+")
-
-# From near to far; NV stands for any number of NVLinks.
-NEAR_TO_FAR = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, str], str] | None:

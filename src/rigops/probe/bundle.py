@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
-from rigops.errors import Problem, UsageError
+from rigops.errors import Problem, RigopsError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from rigops.json_fields import Fields
-
 SCHEMA: Final = "rigops.bundle/1"
+META: Final = "meta.json"
+MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
+CUT_OFF: Final = 141  # what a shell says of a program whose reader has gone
 
-_META = "meta.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TIMED_OUT = 124
 _CURE = "Take the bundle again, or remove its meta.json: the sections alone are enough."
@@ -46,8 +46,9 @@ class Bundle:
     root: bool
     sections: Mapping[str, Collected]
 
-    def write(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+    def files(self) -> dict[str, bytes]:
+        """What it is when written down. meta.json comes first: the rest may get lost."""
+        kept = {name: one for name, one in self.sections.items() if section_of(name) == name}
         meta = {
             "schema": SCHEMA,
             "host": self.host,
@@ -55,49 +56,105 @@ class Bundle:
             "root": self.root,
             "sections": {
                 name: {"rc": one.rc, "ms": one.ms, "root": one.root, "timed_out": one.timed_out}
-                for name, one in self.sections.items()
+                for name, one in kept.items()
             },
         }
-        for name, one in self.sections.items():
-            (directory / name).write_bytes(one.text.encode("utf-8", "replace"))
-        (directory / _META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+        texts = {name: one.text.encode("utf-8", "replace") for name, one in sorted(kept.items())}
+        return {META: json.dumps(meta, indent=2).encode() + b"\n", **texts}
+
+    def write(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files().items():
+            (directory / name).write_bytes(content)
 
     @staticmethod
     def read(directory: Path) -> Bundle:
         """Also a hand-made one: meta.json may be partial or missing, a file may end in .txt."""
         if not directory.is_dir():
             raise UsageError(Problem(message="this is no bundle", file=str(directory)))
-        meta = _meta(directory / _META)
-        texts = {
-            path.name.removesuffix(".txt"): path.read_bytes().decode("utf-8", "replace")
-            for path in sorted(directory.iterdir())
-            if path.name != _META and _NAME.fullmatch(path.name) and path.is_file()
-        }
-        about = _object(meta.get("sections"))
-        host, collected_at = meta.get("host"), meta.get("collected_at")
-        sections = {
-            name: _collected(text, _object(about.get(name))) for name, text in texts.items()
-        }
-        for name, said in about.items():
-            # Said to be there, and lost on the way: it says nothing, and must not look empty.
-            if name not in sections:
-                sections[name] = _collected("", {"rc": 1, **_object(said)})
-        return Bundle(
-            host=host if isinstance(host, str) and host else directory.resolve().name,
-            collected_at=collected_at if isinstance(collected_at, str) else None,
-            root=meta.get("root") is True,
-            sections=sections,
+        try:
+            files = [
+                (path.name, _content(path))
+                for path in sorted(directory.iterdir())
+                if _is_ours(path.name) and path.is_file()
+            ]
+        except OSError as error:
+            message = f"cannot be read: {error.strerror}"
+            raise UsageError(Problem(message=message, file=error.filename)) from error
+        return assemble(files, host=directory.resolve().name, place=str(directory))
+
+
+def section_of(file_name: str) -> str | None:
+    """None for what is no section's file."""
+    return file_name.removesuffix(".txt") if file_name != META and _is_ours(file_name) else None
+
+
+def assemble(
+    files: Iterable[tuple[str, bytes]], *, host: str, place: str, cut: Collection[str] = ()
+) -> Bundle:
+    """`host` is the name for one that does not tell its own; `cut` names files without an end."""
+    contents: dict[str, bytes] = {}
+    torn: set[str] = set()
+    for name, content in files:
+        if (key := META if name == META else section_of(name)) is None:
+            continue
+        if key in contents:
+            message = f"there are two answers for the section {key}"
+            raise UsageError(Problem(message=message, file=place, cure="Remove one of them."))
+        contents[key] = content
+        if name in cut:
+            torn.add(key)
+    meta = _meta(contents.pop(META, None), place)
+    about = _object(meta.get("sections"))
+    sections = {
+        name: _collected(
+            content.decode("utf-8", "replace"),
+            {**_object(about.get(name)), **({"rc": CUT_OFF} if name in torn else {})},
         )
+        for name, content in contents.items()
+    }
+    for name, said in about.items():
+        # Said to be there, and lost on the way: it says nothing, and must not look empty.
+        if name not in sections and section_of(name) == name:
+            sections[name] = _collected("", {**_object(said), "rc": _number_of_failure(said)})
+    named, collected_at = meta.get("host"), meta.get("collected_at")
+    return Bundle(
+        host=named if isinstance(named, str) and named else host,
+        collected_at=collected_at if isinstance(collected_at, str) else None,
+        root=meta.get("root") is True,
+        sections=sections,
+    )
 
 
-def _meta(path: Path) -> dict[str, object]:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+def _is_ours(file_name: str) -> bool:
+    return _NAME.fullmatch(file_name) is not None
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise UsageError(
+            Problem(
+                message=f"it is longer than {MOST_BYTES >> 20} MiB",
+                file=str(path),
+                cure="Keep the part that matters, such as the end of a log.",
+            )
+        )
+    return content
+
+
+def _meta(content: bytes | None, place: str) -> dict[str, object]:
+    if content is None:
         return {}
-    fields: Fields = json_fields.parse(text, place=str(path), cure=_CURE)
-    if fields.raw("schema") is not None:
-        fields.require_schema(SCHEMA)
+    text = content.decode("utf-8", "replace")
+    try:
+        fields = json_fields.parse(text, place=META, cure=_CURE)
+        if fields.raw("schema") is not None:
+            fields.require_schema(SCHEMA)
+    except RigopsError as error:
+        file = f"{place}/{META}"
+        raise UsageError(replace(problem, file=file) for problem in error.problems) from error
     return {name: fields.raw(name) for name in ("host", "collected_at", "root", "sections")}
 
 
@@ -106,11 +163,20 @@ def _object(value: object) -> dict[str, object]:
 
 
 def _collected(text: str, said: Mapping[str, object]) -> Collected:
-    rc, ms, timed_out = said.get("rc"), said.get("ms"), said.get("timed_out") is True
+    timed_out = said.get("timed_out") is True
+    rc = _number(said.get("rc"))
     return Collected(
         text=text,
-        rc=rc if isinstance(rc, int) else _TIMED_OUT if timed_out else 0,
-        ms=ms if isinstance(ms, int) else None,
+        rc=rc if rc is not None else _TIMED_OUT if timed_out else 0,
+        ms=_number(said.get("ms")),
         root=said.get("root") is True,
         timed_out=timed_out,
     )
+
+
+def _number_of_failure(said: object) -> int:
+    return _number(_object(said).get("rc")) or 1
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

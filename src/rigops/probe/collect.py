@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rigops.errors import Problem, RigopsError
@@ -22,9 +23,13 @@ class Answer(Protocol):
     @property
     def stdout(self) -> bytes: ...
     @property
+    def stderr(self) -> bytes: ...
+    @property
     def started(self) -> bool: ...
     @property
     def login_noise(self) -> bytes: ...
+    @property
+    def login_seconds(self) -> float: ...
 
 
 class Asked(Protocol):
@@ -32,7 +37,33 @@ class Asked(Protocol):
 
     @property
     def name(self) -> str: ...
-    def run_script(self, script: str, *, deadline_s: float, max_output: int) -> Answer: ...
+    def run_script(
+        self,
+        script: str,
+        *,
+        argv: Sequence[str],
+        preamble: bytes,
+        deadline_s: float,
+        max_output: int,
+    ) -> Answer: ...
+
+
+class AsRoot(Protocol):
+    """What goes before a command and before its input, to be root."""
+
+    @property
+    def argv(self) -> tuple[str, ...]: ...
+    @property
+    def preamble(self) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What the host said, and what its login shell said and took before that."""
+
+    bundle: Bundle
+    login_noise: str
+    login_seconds: float
 
 
 class ProbeError(RigopsError):
@@ -45,18 +76,25 @@ def collect(
     *,
     host: str | None = None,
     root: bool = True,
+    as_root: AsRoot | None = None,
     collected_at: str | None = None,
-) -> Bundle:
-    """Without `collected_at` the host's own clock tells when it was."""
+) -> Collection:
+    """Without `collected_at` the host's own clock tells when it was.
+
+    Without `as_root` each section that wants root tries `sudo -n` for itself, if `root` is meant.
+    """
     host = host or connection.name
     answer = connection.run_script(
         script(sections, root=root),
+        argv=(*(as_root.argv if as_root else ()), "sh", "-s"),
+        preamble=as_root.preamble if as_root else b"",
         deadline_s=longest_s(sections) + _LOGIN_S,
         max_output=(MOST_BYTES + 4096) * len(sections),
     )
     bundle = reading.read(answer.stdout, host=host, collected_at=collected_at)
     if bundle is None:
-        said = (answer.login_noise + answer.stdout)[-_NOISE_SHOWN:].decode("utf-8", "replace")
+        heard = answer.login_noise + answer.stdout + answer.stderr
+        said = heard[-_NOISE_SHOWN:].decode("utf-8", "replace")
         why = "its sh did not run the probe" if answer.started else "its login shell ran no command"
         raise ProbeError(
             Problem(
@@ -65,4 +103,4 @@ def collect(
                 host=host,
             )
         )
-    return bundle
+    return Collection(bundle, answer.login_noise.decode("utf-8", "replace"), answer.login_seconds)

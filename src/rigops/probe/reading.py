@@ -21,6 +21,7 @@ _TIMED_OUT: Final = 124
 _CUT_OFF: Final = 141  # what a shell says of a program whose reader has gone
 _BY_SIGNAL: Final = (_TIMED_OUT, 137, 143)
 _CLOCK_TICK_S: Final = 0.1
+_NO_TIME: Final = Collected("", rc=_TIMED_OUT, timed_out=True)
 
 
 def is_whole(output: bytes) -> bool:
@@ -35,12 +36,22 @@ def read(
     header = _HEADER.search(output)
     if header is None:
         return None
+    rest, mark = output[header.end() :], header["mark"]
+    found = dict(_sections(rest, mark))
     return Bundle(
         host=host or header["host"].decode("utf-8", "replace"),
         collected_at=collected_at or header["at"].decode("ascii", "replace") or None,
         root=header["root"] == b"1",
-        sections=dict(_sections(output[header.end() :], header["mark"])),
+        sections={name: found.get(name, _NO_TIME) for name in (_asked(rest, mark) or found)},
     )
+
+
+def _asked(rest: bytes, mark: bytes) -> list[str]:
+    """In the order of the question, where the probe came to its end: what is missing hangs."""
+    line = re.search(rb"^" + mark + rb" asked(?P<names>[ \w-]*)\r?$", rest, re.MULTILINE)
+    if line is None or b"\n" + mark + b" done" not in rest:
+        return []
+    return line["names"].decode("ascii", "replace").split()
 
 
 def _sections(rest: bytes, mark: bytes) -> Iterator[tuple[str, Collected]]:
@@ -48,11 +59,12 @@ def _sections(rest: bytes, mark: bytes) -> Iterator[tuple[str, Collected]]:
         rb"^" + mark + rb" begin (?P<name>[\w-]+) root=(?P<root>[01]) limit=(?P<limit>\d+)\r?\n",
         re.MULTILINE,
     )
+    # A section's own end, or what came after it had been given up.
+    over = re.compile(rb"^" + mark + rb" (?:end|begin|done)\b", re.MULTILINE)
     for head in begin.finditer(rest):
-        body = rest[head.end() :]
-        end = body.find(b"\n" + mark + b" end ")
-        answer = body if end < 0 else body[:end]
-        yield head["name"].decode(), _collected(answer, mark, head, was_ended=end >= 0)
+        end = over.search(rest, head.end())
+        answer = rest[head.end() : max(end.start() - 1, head.end()) if end else len(rest)]
+        yield head["name"].decode(), _collected(answer, mark, head, was_ended=end is not None)
 
 
 def _collected(answer: bytes, mark: bytes, head: re.Match[bytes], *, was_ended: bool) -> Collected:
@@ -66,7 +78,7 @@ def _collected(answer: bytes, mark: bytes, head: re.Match[bytes], *, was_ended: 
     if ended is None:
         cut = was_ended and len(answer) >= MOST_BYTES
         return Collected(
-            text=_text(answer),
+            text=_text(answer[:MOST_BYTES]),
             rc=_CUT_OFF if cut or not was_ended else _TIMED_OUT,
             root=root,
             timed_out=was_ended and not cut,

@@ -2,8 +2,9 @@
 
 How it stays alive on a host whose driver hangs: nothing waits for a section's own processes. They
 write into a pipe; a reader of ours is ended when the time is up; what cannot be killed stays
-behind with no descriptor of ours. The sections form a pipeline in which each passes on what those
-before it said and then adds its own, so that no file and no lock is needed.
+behind with no descriptor of ours. The lanes form a pipeline in which each passes on what those
+before it said and then adds its own, so that no file and no lock is needed. Sections that only
+read files share a lane, which saves most of the processes that a probe would take.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rigops.probe.section import Section
 
 FORMAT: Final = "rigops-probe/1"
 PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/usr/lib/wsl/lib"  # noqa: E501 - one word for the shell
 MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
+
+_LANE_BYTES: Final = MOST_BYTES + 4096
 
 # A section's timeout is when its reader ends. Before that its command gets TERM, and then KILL.
 _TERM_S: Final = 2
@@ -35,17 +38,16 @@ hide() {
         -e "s#((^|[[:space:]._\"-])([[:alnum:]]*pw|pwd|pass)=)$value#\1***#gI" \
         -e "s#(password|password_pbkdf2)[[:space:]].*#\1 ***#"
 }
+# Every file that is there, below its name.
 show() {
     for file; do
         [ -f "$file" ] || continue
-        if [ -r "$file" ]; then echo "== $file"; hide <"$file"; else run cat "$file"; fi
+        if [ -r "$file" ]; then echo "== $file"; cat "$file"; else run cat "$file"; fi
         echo
-    done
+    done | hide
 }
 run() { echo "== $*"; "$@" 2>&1; }
 """
-
-_TIMEOUT = f'exec timeout -k {_TERM_S - _KILL_S} "$@"'
 
 _WATCHDOG = rf"""
 seconds=$1; shift
@@ -64,80 +66,103 @@ kill "$guard"
 exit "$code"
 """
 
-_ANSWER = """
-read -r from _ </proc/uptime
-sh -c "$3" limited "$2" sh -c "$4"
-code=$?
-read -r to _ </proc/uptime
-echo
-echo "$1 rc=$code from=$from to=$to"
+_LANES = r"""
+# In place of this shell: a command that gets TERM, and then KILL, when its time is up.
+if timeout --version >/dev/null 2>&1; then limited() { exec timeout -k @KILL@ "$@"; }
+else limited() { exec sh -c "$watchdog" limited "$@"; }
+fi
+
+# One section: its name and limit, its answer, how it ended and when, and that this was all.
+begin() { echo "$mark begin $1 root=$had limit=$2"; read -r from _ </proc/uptime; }
+end() {
+    code=$?
+    read -r to _ </proc/uptime
+    echo; echo "$mark rc=$code from=$from to=$to"; echo; echo "$mark end $1"
+}
+calm() { begin "$1" "$2"; (eval "$3"); end "$1"; }
+wary() { begin "$1" "$2"; (limited "$2" sh -c "$tools$3"); end "$1"; }
+
+# What some sections say joins what earlier lanes said, which comes on stdin. Nobody waits for them
+# longer than so many seconds.
+lane() { # SECONDS BYTES COMMAND…
+    seconds=$1 bytes=$2; shift 2
+    {
+        { "$@" 4<&- & } 2>/dev/null |
+        (limited "$seconds" cat) 2>/dev/null | # cat, since it keeps nothing back
+        head -c "$bytes" |
+        tail -c "$bytes" |
+        { cat <&4; cat; echo; }
+    } 4<&0 </dev/null
+}
 """
 
 _BODY = r"""#!/bin/sh
 # What `rigops doctor` asks a host. It changes nothing and leaves nothing behind.
-# shellcheck disable=SC2016,SC2086  # the quoted programs run elsewhere; $as is several words
 rigops_probe() {
 PATH=@PATH@
 LC_ALL=C
 export PATH LC_ALL
 
-tools="PATH=$PATH LC_ALL=C; export PATH LC_ALL"@TOOLS@
+tools=$(cat <<'END_OF_TOOLS'@TOOLS@END_OF_TOOLS
+)
 
-# Runs a command for so many seconds: TERM, then KILL, to it and to what it started.
-if timeout --version >/dev/null 2>&1; then limited=@TIMEOUT@
-else limited=@WATCHDOG@
-fi
+watchdog=$(cat <<'END_OF_WATCHDOG'@WATCHDOG@END_OF_WATCHDOG
+)
 
-# One section's answer, and the line that says that it is whole.
-answer=@ANSWER@
+program=$(cat <<'END_OF_PROGRAM'@LANES@
+@FUNCTIONS@
+END_OF_PROGRAM
+)
 
-section() { # NAME SECONDS root|user PROGRAM; what earlier sections said comes on stdin
-    as=; had=$is_root
-    if [ "$3" = root ] && [ -n "$as_root" ]; then as=$as_root had=1; fi
-    {
-        { $as sh -c "$answer" answer "$mark" "$2" "$limited" "$tools$4" 4<&- & } 2>/dev/null |
-        sh -c "$limited" limited "$(($2 + @TERM@))" cat 2>/dev/null |
-        head -c @MOST@ |
-        tail -c @MOST@ |
-        {
-            cat <&4
-            echo "$mark begin $1 root=$had limit=$2"
-            cat
-            echo
-            echo "$mark end $1"
-        }
-    } 4<&0 </dev/null
-}
+eval "$tools"
+eval "$program"
 
-is_root=0 as_root=
-if [ "$(id -u)" = 0 ]; then is_root=1
+had=0 root=0
+if [ "$(id -u)" = 0 ]; then had=1 root=1
 @SUDO@fi
 { read -r mark </proc/sys/kernel/random/uuid || mark=$$-$(date +%s); } 2>/dev/null
-root=$is_root; [ -z "$as_root" ] || root=1
 echo "@FORMAT@ $mark root=$root at=$(date -u +%Y-%m-%dT%H:%M:%SZ) host=$(uname -n)"
+echo "$mark asked@NAMES@"
+@ROOTLY@
 @ROUNDS@
 echo "$mark done"
 }
 rigops_probe </dev/null
 """
 
-_SUDO = "elif sudo -n sh -c : >/dev/null 2>&1; then as_root='sudo -n'\n"
+_SUDO = "elif sudo -n sh -c : >/dev/null 2>&1; then root=1\n"
+
+_ROOTLY = r"""
+# What wants root, in one shell that has it.
+rootly() { # FUNCTION SECONDS BYTES
+    if [ "$had" = "$root" ]; then "$1"; return; fi
+    set -- "$1" "$2" "$3" "PATH=$PATH LC_ALL=C mark=$mark had=1 watchdog=\$1 tools=\$2
+export PATH LC_ALL
+$tools
+$program
+$1 </dev/null"
+    lane "$2" "$3" sudo -n sh -c "$4" probe "$watchdog" "$tools"
+}
+"""
+_WITHOUT_ROOT = 'rootly() { "$1"; }'
 
 
 def script(sections: Iterable[Section[Any]], *, root: bool = True, path: str = PATH) -> str:
     """The whole probe. Without `root` it does not ask for more rights than the login has."""
+    every = tuple(sections)
+    asked = [_Round(number, one) for number, one in enumerate(rounds(every), 1)]
     text = _BODY
     for name, value in {
         "PATH": path,
-        "TOOLS": _quoted(_TOOLS),
-        "TIMEOUT": _quoted(_TIMEOUT),
-        "WATCHDOG": _quoted(_WATCHDOG),
-        "ANSWER": _quoted(_ANSWER),
-        "TERM": str(_TERM_S),
-        "MOST": str(MOST_BYTES),
+        "TOOLS": _TOOLS,
+        "WATCHDOG": _WATCHDOG,
+        "LANES": _LANES.replace("@KILL@", str(_TERM_S - _KILL_S)),
+        "FUNCTIONS": "\n\n".join(text for one in asked for text in one.functions()),
         "SUDO": _SUDO if root else "",
+        "ROOTLY": _ROOTLY if root else _WITHOUT_ROOT,
         "FORMAT": FORMAT,
-        "ROUNDS": "\n\n".join(_pipeline(one) for one in rounds(sections)),
+        "NAMES": "".join(f" {one.name}" for one in every),
+        "ROUNDS": "\n".join(one.call() for one in asked),
     }.items():
         text = text.replace(f"@{name}@", value)
     return text
@@ -155,13 +180,44 @@ def rounds(sections: Iterable[Section[Any]]) -> list[Sequence[Section[Any]]]:
     return [one for one in split if one]
 
 
-def _pipeline(sections: Sequence[Section[Any]]) -> str:
-    return " |\n".join(
-        f"section {section.name} {section.timeout_s - _TERM_S} "
-        f"{'root' if section.wants_root else 'user'} " + _quoted(f"\n{section.snippet.strip()}\n")
-        for section in sections
-    )
+class _Round:
+    """Sections that are asked at the same time, as shell functions."""
+
+    def __init__(self, number: int, sections: Sequence[Section[Any]]) -> None:
+        self._number = number
+        self._shares = {
+            "as_user": [one for one in sections if not one.wants_root],
+            "as_root": [one for one in sections if one.wants_root],
+        }
+
+    def functions(self) -> Iterator[str]:
+        for share, sections in self._shares.items():
+            calm = [one for one in sections if one.calm]
+            wary = [one for one in sections if not one.calm]
+            name = f"{share}_{self._number}"
+            if calm:
+                body = "\n".join(_call("calm", one) for one in calm)
+                yield f"calm_{name}() {{\n{body}\n}}"
+            if sections:
+                lanes = [f"lane {_longest(calm)} {_LANE_BYTES} calm_{name}"] if calm else []
+                lanes += [
+                    f"lane {one.timeout_s} {_LANE_BYTES} {_call('wary', one)}" for one in wary
+                ]
+                yield f"{name}() {{\n" + " |\n".join(lanes) + "\n}"
+
+    def call(self) -> str:
+        user, root = self._shares["as_user"], self._shares["as_root"]
+        calls = [f"as_user_{self._number}"] if user else []
+        if root:
+            most = _LANE_BYTES * len(root)
+            calls.append(f"rootly as_root_{self._number} {_longest(root)} {most}")
+        return " | ".join(calls)
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+def _longest(sections: Iterable[Section[Any]]) -> int:
+    return max(one.timeout_s for one in sections)
+
+
+def _call(kind: str, section: Section[Any]) -> str:
+    quoted = "'" + f"\n{section.snippet.strip()}\n".replace("'", "'\\''") + "'"
+    return f"{kind} {section.name} {section.timeout_s - _TERM_S} {quoted}"

@@ -25,3 +25,4 @@ class Section(Generic[Facts]):
     timeout_s: int = 8  # after which nobody waits for it any more
     wants_root: bool = False
     asks_driver: bool = False  # only when everything else has been answered: the driver may hang
+    calm: bool = False  # only reads small files of the kernel and of /etc: nothing that may hang

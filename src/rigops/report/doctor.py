@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.doctor.finding import HOST, WORST_FIRST
+from rigops.doctor.finding import HOST
 from rigops.doctor.judge import WORST_FIRST as WORST_HOST_FIRST
+from rigops.python_literal import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rigops.doctor.finding import Finding, Remedy
+    from rigops.doctor.finding import Finding, Remedy, Status
     from rigops.doctor.host_report import HostReport
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "info": "cyan", "ok": "green"}
-_QUIET = ("ok", "skipped")
+_QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
 _MARGIN = " " * 4
 _MOST_EVIDENCE = 8
+_LEAST_EVIDENCE = 2
 
 
 def doctor_text(hosts: Sequence[HostReport], width: int) -> str:
@@ -41,16 +43,35 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
         yield _wrapped(f"{host.error.kind}: {plain(host.error.message)}", width)
         if host.error.cure:
             yield _wrapped(f"cure: {plain(host.error.cure)}", width)
-    ordered = sorted(host.findings, key=lambda finding: WORST_FIRST.index(finding.status))
-    for finding in ordered:
-        if finding.status not in _QUIET:
-            yield from _finding(finding, width)
+    for note in host.notes:
+        yield _wrapped(f"note: {plain(note)}", width)
+    if host.unread:
+        pieces = ", ".join(f"{count} of {name}" for name, count in host.unread.items())
+        yield _wrapped(f"note: not understood, so not judged: {plain(pieces)}", width)
+    told = [finding for finding in host.findings if finding.status not in _QUIET]
+    for alike in _folded(told):
+        yield from _finding(alike, width)
     for status_word in _QUIET:
-        quiet = [finding for finding in ordered if finding.status == status_word]
-        if quiet:
-            names = ", ".join(dict.fromkeys(finding.id for finding in quiet))
-            word = click.style(f"{status_word:<7}", fg=_COLORS.get(status_word))
-            yield f"  {word} {names}"
+        ids = [finding.id for finding in host.findings if finding.status == status_word]
+        if ids:
+            yield _summed_up(status_word, list(dict.fromkeys(ids)), width)
+
+
+def _folded(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """What is said of several cards in the same words is said once."""
+    alike: dict[tuple[str, str, str, str], list[Finding]] = {}
+    for finding in findings:
+        text = finding.remedy.text if finding.remedy else ""
+        alike.setdefault((finding.id, finding.status, finding.summary, text), []).append(finding)
+    return list(alike.values())
+
+
+def _summed_up(status: Status, ids: list[str], width: int) -> str:
+    line = f"{len(ids)} checks: {', '.join(ids)}" if len(ids) > 1 else ids[0]
+    room = width - len(f"  {status:<7} ")
+    if len(line) > room:
+        line = line[: room - 1].rpartition(", ")[0] + ", …"
+    return f"  {click.style(f'{status:<7}', fg=_COLORS.get(status))} {line}"
 
 
 def _about(host: HostReport) -> str:
@@ -71,15 +92,18 @@ def _cards(gpus: object) -> str:
     return ", ".join(f"{models.count(model)}x {model}" for model in dict.fromkeys(models))
 
 
-def _finding(finding: Finding, width: int) -> Iterator[str]:
+def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
+    finding = alike[0]
     word = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
-    subject = "" if finding.subject == HOST else f"{plain(finding.subject)}: "
-    yield f"  {word} {click.style(finding.id, bold=True)}  {subject}{plain(finding.summary)}"
-    for one in finding.evidence[:_MOST_EVIDENCE]:
-        yield _wrapped(f"{one.section}: {plain(one.line)}", width)
-    more = len(finding.evidence) - _MOST_EVIDENCE
-    if more > 0:
-        yield f"{_MARGIN}and {more} lines more (--json has them all)"
+    subjects = ", ".join(plain(one.subject) for one in alike if one.subject != HOST)
+    about = f"{subjects}: " if subjects else ""
+    yield f"  {word} {click.style(finding.id, bold=True)}  {about}{plain(finding.summary)}"
+    evidence = list(dict.fromkeys(line for one in alike for line in one.evidence))
+    most = _LEAST_EVIDENCE if finding.status == "info" else _MOST_EVIDENCE
+    for piece in evidence[:most]:
+        yield _wrapped(f"{piece.section}: {plain(piece.line)}", width)
+    if len(evidence) > most:
+        yield f"{_MARGIN}and {len(evidence) - most} lines more (--json has them all)"
     if finding.why:
         yield _wrapped(f"why: {plain(finding.why)}", width)
     if finding.remedy:
@@ -90,16 +114,7 @@ def _fix(remedy: Remedy, width: int) -> Iterator[str]:
     by = "" if remedy.by_apply else " by hand:" if remedy.kind == "hands" else f" {remedy.kind}:"
     yield _wrapped(f"fix:{by} {plain(remedy.text)}", width)
     for key, value in (remedy.declare or {}).items():
-        yield f'{_MARGIN}     in the inventory: "{key}": {_python(value)},'
-
-
-def _python(value: object) -> str:
-    """As a person would write it, with double quotes."""
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_python, value))}]"
-    if isinstance(value, str) and "'" not in value:
-        return '"' + repr(value)[1:-1].replace('"', '\\"') + '"'
-    return repr(value)
+        yield f'{_MARGIN}     in the inventory: "{key}": {literal(value)},'
 
 
 def _last_line(hosts: Sequence[HostReport]) -> str:

@@ -44,7 +44,7 @@ def _card(gpu: Gpu, width: int) -> Iterator[str]:
     last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
     yield click.style(gpu.name, bold=True) + (
         f"  {gpu.architecture}, {gpu.memory_gib} GiB, "
-        f"{gpu.watts_default} W ({gpu.watts_min} to {gpu.watts_max} W), {last}"
+        f"{gpu.watts_default} W{_limits(gpu)}, {last}"
     )
     yield _wrapped(f"P2P between two of them: {gpu.p2p}. {gpu.p2p_why}", width)
 
@@ -95,3 +95,7 @@ def _wrapped(text: str, width: int, indent: str = _MARGIN, hanging: str = "") ->
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _limits(gpu: Gpu) -> str:
+    return f" ({gpu.watts_min} to {gpu.watts_max} W)" if gpu.watts_min and gpu.watts_max else ""

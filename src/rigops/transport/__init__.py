@@ -10,6 +10,7 @@ from rigops.transport.clock import Clock
 from rigops.transport.connection import MAX_OUTPUT, Connection
 from rigops.transport.errors import Kind, NeedsProgramError, TransportError
 from rigops.transport.host_keys import HostKeyPolicy, UnknownKey, fingerprint
+from rigops.transport.privilege import Privilege, with_password
 from rigops.transport.result import Result, ScriptResult
 from rigops.transport.route import resolve
 from rigops.transport.target import LOCAL, Target
@@ -20,6 +21,7 @@ __all__ = [
     "Connection",
     "HostKeyPolicy",
     "Kind",
+    "Privilege",
     "Result",
     "ScriptResult",
     "Target",
@@ -27,6 +29,7 @@ __all__ = [
     "UnknownKey",
     "connect",
     "fingerprint",
+    "with_password",
 ]
 
 

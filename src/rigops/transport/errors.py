@@ -6,7 +6,9 @@ from typing import Final, Literal
 
 from rigops.errors import Problem, RigopsError
 
-Kind = Literal["dns", "timeout", "refused", "key_unknown", "key_changed", "auth", "lost"]
+Kind = Literal[
+    "dns", "timeout", "refused", "key_unknown", "key_changed", "auth", "sudo", "lost"
+]  # fmt: skip
 
 _SHOWN: Final = 400
 

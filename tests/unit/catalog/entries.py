@@ -11,9 +11,9 @@ EVIDENCE = 'evidence = [{ where = "example/rig#1", date = "2026-01-02", hardware
 
 GPU = f"""
 [[gpus]]
-name = "GeForce RTX 2080 Ti"
-aliases = ["2080 Ti"]
-pci_ids = ["1e07"]
+name = "GeForce GTX 1650"
+aliases = ["1650"]
+pci_ids = ["1f82"]
 architecture = "Turing"
 memory_gib = 11
 watts_default = 250

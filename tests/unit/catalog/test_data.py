@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rigops.catalog import Catalog, find_branch, find_gpu, find_xid, load
+from rigops.catalog import Catalog, find_branch, find_gpu, find_xid, load, runs_on
 from rigops.catalog.loader import SHIPPED
 from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, Severity
 
@@ -175,10 +175,55 @@ def test_a_3090_at_its_limit_peaks_at_600_watts() -> None:
     assert round(gpu.watts_default * gpu.spike_factor, -1) == 600
 
 
-def test_only_server_cards_report_their_memory_temperature() -> None:
-    reporting = {gpu.name for gpu in load().gpus if gpu.memory_temperature}
+def test_only_cards_with_stacked_memory_report_its_temperature() -> None:
+    stacked = ("A30", "A100", "H100", "H200", "Tesla V100")
 
-    assert reporting == {"Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB", "H200"}
+    for gpu in load().gpus:
+        assert gpu.memory_temperature is gpu.name.startswith(stacked), gpu.name
+
+
+def test_half_a_hundred_cards_and_more_from_kepler_to_blackwell() -> None:
+    gpus = load().gpus
+
+    assert len(gpus) >= 50
+    assert {gpu.architecture for gpu in gpus} == set(ARCHITECTURES)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "last"),
+    [("Kepler", "470"), ("Maxwell", "580"), ("Pascal", "580"), ("Volta", "580")]
+    + [(name, "") for name in ARCHITECTURES[4:]],
+)
+def test_the_last_branch_of_a_card_is_that_of_its_architecture(
+    architecture: str, last: str
+) -> None:
+    branches = {gpu.last_branch for gpu in load().gpus if gpu.architecture == architecture}
+
+    assert branches == {last}
+
+
+def test_every_card_has_a_branch_and_none_before_its_first() -> None:
+    for gpu in load().gpus:
+        driving = [branch.branch for branch in load().drivers if runs_on(branch, gpu)]
+        assert driving[0] == gpu.first_branch, gpu.name
+        assert driving[-1] == (gpu.last_branch or load().drivers[-1].branch), gpu.name
+
+
+def test_nvlink_and_what_is_granted_over_it_go_together() -> None:
+    for gpu in load().gpus:
+        assert bool(gpu.nvlink_links) is bool(gpu.nvlink_gb_per_s), gpu.name
+        if gpu.p2p in {"nvlink", "nvlink-or-none"}:
+            assert gpu.nvlink_links, gpu.name
+        if gpu.p2p == "none":
+            assert not gpu.nvlink_links, gpu.name
+
+
+def test_limits_that_nobody_looked_up_are_said_to_be_unknown() -> None:
+    gpu = find_gpu(load(), "A40").only
+
+    assert gpu is not None
+    assert (gpu.watts_default, gpu.watts_min, gpu.watts_max) == (300, 0, 0)
+    assert any("not looked up" in one.hardware for one in gpu.evidence)
 
 
 def test_no_two_cards_share_a_device_id_or_an_alias() -> None:

@@ -30,7 +30,18 @@ if TYPE_CHECKING:
         ("0x1DB510DE", "Tesla V100-SXM2-32GB"),
         ("2544", "GeForce RTX 3060"),
         ("1b84", "GeForce GTX 1060"),
-        ("gtx 10", "GeForce GTX 1060"),
+        ("K80", "Tesla K80"),
+        ("NVIDIA TITAN X (Pascal)", "TITAN X (Pascal)"),
+        ("Quadro RTX 8000", "Quadro RTX 8000"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+        ("NVIDIA A100 80GB PCIe", "A100 80GB PCIe"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA A10", "A10"),
+        ("2080", "GeForce RTX 2080"),
+        ("4070 ti super", "GeForce RTX 4070 Ti SUPER"),
+        ("NVIDIA H100 80GB HBM3", "H100 80GB HBM3"),
+        ("10de:2bb1", "RTX PRO 6000 Blackwell Workstation Edition"),
+        ("1eb8", "Tesla T4"),
     ],
 )
 def test_a_card_is_found_by_what_people_and_programs_write(typed: str, model: str) -> None:
@@ -40,11 +51,28 @@ def test_a_card_is_found_by_what_people_and_programs_write(typed: str, model: st
     assert found.name == model
 
 
-def test_an_ambiguous_name_returns_every_candidate() -> None:
-    match = find_gpu(load(), "V100")
+@pytest.mark.parametrize(
+    ("typed", "models"),
+    [
+        ("V100-PCIE", "Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB"),
+        ("V100-SXM2", "Tesla V100-SXM2-16GB, Tesla V100-SXM2-32GB"),
+        ("A100", "A100 80GB PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB"),
+        ("TITAN X", "GeForce GTX TITAN X, TITAN X (Pascal), TITAN Xp"),
+        ("RTX 6000", "Quadro RTX 6000, RTX 6000 Ada Generation"),
+        ("gtx 9", "GeForce GTX 970, GeForce GTX 980, GeForce GTX 980 Ti"),
+        ("H100", "H100 80GB HBM3, H100 NVL, H100 PCIe"),
+    ],
+)
+def test_an_ambiguous_name_returns_every_candidate(typed: str, models: str) -> None:
+    match = find_gpu(load(), typed)
 
-    assert {gpu.name for gpu in match.found} == {"Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"}
+    assert ", ".join(sorted(gpu.name for gpu in match.found)) == models
     assert match.only is None
+
+
+@pytest.mark.parametrize("device", ["1e30", "1e78", "17fd", "25b6"])
+def test_a_device_id_of_two_cards_is_none_of_them(device: str) -> None:
+    assert find_gpu(load(), f"10de:{device}").found == ()
 
 
 def test_an_alias_wins_over_a_part_of_another_name() -> None:
@@ -53,7 +81,9 @@ def test_an_alias_wins_over_a_part_of_another_name() -> None:
     assert [gpu.name for gpu in match.found] == ["RTX A6000"]
 
 
-@pytest.mark.parametrize("typed", ["RTX 3090 Ti", "RTX 4090 D", "H200 NVL", "GeForce RTX 3060 Ti"])
+@pytest.mark.parametrize(
+    "typed", ["GeForce RTX 3090 Super", "RTX 4090 D", "H200 NVL", "RTX 5090 D"]
+)
 def test_a_sibling_is_not_mistaken_for_the_card(typed: str) -> None:
     match = find_gpu(load(), typed)
 

@@ -24,10 +24,18 @@ from rigops.probe.sections import (
     uname,
 )
 from tests.corpus import CORPUS
-from tests.unit.probe import answers
+from tests.unit.probe import answers, host_sections
+from tests.unit.recorded import rig
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+SAMPLES = {
+    **{name: one.text for name, one in rig("threadripper-3x3090").sections.items()},
+    **host_sections.ALL,
+    **answers.BROKEN,
+}
 
 
 def test_os_release() -> None:
@@ -219,7 +227,7 @@ def test_no_text_makes_a_parser_raise(
     from rigops.probe.section import Section  # noqa: PLC0415 - to narrow the parameter only
 
     assert isinstance(section, Section)
-    sample = answers.BROKEN[section.name]
+    sample = SAMPLES[section.name]
     for damaged in (text, sample[:cut], sample[:at] + letter + sample[at + 1 :], sample + text):
         section.parse(damaged)
     section.parse(text.encode("utf-16", "replace").decode("utf-8", "replace"))

@@ -42,8 +42,8 @@ def text(*hosts: HostReport) -> str:
     return click.unstyle(doctor_text(hosts, 80))
 
 
-def test_the_worst_comes_first_with_its_evidence_and_its_way_out() -> None:
-    said = text(report("well", *WELL), report("rig", *WELL, BY_HAND, BAD)).splitlines()
+def test_the_worst_host_comes_first_with_its_evidence_and_its_way_out() -> None:
+    said = text(report("well", *WELL), report("rig", BAD, BY_HAND, *WELL)).splitlines()
 
     assert said == [
         "rig  fail  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
@@ -54,10 +54,10 @@ def test_the_worst_comes_first_with_its_evidence_and_its_way_out() -> None:
         '         in the inventory: "kernel_args": ["quiet", "iommu=pt"],',
         "  warn    drv.pin  odd",
         "    fix: by hand: look",
-        "  ok      a.b, c.d",
+        "  ok      2 checks: a.b, c.d",
         "",
         "well  ok  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
-        "  ok      a.b, c.d",
+        "  ok      2 checks: a.b, c.d",
         "",
         "`rigops apply` would fix iommu.mode on rig. Left for hands: drv.pin on rig.",
     ]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.bootloader import grub
-from rigops.bootloader.arguments import split
-from rigops.doctor import rig
+from rigops.doctor import passthrough, rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
+    from rigops.doctor.finding import Remedy, Status
     from rigops.probe.facts import HostFacts
-    from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.sections.iommu_groups import IommuGroups, Member
     from rigops.probe.sections.pci import Pci
 
@@ -21,9 +18,6 @@ MODE = "iommu.mode"
 
 _SECTION = "iommu-groups"
 _PEERS = "nvidia-smi-p2p-read"
-_CONCERN = "kernel_args"
-_WANTED = "iommu=pt"
-_PASSTHROUGH = frozenset({_WANTED, "iommu.passthrough=1", "iommu.passthrough=on"})
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
 _DIRECT = "identity"
 _WHY = (
@@ -95,7 +89,7 @@ def _translating(examined: Examined, translated: tuple[Member, ...]) -> Finding:
         translated,
         rows,
         why=_WHY,
-        remedy=_remedy(examined),
+        remedy=passthrough.remedy(examined),
     )
 
 
@@ -105,54 +99,6 @@ def _is_known_to_be_refused(facts: HostFacts) -> bool:
     if peers is None or pci is None or not facts.is_whole(_PEERS):
         return False
     return peers.refuses_all and len(peers.gpus) >= len(pci.nvidia_gpus)
-
-
-def _remedy(examined: Examined) -> Remedy:
-    facts, declared = examined.facts, examined.spec.kernel_args or ()
-    live = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
-    if _PASSTHROUGH & set(live):
-        return Remedy(
-            kind="hands",
-            text="iommu=pt is on the running command line and something outweighs it: look there "
-            "for iommu=nopt, iommu.passthrough=0 or a hypervisor",
-        )
-    is_declared = bool(_PASSTHROUGH & set(declared))
-    arguments = list(declared) if is_declared else [*declared, _WANTED]
-    place = _configured(facts.bootloader)
-    if place:
-        text = f"iommu=pt is configured ({place}): only the reboot is missing"
-        by_hand = f"{text}, `systemctl reboot`"
-    else:
-        text = "`rigops apply` adds iommu=pt to the kernel command line and reboots"
-        by_hand = _by_hand(facts.bootloader)
-    return Remedy(
-        kind="apply+reboot",
-        concern=_CONCERN,
-        declare={"kernel_args": arguments},
-        text=text,
-        by_hand=by_hand,
-    )
-
-
-def _configured(bootloader: Bootloader | None) -> str:
-    """Where the next boot gets the argument from, or nothing. What boots counts, if readable."""
-    if bootloader is None:
-        return ""
-    if bootloader.menu:
-        return "/boot/grub/grub.cfg" if _PASSTHROUGH & set(bootloader.menu[0].arguments) else ""
-    own = split(bootloader.files.get(grub.DROP_IN, "").replace('"', " "))
-    if _PASSTHROUGH & set(own):
-        return grub.DROP_IN
-    return grub.DEFAULTS if _PASSTHROUGH & set(grub.foreign_arguments(bootloader.files)) else ""
-
-
-def _by_hand(bootloader: Bootloader | None) -> str:
-    if bootloader is not None and bootloader.has_grub:
-        return (
-            f"add {_WANTED} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
-            "(elsewhere `grub-mkconfig -o /boot/grub/grub.cfg`) and reboot"
-        )
-    return f"add {_WANTED} to the kernel command line in the bootloader's configuration, and reboot"
 
 
 CHECKS = (

@@ -54,7 +54,8 @@ class Bootloader:
 
 
 def parse(text: str) -> Bootloader:
-    found = blocks(text)
+    # A file that someone put there by hand is the one that everybody knows.
+    found = blocks(text) or ({GRUB_DEFAULTS: text} if "GRUB_CMDLINE_LINUX" in text else {})
     files = {
         path: body
         for path, body in found.items()

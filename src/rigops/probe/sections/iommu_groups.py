@@ -60,4 +60,4 @@ for device in /sys/kernel/iommu_groups/*/devices/*; do
 done
 """
 
-SECTION = Section(name="iommu-groups", snippet=_SNIPPET, parse=parse)
+SECTION = Section(name="iommu-groups", snippet=_SNIPPET, parse=parse, calm=True)

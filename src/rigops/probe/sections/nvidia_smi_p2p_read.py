@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rigops.probe.section import Section
+from rigops.probe.smi.command import ask
 from rigops.probe.text import lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_GPU = re.compile(r"GPU(\d{1,3})")
+_GPU = re.compile(r"GPU([0-9]{1,3})")
 _GRANTED = "OK"
 _REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
 _UNKNOWN = "U"
+_MOST = 256  # no machine has as many cards; a longer line is no header
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def parse(text: str) -> PeerMatrix:
         if not words:
             if rows:
                 break  # the legend follows, with the words of the table
-        elif not columns and all(_GPU.fullmatch(word) for word in words):
+        elif not columns and len(words) <= _MOST and all(map(_GPU.fullmatch, words)):
             columns = tuple(int(word[3:]) for word in words)
         elif columns and _GPU.fullmatch(words[0]):
             row, values = int(words[0][3:]), words[1:]
@@ -70,7 +72,7 @@ def _is_cell(word: str) -> bool:
 
 SECTION = Section(
     name="nvidia-smi-p2p-read",
-    snippet="nvidia-smi topo -p2p r 2>&1",
+    snippet=ask("topo -p2p r"),
     parse=parse,
     timeout_s=20,
     asks_driver=True,

@@ -10,7 +10,9 @@ from rigops.probe.section import Section
 from rigops.probe.text import single
 
 # What follows the version must be there too: a version that was cut short is another version.
-_SHAPE = re.compile(r"(?P<kind>Open )?Kernel Module\b.*?\s(?P<version>\d{2,4}(\.\d{1,3}){1,2})\s")
+_SHAPE = re.compile(
+    r"(?P<kind>Open )?Kernel Module\b.*?\s(?P<version>[0-9]{2,4}(\.[0-9]{1,3}){1,2})(?:-\S+)?\s"
+)
 
 
 @dataclass(frozen=True)
@@ -44,4 +46,4 @@ _SNIPPET = """
 cat /proc/driver/nvidia/version
 """
 
-SECTION = Section(name="nvidia-version", snippet=_SNIPPET, parse=parse)
+SECTION = Section(name="nvidia-version", snippet=_SNIPPET, parse=parse, calm=True)

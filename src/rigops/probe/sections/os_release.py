@@ -32,4 +32,5 @@ SECTION = Section(
     name="os-release",
     snippet="cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release",
     parse=parse,
+    calm=True,
 )

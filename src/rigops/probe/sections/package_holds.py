@@ -1,18 +1,34 @@
-"""What keeps packages as they are: holds, pins, and what unattended upgrades leave alone."""
+"""What keeps packages as they are, and what would change them: holds, pins, upgrades, origins."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from rigops.probe.apt_policy import Policy
+from rigops.probe.apt_policy import parse as read_policies
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
-_HOLDS = "apt-mark showhold"
-_UNATTENDED = "apt-config dump Unattended-Upgrade"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HOLDS: Final = "apt-mark showhold"
+UNATTENDED: Final = "apt-config dump Unattended-Upgrade"
+PERIODIC: Final = "apt-config dump APT::Periodic"
+TIMER: Final = "systemctl show apt-daily-upgrade.timer"
+POLICY: Final = "apt-cache policy"
+RUN_FILE: Final = "ls /usr/bin/nvidia-uninstall"
+ELSEWHERE: Final = "grep versionlock IgnorePkg exclude"
+
 _SETTING = re.compile(r'(?P<name>[\w:/-]+?)(?P<list>::)? "(?P<value>.*)";')
 _BLACKLIST = "unattended-upgrade::package-blacklist"
+_DAILY = "apt::periodic::unattended-upgrade"
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(:\w+)?")
+_RUN_FILES = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
+_OFF = frozenset({"", "0", "disable"})
+_ASLEEP = frozenset({"disabled", "masked"})
 
 
 @dataclass(frozen=True)
@@ -25,38 +41,80 @@ class Pin:
 
 @dataclass(frozen=True)
 class PackageHolds:
+    """None: not asked, or not answered."""
+
     held: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
     unattended_blacklist: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    asks_apt: bool = False  # holds were asked of apt, and so `held` and `pins` are an answer
+    has_unattended_settings: bool | None = None
+    unattended_runs: bool | None = None  # apt's daily run upgrades packages
+    unattended_lines: tuple[str, ...] = ()
+    policies: tuple[Policy, ...] | None = None
+    run_files: tuple[str, ...] | None = None  # what NVIDIA's own installer leaves behind
+    elsewhere: tuple[str, ...] = ()  # IgnorePkg, versionlock and exclude lines of pacman and dnf
 
 
 def parse(text: str) -> PackageHolds:
-    held: tuple[str, ...] = ()
+    found = blocks(text) or _bare(text)
     pins: list[Pin] = []
-    blacklist: tuple[str, ...] = ()
     unread: list[str] = []
-    for head, body in blocks(text).items():
-        if head == _HOLDS:
-            names = [line.strip() for line in lines(body)]
-            held = tuple(name for name in names if _PACKAGE.fullmatch(name))
-            unread += [name for name in names if name and name not in held]
-        elif head == _UNATTENDED:
-            blacklist = _blacklist(body)
-        elif head.startswith("/etc/apt/preferences"):
+    for head, body in found.items():
+        if head.startswith("/etc/apt/preferences"):
             pins += _pins(head, body)
-        else:
+        elif head not in {HOLDS, UNATTENDED, PERIODIC, TIMER, POLICY, RUN_FILE, ELSEWHERE}:
             unread.append(head)
-    return PackageHolds(held, tuple(pins), blacklist, tuple(unread))
-
-
-def _blacklist(body: str) -> tuple[str, ...]:
-    settings = [_SETTING.fullmatch(line.strip()) for line in lines(body)]
-    return tuple(
-        one["value"]
-        for one in settings
-        if one and one["name"].lower() == _BLACKLIST and one["list"]
+    names = _words(found, HOLDS)
+    unread += [name for name in names if not _PACKAGE.fullmatch(name)]
+    settings = _words(found, UNATTENDED)
+    policies, strange = read_policies(found[POLICY]) if POLICY in found else (None, ())
+    return PackageHolds(
+        held=tuple(name for name in names if _PACKAGE.fullmatch(name)),
+        pins=tuple(pins),
+        unattended_blacklist=_blacklist(settings),
+        unread=(*unread, *strange),
+        asks_apt=HOLDS in found,
+        has_unattended_settings=bool(settings) if UNATTENDED in found else None,
+        unattended_runs=_runs(found),
+        unattended_lines=tuple(line for line in settings if _BLACKLIST in line.lower()),
+        policies=policies,
+        run_files=tuple(one for one in _words(found, RUN_FILE) if one in _RUN_FILES)
+        if RUN_FILE in found
+        else None,
+        elsewhere=_words(found, ELSEWHERE),
     )
+
+
+def _bare(text: str) -> Mapping[str, str]:
+    """What somebody saved of `apt-mark showhold` alone."""
+    said = [line.strip() for line in lines(text) if line.strip()]
+    is_list = bool(said) and all(_PACKAGE.fullmatch(line) for line in said)
+    return {HOLDS: text} if is_list else dict.fromkeys(said[:1], "")
+
+
+def _words(found: Mapping[str, str], head: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in lines(found.get(head, "")) if line.strip())
+
+
+def _settings(said: tuple[str, ...]) -> list[tuple[str, bool, str]]:
+    shapes = (_SETTING.fullmatch(line) for line in said)
+    return [(one["name"].lower(), bool(one["list"]), one["value"]) for one in shapes if one]
+
+
+def _blacklist(said: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        value for name, is_list, value in _settings(said) if name == _BLACKLIST and is_list
+    )
+
+
+def _runs(found: Mapping[str, str]) -> bool | None:
+    if PERIODIC not in found:
+        return None
+    daily = [value for name, _, value in _settings(_words(found, PERIODIC)) if name == _DAILY]
+    timer = dict(line.partition("=")[::2] for line in _words(found, TIMER))
+    is_asleep = timer.get("UnitFileState") in _ASLEEP and timer.get("ActiveState") == "inactive"
+    return bool(daily) and daily[-1].lower() not in _OFF and not is_asleep
 
 
 def _pins(file: str, body: str) -> list[Pin]:
@@ -68,16 +126,44 @@ def _pins(file: str, body: str) -> list[Pin]:
             if colon and not name.startswith(("#", " ", "\t")):
                 fields[name.strip().lower()] = value.strip()
         priority = fields.get("pin-priority", "")
-        if re.fullmatch(r"-?\d{1,6}", priority) and "package" in fields:
+        if re.fullmatch(r"-?[0-9]{1,6}", priority) and "package" in fields:
             found.append(Pin(file, fields["package"], fields.get("pin", ""), int(priority)))
     return found
 
 
-_SNIPPET = f"""
-command -v apt-mark >/dev/null || exit
-run {_HOLDS}
-show /etc/apt/preferences /etc/apt/preferences.d/*
-run {_UNATTENDED}
+# The driver's packages, of which apt is asked what it would install; a repository of NVIDIA's
+# offers dozens of versions of each, so not of all.
+_SNIPPET = rf"""
+if [ -s /var/lib/dpkg/status ] && command -v apt-mark >/dev/null; then
+    run {HOLDS}
+    show /etc/apt/preferences /etc/apt/preferences.d/*
+    run {UNATTENDED}
+    run {PERIODIC}
+    if command -v systemctl >/dev/null; then
+        echo "== {TIMER}"
+        systemctl show -p UnitFileState -p ActiveState apt-daily-upgrade.timer 2>&1
+    fi
+fi
+echo "== {ELSEWHERE}"
+for file in /etc/pacman.conf /etc/dnf/dnf.conf /etc/yum.conf; do
+    [ -r "$file" ] || continue
+    grep -E '^[[:space:]]*(IgnorePkg|IgnoreGroup|exclude|excludepkgs)[[:space:]]*=' "$file"
+done
+for file in /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.list; do
+    [ -r "$file" ] && grep -v '^[[:space:]]*\(#\|$\)' "$file" | head -n 100
+done
+echo "== {RUN_FILE}"
+ls {" ".join(_RUN_FILES)} 2>/dev/null
+if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then
+    names=$(dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}}\n' \
+        'nvidia-*' 'libnvidia-*' 'libcuda1' 'cuda-drivers*' 'linux-modules-nvidia-*' 2>/dev/null |
+        grep '^.i' | grep -v -e container -e '-cuda-' | cut -c 5- | sort -u | head -n 40)
+    if [ -n "$names" ]; then
+        echo "== {POLICY}"
+        # shellcheck disable=SC2086  # several names
+        {POLICY} $names 2>/dev/null | hide
+    fi
+fi
 exit 0
 """
 

@@ -1,18 +1,38 @@
-"""Packages around GPUs and kernels, as dpkg knows them."""
+"""Packages around GPUs and kernels, as dpkg, pacman or rpm know them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
+from rigops.probe import package_names
 from rigops.probe.section import Section
-from rigops.probe.text import single
+from rigops.probe.text import lines
+
+Manager = Literal["dpkg", "pacman", "rpm"]
 
 _STATUS = re.compile(r"[uihrp][ncHUFWti][ R]?")
 _PATTERNS = (
-    "*nvidia*", "*cuda*", "*nccl*", "*nvtx*", "*cublas*", "*cudnn*", "*nouveau*",
-    "linux-image*", "linux-headers*", "linux-modules*", "linux-generic*", "dkms", "pve-*",
+    "*nvidia*", "*cuda*", "*nccl*", "*nvtx*", "*cublas*", "*cudnn*", "*nouveau*", "libnvcuvid1",
+    "libnvoptix1", "linux-image*", "linux-headers*", "linux-modules*", "linux-generic*", "dkms",
+    "pve-*", "proxmox-*kernel*", "unattended-upgrades",
 )  # fmt: skip
+_ELSEWHERE = "nvidia|cuda|nccl|cudnn|nouveau|dkms|^linux|^kernel"
+
+_DPKG_TABLE = re.compile(
+    r"(?P<status>[uihrp][ncHUFWti][ R]?) +(?P<name>[a-z0-9][a-z0-9+.:-]*)(?P<after_name> +)"
+    r"(?P<version>\S+)(?P<after_version> +)(?P<architecture>[a-z0-9-]+)(?: .*)?"
+)
+_DPKG_RULES = re.compile(r"Desired=|\| Status=|\|/ Err\?=|\|\|/ Name|\+\+\+-")
+_PACMAN = re.compile(r"(?P<name>[a-z0-9@_+][a-z0-9@._+-]*) (?P<version>[^\s-]\S*-[0-9.]+)")
+_RPM = re.compile(r"(?P<name>\S+)\t(?P<version>\S+)\t(?P<architecture>\S+)")
+_PROMPT = re.compile(r"(?:\S+@\S+[:~]\S*)?[$#] |dpkg-query: no packages found matching")
+_MANAGERS: Final[dict[str, Manager]] = {
+    "dpkg-query": "dpkg", "dpkg": "dpkg", "pacman": "pacman", "rpm": "rpm"
+}  # fmt: skip
+_NARROW: Final = 80  # a terminal of this width makes dpkg cut names without a trace
+_INSTALLED: Final = "ii"
 
 
 @dataclass(frozen=True)
@@ -21,41 +41,119 @@ class Package:
     version: str  # empty where dpkg only remembers the name
     architecture: str
     status: str  # as dpkg abbreviates it: "ii", "hi", "rc", "un", …
+    source: str | None = None  # the source package, where dpkg told it
+    line: str = field(default="", compare=False)
 
     @property
     def is_installed(self) -> bool:
         return self.status[1:2] == "i"
+
+    @property
+    def is_held(self) -> bool:
+        return self.status[:1] == "h"
 
 
 @dataclass(frozen=True)
 class Packages:
     packages: tuple[Package, ...] = ()
     unread: tuple[str, ...] = ()
+    managers: frozenset[Manager] = frozenset()  # that were asked, or whose format this is
 
     def installed(self, name: str) -> Package | None:
         return next((one for one in self.packages if one.name == name and one.is_installed), None)
+
+    @property
+    def driver(self) -> tuple[Package, ...]:
+        """The installed packages of the NVIDIA driver: no toolkits and no container runtime."""
+        return tuple(
+            one for one in self.packages if one.is_installed and package_names.is_driver(one.name)
+        )
 
 
 def parse(text: str) -> Packages:
     packages: list[Package] = []
     unread: list[str] = []
-    for line in single(text):
-        fields = line.split("\t")
-        if len(fields) == 4 and fields[0] and _STATUS.fullmatch(fields[3]):  # noqa: PLR2004 - as the format says
-            name, version, architecture, status = fields
-            packages.append(Package(name.partition(":")[0], version, architecture, status.strip()))
-        elif line.strip() and not line.startswith("dpkg-query: no packages found matching"):
+    managers: set[Manager] = set()
+    told: Manager | None = None
+    every = lines(text)
+    is_narrow = all(len(line) <= _NARROW for line in every if _is_table(line))
+    for line in every:
+        if line.startswith("== "):
+            told = _MANAGERS.get(line.split()[1] if len(line.split()) > 1 else "")
+            managers |= {told} if told else set()
+            continue
+        found = _read(line, told, is_narrow=is_narrow)
+        if found:
+            manager, package = found
+            managers.add(manager)
+            packages.append(package)
+        elif line.strip() and not _DPKG_RULES.match(line) and not _PROMPT.match(line):
             unread.append(line)
-    return Packages(tuple(packages), tuple(unread))
+    return Packages(tuple(packages), tuple(unread), frozenset(managers))
 
 
+def _is_table(line: str) -> bool:
+    return line.startswith("+++-") or _DPKG_TABLE.fullmatch(line) is not None
+
+
+def _read(line: str, told: Manager | None, *, is_narrow: bool) -> tuple[Manager, Package] | None:
+    if told in {None, "dpkg"} and (package := _dpkg(line) or _table(line, is_narrow=is_narrow)):
+        return "dpkg", package
+    if told in {None, "pacman"} and (shape := _PACMAN.fullmatch(line.strip())):
+        return "pacman", Package(shape["name"], shape["version"], "", _INSTALLED, line=line)
+    if told == "rpm" and (shape := _RPM.fullmatch(line)):
+        name, version, architecture = shape.group("name", "version", "architecture")
+        return "rpm", Package(name, version, architecture, _INSTALLED, line=line)
+    return None
+
+
+def _dpkg(line: str) -> Package | None:
+    fields = line.split("\t")
+    if len(fields) not in {4, 5} or not fields[0] or not _STATUS.fullmatch(fields[3]):
+        return None
+    name, version, architecture, status, *source = fields
+    return Package(
+        name=name.partition(":")[0],
+        version=version,
+        architecture=architecture,
+        status=status.strip(),
+        source=(source[0].strip() or None) if source else None,
+        line=line,
+    )
+
+
+def _table(line: str, *, is_narrow: bool) -> Package | None:
+    """A row of `dpkg -l`. A column with no room to spare may have lost its end."""
+    shape = _DPKG_TABLE.fullmatch(line)
+    if shape is None:
+        return None
+    if is_narrow and " " in {shape["after_name"], shape["after_version"]}:
+        return None
+    version = "" if shape["version"] == "<none>" else shape["version"]
+    name = shape["name"].partition(":")[0]
+    return Package(name, version, shape["architecture"], shape["status"].strip(), line=line)
+
+
+_FORMAT = "${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\t${source:Package}\\n"
 _SNIPPET = rf"""
-command -v dpkg-query >/dev/null || exit
-echo "== dpkg-query -W"
-dpkg-query -W -f "\${{Package}}\t\${{Version}}\t\${{Architecture}}\t\${{db:Status-Abbrev}}\n" \
-    {" ".join(f'"{pattern}"' for pattern in _PATTERNS)} 2>/dev/null
-code=$?
-[ "$code" -le 1 ]  # 1: no package of one of these names
+code=0
+if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null; then
+    echo "== dpkg-query -W"
+    dpkg-query -W -f '{_FORMAT}' \
+        {" ".join(f"'{pattern}'" for pattern in _PATTERNS)} 2>/dev/null
+    [ $? -le 1 ] || code=1  # 1: no package of one of these names
+fi
+if [ -d /var/lib/pacman/local ] && command -v pacman >/dev/null; then
+    echo "== pacman -Q"
+    pacman -Q | grep -E '{_ELSEWHERE}'
+    [ $? -le 1 ] || code=1
+fi
+if [ ! -s /var/lib/dpkg/status ] && command -v rpm >/dev/null; then
+    echo "== rpm -qa --qf"
+    rpm -qa --qf '%{{NAME}}\t%{{VERSION}}-%{{RELEASE}}\t%{{ARCH}}\n' | grep -E '{_ELSEWHERE}'
+    [ $? -le 1 ] || code=1
+fi
+exit $code
 """
 
 SECTION = Section(name="packages", snippet=_SNIPPET, parse=parse, timeout_s=15)

@@ -10,12 +10,12 @@ from rigops.probe.text import single
 
 ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 NVIDIA = 0x10DE
+DISPLAY_CLASSES = (0x0300, 0x0302)
 
 _SHAPE = re.compile(rf"(?P<address>{ADDRESS})(?P<fields>( [a-z0-9]+=\S*)*)")
 _ID = re.compile(r"0x[0-9a-f]{4}")
 _CLASS = re.compile(r"0x[0-9a-f]{6}")
 _LINK = re.compile(r"(?P<speed>\d+(\.\d+)?),(?P<width>\d+)")
-_DISPLAY = (0x0300, 0x0302)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PciFunction:
 
     @property
     def is_nvidia_gpu(self) -> bool:
-        return self.vendor == NVIDIA and self.pci_class >> 8 in _DISPLAY
+        return self.vendor == NVIDIA and self.pci_class >> 8 in DISPLAY_CLASSES
 
 
 @dataclass(frozen=True)
@@ -141,4 +141,4 @@ for function in /sys/bus/pci/devices/*; do
 done
 """
 
-SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse)
+SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse, calm=True)

@@ -21,4 +21,4 @@ def parse(text: str) -> CommandLine:
     return CommandLine(line, split(line), () if line else ("it is empty",))
 
 
-SECTION = Section(name="proc-cmdline", snippet="hide </proc/cmdline", parse=parse)
+SECTION = Section(name="proc-cmdline", snippet="hide </proc/cmdline", parse=parse, calm=True)

@@ -66,4 +66,4 @@ if [ -r {RECORD} ]; then
 fi
 """
 
-SECTION = Section(name="rigops-state", snippet=_SNIPPET, parse=parse, wants_root=True)
+SECTION = Section(name="rigops-state", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True)

@@ -25,4 +25,4 @@ def parse(text: str) -> Uname:
     return Uname(unread=(text[:200],))
 
 
-SECTION = Section(name="uname", snippet="uname -a", parse=parse)
+SECTION = Section(name="uname", snippet="uname -a", parse=parse, calm=True)

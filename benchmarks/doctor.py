@@ -1,0 +1,134 @@
+"""How fast hosts are examined, against peers on the same lab hosts: `python -m benchmarks.doctor`.
+
+Needs root for the lab, and for the fleet an `ansible` on the PATH (or named by $ANSIBLE).
+
+one host    `rigops doctor HOST`, start-up included, against `ssh HOST sh -s < probe.sh`
+fleet       `rigops doctor` of 24 hosts, against `ansible -m setup` of the same as it comes
+judging     a kept bundle, from text to findings; no peer, so milliseconds
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rigops.bundles import read_all
+from rigops.catalog import load
+from rigops.doctor.registry import examine
+from rigops.probe import facts
+from rigops.probe.script import script
+from rigops.probe.sections import SECTIONS
+from tests.lab import clients, hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+RUNS = 5
+FLEET = 24
+RIG = "fresh-install"
+ONE_HOST_BOUND = 1.5
+FLEET_BOUND = 10.0
+JUDGING_BOUND_MS = 50.0
+
+
+def run(command: Sequence[str], stdin: bytes = b"") -> None:
+    done = subprocess.run(command, input=stdin, capture_output=True, check=False)
+    # 1: something is wrong with a rig, which is what doctor is for.
+    if done.returncode not in {0, 1}:
+        sys.exit(f"{command[0]} failed: {done.stderr.decode()[-2000:]}")
+
+
+def alternating(*ways: Callable[[], None]) -> list[float]:
+    """Median seconds of each, in turn, so that a drifting machine does not tilt the ratio."""
+    for way in ways:
+        way()
+    rounds = []
+    for _ in range(RUNS):
+        took = []
+        for way in ways:
+            began = time.perf_counter()
+            way()
+            took.append(time.perf_counter() - began)
+        rounds.append(took)
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def rigops(folder: Path, names: Sequence[str], *more: str) -> list[str]:
+    inventory = folder / "inventory.py"
+    data = {"ssh_config_file": str(clients.config())}
+    inventory.write_text(f"rigs = ({list(names)!r}, {data!r})\n")
+    return [sys.executable, "-m", "rigops", "doctor", "-i", str(inventory), *more]
+
+
+def one_host(folder: Path, name: str) -> bool:
+    probe = script(SECTIONS).encode()
+    ours = rigops(folder, [name])
+    plain = ["ssh", "-F", str(clients.config()), name, "sh", "-s"]
+    mine, theirs = alternating(lambda: run(ours), lambda: run(plain, probe))
+    print(f"one host   rigops doctor {mine:.2f} s, ssh sh -s {theirs:.2f} s, medians of {RUNS}")
+    print(f"           ratio {mine / theirs:.2f}, promised at most {ONE_HOST_BOUND}")
+    return mine / theirs <= ONE_HOST_BOUND
+
+
+def fleet(folder: Path, names: Sequence[str]) -> bool:
+    ansible = os.environ.get("ANSIBLE") or shutil.which("ansible")
+    if ansible is None:
+        print("fleet      could not run: there is no ansible on the PATH and $ANSIBLE is not set")
+        return False
+    listed = folder / "hosts.ini"
+    common = f"ansible_ssh_common_args=-F {clients.config()}"
+    listed.write_text("[all]\n" + "\n".join(names) + f"\n[all:vars]\n{common}\n")
+    ours = rigops(folder, names)
+    peer = [ansible, "-i", str(listed), "all", "-m", "setup"]
+    mine, theirs = alternating(lambda: run(ours), lambda: run(peer))
+    print(f"{len(names)} hosts   rigops doctor {mine:.2f} s, ansible -m setup {theirs:.2f} s")
+    print(f"           ratio {theirs / mine:.1f}, promised at least {FLEET_BOUND}")
+    return theirs / mine >= FLEET_BOUND
+
+
+def judging(folder: Path, name: str) -> bool:
+    kept = folder / "kept"
+    run(rigops(folder, [name], "--save", str(kept)))
+    (bundle,) = read_all(kept)
+    catalog = load(None)
+
+    def judge() -> None:
+        examine(facts.read(bundle), None, catalog)
+
+    (took,) = alternating(judge)
+    print(f"judging    a bundle of {name}: {took * 1000:.1f} ms, promised {JUDGING_BOUND_MS} ms")
+    return took * 1000 <= JUDGING_BOUND_MS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", nargs="*", help="one-host, fleet, judging [default: all]")
+    chosen = set(parser.parse_args().what) or {"one-host", "fleet", "judging"}
+    held = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        if chosen & {"one-host", "judging"}:
+            with hosts.running(["threadripper-3x3090=bench-rig"]):
+                if "one-host" in chosen:
+                    held.append(one_host(folder, "bench-rig"))
+                if "judging" in chosen:
+                    held.append(judging(folder, "bench-rig"))
+        if "fleet" in chosen:
+            names = [f"bench{number:02}" for number in range(1, FLEET + 1)]
+            with hosts.running([f"{RIG}={name}" for name in names]):
+                held.append(fleet(folder, names))
+    return 0 if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

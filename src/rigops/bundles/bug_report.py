@@ -1,0 +1,203 @@
+"""Splits the log of nvidia-bug-report.sh into sections, as it streams by.
+
+The script writes a line of underscores, then `*** PATH` and the file, or a command's name and its
+output. Standard error is mostly lost, so an empty answer is no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rigops.bundles.bug_report_date import rfc3339
+from rigops.bundles.bug_report_parts import Part, kernel_log, without_hex_dumps
+from rigops.probe.bundle import CUT_OFF, Bundle, Collected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LONGEST_LINE: Final = 64 * 1024
+_START: Final = b"Start of NVIDIA bug report log file."
+_END: Final = b"End of NVIDIA bug report log file."
+_GONE: Final = b" does not exist"
+_LOCKED: Final = b" is not readable"
+
+# Lines after which something else begins. They stand at the start of a line, as no log line does.
+_MARK: Final = re.compile(
+    rb"^(?:____________________|\*\*\* (?:/|ls: )|Date: |uname: |dmesg:|End of NVIDIA|"
+    rb" {0,2}journalctl -b |  /var/log/|Scanning kernel |"
+    rb"/proc/(?:cmdline|driver/nvidia/)|/(?:etc|usr/lib)/os-release|"
+    rb"/[^\s:]{0,200}/(?:nvidia-smi|lspci|modinfo|dmidecode|nvidia-debugdump) )[^\n]*",
+    re.MULTILINE,
+)
+_PARTS: Final = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("os-release", rb"(?:\*\*\* )?/(?:etc|usr/lib)/os-release"),
+        ("proc-cmdline", rb"(?:\*\*\* )?/proc/cmdline"),
+        ("nvidia-version", rb"(?:\*\*\* )?/proc/driver/nvidia/(?:\S{1,20}/)?version"),
+        ("nvidia-params", rb"(?:\*\*\* )?/proc/driver/nvidia/(?:\S{1,20}/)?params"),
+        ("nvidia-modinfo", rb"/\S+/modinfo nvidia(?:-current)? .*"),
+        ("lspci", rb"/\S+/lspci -nnDvvvx+"),
+        ("lspci -nn", rb"/\S+/lspci -nn"),
+        ("nvidia-smi-xml", rb"/\S+/nvidia-smi (?:--query|-q)"),
+        ("nvidia-smi-topo", rb"/\S+/nvidia-smi topo (?:--matrix|-m)"),
+        ("nvidia-smi-nvlink", rb"/\S+/nvidia-smi nvlink (?:--status|-s)"),
+        ("dmesg", rb"dmesg:"),
+        ("journal 0", rb" *journalctl -b -0:?"),
+        ("journal 1", rb" *journalctl -b -1:?"),
+    )
+)
+_ALSO_IN_FILES: Final = (b"Date: ", b"uname: ", b"/proc/", b"/etc/", b"/usr/lib/os-release")
+_ENOUGH_STAMPS: Final = 200  # to find one of that day
+_LOGS: Final = frozenset({"dmesg", "journal 0", "journal 1"})
+# Where the file says everything by being there or not.
+_ABSENT_IS_AN_ANSWER: Final = frozenset({"nvidia-version", "nvidia-params"})
+_NODE: Final = re.compile(r"Linux (\S+) ")
+
+
+def begins(content: bytes) -> bool:
+    return _START in content
+
+
+def read(pieces: Iterable[bytes], *, host: str) -> Bundle:
+    """`host` is its name where the log does not tell it."""
+    splitter = _Splitter()
+    for line_or_text, is_mark in _scan(pieces):
+        if is_mark:
+            splitter.mark(line_or_text)
+        else:
+            splitter.add(line_or_text)
+    return splitter.bundle(host)
+
+
+def _scan(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Texts, and the marks between them. Lines are whole unless they are absurdly long."""
+    rest, in_a_line = b"", False
+    for piece in pieces:
+        rest += piece
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) < _LONGEST_LINE:
+            continue
+        text, rest = (rest[:end], rest[end:]) if end else (rest, b"")
+        yield from _marked(text, in_a_line=in_a_line)
+        in_a_line = not end
+    yield from _marked(rest, in_a_line=in_a_line)
+
+
+def _marked(text: bytes, *, in_a_line: bool) -> Iterator[tuple[bytes, bool]]:
+    at = text.find(b"\n") + 1 or len(text) if in_a_line else 0
+    if at:
+        yield text[:at], False
+    for mark in _MARK.finditer(text, at):
+        if mark.start() > at:
+            yield text[at : mark.start()], False
+        yield mark[0].rstrip(), True
+        at = min(mark.end() + 1, len(text))
+    if at < len(text):
+        yield text[at:], False
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self._parts: dict[str, Part] = {}
+        self._current: Part | None = None
+        self._in_prologue = True
+        self._ended = False
+        self._date = ""
+        self._uname = ""
+        self._past_uname = False
+        self._stamps: list[str] = []  # `ls` lines: they know the time zone by number
+
+    def add(self, text: bytes) -> None:
+        self._past_uname = self._past_uname or bool(self._uname)
+        if self._current:
+            self._current.add(text)
+
+    def mark(self, line: bytes) -> None:
+        if line.startswith(b"*** ls: "):
+            if len(self._stamps) < _ENOUGH_STAMPS:
+                self._stamps.append(line.decode("utf-8", "replace"))
+        elif self._in_prologue and line.startswith(b"Date: "):
+            self._date = line[6:].decode("utf-8", "replace").strip()
+        elif self._in_prologue and line.startswith(b"uname: "):
+            self._uname = line[7:].decode("utf-8", "replace").strip()
+            self._in_prologue = False
+        elif _part_of(line) is None and line.startswith(_ALSO_IN_FILES):
+            self.add(line + b"\n")
+        else:
+            self._ended = self._ended or line.startswith(_END)
+            self._current = self._begin(line)
+
+    def _begin(self, line: bytes) -> Part | None:
+        name = _part_of(line)
+        if name is None:
+            return None
+        part = Part(keeps_end=name in _LOGS)
+        if line.endswith(_GONE):
+            part.is_gone = True
+        elif line.endswith(_LOCKED):
+            part.is_cut = True
+        known = self._parts.get(name)
+        if known is not None and not known.is_gone:
+            return None  # of several instances of the driver, the first
+        self._parts[name] = part
+        return part
+
+    def bundle(self, host: str) -> Bundle:
+        if self._current and not self._ended:
+            self._current.is_cut = True
+        sections = dict(self._sections())
+        node = _NODE.match(self._uname)
+        return Bundle(
+            host=node[1] if node else host,
+            collected_at=rfc3339(self._date, self._stamps),
+            root=True,  # the script does not run without
+            sections=sections,
+        )
+
+    def _sections(self) -> Iterator[tuple[str, Collected]]:
+        if self._uname:
+            rc = 0 if self._past_uname else CUT_OFF
+            yield "uname", Collected(self._uname + "\n", rc=rc, root=True)
+        for name in (
+            "os-release",
+            "proc-cmdline",
+            "nvidia-version",
+            "nvidia-params",
+            "nvidia-smi-xml",
+            "nvidia-smi-topo",
+            "nvidia-smi-nvlink",
+        ):
+            if part := self._parts.get(name):
+                yield name, _collected(part, gone_is_whole=name in _ABSENT_IS_AN_ANSWER)
+        if modinfo := self._parts.get("nvidia-modinfo"):  # one line of many
+            yield "nvidia-modinfo", _collected(modinfo, is_part=True)
+        verbose, listed = self._parts.get("lspci"), self._parts.get("lspci -nn")
+        if verbose and verbose.text().strip():
+            yield "lspci", _collected(verbose, text=without_hex_dumps(verbose.text()))
+        elif listed := listed or verbose:
+            yield "lspci", _collected(listed, is_part=True)
+        yield from self._logs()
+
+    def _logs(self) -> Iterator[tuple[str, Collected]]:
+        dmesg, journal = self._parts.get("dmesg"), self._parts.get("journal 0")
+        if dmesg or journal:
+            text, is_whole = kernel_log(dmesg, journal)
+            yield "kernel-log", Collected(text, rc=0 if is_whole else CUT_OFF, root=True)
+        if previous := self._parts.get("journal 1"):  # only the lines of the driver
+            yield "kernel-log-previous", _collected(previous, is_part=True)
+
+
+def _part_of(line: bytes) -> str | None:
+    path = line.removesuffix(_GONE).removesuffix(_LOCKED)
+    return next((name for name, shape in _PARTS if shape.fullmatch(path)), None)
+
+
+def _collected(
+    part: Part, *, text: str | None = None, is_part: bool = False, gone_is_whole: bool = False
+) -> Collected:
+    said = part.text() if text is None else text
+    if not said.strip():
+        return Collected("", rc=0 if part.is_gone and gone_is_whole else 1, root=True)
+    return Collected(said, rc=CUT_OFF if part.is_cut or is_part else 0, root=True)

@@ -1,0 +1,162 @@
+"""Reads bundles back, whatever somebody has kept them in."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rigops.bundles import bug_report, tar
+from rigops.bundles.unpacked import TooLongError, Unpacked
+from rigops.errors import Problem, UsageError
+from rigops.probe import reading
+from rigops.probe.bundle import META, Bundle, assemble, section_of
+from rigops.probe.script import FORMAT
+from rigops.probe.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+MOST_CONTENT: Final = 256 * 1024 * 1024  # of an archive, or of the probe's output
+MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
+
+_BEGINNING: Final = 64 * 1024
+_PROBE: Final = re.compile(rb"^" + re.escape(FORMAT.encode()) + rb" ", re.MULTILINE)
+_NEWER_PROBE: Final = re.compile(rb"^rigops-probe/(\d{1,9}) ", re.MULTILINE)
+_KNOWN: Final = frozenset(section.name for section in SECTIONS)
+_ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
+_CUT_SHORT: Final = "it is cut short or damaged, and nothing of it can be read"
+_NO_BUNDLE: Final = "this is no bundle"
+_ACCEPTED: Final = (
+    "a bundle: a directory or a .tar.gz of one or several; the output of "
+    "`rigops doctor --print-probe` run by hand; an nvidia-bug-report.log or .log.gz"
+)
+
+
+def read_all(path: Path) -> list[Bundle]:
+    """All bundles in a directory, an archive, the probe's output or NVIDIA's bug report."""
+    if path.is_dir():
+        return _of_directory(path)
+    if not path.is_file():
+        problem = "this is no file" if path.exists() else "there is no such file"
+        raise UsageError(Problem(message=problem, file=str(path), accepted=_ACCEPTED))
+    try:
+        return _of_file(path)
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise UsageError(Problem(message=message, file=str(path))) from error
+
+
+def _of_directory(path: Path) -> list[Bundle]:
+    try:
+        inside = sorted(path.iterdir())
+        names = [one.name for one in inside if one.is_file()]
+        if _is_bundle(names):
+            return [Bundle.read(path)]
+        folders = [one for one in inside if one.is_dir() and not one.name.startswith(".")]
+        found = [
+            Bundle.read(one)
+            for one in folders
+            if _is_bundle([file.name for file in one.iterdir() if file.is_file()])
+        ]
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise UsageError(Problem(message=message, file=error.filename)) from error
+    if not found:
+        raise _none(str(path), "it holds no file that is named like a section of a bundle")
+    return found
+
+
+def _of_file(path: Path) -> list[Bundle]:
+    place = str(path)
+    with path.open("rb") as file:
+        source = Unpacked(file, most=MOST_LOG)
+        beginning = source.peek(_BEGINNING)
+        if bug_report.begins(beginning):
+            return [bug_report.read(_until_too_long(source), host=_stem(path))]
+        if source.damaged:
+            raise _damaged(place)
+        is_cut = source.cut or not beginning
+    with path.open("rb") as file:
+        source = Unpacked(file, most=MOST_CONTENT)
+        try:
+            if _PROBE.search(beginning):
+                return [_of_probe(source, path)]
+            if tar.begins(beginning):
+                return _of_archive(source, path)
+        except TooLongError as error:
+            message = f"it unpacks to more than {MOST_CONTENT >> 20} MiB"
+            problem = Problem(message=message, file=place, cure="Take the bundle again.")
+            raise UsageError(problem) from error
+    if newer := _NEWER_PROBE.search(beginning):
+        message = f"it was written by a newer rigops (rigops-probe/{newer[1].decode()})"
+        cure = "Upgrade rigops on this machine."
+        raise UsageError(Problem(message=message, file=place, accepted=FORMAT, cure=cure))
+    raise _none(place, _CUT_SHORT if is_cut else _NO_BUNDLE)
+
+
+def _until_too_long(source: Unpacked) -> Iterator[bytes]:
+    """A log that never ends is one that was cut: its beginning is as good as ever."""
+    try:
+        yield from source.pieces()
+    except TooLongError:
+        return
+
+
+def _of_probe(source: Unpacked, path: Path) -> Bundle:
+    bundle = reading.read(b"".join(source.pieces()))
+    if bundle is None or not bundle.sections:
+        raise _none(str(path), "the output of the probe ends before its first answer")
+    return bundle
+
+
+def _of_archive(source: Unpacked, path: Path) -> list[Bundle]:
+    place = str(path)
+    files: dict[tuple[str, ...], list[tuple[str, bytes]]] = defaultdict(list)
+    torn: set[tuple[str, ...]] = set()
+    for member in tar.members(source, place):
+        folder, name = member.path[:-1], "".join(member.path[-1:])
+        if member.cut:
+            torn.add(member.path)
+        if not (member.cut and name == META):
+            files[folder].append((name, member.content))
+    for _ in source.pieces():  # to the end, where the checksum is
+        pass
+    if source.damaged:
+        raise _damaged(place)
+    found = []
+    for folder, inside in sorted(files.items()):
+        names = {name for name, _ in inside}
+        if _is_bundle(names):
+            # Who said how each section ended may be in the part that is missing.
+            lost = source.cut and META not in names
+            cut = {name for name in names if lost or (*folder, name) in torn}
+            host = folder[-1] if folder else _stem(path)
+            inner = "/".join((place, *folder))
+            found.append(assemble(inside, host=host, place=inner, cut=cut))
+    if not found:
+        raise _none(place, _CUT_SHORT if source.cut else _NO_BUNDLE)
+    return found
+
+
+def _is_bundle(names: Collection[str]) -> bool:
+    return META in names or any(section_of(name) in _KNOWN for name in names)
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    while ending := next((one for one in _ENDINGS if name.endswith(one) and name != one), None):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _damaged(place: str) -> UsageError:
+    message = "it is damaged: its checksum is wrong"
+    return UsageError(Problem(message=message, file=place, cure="Copy it again."))
+
+
+def _none(place: str, message: str) -> UsageError:
+    return UsageError(
+        Problem(message=message, file=place, accepted=_ACCEPTED, cure=f"Give {_ACCEPTED}.")
+    )

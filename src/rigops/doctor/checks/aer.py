@@ -1,0 +1,218 @@
+"""Errors that the links of the cards have counted since the machine started."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import pcie, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.aer import AerDevice, Kind
+
+CORRECTED = "pci.aer.corr"
+UNCORRECTED = "pci.aer.uncorr"
+
+_SECTION = "aer"
+_HANDFUL: Final = 10  # at start, or a replay timer that ran out once in a while
+_WARN_PER_MINUTE: Final = 1.0
+_FAIL_PER_MINUTE: Final = 32.0
+_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
+    CORRECTED: ("correctable",),
+    UNCORRECTED: ("nonfatal", "fatal"),
+}
+_CONTROLS = re.compile(r"_OSC: OS now controls \[")
+_WHY_CORRECTED = (
+    "Each of these was repaired by sending again, which costs speed. So many mean that the signal "
+    "is poor: a riser or a cable that is too long or loose, a dirty contact, or a link that is "
+    "faster than its riser was made for."
+)
+_WHY_UNCORRECTED = (
+    "The link lost something that could not be sent again. This is how cards fall off the bus."
+)
+_SEEK = (
+    "power off and reseat the card and its riser, try a shorter or better riser, and set the PCIe "
+    "speed of this slot one generation lower in the BIOS; then see whether the counter still grows"
+)
+
+
+def corrected(examined: Examined) -> list[Finding]:
+    nothing = _nothing_to_judge(examined, CORRECTED)
+    if nothing:
+        return [nothing]
+    counted = _counted(examined, CORRECTED)
+    uptime = examined.facts.boot.uptime_s if examined.facts.boot else None
+    found = [
+        _corrected(subject, devices, uptime)
+        for subject, devices in _by_subject(examined, counted).items()
+    ]
+    return found or [_clean(examined, CORRECTED, "no link has counted a corrected error")]
+
+
+def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None) -> Finding:
+    most = max(one.total for one in devices)
+    status, words = _rate(most, uptime)
+    return Finding(
+        id=CORRECTED,
+        status=status,
+        summary=f"{_errors(most, 'corrected')} at {_where(devices)}{words}",
+        subject=subject,
+        evidence=_evidence(devices),
+        why="A few are normal: links train, and timers run out under load."
+        if status == "info"
+        else _WHY_CORRECTED,
+        remedy=Remedy(kind="hands", text=_SEEK) if status in {"fail", "warn"} else None,
+    )
+
+
+def _rate(most: int, uptime: float | None) -> tuple[Status, str]:
+    if most < _HANDFUL:
+        return "info", " since the start"
+    if not uptime:
+        return "unknown", ", and since when is not known"
+    per_minute = most * 60 / uptime
+    words = f", {per_minute:.1f} a minute since the start"
+    if per_minute > _FAIL_PER_MINUTE:
+        return "fail", words
+    return ("warn" if per_minute > _WARN_PER_MINUTE else "info"), words
+
+
+def uncorrected(examined: Examined) -> list[Finding]:
+    nothing = _nothing_to_judge(examined, UNCORRECTED)
+    if nothing:
+        return [nothing]
+    counted = _counted(examined, UNCORRECTED)
+    found = [
+        Finding(
+            id=UNCORRECTED,
+            status="fail",
+            summary=f"{_errors(sum(one.total for one in devices), 'uncorrected')} at "
+            f"{_where(devices)} since the start",
+            subject=subject,
+            evidence=_evidence(devices),
+            why=_WHY_UNCORRECTED,
+            remedy=Remedy(kind="hands", text=_SEEK),
+        )
+        for subject, devices in _by_subject(examined, counted).items()
+    ]
+    return found or [_clean(examined, UNCORRECTED, "no link has counted an uncorrected error")]
+
+
+def _nothing_to_judge(examined: Examined, check: str) -> Finding | None:
+    if rig.has_no_gpu(examined):
+        return Finding(id=check, status="skipped", summary="there is no NVIDIA GPU")
+    if examined.facts.aer is None:
+        late = _SECTION in examined.facts.timed_out
+        summary = "the counters " + ("did not come in time" if late else "were not collected")
+        return Finding(id=check, status="unknown", summary=summary)
+    return None
+
+
+def _counted(examined: Examined, check: str) -> list[AerDevice]:
+    """A root port also counts what it is told of: that matters where nothing below it counts."""
+    devices = examined.facts.aer.devices if examined.facts.aer else ()
+    found = [one for one in devices if one.kind in _KINDS[check] and one.total]
+    if found or check == UNCORRECTED:
+        return found
+    return [one for one in devices if one.kind == "below" and one.total]
+
+
+def _clean(examined: Examined, check: str, summary: str) -> Finding:
+    """Zeros count where every link was read and the kernel is the one who counts."""
+    facts = examined.facts
+    blind = _blindness(examined)
+    if blind:
+        summary = "the kernel does not count these errors here, so that zeros prove nothing"
+        return Finding(id=check, status="unknown", summary=summary, evidence=(blind,))
+    aer = facts.aer
+    if aer is None or not aer.devices:
+        summary = "the kernel has no counters for these links (a virtual machine, or AER is off)"
+        return Finding(id=check, status="unknown", summary=summary)
+    read = {(one.address, one.kind) for one in aer.devices}
+    wanted = {(address, kind) for address in _links(examined) for kind in _KINDS[check]}
+    is_whole = facts.is_whole(_SECTION) and not aer.unread and rig.sees_the_bus(examined)
+    if not wanted or not wanted <= read or not is_whole:
+        return Finding(id=check, status="unknown", summary="not every link's counters were read")
+    return Finding(id=check, status="ok", summary=summary)
+
+
+def _links(examined: Examined) -> set[str]:
+    """The cards, and the ports above them: an error is often counted at the other end."""
+    ways = [pcie.way_to(examined.facts, card.address) for card in examined.cards]
+    ports = {port for way in ways if way for port in way.ports}
+    return ports | {card.address for card in examined.cards}
+
+
+def _blindness(examined: Examined) -> Evidence | None:
+    """What keeps the kernel from counting: its command line, or a firmware that counts itself."""
+    facts = examined.facts
+    arguments = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    off = next((one for one in arguments if _turns_aer_off(one)), None)
+    if off:
+        return Evidence("proc-cmdline", off)
+    told = facts.kernel_log.matching(_CONTROLS) if facts.kernel_log else ()
+    if told and not any(" AER" in entry.message for entry in told):
+        return Evidence("kernel-log", told[0].line)
+    return None
+
+
+def _turns_aer_off(argument: str) -> bool:
+    name, _, value = argument.partition("=")
+    return name == "pci" and "noaer" in value.split(",")
+
+
+def _by_subject(examined: Examined, devices: Iterable[AerDevice]) -> dict[str, list[AerDevice]]:
+    """A port's errors are those of the card below it, where only one is below."""
+    below: dict[str, list[str]] = {}
+    for card in examined.cards:
+        way = pcie.way_to(examined.facts, card.address)
+        for address in (card.address, *(way.ports if way else ())):
+            below.setdefault(address, []).append(card.subject)
+    found: dict[str, list[AerDevice]] = {}
+    for device in devices:
+        cards = below.get(device.address, [])
+        found.setdefault(cards[0] if len(cards) == 1 else HOST, []).append(device)
+    return found
+
+
+def _errors(count: int, kind: str) -> str:
+    return f"1 {kind} error" if count == 1 else f"{count} {kind} errors"
+
+
+def _where(devices: Iterable[AerDevice]) -> str:
+    return ", ".join(dict.fromkeys(one.address for one in devices))
+
+
+def _evidence(devices: Iterable[AerDevice]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(_SECTION, line) for one in devices for line in (f"== {one.head}", *one.lines)
+    )
+
+
+CHECKS = (
+    Check(
+        id=CORRECTED,
+        title="The links correct few errors",
+        explanation=(
+            "Reads aer_dev_correctable of each card and of the ports above it. The counters start "
+            "with the machine: more than one error a minute since then is a warning, more than 32 "
+            "a failure. A handful, such as a replay timer that ran out, is normal. Zeros prove "
+            "nothing where the kernel was told not to look (pci=noaer)."
+        ),
+        run=corrected,
+    ),
+    Check(
+        id=UNCORRECTED,
+        title="No link has lost anything",
+        explanation=(
+            "Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it. Any "
+            "uncorrected error is a failure: it is what comes before a card falls off the bus."
+        ),
+        run=uncorrected,
+    ),
+)

@@ -1,0 +1,211 @@
+"""BAR1: the window through which others reach a card's memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.lost import SMI, lost_cards
+from rigops.probe import address as addresses
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Status
+    from rigops.probe.facts import HostFacts
+
+SIZE = "bar1.size"
+CAPABILITY = "bar1.capability"
+
+_MIB: Final = 1 << 20
+_GIB: Final = 1 << 30
+_SMALL: Final = 256 * _MIB
+_NEARLY: Final = 0.9  # a card tells less memory than it has: some of it is its own
+_NO_GPU = "there is no NVIDIA GPU"
+_UNITS = {"MB": _MIB, "GB": _GIB, "TB": _GIB << 10}
+_NO_SPACE = re.compile(r"BAR1 is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]{7,20})\)")
+_NO_WINDOW = re.compile(r"<ignored>|<unassigned>")
+_ABOVE_4G = (
+    "in the BIOS turn on Above 4G Decoding (also: Above 4G memory, Memory Mapped I/O above 4 GB) "
+    "and Re-Size BAR Support, and CSM off; a VBIOS whose sizes end at 256 MB (bar1.capability) "
+    "needs the maker's VBIOS update first"
+)
+_WHY_SMALL = (
+    "P2P over PCIe in the way that drivers of today do it maps the whole memory of a card into its "
+    "BAR1. A window of 256 MiB is the normal default and all that is needed without it."
+)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Bytes: None where nobody tells, 0 where the firmware found no room."""
+
+    size: int | None
+    memory: int | None
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def covers(self) -> bool:
+        return bool(self.size and self.memory and self.size >= _NEARLY * self.memory)
+
+
+def size(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_host(SIZE, "skipped", _NO_GPU)]
+    lost = lost_cards(examined)
+    living = [card for card in examined.cards if card.address not in lost]
+    judged = [_judge(examined, card) for card in living]
+    found = [finding for finding in judged if finding.status not in {"ok", "unknown"}]
+    unread = [
+        finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
+    ]
+    if unread or (not found and (lost or not judged or not rig.sees_the_bus(examined))):
+        who = ", ".join(unread or lost) or "all cards"
+        found.append(_host(SIZE, "unknown", f"the BAR1 of {who} could not be read"))
+    if found:
+        return found
+    evidence = tuple(one for finding in judged for one in finding.evidence)
+    summary = "every card's whole memory is in its BAR1"
+    return [Finding(id=SIZE, status="ok", summary=summary, evidence=evidence)]
+
+
+def _host(check: str, status: Status, summary: str) -> Finding:
+    return Finding(id=check, status=status, summary=summary)
+
+
+def _judge(examined: Examined, card: Card) -> Finding:
+    window = _window(examined.facts, card)
+    status, summary, why = _opinion(examined, window)
+    return Finding(
+        id=SIZE,
+        status=status,
+        summary=f"{card.name}: {summary}",
+        subject=card.subject,
+        evidence=window.evidence,
+        why=why,
+        remedy=Remedy(kind="bios", text=_ABOVE_4G) if status in {"fail", "warn"} else None,
+    )
+
+
+def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
+    if window.size == 0:
+        why = "Without this window the driver cannot start the card: the firmware found no room."
+        return "fail", "its BAR1 has no room in the address space", why
+    if window.size is None:
+        return "unknown", "its BAR1 could not be read", ""
+    told = f"BAR1 of {_spelled(window.size)}"
+    if window.covers:
+        return "ok", told, ""
+    if window.memory is None and window.size > _SMALL:
+        return "info", f"{told}, and its memory is not known", ""
+    if examined.spec.p2p == "required":
+        return "warn", f"{told} is less than its memory, and P2P is declared", _WHY_SMALL
+    return "info", f"{told}, less than its memory", _WHY_SMALL
+
+
+def _window(facts: HostFacts, card: Card) -> _Window:
+    region = card.lspci.bar1 if card.lspci else None
+    has_none = region is not None and bool(_NO_WINDOW.search(region.line))
+    refused = [
+        entry
+        for entry in (facts.kernel_log.matching(_NO_SPACE) if facts.kernel_log else ())
+        if (shape := _NO_SPACE.search(entry.message))
+        and addresses.normal(shape["address"]) == card.address
+    ]
+    sizes = [
+        card.function.bar1_bytes if card.function else None,
+        0 if has_none or refused else region.size_bytes if region else None,
+        card.smi.bar1_total_mib * _MIB if card.smi and card.smi.bar1_total_mib else None,
+    ]
+    evidence = (
+        [Evidence("kernel-log", entry.line) for entry in refused]
+        + ([Evidence("lspci", region.line)] if region else [])
+        + ([Evidence("pci", card.function.line)] if card.function else [])
+        + ([Evidence(SMI, card.smi.line)] if card.smi and card.smi.line else [])
+    )
+    known = [one for one in sizes if one is not None and one >= 0]
+    return _Window(min(known, default=None), _memory(card), tuple(evidence))
+
+
+def _memory(card: Card) -> int | None:
+    if card.smi and card.smi.memory_total_mib:
+        return card.smi.memory_total_mib * _MIB
+    return card.model.memory_gib * _GIB if card.model else None
+
+
+def _spelled(size: int) -> str:
+    return f"{size // _GIB} GiB" if size >= _GIB else f"{size // _MIB} MiB"
+
+
+def capability(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_host(CAPABILITY, "skipped", _NO_GPU)]
+    judged = [(card, _can_cover(card)) for card in examined.cards]
+    small = [_limited(card) for card, can in judged if can is False]
+    unread = [card.address for card, can in judged if can is None]
+    if unread or not judged or not rig.sees_the_bus(examined):
+        who = ", ".join(unread) or "all cards"
+        summary = f"what sizes of BAR1 {who} can have could not be read (lspci, as root)"
+        small.append(_host(CAPABILITY, "unknown", summary))
+    return small or [_host(CAPABILITY, "ok", "every card can have its whole memory in BAR1")]
+
+
+def _can_cover(card: Card) -> bool | None:
+    listed, memory = card.lspci, _memory(card)
+    if listed is None:
+        return None
+    sizes = [_bytes(word) for word in listed.resizable_bar_sizes]
+    now = listed.bar1.size_bytes if listed.bar1 else None
+    largest = max([*sizes, now or 0])
+    if memory and largest >= _NEARLY * memory:
+        return True
+    if not sizes and not listed.lists_all:
+        return None
+    return False if memory or largest <= _SMALL else None
+
+
+def _bytes(word: str) -> int:
+    """`256MB`: what is no such word counts as nothing."""
+    number, unit = word[:-2], word[-2:]
+    return int(number) * _UNITS.get(unit, 0) if number.isdecimal() else 0
+
+
+def _limited(card: Card) -> Finding:
+    listed = card.lspci
+    line = listed.resizable_bar_line if listed else ""
+    return Finding(
+        id=CAPABILITY,
+        status="info",
+        summary=f"{card.name}: its VBIOS offers no BAR1 as large as its memory",
+        subject=card.subject,
+        evidence=(Evidence("lspci", line),) if line else (),
+        why="Cards before the RTX 30 have no resizable BAR, and early RTX 30 cards need a VBIOS "
+        "update from their maker. It matters for P2P over PCIe only.",
+    )
+
+
+CHECKS = (
+    Check(
+        id=SIZE,
+        title="BAR1 is large enough",
+        explanation=(
+            "Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with "
+            "the memory of the card. Less than that is a warning where `p2p` is required, and "
+            "information otherwise: 256 MiB is a normal default. A BAR1 without any room is a "
+            "failure, since the driver cannot start such a card."
+        ),
+        run=size,
+    ),
+    Check(
+        id=CAPABILITY,
+        title="BAR1 can be made large enough",
+        explanation=(
+            "Reads the sizes that lspci lists as Physical Resizable BAR. Where they end below the "
+            "memory of the card, no BIOS setting makes BAR1 large, and a VBIOS update may."
+        ),
+        run=capability,
+    ),
+)

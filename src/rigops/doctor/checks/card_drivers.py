@@ -1,0 +1,138 @@
+"""Which kernel driver holds each card."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Status
+
+NOUVEAU = "drv.nouveau"
+
+_RIVALS = frozenset({"nouveau", "nova", "nova_core", "nova-core", "NovaCore", "nvidiafb", "rivafb"})
+_PASSTHROUGH = frozenset({"vfio-pci", "vfio_pci", "pci-stub", "pciback", "xen-pciback"})
+_NOT_PROBED = re.compile(r"NVRM: The NVIDIA probe routine was not called for [0-9]+ device")
+_AT_WORK = re.compile(r"^nouveau [0-9a-f:.]+: ")
+_BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
+
+
+def nouveau(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", driver_state.NO_GPU)]
+    held = [(card, driver_state.bound_to(card)) for card in examined.cards]
+    found = [_judged(examined, card, *one) for card, one in held if one and one[0]]
+    taken = [one for one in found if one]
+    if taken:
+        return taken
+    if any(one is None for _, one in held) or len(held) != rig.gpu_count(examined):
+        return [_by_log(examined)]
+    free = [card for card, one in held if one and not one[0]]
+    if free:
+        return [_held_by_none(examined, free)]
+    lines = tuple(one[1] for _, one in held if one)
+    return [_finding("ok", "the NVIDIA driver holds every card", evidence=lines[:1])]
+
+
+def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> Finding | None:
+    if driver == driver_state.DRIVER:
+        return None
+    if driver in _PASSTHROUGH:
+        return _finding(
+            "warn",
+            f"{card.name} is held by {driver}",
+            subject=card.subject,
+            evidence=(evidence,),
+            why="That is how a card is kept free for a virtual machine. If this is meant, all is "
+            "well; programs on this host cannot use the card.",
+            remedy=Remedy(
+                kind="hands",
+                text="if no virtual machine shall have the card, take its id out of vfio-pci.ids "
+                "(kernel command line, /etc/modprobe.d), rebuild the initramfs and reboot",
+            ),
+        )
+    status: Status = "fail" if driver in _RIVALS else "warn"
+    return _taken(examined, status, f"{card.name} is held by {driver}", card.subject, (evidence,))
+
+
+def _taken(
+    examined: Examined, status: Status, summary: str, subject: str, evidence: tuple[Evidence, ...]
+) -> Finding:
+    return _finding(
+        status,
+        summary,
+        subject=subject,
+        evidence=evidence,
+        why="Only one driver can hold a card, and the first to come keeps it. nouveau computes "
+        "nothing: CUDA needs NVIDIA's.",
+        remedy=driver_state.by_deploy(
+            examined,
+            "`rigops apply` keeps nouveau from being loaded, rebuilds the initramfs and reboots",
+            f"write `blacklist nouveau` and `options nouveau modeset=0` to {_BLACKLIST}, run "
+            "`update-initramfs -u` (elsewhere `dracut -f` or `mkinitcpio -P`) and reboot; without "
+            "the reboot the card stays where it is",
+        ),
+    )
+
+
+def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
+    not_probed = driver_state.logged(examined.facts, _NOT_PROBED)
+    if not_probed:
+        return _logged(examined, driver_state.cited(not_probed, 1))
+    names = ", ".join(card.address for card in free)
+    return _finding("skipped", f"no driver at all holds {names}")
+
+
+def _by_log(examined: Examined) -> Finding:
+    """What the kernel's log tells, where the cards themselves do not."""
+    not_probed = driver_state.logged(examined.facts, _NOT_PROBED)
+    at_work = driver_state.logged(examined.facts, _AT_WORK)
+    if not_probed or at_work:
+        lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
+        return _logged(examined, lines)
+    return _finding("unknown", "which driver holds each card could not be read")
+
+
+def _logged(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
+    return _taken(examined, "fail", "another driver has taken a card", HOST, lines)
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    *,
+    subject: str = HOST,
+    evidence: tuple[Evidence, ...] = (),
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    return Finding(
+        id=NOUVEAU,
+        status=status,
+        summary=summary,
+        subject=subject,
+        evidence=evidence,
+        why=why,
+        remedy=remedy,
+    )
+
+
+CHECKS = (
+    Check(
+        id=NOUVEAU,
+        title="NVIDIA's driver holds the cards, and no other",
+        explanation=(
+            "Looks at the kernel driver that is bound to each card (the driver link in sysfs, or "
+            "lspci), and where that is not known at the kernel's log. nouveau or nova on a card is "
+            "a failure: NVIDIA's driver cannot have it then. vfio-pci is a warning: it is how a "
+            "card is given to a virtual machine, and may be meant. A card that nothing holds is "
+            "the business of drv.loaded."
+        ),
+        run=nouveau,
+    ),
+)

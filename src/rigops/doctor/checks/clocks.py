@@ -1,0 +1,164 @@
+"""How fast the cards run, and what holds them back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import per_gpu, reported
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import declared_clocks
+from rigops.doctor.finding import Remedy
+from rigops.doctor.reported import Verdict
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Finding
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+
+THROTTLE, LOST = "clk.throttle", "clk.lost"
+
+# Under load, with nothing that explains it, a card keeps more than this share of what it may run.
+LEAST_SHARE: Final = 0.6
+
+_NORMAL = {
+    "gpu_idle": "idle",
+    "applications_clocks": "at the clocks that were set",
+    "sw_power_cap": "at its power limit",
+    "sync_boost": "in step with other cards",
+    "display_clocks": "at the display's clocks",
+}
+_IDLE_WHY = (
+    "Idle, at the power limit or at clocks that were set is normal. So is P0 with 40 W at idle on "
+    "SXM2 modules, which know no lower state, and a PCIe link at generation 1 while nothing moves."
+)
+_HOT = {
+    "hw_thermal_slowdown": "the card has halved its clocks, or more, because it is too hot",
+    "hw_power_brake": "the power brake of the supply or the board holds the card back",
+}
+
+
+def throttle(examined: Examined) -> list[Finding]:
+    def judge(_: Card, smi: SmiGpu) -> Verdict:
+        reasons = smi.throttle
+        if reasons is None:
+            return Verdict(status="silent", summary="why the clocks are limited is not told")
+        data: dict[str, object] = {"reasons": sorted(reasons)}
+        for reason, summary in _HOT.items():
+            if reason in reasons:
+                return Verdict(status="fail", summary=summary, data=data, remedy=_cooler(reason))
+        if "hw_slowdown" in reasons:
+            return _slowed(smi, data)
+        if "sw_thermal_slowdown" in reasons:
+            return Verdict(
+                status="warn",
+                summary="the driver lowers the clocks because the card is too warm",
+                data=data,
+                remedy=_cooler("sw_thermal_slowdown"),
+            )
+        normal = ", ".join(words for reason, words in _NORMAL.items() if reason in reasons)
+        return Verdict(status="ok", summary=normal or "at full speed", why=_IDLE_WHY)
+
+    return reported.judged(examined, THROTTLE, judge, "nothing but what is normal limits a clock")
+
+
+def _slowed(smi: SmiGpu, data: dict[str, object]) -> Verdict:
+    """The bit alone, without its cause: at idle it may stand for a moment and mean nothing."""
+    is_idle = "gpu_idle" in (smi.throttle or ()) or smi.utilization_percent == 0
+    if is_idle:
+        return Verdict(
+            status="info",
+            summary="a hardware slowdown is signalled while the card is idle, without its cause",
+            why="At idle this may pass. If it stands under load, look at power and heat.",
+            data=data,
+        )
+    return Verdict(
+        status="fail",
+        summary="the hardware has slowed the card down, and does not say why",
+        why="Heat, the power brake, or too little power at the card's plugs.",
+        data=data,
+        remedy=_cooler("hw_slowdown"),
+    )
+
+
+def _cooler(reason: str) -> Remedy:
+    if reason == "hw_power_brake":
+        return Remedy(
+            kind="hands",
+            text="look at the supply that feeds this card, its load, its fan and its temperature",
+        )
+    return Remedy(
+        kind="hands",
+        text="clean the coolers, put a slot of air between the cards, check that the fans turn and "
+        "the plugs sit, and lower gpu_power_limit until it is gone",
+    )
+
+
+def lost(examined: Examined) -> list[Finding]:
+    def judge(card: Card, smi: SmiGpu) -> Verdict:
+        busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
+        if busy is None:
+            return Verdict(status="silent", summary="how busy the card is, it does not tell")
+        if busy < declared_clocks.BUSY_PERCENT:
+            return Verdict(status="skipped", summary="no card is under load: clocks are low then")
+        if live is None or most is None or smi.throttle is None:
+            return Verdict(status="unknown", summary="under load, and its clock is not told")
+        if live >= most * LEAST_SHARE:
+            return Verdict(status="ok", summary=f"{live} MHz under load")
+        explained = [words for reason, words in _NORMAL.items() if reason in smi.throttle]
+        others = smi.throttle - _NORMAL.keys()
+        if explained or others:
+            named = ", ".join([*explained, *sorted(others)])
+            return Verdict(status="ok", summary=f"{live} MHz under load: {named}")
+        return Verdict(
+            status="warn",
+            summary=f"{live} MHz under load ({busy}%), where {most} MHz are possible",
+            why="A card that is stuck at its lowest clocks has lost its power controller (Xid 62), "
+            "or misses a power plug. A clock lock set by hand looks the same.",
+            data={"mhz": live, "possible": most, "utilization": busy},
+            remedy=Remedy(
+                kind="hands",
+                text="`nvidia-smi -rgc -rac` if a lock was set by hand; else power off, unplug for "
+                "a minute, seat the card's power plugs, and start again",
+            ),
+        )
+
+    return reported.judged(examined, LOST, judge, "the cards under load keep their clocks")
+
+
+def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
+    """What this card may run at: its own maximum, or less where that was set or declared."""
+    wishes = examined.spec.gpu_clocks
+    wanted = per_gpu.choose(wishes, card, examined.cards).value if wishes else None
+    caps = [smi.mhz_max_sm, smi.mhz_application_graphics]
+    if wanted and wanted.graphics_mhz:
+        caps.append(wanted.graphics_mhz[1])
+    return min((cap for cap in caps if cap), default=None) if smi.mhz_max_sm else None
+
+
+CHECKS = (
+    Check(
+        id=THROTTLE,
+        title="Nothing holds the cards back but what is normal",
+        explanation=(
+            "Reads the reasons why the driver limits each card's clocks right now. Idle, the power "
+            "limit, clocks that were set and the display are normal, and so is P0 with 40 W at "
+            "idle on SXM2 modules. The driver's thermal slowdown (0x20) is a warning; the "
+            "hardware's thermal slowdown (0x40) and the power brake (0x80) fail. The bare hardware "
+            "slowdown (0x8) fails under load, and is information at idle, where it may pass."
+        ),
+        run=throttle,
+    ),
+    *declared_clocks.CHECKS,
+    Check(
+        id=LOST,
+        title="No card is stuck at low clocks under load",
+        explanation=(
+            "Only cards that are at least half busy are judged: idle ones clock down, as they "
+            "should. Under load the SM clock should be above 60 % of what the card may run (its "
+            "maximum, or the application clocks, or the declared cap). Less is well when the "
+            "driver names a reason, such as the power limit, and a warning when it names none: "
+            "then the card is stuck, as after Xid 62 or with a power plug missing."
+        ),
+        run=lost,
+    ),
+)

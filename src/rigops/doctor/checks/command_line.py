@@ -1,0 +1,227 @@
+"""The kernel command line: what is declared, where it stands, and what should not be on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from rigops.bootloader import grub
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import unwanted_arguments
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rigops.doctor.finding import Status
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.sections.bootloader import Bootloader
+
+DRIFT = "cmdline.drift"
+
+_LIVE = "proc-cmdline"
+_BOOTLOADER = "bootloader"
+_CONCERN = "kernel_args"
+_MENU: Final = "/boot/grub/grub.cfg"
+
+
+@dataclass(frozen=True)
+class NextBoot:
+    """The arguments of the next boot, as far as they can be read."""
+
+    arguments: frozenset[str]
+    place: str
+    line: str
+    is_whole: bool = True  # an argument that is not among them will not be there
+
+
+def drift(examined: Examined) -> list[Finding]:
+    facts, declared = examined.facts, examined.spec.kernel_args
+    if not declared:
+        return [_finding("skipped", "no kernel arguments are declared")]
+    live = _live(facts)
+    following = next_boot(facts)
+    absent = [one for one in declared if live is not None and one not in live]
+    unknown = live is None or (bool(absent) and not facts.is_whole(_LIVE))
+    arguments = following.arguments if following else frozenset()
+    unconfigured = [one for one in declared if one not in arguments]
+    if absent or unknown:
+        return [_not_live(examined, declared, absent, unconfigured, following, unknown=unknown)]
+    if unconfigured and following and following.is_whole and following.place == _MENU:
+        return [_lost_next(examined, declared, unconfigured, following)]
+    return [
+        _finding("ok", f"{_told(declared)} {_is(declared)} live", (Evidence(_LIVE, _line(facts)),))
+    ]
+
+
+def _live(facts: HostFacts) -> frozenset[str] | None:
+    """None: the command line was not read."""
+    running = facts.proc_cmdline
+    return frozenset(running.arguments) if running and running.arguments else None
+
+
+def next_boot(facts: HostFacts) -> NextBoot | None:
+    found = configured(facts.bootloader) if facts.bootloader else None
+    return found and replace(found, is_whole=facts.is_whole(_BOOTLOADER))
+
+
+def configured(boots: Bootloader) -> NextBoot | None:
+    """What boots counts, where it can be read; else the files that the menu is made from."""
+    if boots.menu:
+        entry = boots.menu[0]
+        return NextBoot(frozenset(entry.arguments), _MENU, entry.line)
+    if grub.DEFAULTS not in boots.files and grub.DROP_IN not in boots.files:
+        return None
+    own = grub.added_arguments(boots.files.get(grub.DROP_IN, ""))
+    others = grub.foreign_arguments(boots.files)
+    place = grub.DROP_IN if own else grub.DEFAULTS
+    return NextBoot(frozenset((*own, *others)), place, _cited(boots, place))
+
+
+def _cited(boots: Bootloader, place: str) -> str:
+    said = boots.files.get(place, "").splitlines()
+    return next((line for line in said if line.startswith("GRUB_CMDLINE_LINUX")), place)
+
+
+def _not_live(
+    examined: Examined,
+    declared: tuple[str, ...],
+    absent: list[str],
+    unconfigured: list[str],
+    following: NextBoot | None,
+    *,
+    unknown: bool,
+) -> Finding:
+    facts = examined.facts
+    evidence = (
+        *([Evidence(_LIVE, _line(facts))] if facts.proc_cmdline else []),
+        *([Evidence(_BOOTLOADER, following.line)] if following else []),
+    )
+    looked_at = absent or list(declared)
+    missing = [one for one in looked_at if one in unconfigured]
+    can_read = following is not None and following.is_whole
+    if missing and can_read:
+        return _finding(
+            "fail",
+            f"{_told(missing)} {_is(missing)} declared and not configured",
+            evidence,
+            why="Neither the running kernel nor the next boot has it.",
+            remedy=_configure(declared, facts.bootloader),
+            data={"missing": missing},
+        )
+    if unknown:
+        return _finding(
+            "unknown", "what the running kernel was started with could not be read", evidence
+        )
+    if missing and facts.bootloader is not None and facts.is_whole(_BOOTLOADER):
+        return _finding(
+            "fail",
+            f"{_told(missing)} {_is(missing)} declared and not live, and nothing that was read "
+            "configures the next boot",
+            evidence,
+            remedy=_configure(declared, facts.bootloader),
+            data={"missing": missing},
+        )
+    if missing:
+        return _finding(
+            "unknown",
+            f"{_told(missing)} {_is(missing)} not live, and whether the next boot will have it "
+            "could not be read",
+            evidence,
+        )
+    place = following.place if following else ""
+    return _finding(
+        "warn",
+        f"{_told(absent)} {_is(absent)} configured and waits for a reboot",
+        evidence,
+        why="A kernel reads its command line once, when it starts.",
+        remedy=Remedy(
+            kind="apply+reboot",
+            concern=_CONCERN,
+            declare={"kernel_args": list(declared)},
+            text=f"{_told(absent)} {_is(absent)} configured ({place}): only the reboot is missing",
+            by_hand="only the reboot is missing: `systemctl reboot`",
+        ),
+        data={"owed": absent},
+    )
+
+
+def _lost_next(
+    examined: Examined, declared: tuple[str, ...], unconfigured: list[str], following: NextBoot
+) -> Finding:
+    facts = examined.facts
+    return _finding(
+        "warn",
+        f"{_told(unconfigured)} {_is(unconfigured)} live, and the next boot will not have it",
+        (Evidence(_LIVE, _line(facts)), Evidence(_BOOTLOADER, following.line)),
+        why="It was typed at the boot menu, or taken out of the configuration since.",
+        remedy=_configure(declared, facts.bootloader),
+        data={"missing": unconfigured},
+    )
+
+
+def _line(facts: HostFacts) -> str:
+    return facts.proc_cmdline.line if facts.proc_cmdline else ""
+
+
+def _told(arguments: Iterable[str]) -> str:
+    return " ".join(arguments)
+
+
+def _is(arguments: Iterable[str]) -> str:
+    return "is" if len(tuple(arguments)) == 1 else "are"
+
+
+def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Remedy:
+    words = _told(declared)
+    by_hand = (
+        f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
+        f"(elsewhere `grub-mkconfig -o {_MENU}`) and reboot"
+        if boots is not None and boots.has_grub
+        else f"add {words} to the kernel command line in the bootloader's configuration, and reboot"
+    )
+    return Remedy(
+        kind="apply+reboot",
+        concern=_CONCERN,
+        declare={"kernel_args": list(declared)},
+        text=f"`rigops apply` adds {words} to the kernel command line and reboots",
+        by_hand=by_hand,
+    )
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+    data: dict[str, object] | None = None,
+) -> Finding:
+    return Finding(
+        id=DRIFT,
+        status=status,
+        summary=summary,
+        evidence=evidence,
+        why=why,
+        remedy=remedy,
+        data=data or {},
+    )
+
+
+CHECKS = (
+    Check(
+        id=DRIFT,
+        title="The declared kernel arguments are live",
+        explanation=(
+            "Compares `kernel_args` of the inventory, word by word, with /proc/cmdline and with "
+            "what the bootloader will start next (grub.cfg where it can be read, else the files "
+            "that it is made from). Live is well. Configured and not live waits for a reboot: a "
+            "warning. Neither is a failure. Live and not in grub.cfg any more is a warning too, "
+            "since the next boot loses it."
+        ),
+        run=drift,
+        keys=frozenset({"kernel_args"}),
+    ),
+    *unwanted_arguments.CHECKS,
+)

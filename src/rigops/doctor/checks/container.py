@@ -1,0 +1,144 @@
+"""Containers that should see the cards: does their runtime know the driver of today?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks.driver_packages import not_read
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.probe.sections.container import HOOK
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.sections.container import Container
+
+CONTAINER = "container"
+
+_SECTION = "container"
+_LOADED = "nvidia-version"
+
+
+def container(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", "there is no NVIDIA GPU")]
+    found = facts.container
+    if found is None or found.engines is None:
+        return [_finding("unknown", not_read(facts, _SECTION, "container runtimes"))]
+    if stale := _stale(facts, found):
+        return [stale]
+    whole = facts.is_whole(_SECTION) and not found.unread
+    if not found.engines:
+        return [
+            _finding("skipped", "there is no container runtime")
+            if whole
+            else _finding("unknown", "container runtimes were not read whole")
+        ]
+    return [_equipped(found, whole=whole)]
+
+
+def _stale(facts: HostFacts, found: Container) -> Finding | None:
+    """By the version that a specification names; by age only where it names none."""
+    loaded = facts.nvidia_version
+    version = loaded.version if loaded else None
+    on_disk = {one.path.partition("/libcuda.so.")[2] for one in found.libraries}
+    fits = any(one.version == version or one.version in on_disk for one in found.named)
+    if loaded and version and found.named and not fits:
+        named = found.named[0]
+        return _outdated(
+            f"{named.spec} names driver {named.version}, and {version} is loaded",
+            (Evidence(_SECTION, named.line), Evidence(_LOADED, loaded.line)),
+            named.spec,
+        )
+    newest = max(found.libraries, key=lambda one: one.epoch, default=None)
+    if newest is None or found.named or not found.cdi:
+        return None
+    written = max(found.cdi, key=lambda one: one.epoch)
+    if written.epoch >= newest.epoch:
+        return None
+    return _outdated(
+        f"{written.path} is older than the driver's libraries",
+        (Evidence(_SECTION, written.line), Evidence(_SECTION, newest.line)),
+        written.path,
+    )
+
+
+def _outdated(summary: str, evidence: tuple[Evidence, ...], spec: str) -> Finding:
+    return Finding(
+        id=CONTAINER,
+        status="warn",
+        summary=summary,
+        evidence=evidence,
+        why=(
+            "A CDI specification lists the driver's files one by one. After a change of the driver "
+            "containers that use it do not start, or find no CUDA."
+        ),
+        remedy=Remedy(kind="hands", text=f"`nvidia-ctk cdi generate --output={spec}`"),
+    )
+
+
+def _equipped(found: Container, *, whole: bool) -> Finding:
+    engines = " and ".join(sorted(found.engines or ()))
+    if found.cdi or found.nvidia_runtimes:
+        how = "a CDI specification" if found.cdi else "Docker's nvidia runtime"
+        if not whole:
+            return _finding("unknown", f"{engines} with {how}; not all of it was read")
+        return _finding("ok", f"{engines}: containers can use the cards by {how}")
+    if not whole or found.nvidia_runtimes is None or found.cdi is None:
+        return _finding("unknown", f"how {engines} would give cards to containers was not read")
+    if not found.tools:
+        return Finding(
+            id=CONTAINER,
+            status="info",
+            summary=f"{engines} cannot give the cards to containers",
+            why="The NVIDIA container toolkit is not installed. Only who wants GPUs in containers "
+            "needs it.",
+        )
+    return _unknown_to(found, engines)
+
+
+def _unknown_to(found: Container, engines: str) -> Finding:
+    by_hook = "docker" in (found.engines or ()) and HOOK in found.tools
+    return Finding(
+        id=CONTAINER,
+        status="info" if by_hook else "warn",
+        summary=f"the NVIDIA container toolkit is installed, and {engines} does not know it",
+        evidence=(Evidence(_SECTION, f"nvidia-ctk {found.toolkit or 'is installed'}"),),
+        why=(
+            "There is neither an nvidia runtime in Docker's configuration nor a CDI specification. "
+            + (
+                "Docker's own `--gpus` works without; `--runtime=nvidia` and CDI names do not."
+                if by_hook
+                else "Containers cannot use the cards."
+            )
+        ),
+        remedy=Remedy(
+            kind="hands",
+            text="`nvidia-ctk runtime configure --runtime=docker`, and restart Docker"
+            if "docker" in (found.engines or ())
+            else "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
+        ),
+    )
+
+
+def _finding(status: Status, summary: str) -> Finding:
+    return Finding(id=CONTAINER, status=status, summary=summary)
+
+
+CHECKS = (
+    Check(
+        id=CONTAINER,
+        title="Container runtimes know the driver of today",
+        explanation=(
+            "Where Docker, podman or containerd is installed: a CDI specification that names a "
+            "driver that is neither loaded nor on the disk, or that names none and is older than "
+            "the driver's libraries, is a warning; so is the NVIDIA container toolkit that no "
+            "runtime knows. Containers without the toolkit are only told: not everybody wants GPUs "
+            "in them."
+        ),
+        run=container,
+    ),
+)

@@ -1,0 +1,129 @@
+"""Whether programs can reach the driver: its device nodes, and who may open them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.dev_nodes import DevNode, DevNodes
+
+NODES = "drv.uvm_nodes"
+
+_SECTION = "dev-nodes"
+_CONTROL = "/dev/nvidiactl"
+_UVM = "/dev/nvidia-uvm"
+_UVM_MAJOR = "nvidia-uvm"
+_MAKE = "`nvidia-modprobe -u -c 0` makes them (as root; package nvidia-modprobe)"
+
+
+def nodes(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", driver_state.NO_GPU)]
+    version, found = facts.nvidia_version, facts.dev_nodes
+    if version is not None and facts.is_whole(driver_state.VERSION) and not version.is_loaded:
+        return [_finding("skipped", f"{driver_state.NOT_LOADED}, so it has no device nodes")]
+    if found is None or version is None or not version.version:
+        return [_finding("unknown", "the driver's device nodes were not collected")]
+    return [_judged(examined, found)]
+
+
+def _judged(examined: Examined, found: DevNodes) -> Finding:
+    uvm, major = found.of(_UVM), found.majors.get(_UVM_MAJOR)
+    is_stale = uvm is not None and major is not None and uvm.major != major
+    missing = _missing(examined, found)
+    is_whole = examined.facts.is_whole(_SECTION) and not found.unread
+    if is_stale and uvm:
+        return _broken(f"{_UVM} is not the driver's any more (it is {major})", (uvm,))
+    if missing and is_whole:
+        return _broken(f"{', '.join(missing)} is missing", found.cards[:2])
+    if missing or not is_whole:
+        return _finding("unknown", "not all of the driver's device nodes were read")
+    closed = [one for one in (*found.cards, found.of(_CONTROL), uvm) if one and not one.is_for_all]
+    if closed:
+        return _closed(closed)
+    if uvm is None or major is None:
+        return _finding("info", f"{_UVM} is made when the first program asks for it")
+    return _finding("ok", "the driver's device nodes are there, and open to all", (uvm,))
+
+
+def _missing(examined: Examined, found: DevNodes) -> list[str]:
+    """Nodes without which nothing works, and those that nobody would make when they are wanted."""
+    held = [driver_state.bound_to(card) for card in examined.cards]
+    driven = sum(1 for one in held if one and one[0] == driver_state.DRIVER)
+    absent = [] if found.of(_CONTROL) else [_CONTROL]
+    if not found.makes_nodes_itself:
+        if len(found.cards) < driven:
+            absent.append(f"the node of {driven - len(found.cards)} card(s) (/dev/nvidiaN)")
+        if not found.of(_UVM):
+            absent.append(_UVM)
+    return absent
+
+
+def _broken(summary: str, shown: tuple[DevNode, ...]) -> Finding:
+    return _finding(
+        "fail",
+        summary,
+        shown,
+        why="CUDA opens these nodes. Without them cuInit fails with 999 or 100, even where "
+        "nvidia-smi works.",
+        remedy=Remedy(
+            kind="hands",
+            text=f"{_MAKE}; `systemctl enable --now nvidia-persistenced` makes those of the cards "
+            "at every boot. In a container, hand the nodes in anew",
+        ),
+    )
+
+
+def _closed(shown: list[DevNode]) -> Finding:
+    by_group = all(one.is_for_its_group for one in shown)
+    groups = ", ".join(sorted({str(one.gid) for one in shown}))
+    who = f"members of group {groups}" if by_group else "root"
+    return _finding(
+        "info" if by_group else "warn",
+        f"only {who} may open {shown[0].path}",
+        tuple(shown[:3]),
+        why="Debian gives the cards to its group video. Whoever is not in it is told that there "
+        "is no CUDA device.",
+        remedy=None
+        if by_group
+        else Remedy(
+            kind="hands",
+            text="set NVreg_DeviceFileMode=0666 among the driver's module options (or 0660 with "
+            "NVreg_DeviceFileGID for one group), and load the module anew",
+        ),
+    )
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    shown: tuple[DevNode, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    evidence = tuple(Evidence(_SECTION, one.line) for one in shown)
+    return Finding(
+        id=NODES, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
+    )
+
+
+CHECKS = (
+    Check(
+        id=NODES,
+        title="The driver's device nodes are there and can be opened",
+        explanation=(
+            "Looks at /dev/nvidia0 and so on, /dev/nvidiactl and /dev/nvidia-uvm while a driver is "
+            "loaded. A missing node is a failure, but for those that nvidia-modprobe makes when a "
+            "program asks; so is an nvidia-uvm with the number of an earlier boot (/proc/devices). "
+            "Nodes that only root may open are a warning, those of a group are told."
+        ),
+        run=nodes,
+    ),
+)

@@ -1,0 +1,123 @@
+"""Whether the driver still answers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.probe.facts import field_of
+from rigops.probe.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.sections.processes import Task
+
+HANG = "drv.hang"
+
+_PROCESSES = "processes"
+_BUSY_PERCENT = 50
+_BLOCKED = re.compile(r"task (?:nv|irq/[0-9]+-nv)\S* blocked for more than")
+_ASKING = tuple(section.name for section in SECTIONS if section.asks_driver)
+_LIMITS = {section.name: section.timeout_s for section in SECTIONS}
+_REMEDY = Remedy(
+    kind="hands",
+    text=(
+        "reboot (`systemctl reboot`; if it does not come to an end, the power button: what waits "
+        "in the kernel cannot be killed). If it comes back, look at the hardware: the cards' power "
+        "cables, their seat in the slots and on risers, the power supply"
+    ),
+)
+
+
+def hang(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", driver_state.NO_GPU)]
+    silent = [name for name in _ASKING if name in facts.timed_out]
+    tasks = facts.processes.tasks if facts.processes else None
+    stuck = [task for task in tasks or () if task.waits_for_driver]
+    busy = [task for task in tasks or () if _is_spinning(task)]
+    blocked = driver_state.logged(facts, _BLOCKED)
+    reasons = [
+        *_silence(silent),
+        *([f"{_names(stuck)} cannot be ended"] if stuck else []),
+        *([f"{_names(busy)} uses a whole processor"] if busy else []),
+        *(["the kernel reports blocked tasks"] if blocked else []),
+    ]
+    if reasons:
+        lines = tuple(Evidence(_PROCESSES, task.line) for task in (*stuck, *busy)[:5])
+        return [_hanging(reasons, (*lines, *driver_state.cited(blocked)))]
+    if driver_state.loaded(examined).is_loaded is False:
+        return [_finding("skipped", driver_state.NOT_LOADED)]
+    missing = _not_collected(facts)
+    if missing:
+        return [_finding("unknown", f"whether the driver hangs: {missing} was not collected")]
+    return [_finding("ok", "nvidia-smi answers, and nothing waits for the driver for long")]
+
+
+def _is_spinning(task: Task) -> bool:
+    return task.is_driver_thread and task.cpu_percent > _BUSY_PERCENT
+
+
+def _silence(sections: list[str]) -> list[str]:
+    if not sections:
+        return []
+    longest = max(_LIMITS[name] for name in sections)
+    return [f"nvidia-smi did not answer within {longest} s"]
+
+
+def _names(tasks: list[Task]) -> str:
+    return ", ".join(dict.fromkeys(f"{task.comm} ({task.pid})" for task in tasks[:3]))
+
+
+def _not_collected(facts: HostFacts) -> str:
+    """Every section that would show it must be there, and be whole."""
+    if facts.processes is None or facts.processes.tasks is None or not facts.is_whole(_PROCESSES):
+        return _PROCESSES
+    if facts.kernel_log is None or not facts.is_whole(driver_state.KERNEL_LOG):
+        return driver_state.KERNEL_LOG
+    return next((name for name in _ASKING if getattr(facts, field_of(name)) is None), "")
+
+
+def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
+    return _finding(
+        "fail",
+        f"the driver hangs: {', and '.join(reasons)}",
+        evidence,
+        why="A driver that waits for a card that does not answer takes with it whatever talks to "
+        "it, and no signal helps. On home machines a bad contact or power is often behind it.",
+        remedy=_REMEDY,
+    )
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    return Finding(
+        id=HANG, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
+    )
+
+
+CHECKS = (
+    Check(
+        id=HANG,
+        title="The driver answers",
+        explanation=(
+            "A failure is any of these: nvidia-smi does not answer in its time; nvidia-smi or "
+            "another process waits uninterruptibly (state D) inside the driver, seen twice, a "
+            "second apart; a thread of the driver (nv_queue, irq/…-nvidia) uses more than half a "
+            "processor; the kernel reports such tasks as blocked for minutes. Only when all of "
+            "this was looked at is it well."
+        ),
+        run=hang,
+    ),
+)

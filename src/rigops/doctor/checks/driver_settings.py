@@ -1,0 +1,192 @@
+"""How the loaded driver is set: its module options, and whether it keeps the cards awake."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.nvidia_params import NvidiaParams
+    from rigops.probe.sections.nvidia_smi_xml import SmiReport
+
+PARAMS = "drv.params"
+PERSISTENCE = "drv.persist"
+
+_SECTION = "nvidia-params"
+_DRIVER = re.compile(r"nvidia(?:-current|-open|-current-open|-tesla\S*|-legacy\S*)?")
+_NUMBER = re.compile(r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<decimal>-?[0-9]{1,20}))")
+
+
+def params(examined: Examined) -> list[Finding]:
+    declared = examined.spec.module_options
+    if rig.has_no_gpu(examined):
+        return [_params("skipped", driver_state.NO_GPU)]
+    wanted = {
+        name.removeprefix("NVreg_"): value
+        for module, options in declared or ()
+        if _DRIVER.fullmatch(module.replace("_", "-"))
+        for name, value in options
+    }
+    if not wanted:
+        return [_params("skipped", "no option of the NVIDIA module is declared")]
+    live = examined.facts.nvidia_params
+    if live is None or not live.values:
+        return [_params("unknown", "the parameters of the loaded driver were not collected")]
+    return [_compared(examined, wanted, live)]
+
+
+def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) -> Finding:
+    known = {name: value for name, value in wanted.items() if name in live.values}
+    other = [name for name, value in known.items() if _value(value) != _value(live.values[name])]
+    if other:
+        said = ", ".join(f"{name} is {live.values[name]} and not {wanted[name]}" for name in other)
+        options = {module: dict(pairs) for module, pairs in examined.spec.module_options or ()}
+        return _params(
+            "warn",
+            f"the loaded driver does not run with the declared options: {said}",
+            tuple(Evidence(_SECTION, live.lines[name]) for name in other),
+            why="The module reads its options when it is loaded, and that is early, from the "
+            "initramfs: a change takes effect when the initramfs is rebuilt and the host rebooted.",
+            remedy=Remedy(
+                kind="apply+reboot",
+                concern=driver_state.CONCERN,
+                declare={"module_options": options},
+                text="`rigops apply` writes the options, rebuilds the initramfs and reboots",
+                by_hand="write `options nvidia NVreg_…=…` (Debian's own packages: `options "
+                "nvidia-current …`) to a file of /etc/modprobe.d, run `update-initramfs -u` and "
+                "reboot",
+            ),
+        )
+    unseen = [name for name in wanted if name not in known]
+    if unseen or not examined.facts.is_whole(_SECTION):
+        names = ", ".join(unseen) or "all of them"
+        return _params("unknown", f"the loaded driver does not tell what it has for {names}")
+    return _params("ok", "the loaded driver runs with the declared options")
+
+
+def _value(text: str) -> int | str:
+    """Numbers as the kernel reads them: 0x1b6 and 0666 are both 438."""
+    plain = text.strip().strip('"')
+    shape = _NUMBER.fullmatch(plain)
+    if shape is None:
+        return plain
+    if shape["hex"]:
+        return int(shape["hex"], 16)
+    is_octal = len(plain) > 1 and plain.startswith("0") and not set(plain) & {"8", "9"}
+    return int(plain, 8 if is_octal else 10)
+
+
+def _params(
+    status: Status,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    return Finding(
+        id=PARAMS, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
+    )
+
+
+def persistence(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_persistence("skipped", driver_state.NO_GPU)]
+    if driver_state.loaded(examined).is_loaded is False:
+        return [_persistence("skipped", driver_state.NOT_LOADED)]
+    report = examined.facts.nvidia_smi_xml
+    if report is None or not report.gpus:
+        return [_persistence("unknown", "nvidia-smi did not tell of persistence")]
+    return _awake(examined, report)
+
+
+def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
+    cards = [card for card in examined.cards if card.smi]
+    states = [card.smi.persistence for card in cards if card.smi]
+    off = [card for card in cards if card.smi and card.smi.persistence is False]
+    if off and examined.spec.gpu_persistence is False:
+        return [_persistence("info", "persistence is off, as declared")]
+    if off and len(off) == len(cards):
+        return [_off(off[0], HOST)]
+    if off:
+        return [_off(card, card.subject) for card in off]
+    if not any(states):
+        return [_persistence("skipped", "persistence does not exist here (N/A)")]
+    is_whole = report.is_whole and examined.facts.is_whole(driver_state.SMI)
+    if not is_whole or None in states or len(cards) != rig.gpu_count(examined):
+        return [_persistence("unknown", "nvidia-smi did not tell of persistence for every card")]
+    return [_persistence("ok", "the driver keeps every card initialised (persistence)")]
+
+
+def _off(card: Card, subject: str) -> Finding:
+    which = "every card" if subject == HOST else card.name
+    line = card.smi.line if card.smi else ""
+    return _persistence(
+        "warn",
+        f"persistence is off for {which}",
+        subject=subject,
+        evidence=(Evidence(driver_state.SMI, line),) if line else (),
+        why="When the last program ends, the driver lets go of the card: power limit and clocks "
+        "are forgotten, and the next program waits seconds for the card to start.",
+        remedy=Remedy(
+            kind="apply",
+            concern="gpu_tuning",
+            declare={"gpu_persistence": True},
+            text="`rigops apply` turns persistence on, now and at every boot",
+            by_hand="`systemctl enable --now nvidia-persistenced` (package nvidia-persistenced or "
+            "nvidia-compute-utils); `nvidia-smi -pm 1` does it until the next boot",
+        ),
+    )
+
+
+def _persistence(
+    status: Status,
+    summary: str,
+    *,
+    subject: str = HOST,
+    evidence: tuple[Evidence, ...] = (),
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    return Finding(
+        id=PERSISTENCE,
+        status=status,
+        summary=summary,
+        subject=subject,
+        evidence=evidence,
+        why=why,
+        remedy=remedy,
+    )
+
+
+CHECKS = (
+    Check(
+        id=PARAMS,
+        title="The loaded driver runs with the declared module options",
+        explanation=(
+            "Compares the options of `module_options` for nvidia (or nvidia-current) with "
+            "/proc/driver/nvidia/params, which tells what the loaded module really has. An option "
+            "that was written but not taken into the initramfs, or not read because the module has "
+            "another name, shows here as a warning."
+        ),
+        run=params,
+        keys=frozenset({"module_options"}),
+    ),
+    Check(
+        id=PERSISTENCE,
+        title="The driver keeps the cards initialised",
+        explanation=(
+            "Reads nvidia-smi's persistence mode of every card. Disabled is a warning: the driver "
+            "then forgets power limits and clocks whenever the last program ends, and each start "
+            "takes seconds. Where the mode does not exist (N/A) the check does not apply."
+        ),
+        run=persistence,
+        keys=frozenset({"gpu_persistence"}),
+    ),
+)

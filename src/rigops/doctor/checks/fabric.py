@@ -1,0 +1,107 @@
+"""NVSwitches, whose fabric a service must bring up before CUDA starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.probe.package_names import driver_version
+from rigops.probe.sections.pci import NVIDIA
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.packages import Package
+
+FABRIC = "fabric"
+
+_SERVICE = "nvidia-fabricmanager.service"
+_BRIDGE = 0x0680
+_WHY = "Without it cuInit answers 802 (system not ready) on machines with NVSwitches."
+
+
+def fabric(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", "there is no NVIDIA GPU")]
+    functions = facts.pci.functions if facts.pci else ()
+    switches = [
+        Evidence(rig.PCI, one.line)
+        for one in functions
+        if one.vendor == NVIDIA and one.pci_class >> 8 == _BRIDGE
+    ]
+    if not switches:
+        return [
+            _finding("skipped", "there is no NVSwitch")
+            if facts.pci is not None and facts.is_whole(rig.PCI) and not facts.pci.unread
+            else _finding("unknown", "whether there is an NVSwitch could not be read")
+        ]
+    return [_service(examined, tuple(switches))]
+
+
+def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
+    facts = examined.facts
+    unit = facts.units.unit(_SERVICE) if facts.units else None
+    if unit is None or unit.active is None:
+        return _finding("unknown", f"whether {_SERVICE} runs could not be read", switches)
+    evidence = (*switches, Evidence("units", unit.line))
+    if unit.active != "active":
+        text = (
+            f"`systemctl enable --now {_SERVICE}`"
+            if unit.exists
+            else "install nvidia-fabricmanager of exactly the driver's version, then "
+            f"`systemctl enable --now {_SERVICE}`"
+        )
+        return Finding(
+            id=FABRIC,
+            status="fail",
+            summary=f"there are NVSwitches, and {_SERVICE} does not run",
+            evidence=evidence,
+            why=_WHY,
+            remedy=Remedy(kind="hands", text=text),
+        )
+    return _version(examined, evidence)
+
+
+def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
+    facts = examined.facts
+    loaded = facts.nvidia_version.version if facts.nvidia_version else None
+    package = _manager(facts.packages.packages if facts.packages else ())
+    version = driver_version(package.version) if package else None
+    if package is None or version is None or loaded is None:
+        return _finding("unknown", f"{_SERVICE} runs; its version could not be read", evidence)
+    if version != loaded:
+        return Finding(
+            id=FABRIC,
+            status="fail",
+            summary=f"fabric manager {version} does not fit driver {loaded}",
+            evidence=(*evidence, Evidence("packages", package.line)),
+            why=f"Both must be of one version. {_WHY}",
+            remedy=Remedy(
+                kind="hands", text=f"install {package.name} {loaded}, hold it, and reboot"
+            ),
+        )
+    return _finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
+
+
+def _manager(packages: tuple[Package, ...]) -> Package | None:
+    names = ("nvidia-fabricmanager", "nvidia-fabric-manager")
+    return next((one for one in packages if one.is_installed and one.name.startswith(names)), None)
+
+
+def _finding(status: Status, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(id=FABRIC, status=status, summary=summary, evidence=evidence)
+
+
+CHECKS = (
+    Check(
+        id=FABRIC,
+        title="NVSwitches have their fabric manager",
+        explanation=(
+            "Only where an NVSwitch is on the bus (class 0x0680 of NVIDIA's), which no home rig "
+            "has: nvidia-fabricmanager must run, and its version must be the loaded driver's."
+        ),
+        run=fabric,
+    ),
+)

@@ -1,0 +1,210 @@
+"""Hardware errors that the firmware reports to the kernel, and who gets to see those of PCIe."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import driver_state, kernel_logs, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.device_names import owner_of
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.doctor.finding import Status
+    from rigops.doctor.kernel_logs import Which
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.kernel_log import LogLine
+
+APEI = "pci.apei"
+BLIND = "pci.aer.blind"
+
+_CMDLINE: Final = "proc-cmdline"
+_SHOWN: Final = 6
+# Without a number: what the firmware kept from the previous boot (BERT). Machine checks that the
+# kernel itself decodes look much like it and are none of this.
+_ERROR: Final = re.compile(
+    r"^\{(?P<record>[0-9]{1,9})\}\[Hardware Error\]:|^BERT: Error records from previous boot|"
+    r"^\[Hardware Error\]: +(?:event severity|device_id|section_type|port_type|aer_)"
+)
+_HEAD: Final = "Hardware error from APEI"
+_DEVICE: Final = re.compile(
+    r"device_id: (?P<address>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+)
+_SEVERITY: Final = re.compile(r"event severity: (?P<severity>[a-z]{1,20})")
+_GRAVE: Final = frozenset({"fatal", "recoverable"})
+_CONTROLS: Final = re.compile(r"_OSC: OS now controls \[(?P<what>[^\]]{0,200})\]")
+_NO_CONTROL: Final = re.compile(
+    r"_OSC: (?:platform does not support \[[^\]]*\bAER\b|not requesting|platform retains|"
+    r"OS assumes control|platform willing)|_OSC: .*_OSC failed|_OSC failed \("
+)
+_Told = tuple["Which", "LogLine"]
+
+
+def apei(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [Finding(id=APEI, status="skipped", summary=driver_state.NO_GPU)]
+    found = [_record(examined, told) for told in _by_device(facts).values()]
+    gap = kernel_logs.read(facts, "current").gap
+    if gap:
+        summary = f"whether the firmware reported errors is not known: the kernel log {gap}"
+        return [*found, Finding(id=APEI, status="unknown", summary=summary)]
+    return found or [Finding(id=APEI, status="ok", summary="the firmware reports no error")]
+
+
+def _by_device(facts: HostFacts) -> dict[str | None, list[_Told]]:
+    """A record is several lines with one number, of which one may name a device."""
+    records: dict[tuple[str, int, str], list[_Told]] = {}
+    opened = 0
+    for which, entry in kernel_logs.matching(facts, _ERROR):
+        shape = _ERROR.match(entry.message)
+        number = (shape and shape["record"]) or ""
+        opened += _HEAD in entry.message
+        records.setdefault((which, opened, number), []).append((which, entry))
+    devices: dict[str | None, list[_Told]] = {}
+    for lines in records.values():
+        named = next((found for _, one in lines if (found := _DEVICE.search(one.message))), None)
+        devices.setdefault(named["address"].lower() if named else None, []).extend(lines)
+    return devices
+
+
+def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
+    named = next((found for _, one in told if (found := _DEVICE.search(one.message))), None)
+    address = named["address"].lower() if named else None
+    said = {found["severity"] for _, one in told if (found := _SEVERITY.search(one.message))}
+    owner = owner_of(examined, address) if address else None
+    grave = sorted(said & _GRAVE)
+    what = " and ".join(grave or sorted(said)) or "hardware"
+    name = f" of {owner.name or 'a device'} at {address}" if owner else ""
+    subject = HOST
+    if address and owner and owner.is_nvidia:
+        subject = f"gpu {address}"
+    elif address:
+        subject = f"/sys/bus/pci/devices/{address}"
+    return Finding(
+        id=APEI,
+        status="fail" if grave and owner and owner.is_nvidia else "warn",
+        subject=subject,
+        summary=f"the firmware reports {what} errors{name}",
+        evidence=tuple(
+            Evidence(kernel_logs.NAMES[which], one.line) for which, one in told[:_SHOWN]
+        ),
+        why=(
+            "The firmware watches memory and PCIe links and reports what it has seen. Errors of "
+            "a link come of a riser, a cable, a slot or too high a speed."
+        ),
+        remedy=Remedy(
+            kind="hands",
+            text="for a PCIe device reseat it, shorten or replace its riser, try another slot or "
+            "one PCIe generation less in the BIOS; for memory test the modules one by one",
+        ),
+    )
+
+
+def blind(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [Finding(id=BLIND, status="skipped", summary=driver_state.NO_GPU)]
+    off = _switched_off(facts)
+    if off:
+        return [_off(examined, off)]
+    log = facts.kernel_log
+    told = [
+        (one, shape)
+        for one in (log.matching(_CONTROLS) if log else ())
+        if (shape := _CONTROLS.search(one.message))
+    ]
+    lacking = [one for one, shape in told if "AER" not in shape["what"].split()]
+    refused = log.matching(_NO_CONTROL) if log else ()
+    if lacking or (refused and not told):
+        return [_firmware_first((*lacking, *refused))]
+    if not told:
+        return [_blind("unknown", _why_unknown(facts))]
+    if facts.proc_cmdline is None or not facts.is_whole(_CMDLINE):
+        return [_blind("unknown", "whether pci=noaer hides errors is not known")]
+    return [_blind("ok", "the kernel sees the errors of PCIe links", told[0][0].line)]
+
+
+def _why_unknown(facts: HostFacts) -> str:
+    gap = kernel_logs.read(facts, "current").gap
+    why = f"the kernel log {gap}" if gap else "the kernel log does not tell (_OSC)"
+    return f"who sees the errors of PCIe links is not known: {why}"
+
+
+def _switched_off(facts: HostFacts) -> str | None:
+    arguments = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    return next(
+        (one for one in arguments if one.startswith("pci=") and "noaer" in one[4:].split(",")), None
+    )
+
+
+def _off(examined: Examined, argument: str) -> Finding:
+    declared = examined.spec.kernel_args or ()
+    by_hand = f"take {argument} out of the bootloader's configuration, and reboot"
+    remedy = Remedy(kind="hands", text=by_hand)
+    if argument in declared:
+        remedy = Remedy(
+            kind="apply+reboot",
+            concern="kernel_args",
+            declare={"kernel_args": [one for one in declared if one != argument]},
+            text=f"`rigops apply` takes {argument} off the kernel command line and reboots",
+            by_hand=by_hand,
+        )
+    return Finding(
+        id=BLIND,
+        status="warn",
+        summary=f"{argument} hides the errors of PCIe links",
+        evidence=(Evidence(_CMDLINE, argument),),
+        why="It silences the messages, not the errors: a bad riser or slot stays unseen.",
+        remedy=remedy,
+    )
+
+
+def _firmware_first(told: Sequence[LogLine]) -> Finding:
+    return Finding(
+        id=BLIND,
+        status="warn",
+        summary="the firmware keeps the errors of PCIe links to itself",
+        evidence=tuple(Evidence(kernel_logs.CURRENT, one.line) for one in told[:_SHOWN]),
+        why="The kernel then counts none, so that counters of zero prove nothing.",
+        remedy=Remedy(
+            kind="bios",
+            text="in the BIOS give PCIe error handling (AER, `Firmware First`, `OS native AER "
+            "support`) to the operating system; pcie_ports=native on the kernel command line tries "
+            "it without the BIOS",
+        ),
+    )
+
+
+def _blind(status: Status, summary: str, line: str = "") -> Finding:
+    evidence = (Evidence(kernel_logs.CURRENT, line),) if line else ()
+    return Finding(id=BLIND, status=status, summary=summary, evidence=evidence)
+
+
+CHECKS = (
+    Check(
+        id=APEI,
+        title="The firmware reports no hardware errors",
+        explanation=(
+            "Reads the kernel logs of this boot and of the one before for `Hardware error from "
+            "APEI Generic Hardware Error Source` and what follows it. None is healthy. Boards "
+            "whose firmware handles PCIe errors itself report them here and not in the AER "
+            "counters: each record names a device, and corrected errors are a warning."
+        ),
+        run=apei,
+    ),
+    Check(
+        id=BLIND,
+        title="The kernel gets to see PCIe errors",
+        explanation=(
+            "Looks for pci=noaer on the running command line, and in the kernel log for what the "
+            "firmware has handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, "
+            "or with noaer, error counters of zero prove nothing. Where the log does not tell, "
+            "this is unknown."
+        ),
+        run=blind,
+    ),
+)

@@ -1,0 +1,174 @@
+"""The firmware that runs on the card itself (GSP), when it stops answering the driver."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rigops.catalog import judge, runs_on, versions
+from rigops.catalog.lookup import concerns
+from rigops.catalog.model import EVERY_CARD
+from rigops.doctor import driver_state, kernel_logs, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+    from rigops.catalog.model import DriverBranch, Verdict
+    from rigops.doctor.kernel_logs import Which
+    from rigops.probe.kernel_log import LogLine
+
+GSP = "drv.gsp"
+
+_XIDS: Final = frozenset({119, 120})
+# In words: the wait for an answer, and the firmware that did not come up (0x62 of RmInitAdapter).
+_TROUBLE: Final = re.compile(
+    r"NVRM: .*(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
+    r"[Cc]annot initialize GSP|GSP task .* error|RmInitAdapter failed! \(0x62:)"
+)
+_OLDEST_FIRST: Final[tuple[Which, ...]] = ("previous", "current")
+_SHOWN: Final = 3
+_WHY: Final = (
+    "From Turing on much of the driver runs on the card, in its GSP firmware. Without its answer "
+    "the card is dead to every program, and nvidia-smi often hangs."
+)
+_LOOK_FIRST: Final = "check power and PCIe errors of that card first (pci.aer.corr, pwr.budget)"
+_OTHER_DRIVER: Final = "then try another driver branch (`rigops drivers` tells which are good)"
+_SWITCH_OFF: Final = (
+    "; with the proprietary modules GSP can be left out: "
+    "`options nvidia NVreg_EnableGpuFirmware=0` in /etc/modprobe.d, `update-initramfs -u`, reboot"
+)
+
+
+def gsp(examined: Examined) -> list[Finding]:
+    found = _troubles(examined)
+    if found:
+        return [_failed(examined, subject, told) for subject, told in found.items()]
+    if rig.has_no_gpu(examined):
+        return [Finding(id=GSP, status="skipped", summary=driver_state.NO_GPU)]
+    if driver_state.loaded(examined).is_loaded is False:
+        return [Finding(id=GSP, status="skipped", summary=driver_state.NOT_LOADED)]
+    current = kernel_logs.read(examined.facts, "current")
+    if current.gap:
+        summary = f"whether GSP firmware failed is not known: the kernel log {current.gap}"
+        return [Finding(id=GSP, status="unknown", summary=summary)]
+    if current.log and current.log.starts_at_boot is False:
+        summary = "no trouble with GSP firmware in what is left of this boot's kernel log"
+        return [Finding(id=GSP, status="info", summary=summary)]
+    return [Finding(id=GSP, status="ok", summary="the kernel log tells of no trouble with GSP")]
+
+
+def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
+    """By subject. Lines in words name no card: they go with the card that an Xid names."""
+    facts = examined.facts
+    found: dict[str, list[tuple[Which, LogLine]]] = {}
+    for which in _OLDEST_FIRST:
+        log = kernel_logs.read(facts, which).log
+        for xid in log.xids if log else ():
+            if xid.number in _XIDS:
+                subject = f"gpu {xid.address or 'unknown'}"
+                found.setdefault(subject, []).append((which, xid.entry))
+    words = kernel_logs.matching(facts, _TROUBLE)
+    if words and not found:
+        found[HOST] = words
+    return found
+
+
+def _failed(examined: Examined, subject: str, told: list[tuple[Which, LogLine]]) -> Finding:
+    bad = _bad_verdict(examined)
+    is_over = all(which == "previous" for which, _ in told)
+    lines = [Evidence(kernel_logs.NAMES[which], one.line) for which, one in told]
+    times = sum(one.repeated for _, one in told)
+    return Finding(
+        id=GSP,
+        status="fail",
+        subject=subject,
+        summary="GSP firmware did not answer the driver"
+        + (f", {times} times" if times > 1 else "")
+        + (" (in the previous boot)" if is_over else ""),
+        evidence=tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]]),
+        why=f"{_WHY} {bad.why}" if bad else _WHY,
+        remedy=_remedy(examined, bad),
+    )
+
+
+def _version(examined: Examined) -> Version | None:
+    loaded = examined.facts.nvidia_version
+    try:
+        return versions.parse((loaded and loaded.version) or "")
+    except ValueError:
+        return None
+
+
+def _bad_verdict(examined: Examined) -> Verdict | None:
+    """Why the loaded driver itself may be to blame, as far as the catalogue knows."""
+    version = _version(examined)
+    return next(iter(_against(examined, version)), None) if version else None
+
+
+def _against(examined: Examined, version: Version) -> list[Verdict]:
+    cards = [card for card in rig.models(examined) if card]
+    return [
+        verdict
+        for verdict in judge(examined.catalog, version)
+        if verdict.status == "bad"
+        and verdict.purpose in {"any", "stability"}
+        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards))
+    ]
+
+
+def _remedy(examined: Examined, bad: Verdict | None) -> Remedy:
+    wanted = _better(examined) if bad else None
+    if wanted:
+        return Remedy(
+            kind="apply+reboot",
+            concern=driver_state.CONCERN,
+            declare={"driver": wanted},
+            text=f"`rigops apply` installs driver {wanted}, without that fault, and reboots",
+            by_hand=f"install driver {wanted}, which is without that fault, and reboot",
+        )
+    loaded = examined.facts.nvidia_version
+    is_closed = loaded is not None and loaded.flavour == "proprietary"
+    text = f"{_LOOK_FIRST}, {_OTHER_DRIVER}"
+    return Remedy(kind="hands", text=text + (_SWITCH_OFF if is_closed else ""))
+
+
+def _better(examined: Examined) -> str | None:
+    """The newest release of the same branch, else the newest branch, that is known to be good."""
+    version = _version(examined)
+    own = versions.branch_of(version) if version else ""
+    good = [branch for branch in examined.catalog.drivers if _is_good(examined, branch)]
+    same = next((branch for branch in good if branch.branch == own), None)
+    if same:
+        return same.releases[-1].version
+    return max((branch.branch for branch in good), key=int, default=None)
+
+
+def _is_good(examined: Examined, branch: DriverBranch) -> bool:
+    cards = [card for card in rig.models(examined) if card]
+    if not branch.releases or not all(runs_on(branch, card) for card in cards):
+        return False
+    last = versions.parse(branch.releases[-1].version)
+    statuses = {
+        verdict.status
+        for verdict in judge(examined.catalog, last)
+        if verdict.purpose != "install"
+        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards))
+    }
+    return statuses == {"known-good"}
+
+
+CHECKS = (
+    Check(
+        id=GSP,
+        title="The cards' own firmware (GSP) answers the driver",
+        explanation=(
+            "Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for "
+            "timeouts of GSP calls. None is healthy. Where the catalogue says that the loaded "
+            "driver has this fault, another release is the cure; otherwise power and the PCIe "
+            "link of that card come first."
+        ),
+        run=gsp,
+    ),
+)

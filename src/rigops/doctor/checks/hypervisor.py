@@ -1,0 +1,86 @@
+"""What a virtual machine cannot see of its bus, and whether there is an IOMMU at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import pcie, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+
+IN_VM = "acs.in_vm"
+IOMMU = "iommu.present"
+
+_GROUPS = "iommu-groups"
+
+
+def in_vm(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [Finding(id=IN_VM, status="skipped", summary="there is no NVIDIA GPU")]
+    boot = examined.facts.boot
+    said = boot.virtualization if boot else None
+    evidence = (Evidence("boot", said),) if said else ()
+    is_virtual = pcie.is_virtual_machine(examined.facts)
+    if is_virtual is False:
+        summary = "this is no virtual machine: the ports that it sees are the real ones"
+        return [Finding(id=IN_VM, status="ok", summary=summary, evidence=evidence)]
+    if is_virtual is None:
+        summary = "whether this is a virtual machine is not known"
+        return [Finding(id=IN_VM, status="unknown", summary=summary)]
+    return [
+        Finding(
+            id=IN_VM,
+            status="unknown",
+            summary="a virtual machine: the ACS and the IOMMU that matter are the hypervisor's",
+            evidence=evidence,
+            why="Inside a guest these bits can be neither seen nor changed. Between cards that are "
+            "passed through, the host's translation and ACS decide whether P2P works: look there, "
+            "and let `rigops preflight` measure it here.",
+        )
+    ]
+
+
+def iommu_present(examined: Examined) -> list[Finding]:
+    groups = examined.facts.iommu_groups
+    if rig.has_no_gpu(examined):
+        return [_iommu("skipped", "there is no NVIDIA GPU")]
+    if groups is None:
+        return [_iommu("unknown", "the IOMMU groups were not collected")]
+    if groups.members:
+        count = len({member.group for member in groups.members})
+        seen = Evidence(_GROUPS, groups.members[0].line)
+        return [_iommu("info", f"an IOMMU is active, with {count} groups", (seen,))]
+    if groups.is_off and examined.facts.is_whole(_GROUPS):
+        return [_iommu("info", "no IOMMU is active: there is no group")]
+    return [_iommu("unknown", "the IOMMU groups could not be read")]
+
+
+def _iommu(status: Status, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(id=IOMMU, status=status, summary=summary, evidence=evidence)
+
+
+CHECKS = (
+    Check(
+        id=IN_VM,
+        title="The ACS that a virtual machine cannot see",
+        explanation=(
+            "Asks systemd-detect-virt, and looks for devices that only hypervisors have. In a "
+            "virtual machine ACS and IOMMU between the cards are the host's: this check then says "
+            "unknown, never ok, and acs.path does the same."
+        ),
+        run=in_vm,
+    ),
+    Check(
+        id=IOMMU,
+        title="Whether an IOMMU is active",
+        explanation=(
+            "Counts /sys/kernel/iommu_groups. Both answers are normal; with an IOMMU, iommu.mode "
+            "and acs.path decide whether it stands between the cards. The kernel's log line about "
+            "the default domain is not looked at: it is printed without a working IOMMU as well."
+        ),
+        run=iommu_present,
+    ),
+)

@@ -1,0 +1,172 @@
+"""What the IOMMU has stopped: devices that reached for memory that was not theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, kernel_logs, passthrough, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.device_names import Owner, owner_of
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.doctor.finding import Status
+    from rigops.doctor.kernel_logs import Which
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.kernel_log import IommuFault
+
+FAULT = "iommu.fault"
+
+_SHOWN = 3
+_IDENTITY = "identity"
+_WHY_OF_MANY = (
+    "A card reached for memory that the IOMMU does not let it reach: this is how copies from card "
+    "to card break where the IOMMU translates, with hangs, wrong results and Xids in their wake."
+)
+_WHY_OF_ONE = (
+    "The card reached for memory that the IOMMU does not let it reach. With no other card to copy "
+    "to, this is its driver, the card, a riser or the BIOS; with iommu=pt it needs no translation."
+)
+_WHY_OF_OTHERS = (
+    "Many devices do this now and then, with a fault of their firmware or driver. It says nothing "
+    "about the GPUs and copies between them."
+)
+_REMAINS = (
+    "iommu=pt is live and does not stop it: update the BIOS, clear ACS redirection between the "
+    "cards (acs.path), try a driver that grants no P2P between these cards, and last switch the "
+    "IOMMU off (amd_iommu=off or intel_iommu=off, or in the BIOS)"
+)
+_OF_OTHERS = (
+    "update that device's firmware and the BIOS, and see whether it still does it; nothing is to "
+    "be done about the GPUs"
+)
+_OF_NOBODY = (
+    "see with `lspci -D` which device that is: a GPU needs iommu=pt, any other device new firmware"
+)
+
+Told = tuple["Which", "IommuFault"]
+
+
+def fault(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    by_device: dict[str | None, list[Told]] = {}
+    for told in _faults(facts):
+        by_device.setdefault(told[1].address, []).append(told)
+    if rig.has_no_gpu(examined) and not _any_of_nvidia(examined, by_device):
+        return [Finding(id=FAULT, status="skipped", summary=driver_state.NO_GPU)]
+    found = [_device(examined, address, told) for address, told in by_device.items()]
+    gap = kernel_logs.read(facts, "current").gap
+    if gap:
+        summary = f"whether the IOMMU stopped a device is not known: the kernel log {gap}"
+        return [*found, Finding(id=FAULT, status="unknown", summary=summary)]
+    return found or [_clean(facts)]
+
+
+def _faults(facts: HostFacts) -> list[Told]:
+    previous, current = facts.kernel_log_previous, facts.kernel_log
+    return [
+        *(("previous", one) for one in (previous.iommu_faults if previous else ())),
+        *(("current", one) for one in (current.iommu_faults if current else ())),
+    ]
+
+
+def _any_of_nvidia(examined: Examined, addresses: dict[str | None, list[Told]]) -> bool:
+    return any(address and owner_of(examined, address).is_nvidia for address in addresses)
+
+
+def _device(examined: Examined, address: str | None, told: Sequence[Told]) -> Finding:
+    owner = owner_of(examined, address) if address else Owner()
+    evidence = _evidence(told)
+    count = sum(one.entry.repeated for _, one in told)
+    times = f"{count} times" if count > 1 else "once"
+    where = "" if any(which == "current" for which, _ in told) else " in the previous boot"
+    if owner.is_nvidia:
+        return _of_nvidia(examined, address, f"{times}{where}", told)
+    name = owner.name or "a device that is not known here"
+    at = f" at {address}" if address else ""
+    return Finding(
+        id=FAULT,
+        status="warn",
+        subject=f"/sys/bus/pci/devices/{address}" if address else HOST,
+        summary=f"the IOMMU stopped {name}{at} {times}{where}",
+        evidence=evidence,
+        why=_WHY_OF_OTHERS if owner.name else "",
+        remedy=Remedy(kind="hands", text=_OF_OTHERS if owner.name else _OF_NOBODY),
+    )
+
+
+def _of_nvidia(
+    examined: Examined, address: str | None, times: str, told: Sequence[Told]
+) -> Finding:
+    is_over = _is_over(examined.facts, told)
+    status: Status = "info" if is_over else "fail"
+    summary = f"the IOMMU stopped this card {times}"
+    card = f"{address.rpartition('.')[0]}.0" if address else "unknown"
+    return Finding(
+        id=FAULT,
+        status=status,
+        subject=f"gpu {card}",
+        summary=summary + ("; with iommu=pt, live now, no more" if is_over else ""),
+        evidence=_evidence(told),
+        why=_WHY_OF_ONE if rig.gpu_count(examined) == 1 else _WHY_OF_MANY,
+        remedy=None if is_over else _remedy(examined, told),
+    )
+
+
+def _is_over(facts: HostFacts, told: Sequence[Told]) -> bool:
+    """It was in the previous boot only, and since then the cause has been removed."""
+    return (
+        all(which == "previous" for which, _ in told)
+        and passthrough.is_asked_for(facts)
+        and _reaches_directly(facts, told) is True
+        and not kernel_logs.read(facts, "current").gap
+    )
+
+
+def _reaches_directly(facts: HostFacts, told: Sequence[Told]) -> bool | None:
+    """In this boot; None where nobody knows."""
+    groups = facts.iommu_groups
+    members = [groups.of(one.address) for _, one in told if groups and one.address]
+    if not members or None in members:
+        return None
+    return all(member is not None and member.type == _IDENTITY for member in members)
+
+
+def _remedy(examined: Examined, told: Sequence[Told]) -> Remedy:
+    direct = _reaches_directly(examined.facts, told)
+    if direct or (direct is None and passthrough.is_asked_for(examined.facts)):
+        return Remedy(kind="hands", text=_REMAINS)
+    return passthrough.remedy(examined)
+
+
+def _evidence(told: Sequence[Told]) -> tuple[Evidence, ...]:
+    lines = [Evidence(kernel_logs.NAMES[which], one.entry.line) for which, one in told]
+    return tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]])
+
+
+def _clean(facts: HostFacts) -> Finding:
+    previous, log = kernel_logs.read(facts, "previous"), facts.kernel_log
+    if log and log.starts_at_boot is False:
+        summary = "no fault in what is left of this boot's kernel log; its beginning is lost"
+        return Finding(id=FAULT, status="info", summary=summary)
+    more = f"; that of the previous boot {previous.gap}" if previous.gap else ""
+    summary = f"the IOMMU stopped no device, says this boot's kernel log{more}"
+    return Finding(id=FAULT, status="ok", summary=summary)
+
+
+CHECKS = (
+    Check(
+        id=FAULT,
+        title="The IOMMU has not stopped a card",
+        explanation=(
+            "Reads the kernel log of this boot and of the one before for page faults of the IOMMU: "
+            "`AMD-Vi: Event logged [IO_PAGE_FAULT …]` and `DMAR: [DMA Write …] Request device …`. "
+            "Each names a device. An NVIDIA card among them is a failure: copies between cards "
+            "break like this where the IOMMU translates. Disks, network and RAID cards do it too, "
+            "which is a warning about them and says nothing about P2P."
+        ),
+        run=fault,
+    ),
+)

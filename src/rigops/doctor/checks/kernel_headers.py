@@ -1,0 +1,73 @@
+"""Whether the driver's module could be built for the kernels that matter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import modules_on_disk, next_boot, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.driver_state import NO_GPU
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.modules_on_disk import DKMS
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+
+HEADERS = "drv.headers"
+
+
+def headers(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", NO_GPU)]
+    if facts.dkms is None:
+        return [_finding("unknown", "whether DKMS can build was not collected")]
+    if not facts.dkms.nvidia:
+        return [_finding("skipped", "DKMS builds no NVIDIA module here")]
+    upcoming = next_boot.next_kernel(facts)
+    kernels = [one for one in (next_boot.running(facts), upcoming and upcoming.release) if one]
+    wanted = tuple(dict.fromkeys(kernels))
+    missing = [one for one in wanted if modules_on_disk.has_headers(facts, one) is False]
+    if missing:
+        return [_missing(missing, tuple(Evidence(DKMS, one.line) for one in facts.dkms.nvidia[:3]))]
+    unsure = any(modules_on_disk.has_headers(facts, one) is None for one in wanted)
+    is_configured = facts.bootloader is not None and facts.is_whole("bootloader")
+    if unsure or not wanted or upcoming is None or not is_configured:
+        return [_finding("unknown", "for which kernels there are headers is not known")]
+    return [_finding("ok", f"the headers of {' and '.join(wanted)} are installed")]
+
+
+def _finding(status: Status, summary: str) -> Finding:
+    return Finding(id=HEADERS, status=status, summary=summary)
+
+
+def _missing(kernels: list[str], evidence: tuple[Evidence, ...]) -> Finding:
+    names = " and ".join(kernels)
+    packages = " ".join(f"linux-headers-{kernel}" for kernel in kernels)
+    return Finding(
+        id=HEADERS,
+        status="warn",
+        summary=f"the headers of {names} are not installed",
+        evidence=evidence,
+        why="DKMS builds the driver against the headers of exactly that kernel. Without them it "
+        "silently builds nothing, and the kernel comes up without a driver.",
+        remedy=Remedy(
+            kind="hands",
+            text=f"`apt-get install {packages}`; the packages linux-headers-amd64 (Debian) and "
+            "linux-headers-generic (Ubuntu) bring those of every later kernel",
+        ),
+    )
+
+
+CHECKS = (
+    Check(
+        id=HEADERS,
+        title="The headers of this kernel and of the next one are installed",
+        explanation=(
+            "Where DKMS builds the driver, looks whether /lib/modules/KERNEL/build leads "
+            "somewhere, for the running kernel and for the one that boots next. Where it does "
+            "not, nothing can be built: a warning, since what was built before still works."
+        ),
+        run=headers,
+    ),
+)

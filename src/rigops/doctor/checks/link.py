@@ -1,0 +1,170 @@
+"""The PCIe link of each card: its lanes, and its speed under load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import lanes, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.lost import SMI, lost_cards
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Status
+    from rigops.doctor.lanes import Lanes
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+
+WIDTH = "pci.width"
+GENERATION = "pci.gen.load"
+
+_NO_GPU = "there is no NVIDIA GPU"
+_FEW_LANES = 4
+_BUSY_PERCENT = 50
+_FULL_CLOCK = 0.7  # of the highest: below that even P0 may be waiting
+_SAVING = (
+    "A link that is idle runs at 2.5 GT/s to save power, so its speed says nothing now: "
+    "preflight looks at it while bytes move. Lanes do not change with the load."
+)
+_NARROW = (
+    "The card trained fewer lanes than it and its slot have. That is a bad contact, a riser or a "
+    "cable, or a slot that shares its lanes with an M.2 or another slot. Copies between cards get "
+    "slower in the same proportion."
+)
+
+
+def width(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_host(WIDTH, "skipped", _NO_GPU)]
+    lost = lost_cards(examined)
+    living = [card for card in examined.cards if card.address not in lost]
+    judged = [_width(card, lanes.of(examined.facts, card)) for card in living]
+    found = [finding for finding in judged if finding.status in {"warn", "info"}]
+    unread = [
+        finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
+    ]
+    if unread or (not found and (lost or not judged or not rig.sees_the_bus(examined))):
+        who = ", ".join(unread or lost) or "all cards"
+        found.append(_host(WIDTH, "unknown", f"the link of {who} could not be read"))
+    if found:
+        return found
+    evidence = tuple(one for finding in judged for one in finding.evidence)
+    summary = "every card has all the lanes that it and its slot have"
+    return [Finding(id=WIDTH, status="ok", summary=summary, evidence=evidence, why=_SAVING)]
+
+
+def _host(check: str, status: Status, summary: str, why: str = "") -> Finding:
+    return Finding(id=check, status=status, summary=summary, why=why)
+
+
+def _width(card: Card, link: Lanes) -> Finding:
+    status, summary, why = _opinion(link)
+    return Finding(
+        id=WIDTH,
+        status=status,
+        summary=f"{card.name}: {summary}",
+        subject=card.subject,
+        evidence=link.evidence,
+        why=why,
+        remedy=_reseat() if status == "warn" else None,
+    )
+
+
+def _opinion(link: Lanes) -> tuple[Status, str, str]:
+    if link.now is None or link.own is None:
+        return "unknown", "how many lanes its link has could not be read", ""
+    has = f"x{link.now}"
+    if link.expected is not None and link.now >= link.expected:
+        if link.expected == link.own:
+            return "ok", f"{has}, all of them", _SAVING
+        why = (
+            f"The slot, or what it shares its lanes with, offers x{link.port} by design. {_SAVING}"
+        )
+        return "info", f"{has} of x{link.own}, all that its slot gives", why
+    if link.expected is None and link.now >= link.own:
+        return "ok", f"{has}, all of them", _SAVING
+    if link.expected is None and link.now > _FEW_LANES:
+        why = (
+            "Boards with two slots for cards often split sixteen lanes in two halves. What this "
+            "slot can do was not read, so nothing tells whether lanes are missing. "
+        )
+        return "info", f"{has} of x{link.own}, and what its slot gives is not known", why + _SAVING
+    could = link.expected or link.own
+    return "warn", f"{has} where x{could} is possible", _NARROW
+
+
+def _reseat() -> Remedy:
+    return Remedy(
+        kind="hands",
+        text="power off and reseat the card and its riser; try another riser or slot; look in the "
+        "board's manual for an M.2 or a slot that takes lanes from this one, and in the BIOS for "
+        "the bifurcation of this slot",
+    )
+
+
+def generation(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_host(GENERATION, "skipped", _NO_GPU)]
+    driven = [(card, card.smi) for card in examined.cards if card.smi]
+    busy = [(card, smi) for card, smi in driven if _is_busy(smi)]
+    slow = [_slow(card, smi) for card, smi in busy if _is_slow(smi)]
+    if slow:
+        return slow
+    all_busy = bool(busy) and len(busy) == rig.gpu_count(examined)
+    if all_busy and all(smi.generation and smi.generation_max for _, smi in busy):
+        return [_host(GENERATION, "ok", "under load every link runs at its full speed")]
+    return [_host(GENERATION, "skipped", "judged by preflight, while bytes move", _SAVING)]
+
+
+def _is_busy(smi: SmiGpu) -> bool:
+    if (smi.utilization_percent or 0) >= _BUSY_PERCENT:
+        return True
+    clock, highest = smi.mhz_sm or smi.mhz_graphics, smi.mhz_max_sm or smi.mhz_max_graphics
+    is_fast = bool(clock and highest) and (clock or 0) >= _FULL_CLOCK * (highest or 0)
+    return smi.performance_state == "P0" and is_fast
+
+
+def _is_slow(smi: SmiGpu) -> bool:
+    return bool(smi.generation and smi.generation_max and smi.generation < smi.generation_max)
+
+
+def _slow(card: Card, smi: SmiGpu) -> Finding:
+    return Finding(
+        id=GENERATION,
+        status="warn",
+        summary=f"{card.name}: works hard on a generation {smi.generation} link, and generation "
+        f"{smi.generation_max} is possible",
+        subject=card.subject,
+        evidence=(Evidence(SMI, smi.line),) if smi.line else (),
+        why="A link that stays slow under load was limited in the BIOS, or fell back because of "
+        "errors on a riser or a cable.",
+        remedy=Remedy(
+            kind="hands",
+            text="set the slot's PCIe speed to Auto or to its generation in the BIOS; if it falls "
+            "back again, use a shorter or better riser, and see pci.aer.corr",
+        ),
+    )
+
+
+CHECKS = (
+    Check(
+        id=WIDTH,
+        title="Every card has all its lanes",
+        explanation=(
+            "Compares the lanes of the link with those of the card and of the port above it "
+            "(sysfs, lspci). Fewer than both could have is a warning, fewer because the slot has "
+            "no more is information. The speed is not judged: an idle link runs at 2.5 GT/s, and "
+            "lspci calls that (downgraded)."
+        ),
+        run=width,
+    ),
+    Check(
+        id=GENERATION,
+        title="Links run at full speed under load",
+        explanation=(
+            "Looks at the generation that nvidia-smi shows only for cards that work right now: "
+            "idle cards slow their links down. Otherwise preflight judges it while bytes move."
+        ),
+        run=generation,
+    ),
+)

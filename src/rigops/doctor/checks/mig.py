@@ -1,0 +1,90 @@
+"""Cards that are divided (MIG), or will be after a reset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Status
+
+MIG = "mig"
+
+_SMI = "nvidia-smi-xml"
+
+
+def mig(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", "there is no NVIDIA GPU")]
+    report = facts.nvidia_smi_xml
+    if report is None or not any(card.smi for card in examined.cards):
+        return [_finding("unknown", "nvidia-smi told nothing about the cards")]
+    found = [one for card in examined.cards for one in _card(card)]
+    if found:
+        return found
+    told_all = all(card.smi for card in examined.cards)
+    if not told_all or not report.is_whole or not facts.is_whole(_SMI):
+        return [_finding("unknown", "nvidia-smi did not tell about all cards")]
+    if all(card.smi and card.smi.mig_current is None for card in examined.cards):
+        return [_finding("skipped", "these cards cannot be divided (MIG)")]
+    return [_finding("ok", "no card is divided (MIG), now or after a reset")]
+
+
+def _card(card: Card) -> list[Finding]:
+    smi = card.smi
+    if smi is None or smi.mig_current is None:
+        return []
+    now = "on" if smi.mig_current else "off"
+    evidence = (Evidence(_SMI, smi.line),)
+    if smi.mig_pending is not None and smi.mig_pending != smi.mig_current:
+        later = "on" if smi.mig_pending else "off"
+        return [
+            Finding(
+                id=MIG,
+                status="warn",
+                subject=card.subject,
+                summary=f"MIG is {now} and will be {later} after a reset of the card",
+                evidence=evidence,
+                why="The next reset or reboot changes which devices programs see.",
+                remedy=Remedy(
+                    kind="hands",
+                    text=f"`nvidia-smi -i {card.address} -mig {int(smi.mig_current)}` to keep it "
+                    "as it is, or reboot to have the change now",
+                ),
+            )
+        ]
+    if not smi.mig_current:
+        return []
+    return [
+        Finding(
+            id=MIG,
+            status="info",
+            subject=card.subject,
+            summary="the card is divided (MIG)",
+            evidence=evidence,
+            why="A program sees one instance, and instances grant no P2P to each other.",
+        )
+    ]
+
+
+def _finding(status: Status, summary: str) -> Finding:
+    return Finding(id=MIG, status=status, summary=summary)
+
+
+CHECKS = (
+    Check(
+        id=MIG,
+        title="No card is divided into instances by accident",
+        explanation=(
+            "Reads the current and the pending MIG mode of each card from nvidia-smi. Different "
+            "ones are a warning, since the next reset changes what programs see; a divided card is "
+            "only told. GeForce cards have no MIG."
+        ),
+        run=mig,
+    ),
+)

@@ -1,0 +1,135 @@
+"""Whether the NVIDIA driver is loaded, and if not, why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import card_drivers, module_build, secure_boot
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+
+LOADED = "drv.loaded"
+
+_CAUSES = (module_build.missing_now, secure_boot.secure_boot, card_drivers.nouveau)
+
+
+def loaded(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", driver_state.NO_GPU)]
+    state = driver_state.loaded(examined)
+    if state.is_loaded:
+        return [_finding("ok", f"the NVIDIA driver{_version(examined)} is loaded", state.evidence)]
+    cause = _cause(examined)
+    if state.is_loaded is None and (cause is None or state.evidence or _drives_a_card(examined)):
+        return [_unknown(examined, state.evidence)]
+    if rig.gpu_count(examined) is None and not examined.cards and not _is_installed(examined):
+        return [_finding("unknown", f"{driver_state.NOT_LOADED}; are there NVIDIA GPUs at all?")]
+    return [_missing(examined, cause, state.evidence)]
+
+
+def _cause(examined: Examined) -> Finding | None:
+    found = (finding for check in _CAUSES for finding in check(examined))
+    return next((finding for finding in found if finding.status == "fail"), None)
+
+
+def _drives_a_card(examined: Examined) -> bool:
+    held = [driver_state.bound_to(card) for card in examined.cards]
+    return any(one is not None and one[0] == driver_state.DRIVER for one in held)
+
+
+def _version(examined: Examined) -> str:
+    version = examined.facts.nvidia_version
+    return f" {version.version}" if version and version.version else ""
+
+
+def _unknown(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
+    if driver_state.VERSION in examined.facts.timed_out:
+        summary = "whether a driver is loaded could not be read in time"
+    elif evidence:
+        summary = "what /proc/driver/nvidia/version says could not be understood"
+    else:
+        summary = "whether a driver is loaded was not collected"
+    return _finding("unknown", summary, evidence)
+
+
+def _is_installed(examined: Examined) -> bool:
+    smi = examined.facts.nvidia_smi_xml
+    failed = smi is not None and smi.failure == "no-driver"
+    return failed or modules_on_disk.is_anywhere(examined.facts) is True
+
+
+def _missing(examined: Examined, cause: Finding | None, evidence: tuple[Evidence, ...]) -> Finding:
+    if cause is not None:
+        reason, remedy = cause.summary, cause.remedy
+    else:
+        reason, remedy = _other_cause(examined)
+    cards = [bound[1] for card in examined.cards if (bound := driver_state.bound_to(card))]
+    cited = dict.fromkeys((*evidence, *cards[:2], *(cause.evidence[:2] if cause else ())))
+    return _finding(
+        "fail",
+        f"{driver_state.NOT_LOADED}: {reason}",
+        tuple(cited),
+        why="Without it no program can use the cards, and nvidia-smi fails.",
+        remedy=remedy,
+        data={"cause": cause.id} if cause else {},
+    )
+
+
+def _other_cause(examined: Examined) -> tuple[str, Remedy]:
+    facts = examined.facts
+    on_disk = modules_on_disk.for_running(facts, next_boot.running(facts)).is_there
+    if on_disk:
+        return "it is on disk for this kernel, and nobody has loaded it", Remedy(
+            kind="hands",
+            text="`modprobe nvidia`, and read what it says; `dmesg | tail` says more, and "
+            "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
+        )
+    install = driver_state.by_deploy(
+        examined,
+        "`rigops apply` installs the declared driver, holds it and reboots",
+        "install the driver (Debian: nvidia-driver, Ubuntu: `ubuntu-drivers install`; `rigops "
+        "drivers` says which branch is good for these cards), reboot, or `modprobe nvidia`",
+    )
+    if modules_on_disk.is_anywhere(facts) is False:
+        return "none is installed", install
+    return "why is not to be seen in what was collected", install
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+    data: dict[str, object] | None = None,
+) -> Finding:
+    return Finding(
+        id=LOADED,
+        status=status,
+        summary=summary,
+        evidence=evidence,
+        why=why,
+        remedy=remedy,
+        data=data or {},
+    )
+
+
+CHECKS = (
+    Check(
+        id=LOADED,
+        title="The NVIDIA driver is loaded",
+        explanation=(
+            "Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel "
+            "module is loaded. Where it was not collected, nvidia-smi that lists cards is as good. "
+            "A host with a card and no driver fails, with the cause that the other evidence names: "
+            "no module for this kernel, Secure Boot, nouveau, or nothing installed."
+        ),
+        run=loaded,
+        essential=True,
+    ),
+)

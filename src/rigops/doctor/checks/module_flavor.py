@@ -1,0 +1,204 @@
+"""Which of the two kernel modules it is, open or proprietary, and whether somebody patched it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.modules_on_disk import DKMS, MODINFO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import Flavour, Gpu
+    from rigops.doctor.finding import Status
+
+FLAVOR = "drv.flavor"
+PATCHED = "drv.patched"
+
+_CONCERN = driver_state.CONCERN
+_FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
+
+
+def flavor(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_flavor("skipped", driver_state.NO_GPU)]
+    found = _found(examined)
+    if found is None:
+        return [_not_found(examined)]
+    flavour, evidence = found
+    undriven = [
+        card for card in rig.models(examined) if card and not _drives(examined, flavour, card)
+    ]
+    if undriven:
+        return [_unfit(flavour, undriven, evidence)]
+    declared = examined.spec.driver_flavor
+    if declared not in {None, "auto", flavour}:
+        return [_undeclared(flavour, str(declared), evidence)]
+    return [_fits(examined, flavour, evidence)]
+
+
+def _fits(examined: Examined, flavour: Flavour, evidence: tuple[Evidence, ...]) -> Finding:
+    cards = rig.models(examined)
+    if not rig.sees_the_bus(examined) or len(examined.cards) != rig.gpu_count(examined):
+        return _flavor("unknown", f"the {flavour} module; not all cards were seen", evidence)
+    if None in cards and not _drives_all(examined):
+        return _flavor("unknown", f"the {flavour} module; not all cards are known", evidence)
+    return _flavor("ok", f"the {flavour} module, which drives these cards", evidence)
+
+
+def _found(examined: Examined) -> tuple[Flavour, tuple[Evidence, ...]] | None:
+    """What is loaded, and where nothing is, what would be."""
+    facts = examined.facts
+    version = facts.nvidia_version
+    if version is not None and version.flavour:
+        return version.flavour, (Evidence(driver_state.VERSION, version.line),)
+    if driver_state.loaded(examined).is_loaded is not False:
+        return None
+    module = modules_on_disk.of_running(facts, next_boot.running(facts))
+    if module is None or module.is_open is None:
+        return None
+    said = Evidence(MODINFO, f"license: {module.license}")
+    return ("open" if module.is_open else "proprietary"), (said,)
+
+
+def _not_found(examined: Examined) -> Finding:
+    if driver_state.loaded(examined).is_loaded is False and not examined.spec.driver_flavor:
+        return _flavor("skipped", driver_state.NOT_LOADED)
+    return _flavor("unknown", "which kind of module it is could not be read")
+
+
+def _drives(examined: Examined, flavour: Flavour, card: Gpu) -> bool:
+    return card.architecture in _architectures(examined.catalog, flavour)
+
+
+def _architectures(catalog: Catalog, flavour: Flavour) -> frozenset[str]:
+    """What this kind of module drives in any branch at all."""
+    return frozenset(
+        name
+        for branch in catalog.drivers
+        for name in (branch.open_architectures if flavour == "open" else branch.architectures)
+    )
+
+
+def _drives_all(examined: Examined) -> bool:
+    held = [driver_state.bound_to(card) for card in examined.cards]
+    return all(one is not None and one[0] == driver_state.DRIVER for one in held)
+
+
+def _unfit(flavour: Flavour, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:
+    names = ", ".join(dict.fromkeys(f"{card.name} ({card.architecture})" for card in cards))
+    right: Flavour = "proprietary" if flavour == "open" else "open"
+    return _flavor(
+        "fail",
+        f"the {flavour} module does not drive {names}",
+        evidence,
+        why="The open module drives Turing and newer cards only, and the proprietary one nothing "
+        "from Blackwell on. A card that its module does not drive stays unused.",
+        remedy=_change(right),
+    )
+
+
+def _undeclared(flavour: Flavour, declared: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return _flavor(
+        "fail",
+        f"the {flavour} module is there, and {declared} is declared",
+        evidence,
+        why="The two differ in what they support, P2P and GPU firmware among it.",
+        remedy=_change(declared),
+    )
+
+
+def _change(wanted: str) -> Remedy:
+    debian = "nvidia-open-kernel-dkms" if wanted == "open" else "nvidia-kernel-dkms"
+    ubuntu = "nvidia-driver-BRANCH-open" if wanted == "open" else "nvidia-driver-BRANCH"
+    return Remedy(
+        kind="apply+reboot",
+        concern=_CONCERN,
+        declare={"driver_flavor": wanted},
+        text=f"`rigops apply` installs the {wanted} module in its place and reboots",
+        by_hand=f"install the {wanted} module (Debian: {debian}, Ubuntu: {ubuntu}) and reboot",
+    )
+
+
+def _flavor(
+    status: Status,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    return Finding(
+        id=FLAVOR, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
+    )
+
+
+def patched(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [Finding(id=PATCHED, status="skipped", summary=driver_state.NO_GPU)]
+    signs = tuple(one for one in _told(examined) if _FORK.search(one.line))
+    if signs:
+        return [_fork(signs[:3])]
+    facts = examined.facts
+    if driver_state.loaded(examined).is_loaded is False:
+        return [Finding(id=PATCHED, status="skipped", summary=driver_state.NOT_LOADED)]
+    if facts.nvidia_version is None or facts.nvidia_modinfo is None:
+        summary = "what the module says of itself was not collected"
+        return [Finding(id=PATCHED, status="unknown", summary=summary)]
+    summary = "nothing says that the module is a patched one"
+    why = "A patch that changes no version is not to be seen from outside."
+    return [Finding(id=PATCHED, status="ok", summary=summary, why=why)]
+
+
+def _told(examined: Examined) -> Iterator[Evidence]:
+    facts = examined.facts
+    if facts.nvidia_version:
+        for line in (facts.nvidia_version.line, *facts.nvidia_version.unread):
+            yield Evidence(driver_state.VERSION, line)
+    for module in facts.nvidia_modinfo.modules if facts.nvidia_modinfo else ():
+        yield Evidence(MODINFO, module.line)
+    for built in facts.dkms.nvidia if facts.dkms else ():
+        yield Evidence(DKMS, built.line)
+
+
+def _fork(signs: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        id=PATCHED,
+        status="info",
+        summary="the driver is a patched one, made to grant P2P between GeForce cards",
+        evidence=signs,
+        why="rigops reports such modules and never installs them. They are built for one version "
+        "and one kernel: after an update the stock module is back, and P2P gone.",
+    )
+
+
+CHECKS = (
+    Check(
+        id=FLAVOR,
+        title="The kind of kernel module is the declared one, and drives these cards",
+        explanation=(
+            "Looks whether the loaded module calls itself Open (/proc/driver/nvidia/version); with "
+            "nothing loaded, at the licence of the module on disk. The open module does not drive "
+            "Volta and older cards, the proprietary one not Blackwell: a failure, as the card "
+            "stays unused. So is a kind other than the declared `driver_flavor`."
+        ),
+        run=flavor,
+        keys=frozenset({"driver_flavor"}),
+    ),
+    Check(
+        id=PATCHED,
+        title="Whether the driver is a patched one",
+        explanation=(
+            "Looks for the names of the known forks that grant P2P between GeForce cards, and for "
+            "versions such as 610.57.04-p2p, in what the module, modinfo and DKMS say. It is told "
+            "as information: rigops never installs such a module, and an update puts the stock "
+            "one back."
+        ),
+        run=patched,
+    ),
+)

@@ -1,0 +1,165 @@
+"""The three versions of a driver: in the kernel, on disk, and in the libraries of programs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.driver_state import numbers
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.modules_on_disk import DKMS, MODINFO
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.facts import HostFacts
+
+MISMATCH = "drv.mismatch"
+
+_LIBRARIES = re.compile(
+    r"libnvidia-compute(?:-[0-9]{3}(?:-server)?)?|libcuda1|libnvidia-ml1|nvidia-driver-libs"
+)
+_FOREIGN = frozenset({"i386", "armhf"})
+_API = re.compile(r"NVRM: API mismatch")
+_WHY = (
+    "The kernel keeps the module it has loaded until it is unloaded, while an update replaces the "
+    "files at once. Programs that find libraries of another version than the module fail."
+)
+
+
+def mismatch(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", driver_state.NO_GPU)]
+    loaded = facts.nvidia_version.version if facts.nvidia_version else None
+    disk, libraries, said = _on_disk(facts), _libraries(facts), _said(facts)
+    # Then the libraries fit, whatever their packages say: they may come from elsewhere.
+    works = facts.nvidia_smi_xml is not None and bool(facts.nvidia_smi_xml.gpus)
+    other_disk = bool(loaded and disk and loaded not in disk)
+    other_libraries = bool(loaded and libraries and loaded not in libraries and not works)
+    if (said and not works) or other_disk or other_libraries:
+        evidence = (*said, *disk.values(), *(libraries.values() if other_libraries else ()))
+        return [_differs(examined, {*disk, *libraries}, evidence)]
+    if driver_state.loaded(examined).is_loaded is False:
+        return [_finding("skipped", f"{driver_state.NOT_LOADED}, so there is nothing to compare")]
+    return [_alike(examined, said, works=works)]
+
+
+def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Finding:
+    facts = examined.facts
+    loaded = facts.nvidia_version.version if facts.nvidia_version else None
+    if loaded is None:
+        return _finding("unknown", "the version of the loaded driver could not be read")
+    if not _is_told_by_modinfo(facts):
+        return _finding("unknown", f"driver {loaded} is loaded; that on disk could not be read")
+    if not works:
+        return _finding("unknown", f"driver {loaded} is loaded; nvidia-smi has not proved it fits")
+    everywhere = f"driver {loaded} is loaded, on disk and in the libraries"
+    if said:
+        why = "A program with libraries of its own, such as a container's, was refused."
+        return _finding("info", f"{everywhere}, and some program had another", said, why=why)
+    return _finding("ok", everywhere, driver_state.loaded(examined).evidence)
+
+
+def _finding(
+    status: Status,
+    summary: str,
+    evidence: tuple[Evidence, ...] = (),
+    *,
+    why: str = "",
+    remedy: Remedy | None = None,
+) -> Finding:
+    return Finding(
+        id=MISMATCH, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
+    )
+
+
+def _is_told_by_modinfo(facts: HostFacts) -> bool:
+    module = modules_on_disk.of_running(facts, next_boot.running(facts))
+    return module is not None and numbers(module.version) is not None
+
+
+def _on_disk(facts: HostFacts) -> dict[str, Evidence]:
+    """By version. What DKMS has installed counts where modinfo was not asked."""
+    release = next_boot.running(facts)
+    module = modules_on_disk.of_running(facts, release)
+    if module is not None and (version := numbers(module.version)):
+        return {version: Evidence(MODINFO, module.line)}
+    return {
+        version: Evidence(DKMS, one.line)
+        for one in modules_on_disk.built(facts, release)
+        if one.is_installed and one.kernel and (version := numbers(one.version))
+    }
+
+
+def _libraries(facts: HostFacts) -> dict[str, Evidence]:
+    """By version: a package's name does not tell it, nvidia-driver-525 has come to bring 535."""
+    return {
+        version: Evidence("packages", f"{one.name}\t{one.version}\t{one.architecture}")
+        for one in (facts.packages.packages if facts.packages else ())
+        if one.is_installed
+        and one.architecture not in _FOREIGN
+        and _LIBRARIES.fullmatch(one.name)
+        and (version := numbers(one.version))
+    }
+
+
+def _said(facts: HostFacts) -> tuple[Evidence, ...]:
+    """What nvidia-smi and the kernel say of it themselves."""
+    smi = facts.nvidia_smi_xml
+    lines = smi.failure_lines[:2] if smi is not None and smi.failure == "mismatch" else ()
+    logged = driver_state.cited(driver_state.logged(facts, _API)[-2:])
+    return (*(Evidence(driver_state.SMI, line) for line in lines), *logged)
+
+
+def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, ...]) -> Finding:
+    version = examined.facts.nvidia_version
+    loaded = version.version if version else None
+    others = " and ".join(sorted(installed - {loaded}))
+    summary = (
+        f"driver {loaded} is loaded, and {others} is installed"
+        if loaded and others
+        else "the loaded driver and the libraries of programs are of different versions"
+    )
+    return _finding(
+        "fail",
+        summary,
+        (*driver_state.loaded(examined).evidence, *evidence),
+        why=_WHY,
+        remedy=_remedy(examined.facts),
+    )
+
+
+def _remedy(facts: HostFacts) -> Remedy:
+    holders = facts.processes.holders if facts.processes else None
+    sees_all = facts.is_whole("processes") and "processes" not in facts.without_root
+    if holders == () and sees_all:
+        return Remedy(
+            kind="hands",
+            text="nothing uses the cards, so the module can be changed without a reboot: "
+            "`modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia`; if it "
+            "says that one is in use, reboot",
+        )
+    names = ", ".join(dict.fromkeys(one.comm for one in (holders or ())[:5]))
+    using = f" ({names} uses the cards, and must end first)" if names else ""
+    return Remedy(
+        kind="hands",
+        text=f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then",
+    )
+
+
+CHECKS = (
+    Check(
+        id=MISMATCH,
+        title="The loaded driver, the one on disk and its libraries are of one version",
+        explanation=(
+            "Compares the loaded module (/proc/driver/nvidia/version), the module on disk for the "
+            "running kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), "
+            "and looks for nvidia-smi's and the kernel's own complaint (Driver/library version "
+            "mismatch, NVRM: API mismatch). After an update without a reboot they differ, and "
+            "CUDA fails: a failure, cured by the reboot."
+        ),
+        run=mismatch,
+    ),
+)

@@ -1,0 +1,230 @@
+"""NCCL: which transport it will choose, and what was left behind that changes its mind."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
+
+from rigops import nccl_transport
+from rigops.doctor import grants, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.grants import Grants
+    from rigops.probe.sections.nccl import Nccl, Setting
+
+LEVEL = "nccl.level"
+STALE = "nccl.conf_stale"
+CACHE = "vllm.cache"
+
+_SECTION: Final = "nccl"
+_PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
+_OLD_NAMES: Final = {"SOC": "SYS"}
+_OFF: Final = frozenset({"", "0"})
+_SHOWN_LIBRARIES: Final = 4
+_MOVES_TRANSPORT: Final = ("NCCL_P2P_", "NCCL_SHM_", "NCCL_IB_")
+_SLOW = (
+    "Such a setting is often set against a hang and forgotten. NCCL then avoids the direct way "
+    "between the cards for every program, and training may be several times slower without any "
+    "message."
+)
+
+
+def level(examined: Examined) -> list[Finding]:
+    nothing = grants.nothing_between(examined, LEVEL)
+    if nothing is not None:
+        return [nothing]
+    found = grants.sort_out(examined)
+    if found.untold or not found.total or not found.all_seen:
+        return [_untold("what the driver grants between the cards is not known")]
+    known = examined.facts.nccl
+    predictions = _predictions(examined, found, known.processor if known else None)
+    if not predictions:
+        return [_untold("how the cards are connected is not known")]
+    if len(predictions) > 1:
+        return [_untold("it depends on the maker of the processor, which was not collected")]
+    return [_predicted(examined, next(iter(predictions)))]
+
+
+def _untold(reason: str) -> Finding:
+    return Finding(id=LEVEL, status="unknown", summary=f"NCCL's transport: {reason}")
+
+
+def _predictions(
+    examined: Examined, found: Grants, processor: str | None
+) -> set[nccl_transport.Transports]:
+    """More than one where it depends on what is not known."""
+    if not found.granted:
+        staged = nccl_transport.SHARED_MEMORY
+        return {nccl_transport.Transports(staged, staged)}
+    ways: dict[tuple[str, str], str] = {}
+    granted: set[tuple[str, str]] = set()
+    for pair in (*found.granted, *found.refused):
+        way = "NV" if pair.has_nvlink else _OLD_NAMES.get(pair.link or "", pair.link)
+        if way not in nccl_transport.NEAR_TO_FAR:
+            return set()
+        both = ((pair.one.address, pair.other.address), (pair.other.address, pair.one.address))
+        ways.update(dict.fromkeys(both, way))
+        if pair in found.granted:
+            granted.update(both)
+    return {
+        nccl_transport.predict(ways, granted, gpus=len(examined.cards), processor=one)
+        for one in ([processor] if processor else _PROCESSORS)
+    }
+
+
+def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
+    facts, known = examined.facts, examined.facts.nccl
+    settings = [one for one in known.settings if _moves(one)] if known else []
+    libraries = known.libraries[:_SHOWN_LIBRARIES] if known else ()
+    changed = " (settings were found that change this)" if settings else ""
+    last, first = nccl_transport.LAST_BEFORE, nccl_transport.CHANGED_IN
+    return Finding(
+        id=LEVEL,
+        status="info",
+        summary=f"NCCL up to {last} would use {found.before}, from {first} on {found.since}"
+        + changed,
+        evidence=(
+            *grants.rows(facts),
+            *grants.way_rows(facts),
+            *(Evidence(_SECTION, one.line) for one in settings),
+            *(Evidence(_SECTION, one.path) for one in libraries),
+        ),
+        why="NCCL chooses by what the driver grants and by how far apart the cards are; it never "
+        f"tries whether peer copies work. Since {first} it no longer crosses host bridges but for "
+        "two cards on an AMD processor, so a new PyTorch can change the transport of a host on "
+        "which nothing was changed.",
+        data={"before": found.before, "since": found.since},
+    )
+
+
+def _moves(setting: Setting) -> bool:
+    return setting.name.startswith(_MOVES_TRANSPORT)
+
+
+def stale(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [Finding(id=STALE, status="skipped", summary="there is no NVIDIA GPU")]
+    known = examined.facts.nccl
+    if known is None:
+        late = _SECTION in examined.facts.timed_out
+        summary = "NCCL's settings were not " + ("read in time" if late else "collected")
+        return [Finding(id=STALE, status="unknown", summary=summary)]
+    declared = dict(examined.spec.nccl or ())
+    left = [one for one in known.settings if _is_left(one, declared)]
+    if left:
+        return [_left_behind(one) for one in left]
+    gap = _gap(examined, known)
+    if gap:
+        return [Finding(id=STALE, status="unknown", summary=f"no setting was found, {gap}")]
+    return [
+        Finding(
+            id=STALE, status="ok", summary="no setting that was not declared keeps NCCL from P2P"
+        )
+    ]
+
+
+def _is_left(setting: Setting, declared: dict[str, str]) -> bool:
+    if declared.get(setting.name) == setting.value:
+        return False
+    if setting.name in {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}:
+        return setting.value not in _OFF
+    if setting.name == "NCCL_P2P_LEVEL":
+        return setting.value.upper() in {"LOC", "0"}
+    return setting.name.startswith("NCCL_IB_")
+
+
+def _left_behind(setting: Setting) -> Finding:
+    place = f"{setting.file} line {setting.number}"
+    assignment = f"{setting.name}={setting.value}"
+    return Finding(
+        id=STALE,
+        status="warn",
+        subject=setting.file,
+        summary=f"{assignment} is set and not declared ({place})",
+        evidence=(Evidence(_SECTION, setting.line),),
+        why=_SLOW,
+        remedy=Remedy(
+            kind="hands",
+            declare={"nccl": {setting.name: setting.value}},
+            text=f"take {assignment} out of {place} and start the programs anew (log in again, or "
+            "restart the unit); if it is meant to stay, because preflight failed without it, "
+            "declare it under `nccl`",
+        ),
+    )
+
+
+def _gap(examined: Examined, known: Nccl) -> str:
+    """Why what was not found may still be there."""
+    if not examined.facts.is_whole(_SECTION) or not known.is_whole:
+        return "and the look at the files was cut short"
+    if known.closed:
+        homes = ", ".join(known.closed)
+        return f"and without root nobody could look into {homes}"
+    return "and some of the answer could not be read" if known.unread else ""
+
+
+def cache(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [Finding(id=CACHE, status="skipped", summary="there is no NVIDIA GPU")]
+    known = examined.facts.nccl
+    if known is None:
+        return [Finding(id=CACHE, status="unknown", summary="vLLM's caches were not collected")]
+    if known.caches:
+        return [_remembered(one.path, one.modified, one.line) for one in known.caches]
+    gap = _gap(examined, known)
+    if gap:
+        return [Finding(id=CACHE, status="unknown", summary=f"no cache of vLLM was found, {gap}")]
+    return [Finding(id=CACHE, status="ok", summary="vLLM remembers no verdict on P2P")]
+
+
+def _remembered(path: str, modified: int, line: str) -> Finding:
+    day = datetime.fromtimestamp(modified, tz=timezone.utc).date().isoformat()
+    return Finding(
+        id=CACHE,
+        status="info",
+        subject=path,
+        summary=f"vLLM goes by what it found out about P2P on {day}",
+        evidence=(Evidence(_SECTION, line),),
+        why="vLLM tests peer access once and believes the answer ever after. If the driver, the "
+        "kernel's arguments, the BIOS or the slots have changed since then, the answer may be "
+        "wrong in either direction; the file can be deleted at any time, and vLLM tests again.",
+        data={"modified": modified},
+    )
+
+
+CHECKS = (
+    Check(
+        id=LEVEL,
+        title="Which transport NCCL will choose",
+        explanation=(
+            "Reckons from the grants, from the ways in `nvidia-smi topo -m`, the number of cards "
+            "and the maker of the processor whether NCCL will copy directly (P2P) or through the "
+            "host's memory (SHM), before and since version 2.23.4, which changed the rule. Always "
+            "information: SHM is slower on most rigs and faster on some, so measure."
+        ),
+        run=level,
+    ),
+    Check(
+        id=STALE,
+        title="No forgotten setting keeps NCCL from the direct way",
+        explanation=(
+            "Looks into /etc/nccl.conf, ~/.nccl.conf, profiles, environment files and systemd "
+            "units for NCCL_P2P_DISABLE, NCCL_P2P_LEVEL=LOC, NCCL_SHM_DISABLE and NCCL_IB_*. One "
+            "that the inventory does not declare with this value is a warning that names the file "
+            "and the line. Without root other people's homes stay closed, and the answer unknown."
+        ),
+        run=stale,
+    ),
+    Check(
+        id=CACHE,
+        title="vLLM's remembered verdicts on P2P",
+        explanation=(
+            "Lists ~/.cache/vllm/gpu_p2p_access_cache_for_*.json with their dates. vLLM never "
+            "renews them, so one from before a change of driver, BIOS or slots may be wrong. "
+            "Information only: whether anything has changed since then is not judged."
+        ),
+        run=cache,
+    ),
+)

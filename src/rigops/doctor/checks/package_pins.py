@@ -1,0 +1,187 @@
+"""Whether the driver stays the one that it is when the distribution's packages are upgraded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import apt
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks.driver_packages import (
+    HOLDS,
+    PACKAGES,
+    AptRig,
+    apt_rig,
+    keep_remedy,
+    named,
+    names,
+)
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.probe.package_names import is_kernel_meta, is_user_space
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.packages import Package
+
+HOLD = "pkg.hold"
+UNATTENDED = "pkg.unattended"
+
+_CITED = 3
+_UPGRADER = "unattended-upgrades"
+_WHY_HOLD = (
+    "The next upgrade replaces what is not held: the libraries change on disk while the old kernel "
+    "module stays loaded, and CUDA fails until a reboot, or a branch comes that breaks P2P."
+)
+_WHY_LIBRARIES = (
+    " The held packages do not hold the others: the libraries are upgraded without them."
+)
+_REGEXES = (
+    "(lib)?nvidia-",
+    "cuda-drivers",
+    "lib(cuda|nvcuvid|nvoptix)",
+    "linux-(modules|objects|signatures)-nvidia-",
+    "xserver-xorg-video-nvidia",
+    "firmware-nvidia",
+    "lib(gl1|egl|glx|gles)-nvidia",
+)
+
+
+def hold(examined: Examined) -> list[Finding]:
+    found = apt_rig(HOLD, examined)
+    if isinstance(found, Finding):
+        return [found]
+    loose = (*found.loose, *_loose_kernels(examined, found))
+    if loose:
+        return [_loose(examined, found, loose)]
+    if not found.are_whole:
+        return [_finding(HOLD, "unknown", "every package that was read is held; not all were read")]
+    kept = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
+    return [_finding(HOLD, "ok", kept)]
+
+
+def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:
+    if examined.spec.kernel_hold is not True:
+        return ()
+    return tuple(
+        one
+        for one in found.packages.packages
+        if one.is_installed
+        and is_kernel_meta(one.name)
+        and not apt.holds(one, found.holds.held)
+        and not apt.pins_down(one, found.holds.pins)
+    )
+
+
+def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Finding:
+    kept = len(found.driver) - len(found.loose)
+    of_all = f"{len(loose)} of {len(loose) + kept} packages" if kept else f"{len(loose)} packages"
+    what = "of the NVIDIA driver" if found.loose else "of the kernel"
+    libraries_only = kept and any(is_user_space(one.name) for one in loose)
+    command = "apt-mark hold " + " ".join(named(one) for one in loose)
+    does = "pins the driver's packages to the installed version and holds them"
+    return Finding(
+        id=HOLD,
+        status="warn",
+        summary=f"{of_all} {what} are neither held nor pinned: {names(loose)}",
+        evidence=(
+            *(Evidence(PACKAGES, one.line) for one in loose[:_CITED]),
+            *(Evidence(HOLDS, name) for name in found.holds.held[:_CITED]),
+        ),
+        why=_WHY_HOLD + (_WHY_LIBRARIES if libraries_only else ""),
+        remedy=keep_remedy(examined, found, command, does)
+        if found.loose
+        else Remedy(kind="hands", text=command),
+        data={"packages": [named(one) for one in loose]},
+    )
+
+
+def unattended(examined: Examined) -> list[Finding]:
+    found = apt_rig(UNATTENDED, examined)
+    if isinstance(found, Finding):
+        return [found]
+    held = found.holds
+    open_to_it = tuple(
+        one for one in found.loose if not apt.blacklists(one.name, held.unattended_blacklist)
+    )
+    runs = _upgrader_runs(found)
+    if not open_to_it:
+        return [_nothing_open(found)]
+    if runs is False:
+        return [_finding(UNATTENDED, "ok", f"{_UPGRADER} does not run here")]
+    if runs is None:
+        return [_finding(UNATTENDED, "unknown", f"whether {_UPGRADER} runs could not be read")]
+    return [_open(examined, found, open_to_it)]
+
+
+def _nothing_open(found: AptRig) -> Finding:
+    if not found.are_whole:
+        return _finding(UNATTENDED, "unknown", "not all packages and blacklists were read")
+    return _finding(
+        UNATTENDED, "ok", f"{_UPGRADER} leaves the driver alone: held, pinned or on its blacklist"
+    )
+
+
+def _upgrader_runs(found: AptRig) -> bool | None:
+    """It may be installed and switched off, or never have been installed."""
+    is_installed = found.packages.installed(_UPGRADER) is not None
+    if found.holds.unattended_runs is False and found.are_whole:
+        return False
+    if is_installed or found.holds.has_unattended_settings:
+        return True
+    return False if found.are_whole and found.holds.has_unattended_settings is False else None
+
+
+def _open(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Finding:
+    lines = found.holds.unattended_lines or ("the blacklist is empty",)
+    entries = "\n".join(f'  "{regex}";' for regex in _REGEXES)
+    by_hand = (
+        "write into /etc/apt/apt.conf.d/52rigops-nvidia: Unattended-Upgrade::Package-Blacklist "
+        f"{{\n{entries}\n}};"
+    )
+    return Finding(
+        id=UNATTENDED,
+        status="warn",
+        summary=f"{_UPGRADER} may replace {len(loose)} packages of the driver: {names(loose)}",
+        evidence=(
+            *(Evidence(HOLDS, line) for line in lines),
+            *(Evidence(PACKAGES, one.line) for one in loose[:_CITED]),
+        ),
+        why=(
+            "It upgrades at night, without a question. Entries of its blacklist are matched from "
+            'the beginning of a name: "nvidia" does not cover libnvidia-compute or libcuda1.'
+        ),
+        remedy=keep_remedy(
+            examined, found, by_hand, f"holds the driver and puts it on {_UPGRADER}' blacklist"
+        ),
+        data={"packages": [named(one) for one in loose]},
+    )
+
+
+def _finding(check: str, status: Status, summary: str) -> Finding:
+    return Finding(id=check, status=status, summary=summary)
+
+
+CHECKS = (
+    Check(
+        id=HOLD,
+        title="The driver's packages are held or pinned",
+        explanation=(
+            "Compares the installed packages of the NVIDIA driver (modules, libraries, tools; not "
+            "CUDA toolkits and not the container toolkit) with `apt-mark showhold`, dpkg's own "
+            "marks and /etc/apt/preferences(.d). A pin counts where no other version of the driver "
+            "can come: its exact version above priority 990, or every version below 0. A held "
+            "metapackage holds none of the libraries. With `kernel_hold` declared the kernel's "
+            "metapackages must be held too. Elsewhere than with apt this is not judged."
+        ),
+        run=hold,
+    ),
+    Check(
+        id=UNATTENDED,
+        title="Unattended upgrades leave the driver alone",
+        explanation=(
+            "Where unattended-upgrades is installed and apt's daily run uses it, each package of "
+            "the driver must be held, pinned or matched by Unattended-Upgrade::Package-Blacklist. "
+            "Its entries are regular expressions that are matched from the beginning of a name."
+        ),
+        run=unattended,
+    ),
+)

@@ -1,0 +1,145 @@
+"""Whether all packages of the driver come, and will come, from one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks.driver_packages import HOLDS, PACKAGES, AptRig, apt_rig
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.probe.apt_policy import Offer, Origin, Policy
+
+SOURCES = "pkg.sources"
+
+_CITED: Final = 4
+_CALLED: Final[dict[Origin, str]] = {
+    "distribution": "the distribution",
+    "nvidia": "NVIDIA's repository",
+    "ppa": "a PPA",
+    "local": "a local archive",
+}
+_WHY = (
+    "Packages of two makers have the same names and different contents: an upgrade takes some from "
+    "one and some from the other, and libraries and kernel module no longer fit."
+)
+_WHY_RUN = (
+    "NVIDIA's own installer writes over files that belong to packages. The next upgrade of those "
+    "packages writes over the installer's."
+)
+
+
+def sources(examined: Examined) -> list[Finding]:
+    found = apt_rig(SOURCES, examined)
+    run_files = _run_files(examined)
+    if run_files and not rig.has_no_gpu(examined):
+        return [_installer(examined, run_files)]
+    if isinstance(found, Finding):
+        return [found]
+    policies = found.holds.policies
+    if not policies:
+        return [_finding("unknown", "where the driver's packages come from could not be read")]
+    return [_judged(found, policies)]
+
+
+def _run_files(examined: Examined) -> tuple[str, ...]:
+    holds = examined.facts.package_holds
+    return holds.run_files or () if holds else ()
+
+
+def _finding(status: Status, summary: str) -> Finding:
+    return Finding(id=SOURCES, status=status, summary=summary)
+
+
+def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
+    packages = examined.facts.packages
+    driver = packages.driver if packages else ()
+    evidence = tuple(Evidence(HOLDS, path) for path in run_files)
+    if not driver:
+        return Finding(
+            id=SOURCES,
+            status="info",
+            summary="the driver came from NVIDIA's installer (.run), not from packages",
+            evidence=evidence,
+            why="No package manager knows it: a new kernel may come without its module.",
+        )
+    return Finding(
+        id=SOURCES,
+        status="warn",
+        summary=f"NVIDIA's installer (.run) was run over {len(driver)} packages of the driver",
+        evidence=(*evidence, *(Evidence(PACKAGES, one.line) for one in driver[:_CITED])),
+        why=_WHY_RUN,
+        remedy=Remedy(
+            kind="hands",
+            text="keep one of the two: `nvidia-uninstall` takes the installer's files away; then "
+            "`apt-get install --reinstall` the packages of the driver and reboot",
+        ),
+    )
+
+
+def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:
+    mine = {one.name for one in found.driver}
+    known = [one for one in policies if one.package in mine]
+    installed: dict[Origin, Offer] = {}
+    coming: dict[Origin, Offer] = {}
+    loose = {one.name for one in found.loose}
+    for policy in known:
+        here = policy.offer(policy.installed)
+        _note(installed, here)
+        _note(coming, here)
+        if policy.package in loose:
+            _note(coming, policy.offer(policy.candidate))
+    if len(installed) > 1:
+        return _mixed(installed, "the driver's packages come from", found)
+    if len(coming) > 1:
+        return _mixed(coming, "the next upgrade would mix packages of", found)
+    if not found.are_whole or not known or found.holds.run_files is None:
+        return _finding("unknown", "where the driver's packages come from was not read whole")
+    origins = " and ".join(_CALLED[one] for one in installed)
+    return _finding("ok", f"the driver's packages come from {origins or 'no archive any more'}")
+
+
+def _note(origins: dict[Origin, Offer], offer: Offer | None) -> None:
+    """A version that two archives have is no sign of a mixture; neither is a kept local copy."""
+    if offer is not None and len(offer.origins) == 1:
+        (origin,) = offer.origins
+        if origin != "local":
+            origins.setdefault(origin, offer)
+
+
+def _mixed(origins: dict[Origin, Offer], what: str, found: AptRig) -> Finding:
+    places = " and ".join(_CALLED[one] for one in origins)
+    return Finding(
+        id=SOURCES,
+        status="warn",
+        summary=f"{what} {places}",
+        evidence=tuple(
+            Evidence(HOLDS, line) for offer in origins.values() for line in offer.lines[:2]
+        ),
+        why=_WHY,
+        remedy=Remedy(
+            kind="hands",
+            text="keep one: take the other's file out of /etc/apt/sources.list.d, or pin it below "
+            "zero for these packages in /etc/apt/preferences.d, run `apt-get update`, and look at "
+            f"`apt-cache policy {found.driver[0].name}`",
+        ),
+    )
+
+
+CHECKS = (
+    Check(
+        id=SOURCES,
+        title="The driver comes from one place",
+        explanation=(
+            "Reads `apt-cache policy` of the driver's packages: where the installed versions come "
+            "from, and, of packages that are neither held nor pinned, where the next version would "
+            "come from. The distribution, NVIDIA's CUDA repository and a PPA are three places, "
+            "and two of them are a warning. So is a driver from packages over which NVIDIA's own "
+            "installer (.run) was run, which leaves /usr/bin/nvidia-uninstall behind."
+        ),
+        run=sources,
+    ),
+)

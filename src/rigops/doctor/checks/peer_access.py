@@ -1,0 +1,214 @@
+"""Peer access between the cards: what the driver advertises, against what is declared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import grants, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.grants import Grants
+    from rigops.doctor.peers import Pair
+    from rigops.spec.model import P2PDemand
+
+GRANT = "p2p.grant"
+
+_UNPROVEN: Final = "advertised, not proven: run preflight"
+_ONLY_A_CLAIM = (
+    "That the driver grants peer access is a claim about chips and drivers. It looks neither at "
+    "the IOMMU nor at ACS, so copies may still hang or arrive wrong: `rigops preflight` moves data "
+    "between every two cards and looks at what came."
+)
+_REMEDIES: Final = {
+    "DR": "take the P2P setting out of NVreg_RegistryDwords in /etc/modprobe.d, renew the "
+    "initramfs (`update-initramfs -u`) and reboot",
+    "TNS": "move the cards to slots of one processor (`nvidia-smi topo -m` should not say SYS)",
+    "CNS": "move the cards below one PCIe switch or one root port, or pass them through with a "
+    "clique id if this is a virtual machine",
+}
+
+
+def grant(examined: Examined) -> list[Finding]:
+    demand = examined.spec.p2p
+    nothing = grants.nothing_between(examined, GRANT)
+    if nothing is not None:
+        return [nothing]
+    if demand == "skip":
+        return [Finding(id=GRANT, status="skipped", summary='p2p = "skip" is declared')]
+    found = grants.sort_out(examined)
+    return [_unmet(examined, found, demand) or _told(examined, found)]
+
+
+def _told(examined: Examined, found: Grants) -> Finding:
+    if found.untold or not found.total:
+        return _untold(examined, found)
+    if grants.write_refused(examined.facts):
+        return _read_only(examined)
+    return _advertised(examined, found) if found.granted else _absent(examined, found)
+
+
+def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Finding | None:
+    """What is declared and surely not there, or not to be told; nothing where all is met."""
+    if demand not in {"required", "nvlink"}:
+        return None
+    declared = f'p2p = "{demand}" is declared'
+    wired = demand == "nvlink"
+    refused = [pair for pair in found.refused if not wired or pair.has_nvlink]
+    if refused or (not wired and grants.write_refused(examined.facts)):
+        which = "pairs that NVLink connects" if wired else "pairs"
+        many = f"{len(refused)} {which}" if refused else f"writing between some {which}"
+        return _failed(examined, found, f"{declared}, and the driver refuses {many}")
+    if not wired:
+        return None
+    pairs = (*found.granted, *found.refused, *found.untold)
+    if not pairs or any(pair.has_nvlink is None for pair in pairs):
+        summary = f"{declared}, and how the cards are connected was not collected"
+        return Finding(id=GRANT, status="unknown", summary=summary)
+    if found.all_seen and not any(pair.has_nvlink for pair in pairs):
+        return _failed(examined, found, f"{declared}, and no NVLink connects any two cards")
+    return None
+
+
+def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
+    facts = examined.facts
+    return Finding(
+        id=GRANT,
+        status="fail",
+        summary=summary,
+        evidence=(*grants.rows(facts), *grants.write_rows(facts), *grants.way_rows(facts)),
+        why=_why_refused(examined, found),
+        remedy=_cure(examined, found),
+    )
+
+
+def _cure(examined: Examined, found: Grants) -> Remedy:
+    if examined.spec.p2p == "nvlink":
+        return Remedy(
+            kind="hands",
+            text="switch the machine off, seat the NVLink bridge firmly on both cards, boot, and "
+            "look at `nvidia-smi nvlink -s`: every link should show its rate (on a board with "
+            "NVSwitch the fabric manager of the driver's own version must run)",
+        )
+    offered = [model.p2p in {"pcie", "nvlink"} for model in rig.models(examined) if model]
+    never = bool(offered) and not any(offered)
+    if never or any(grants.is_mixed(pair) for pair in found.refused):
+        return Remedy(
+            kind="accept",
+            declare={"p2p": "measure"},
+            text="the stock driver offers no peer access between these cards: declare p2p = "
+            '"measure", or buy cards that have it (NVLink, or a professional line)',
+        )
+    texts = [_REMEDIES[letter] for letter in found.letters if letter in _REMEDIES]
+    return Remedy(kind="hands", text="; or ".join(texts) or _LOOK)
+
+
+_LOOK: Final = (
+    "look at the letters with `nvidia-smi topo -p2p r` and `nvidia-smi topo -p2p w`, try a driver "
+    "that `rigops drivers` knows to be good for these cards, and boot it"
+)
+
+
+def _untold(examined: Examined, found: Grants) -> Finding:
+    facts = examined.facts
+    matrix = facts.nvidia_smi_p2p_read
+    said: tuple[Evidence, ...] = ()
+    if matrix is None:
+        late = grants.READ in facts.timed_out
+        summary = "what the driver grants was not " + ("told in time" if late else "collected")
+    elif not matrix.cells:
+        summary = "the driver did not say what it grants"
+        said = tuple(Evidence(grants.READ, line) for line in matrix.unread[:3])
+    elif not found.total:
+        summary = "which cards the driver's grants are about is not known"
+    else:
+        known = found.total - len(found.untold)
+        summary = f"what the driver grants is known for {known} of {found.total} pairs only"
+    return Finding(
+        id=GRANT, status="unknown", summary=summary, evidence=(*said, *grants.rows(facts))
+    )
+
+
+def _read_only(examined: Examined) -> Finding:
+    facts = examined.facts
+    return Finding(
+        id=GRANT,
+        status="warn",
+        summary="the driver grants reading between cards and refuses writing between the same two",
+        evidence=(*grants.rows(facts), *grants.write_rows(facts)),
+        why="NCCL wants both and then uses neither; other programs may try what is refused. "
+        + _ONLY_A_CLAIM,
+        remedy=Remedy(
+            kind="hands",
+            text="run `rigops preflight` to learn what works between these cards; until then keep "
+            "programs from trying: export NCCL_P2P_DISABLE=1 for them",
+        ),
+    )
+
+
+def _advertised(examined: Examined, found: Grants) -> Finding:
+    facts, refused = examined.facts, len(found.refused)
+    over = _over(found.granted)
+    rest = f"; {refused} of {found.total} pairs are refused" if refused else ""
+    return Finding(
+        id=GRANT,
+        status="info",
+        summary=f"peer access for {len(found.granted)} of {found.total} pairs{over} is "
+        f"{_UNPROVEN}{rest}",
+        evidence=(*grants.rows(facts), *grants.way_rows(facts)),
+        why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
+        data={"granted": len(found.granted), "refused": refused},
+    )
+
+
+def _over(pairs: tuple[Pair, ...]) -> str:
+    if all(pair.has_nvlink for pair in pairs):
+        return " over NVLink"
+    return " over PCIe" if all(pair.has_nvlink is False for pair in pairs) else ""
+
+
+def _absent(examined: Examined, found: Grants) -> Finding:
+    letters = "/".join(found.letters)
+    return Finding(
+        id=GRANT,
+        status="info",
+        summary=f"the driver offers no peer access between these cards ({letters})",
+        evidence=grants.rows(examined.facts),
+        why=_why_refused(examined, found),
+        data={"granted": 0, "refused": len(found.refused)},
+    )
+
+
+def _why_refused(examined: Examined, found: Grants) -> str:
+    """The letters, the cards, and what else makes a refusal expected."""
+    parts = [f"{grants.LETTERS[letter]}." for letter in found.letters]
+    if any(grants.is_mixed(pair) for pair in found.refused):
+        parts.append(grants.MIXED_WHY)
+    parts += [
+        f"{model.name}: {model.p2p_why}"
+        for model in rig.models(examined)
+        if model is not None and found.refused
+    ]
+    boot = examined.facts.boot
+    machine = boot.virtualization if boot else None
+    if found.refused and machine not in {None, "none"}:
+        parts.append(f"This is a virtual machine ({machine}), where a refusal is usual.")
+    return " ".join(parts)
+
+
+CHECKS = (
+    Check(
+        id=GRANT,
+        title="What the driver grants between the cards is what is declared",
+        explanation=(
+            "Reads the matrices of `nvidia-smi topo -p2p r` and `w`. A grant is never taken for "
+            "working peer access: the driver looks neither at the IOMMU nor at ACS, so only "
+            'preflight can prove it. With p2p = "required" a refused pair fails, with "nvlink" one '
+            "that NVLink connects. Without a declaration a refusal is information: on GeForce "
+            "cards without NVLink the stock driver offers no peer access, and that is no fault."
+        ),
+        run=grant,
+        keys=frozenset({"p2p"}),
+    ),
+)

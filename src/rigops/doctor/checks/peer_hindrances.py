@@ -1,0 +1,131 @@
+"""What stands against peer access over PCIe: cards with other chips, and displays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.doctor import grants, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from rigops.doctor.grants import Grants
+
+MIXED = "mixed.gpus"
+DISPLAY = "display.p2p"
+
+
+def mixed(examined: Examined) -> list[Finding]:
+    nothing = grants.nothing_between(examined, MIXED)
+    if nothing is not None:
+        return [nothing]
+    found = grants.sort_out(examined)
+    pairs = (*found.granted, *found.refused, *found.untold)
+    differences = [grants.is_mixed(pair) for pair in pairs]
+    if True in differences:
+        return [_several_chips(examined, differences.count(True), len(pairs))]
+    if not pairs or None in differences or not found.all_seen:
+        return [Finding(id=MIXED, status="unknown", summary="not every card could be identified")]
+    return [
+        Finding(
+            id=MIXED,
+            status="ok",
+            summary=f"all {len(examined.cards)} cards have the same chip",
+        )
+    ]
+
+
+def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
+    counts: dict[str, int] = {}
+    for card in examined.cards:
+        counts[card.name] = counts.get(card.name, 0) + 1
+    kinds = ", ".join(f"{count}x {name}" for name, count in counts.items())
+    evidence = tuple(
+        Evidence(rig.PCI, card.function.line) for card in examined.cards if card.function
+    )
+    return Finding(
+        id=MIXED,
+        status="info",
+        summary=f"cards with different chips ({kinds}): no peer access over PCIe between "
+        f"{mixed_pairs} of {total} pairs",
+        evidence=evidence,
+        why=grants.MIXED_WHY,
+        data={"cards": counts},
+    )
+
+
+def display(examined: Examined) -> list[Finding]:
+    nothing = grants.nothing_between(examined, DISPLAY)
+    if nothing is not None:
+        return [nothing]
+    found = grants.sort_out(examined)
+    everything_is_refused = bool(found.refused) and not found.untold and not found.granted
+    if everything_is_refused and found.all_seen:
+        summary = "the driver grants no peer access that a display could disturb"
+        return [Finding(id=DISPLAY, status="skipped", summary=summary)]
+    if found.granted and all(pair.has_nvlink for pair in found.granted) and not found.untold:
+        summary = "peer access goes over NVLink, which a display does not disturb"
+        return [Finding(id=DISPLAY, status="skipped", summary=summary)]
+    by_address = {
+        card.address: card
+        for pair in found.granted
+        if not pair.has_nvlink
+        for card in (pair.one, pair.other)
+    }
+    driving = [card for card in by_address.values() if card.smi and card.smi.display_active]
+    if driving:
+        return [_drives_a_display(card.subject, card.smi.line) for card in driving if card.smi]
+    active = [None if card.smi is None else card.smi.display_active for card in examined.cards]
+    if found.all_seen and active and all(one is False for one in active):
+        return [Finding(id=DISPLAY, status="ok", summary="no card drives a display")]
+    return [Finding(id=DISPLAY, status="unknown", summary=_unseen(found, active))]
+
+
+def _unseen(found: Grants, active: list[bool | None]) -> str:
+    if True in active:
+        return "a card drives a display, and what the driver grants to it is not known"
+    if not found.all_seen:
+        return "not every card was seen"
+    return "whether a card drives a display was not told"
+
+
+def _drives_a_display(subject: str, line: str) -> Finding:
+    return Finding(
+        id=DISPLAY,
+        status="warn",
+        subject=subject,
+        summary="a display hangs on a card that has peer access over PCIe",
+        evidence=(Evidence("nvidia-smi-xml", line),),
+        why="With drivers that were patched for peer access a display on such a card has broken "
+        "the copies between cards; with others it costs memory and time.",
+        remedy=Remedy(
+            kind="hands",
+            text="put the monitor on the board's own graphics output, on a card that does not "
+            "take part, or on none at all, and boot",
+        ),
+    )
+
+
+CHECKS = (
+    Check(
+        id=MIXED,
+        title="The cards have the same chip",
+        explanation=(
+            "Compares the PCI device ids: NVIDIA gives each chip a block of 128. The driver offers "
+            "peer access over PCIe only between cards of one chip: two RTX 3090 and an RTX A6000 "
+            "can have it, a 3090 and a 4090 never. Different chips are information, not a fault."
+        ),
+        run=mixed,
+    ),
+    Check(
+        id=DISPLAY,
+        title="No display hangs on a card with peer access over PCIe",
+        explanation=(
+            "Looks at `display_active` of each card that the driver grants peer access over PCIe. "
+            "A display there is a warning: with patched drivers it has broken peer copies, and on "
+            "any driver it takes memory and time from the card. Where nothing is granted, or all "
+            "of it goes over NVLink, it does not apply."
+        ),
+        run=display,
+    ),
+)

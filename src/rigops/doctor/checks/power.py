@@ -1,0 +1,222 @@
+"""What feeds the cards and who sets their limits: cables, voltage, limits, units."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import reported, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import power_limit, power_rail
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.reported import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.doctor.cards import Card
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.sections.units import CardSetter, Units
+
+UNITS, CABLE, BRAKE = "pwr.units", "pwr.cable", "pwr.brake"
+
+_SHOWN: Final = 5
+_CABLE_XID: Final = 54
+
+_OURS = "rigops-"
+_KERNEL_LOG = "kernel-log"
+_CABLES = re.compile(
+    r"external power|supplemental power|necessary power cables|auxiliary power", re.IGNORECASE
+)
+
+
+def units(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [Finding(id=UNITS, status="skipped", summary="there is no NVIDIA GPU")]
+    found = facts.units
+    setters = found.setters if found else None
+    if found is None or setters is None:
+        return [_unknown(UNITS, "which units and scripts set the cards was not collected")]
+    limiters = [one for one in setters if "power" in one.sets and _may_run(found, one)]
+    evidence = tuple(Evidence("units", one.line) for one in limiters[:_SHOWN])
+    places = list(dict.fromkeys(one.file for one in limiters))
+    declares = examined.spec.gpu_power_limit is not None
+    if declares and not any(_OURS in place for place in places):
+        places.append("rigops itself, as declared")
+    if len(places) > 1:
+        return [_rivals(places, evidence)]
+    if not facts.is_whole("units") or found.unreadable:
+        without = ", ".join(found.unreadable) or "the answer is cut off"
+        return [_unknown(UNITS, f"not every place could be searched ({without})", evidence)]
+    if not places:
+        summary = "nothing sets power limits at boot"
+        return [Finding(id=UNITS, status="ok", summary=summary)]
+    return [_one_writer(examined, limiters, places[0], evidence)]
+
+
+def _may_run(found: Units, setter: CardSetter) -> bool:
+    """A unit that is off, and that no timer starts, sets nothing."""
+    unit = found.unit(setter.unit) if setter.unit else None
+    if unit is None or unit.enabled not in {"disabled", "masked"} or unit.active != "inactive":
+        return True
+    timer = found.unit(unit.name.removesuffix(".service") + ".timer")
+    return timer is None or timer.exists
+
+
+def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        id=UNITS,
+        status="warn",
+        summary=f"{len(places)} places set power limits: {', '.join(places)}",
+        evidence=evidence,
+        why="The last writer wins, and which one is last may change from boot to boot.",
+        remedy=Remedy(
+            kind="hands",
+            text="keep one: `systemctl disable --now UNIT` for a unit that is too many, or remove "
+            "its nvidia-smi line from the script or the crontab",
+        ),
+    )
+
+
+def _one_writer(
+    examined: Examined, limiters: Sequence[CardSetter], place: str, evidence: tuple[Evidence, ...]
+) -> Finding:
+    """Whether what it sets is refused by the cards: nobody else reads the refusal."""
+    asked = [one for one in limiters if one.watts is not None and not one.names_cards]
+    ranges = [(card, card.smi.watts_min if card.smi else None) for card in examined.cards]
+    for one in asked:
+        for card, least in ranges:
+            if least is not None and one.watts is not None and one.watts < least:
+                return _refused(one, one.watts, card, least)
+    if asked and (reported.gap(examined) or any(least is None for _, least in ranges)):
+        summary = f"{place} sets limits, and whether the cards take them is not known"
+        return _unknown(UNITS, summary, evidence)
+    return Finding(
+        id=UNITS, status="ok", summary=f"one place sets power limits: {place}", evidence=evidence
+    )
+
+
+def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Finding:
+    return Finding(
+        id=UNITS,
+        status="warn",
+        subject=setter.file,
+        summary=f"sets {watts:g} W, and {card.subject} takes no less than {least:g} W",
+        evidence=(Evidence("units", setter.line),),
+        why="The driver refuses such a limit, and the card keeps the one that it had.",
+        remedy=Remedy(
+            kind="hands",
+            declare={"gpu_power_limit": int(least)},
+            text=f"set {least:g} W or more in {setter.file}, or remove the line there and declare "
+            "gpu_power_limit",
+        ),
+    )
+
+
+def cable(examined: Examined) -> list[Finding]:
+    facts = examined.facts
+    if rig.has_no_gpu(examined):
+        return [Finding(id=CABLE, status="skipped", summary="there is no NVIDIA GPU")]
+    evidence = _cable_lines(examined)
+    if evidence:
+        return [
+            Finding(
+                id=CABLE,
+                status="fail",
+                summary="a card says that a power cable is missing or loose",
+                evidence=evidence[:_SHOWN],
+                why="A card that does not see all its power plugs does not start, or runs at its "
+                "lowest clocks.",
+                remedy=Remedy(
+                    kind="hands",
+                    text="power off, unplug the rig, and seat every 8-pin or 12VHPWR plug at the "
+                    "card and at the supply until it clicks; one cable for each plug, no splitters",
+                ),
+            )
+        ]
+    missing = reported.gap(examined)
+    if missing:
+        return [_unknown(CABLE, missing.summary, missing.evidence)]
+    log = facts.kernel_log
+    if log is None or not facts.is_whole(_KERNEL_LOG) or log.starts_at_boot is False:
+        return [_unknown(CABLE, "the kernel log of this boot was not read from its beginning")]
+    return [Finding(id=CABLE, status="ok", summary="no card complains about its power cables")]
+
+
+def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
+    log, report = examined.facts.kernel_log, examined.facts.nvidia_smi_xml
+    entries = [one.entry for one in log.xids if one.number == _CABLE_XID] if log else []
+    logged = [*entries, *(log.matching(_CABLES) if log else ())]
+    said = [*report.failure_lines, *report.warnings, *report.unread] if report else []
+    for gpu in report.gpus if report else ():
+        said += gpu.troubles
+    return (
+        *(Evidence(reported.SECTION, line) for line in said if _CABLES.search(line)),
+        *(Evidence(_KERNEL_LOG, line) for line in dict.fromkeys(one.line for one in logged)),
+    )
+
+
+def brake(examined: Examined) -> list[Finding]:
+    def judge(_: Card, smi: SmiGpu) -> Verdict:
+        if smi.throttle is None:
+            return Verdict(status="silent", summary="why the clocks are limited is not told")
+        if "hw_power_brake" not in smi.throttle:
+            return Verdict(status="ok", summary="no power brake")
+        return Verdict(
+            status="fail",
+            summary="the power brake is on: the supply or the board orders the card to slow down",
+            why="This signal comes from outside the card: the power supply reports overload or "
+            "heat, or the slot's PWRBRK pin is pulled.",
+            remedy=Remedy(
+                kind="hands",
+                text="look at the supply that feeds this card (load, fan, temperature, firmware "
+                "alarms), lower gpu_power_limit, and check the riser's PWRBRK pin",
+            ),
+        )
+
+    return reported.judged(examined, BRAKE, judge, "no card is held by a power brake right now")
+
+
+def _unknown(check: str, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(id=check, status="unknown", summary=summary, evidence=evidence)
+
+
+CHECKS = (
+    *power_limit.CHECKS,
+    *power_rail.CHECKS,
+    Check(
+        id=UNITS,
+        title="One place only sets power limits",
+        explanation=(
+            "Searches /etc/systemd/system, /usr/local/bin and sbin, cron, rc.local and udev rules "
+            "for lines that call nvidia-smi -pl; root is needed for crontabs. One place is well, "
+            "and so is none. With two the last writer wins; rigops counts as one where "
+            "`gpu_power_limit` is declared. A unit that is disabled, and that no timer starts, "
+            "does not count. A limit below what a card takes is a warning too, because the "
+            "driver's refusal is lost in the journal."
+        ),
+        run=units,
+    ),
+    Check(
+        id=CABLE,
+        title="No card misses a power cable",
+        explanation=(
+            "Looks for what nvidia-smi says of insufficient external power, for Xid 54 and for "
+            "the driver's complaint about power cables in this boot's kernel log. It is well when "
+            "nvidia-smi reports every card and the log, from its beginning, has no such line."
+        ),
+        run=cable,
+    ),
+    Check(
+        id=BRAKE,
+        title="No power brake holds a card back",
+        explanation=(
+            "Reads the hardware power brake bit (0x80) of the reasons why the driver limits the "
+            "clocks. It is well when it is not set; it tells of this moment only, so it says most "
+            "while the cards work. The signal comes from the supply or the board, never from the "
+            "card's own limit."
+        ),
+        run=brake,
+    ),
+)

@@ -1,0 +1,226 @@
+"""Whether the declared power supplies and circuits carry what the cards' limits add up to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import reported, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.power import budget
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
+    from rigops.power.budget import Budget, Excess
+
+BUDGET, SPLIT = "pwr.budget", "pwr.psu_split"
+
+_CONCERN = "gpu_tuning"
+_KEY = "gpu_power_limit"
+_BUS_DROP: Final = 79
+_SHOWN: Final = 5
+_LOGS = ("kernel-log", "kernel-log-previous")
+_WHAT = {
+    "steady": "under a load that lasts",
+    "peak": "in the peaks of milliseconds that come above every limit",
+    "circuit": "from the wall, losses of the supplies included",
+}
+_SHARES = {
+    "steady": f"{budget.STEADY_SHARE:.0%} of its watts",
+    "peak": "all its watts",
+    "circuit": f"{budget.CIRCUIT_SHARE:.0%} of the breaker",
+}
+
+
+def limits(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", "there is no NVIDIA GPU")]
+    spec = examined.spec
+    if spec.psus is None and spec.circuits is None:
+        return [_finding("skipped", "neither psus nor circuits are declared")]
+    reckoned = _reckoned(examined)
+    if reckoned.excesses:
+        return [_over(examined, reckoned)]
+    if doubt := _doubt(examined, reckoned):
+        return [doubt]
+    return [_finding("ok", f"{_sum(reckoned)}; {_assumed(examined)}")]
+
+
+def _doubt(examined: Examined, reckoned: Budget) -> Finding | None:
+    if missing := reported.gap(examined):
+        return _finding("unknown", missing.summary, missing.evidence)
+    if reckoned.unknown:
+        return _finding("unknown", f"the limit of {', '.join(reckoned.unknown)} is not known")
+    if reckoned.unwired:
+        supplies = ", ".join(reckoned.unwired)
+        return _finding("unknown", f"on which circuit {supplies} hangs is not declared")
+    return None
+
+
+def _reckoned(examined: Examined) -> Budget:
+    spec = examined.spec
+    return budget.reckon(
+        _loads(examined),
+        host=budget.host_watts(spec.other_watts),
+        psus=spec.psus,
+        circuits=spec.circuits,
+    )
+
+
+def _loads(examined: Examined) -> list[budget.Load]:
+    return [
+        budget.Load(
+            address=card.address,
+            watts=card.smi.watts_limit if card.smi else None,
+            least_watts=card.smi.watts_min if card.smi else None,
+            spike_factor=card.model.spike_factor if card.model else budget.SPIKE_FACTOR,
+        )
+        for card in examined.cards
+    ]
+
+
+def _over(examined: Examined, reckoned: Budget) -> Finding:
+    drops = _drops(examined)
+    told = "; ".join(_said(one) for one in reckoned.excesses)
+    return Finding(
+        id=BUDGET,
+        status="fail" if drops else "warn",
+        summary=told + (", and a card has fallen off the bus (Xid 79)" if drops else ""),
+        evidence=drops,
+        why="An overloaded supply drops its voltage or switches off: cards fall off the bus or the "
+        f"rig reboots under load. Reckoned with {_assumed(examined)}.",
+        remedy=_remedy(examined, reckoned),
+        data={"excesses": [_as_data(one) for one in reckoned.excesses]},
+    )
+
+
+def _drops(examined: Examined) -> tuple[Evidence, ...]:
+    facts = examined.facts
+    logs = zip(_LOGS, (facts.kernel_log, facts.kernel_log_previous), strict=True)
+    found = [
+        Evidence(section, xid.entry.line)
+        for section, log in logs
+        for xid in (log.xids if log else ())
+        if xid.number == _BUS_DROP or xid.bus_drop
+    ]
+    return tuple(found[:_SHOWN])
+
+
+def _said(one: Excess) -> str:
+    return (
+        f"{one.where}: {one.watts:.0f} W {_WHAT[one.kind]}, where {one.allowed:.0f} W "
+        f"({_SHARES[one.kind]}) are well"
+    )
+
+
+def _as_data(one: Excess) -> dict[str, object]:
+    return {
+        "kind": one.kind,
+        "where": one.where,
+        "watts": round(one.watts),
+        "allowed": round(one.allowed),
+    }
+
+
+def _sum(reckoned: Budget) -> str:
+    supplies = [f"{one.name} {one.steady:.0f} of {one.watts:.0f} W" for one in reckoned.supplies]
+    walls = [
+        " ".join(f"circuit {one.name} {one.watts:.0f} of {one.allowed:.0f} W".split())
+        for one in reckoned.walls
+    ]
+    return ", ".join([*supplies, *walls])
+
+
+def _assumed(examined: Examined) -> str:
+    declared = examined.spec.other_watts
+    host = budget.host_watts(declared)
+    source = "declared" if declared is not None else "an estimate; other_watts says better"
+    return f"{host:.0f} W for all but the cards ({source})"
+
+
+def _remedy(examined: Examined, reckoned: Budget) -> Remedy:
+    fitting = budget.fitting(reckoned, _loads(examined))
+    if fitting is None:
+        return Remedy(
+            kind="buy",
+            text="no limit that these cards take fits: buy a larger power supply, or spread the "
+            "cards over more supplies and circuits and declare that in psus and circuits",
+        )
+    values = set(fitting.values())
+    declared: object = values.pop() if len(values) == 1 else fitting
+    commands = "; ".join(f"`nvidia-smi -i {card} -pl {watts}`" for card, watts in fitting.items())
+    return Remedy(
+        kind="apply",
+        concern=_CONCERN,
+        declare={_KEY: declared},
+        text="`rigops apply` lowers the cards' limits so that everything fits; or use a larger "
+        "supply, or spread the cards over more of them",
+        by_hand=f"lower the limits ({commands}), at every boot; or use a larger supply",
+    )
+
+
+def split(examined: Examined) -> list[Finding]:
+    psus = examined.spec.psus
+    if rig.has_no_gpu(examined):
+        return [_split("skipped", "there is no NVIDIA GPU")]
+    if psus is None or not any(psu.gpus or psu.host for psu in psus):
+        return [_split("skipped", "which card hangs on which supply is not declared")]
+    reckoned = _reckoned(examined)
+    missing = reckoned.strangers
+    if missing and rig.sees_the_bus(examined):
+        named = ", ".join(missing)
+        return [_split("info", f"psus names {named}, and no card is there")]
+    if reckoned.unfed:
+        named = ", ".join(reckoned.unfed)
+        return [_split("info", f"psus does not say what feeds {named}")]
+    if missing or not rig.sees_the_bus(examined):
+        return [_split("unknown", "which cards there are is not known")]
+    cards = "; ".join(
+        f"{one.name}: {len(one.loads)} cards" + (" and the board" if one.host_watts else "")
+        for one in reckoned.supplies
+    )
+    return [_split("ok", cards)]
+
+
+def _finding(status: Status, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(id=BUDGET, status=status, summary=summary, evidence=evidence)
+
+
+def _split(status: Status, summary: str) -> Finding:
+    return Finding(
+        id=SPLIT,
+        status=status,
+        summary=summary,
+        why="The budget of each supply is only as good as what is declared of it. Two cards on "
+        "one cable, or a riser on another supply than its card, are not seen from here.",
+    )
+
+
+CHECKS = (
+    Check(
+        id=BUDGET,
+        title="Power supplies and circuits carry what the limits add up to",
+        explanation=(
+            "Adds up the power limits in force, of the cards that each declared supply feeds, and "
+            "`other_watts` for all else, the CPU included (without it: 150 W for the CPU and 100 W "
+            "for the rest). Healthy is up to 90 % of a supply "
+            "for hours, all its watts in peaks (limit times the catalogue's spike factor, which "
+            "comes from a 350 W RTX 3090 that drew 600 W), and 80 % of a circuit's volts times "
+            "amperes, which is the code's rule for loads that last; supplies waste 10 %. More is a "
+            "warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or "
+            "the one before. Without psus and circuits: skipped."
+        ),
+        run=limits,
+        keys=frozenset({"psus", "circuits"}),
+    ),
+    Check(
+        id=SPLIT,
+        title="Every card hangs on a declared supply",
+        explanation=(
+            "Compares the PCI addresses in `psus` with the cards on the bus. Cards that no supply "
+            "names, and addresses at which there is no card, make the power budget wrong; both "
+            "are told as information. Without addresses in psus: skipped."
+        ),
+        run=split,
+    ),
+)

@@ -1,0 +1,203 @@
+"""Whether each card has the power limit that is declared, and takes the one that it was given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import per_gpu, reported
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Remedy
+from rigops.doctor.reported import Verdict
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.doctor.finding import Finding
+    from rigops.doctor.per_gpu import Choice
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.spec.model import PowerLimit
+
+LIMIT = "pwr.limit"
+
+TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
+
+_CONCERN = "gpu_tuning"
+_KEY = "gpu_power_limit"
+_NOT_TOLD = "this card does not tell its power limit, as laptop cards do not"
+_SILENTLY = (
+    "A limit below what a card takes is refused, and where a unit sets it, nobody reads the "
+    "refusal: the card keeps its default and draws more than was planned for."
+)
+
+
+def limit(examined: Examined) -> list[Finding]:
+    wishes = examined.spec.gpu_power_limit
+
+    def judge(card: Card, smi: SmiGpu) -> Verdict:
+        choice = per_gpu.choose(wishes, card, examined.cards) if wishes else None
+        if choice and not choice.is_certain:
+            return Verdict(
+                status="unknown",
+                summary="gpu_power_limit names cards by UUID, and which is this one is not known",
+            )
+        if choice and choice.value:
+            return _declared(examined, card, smi, choice.value, choice)
+        return _undeclared(card, smi)
+
+    return reported.judged(examined, LIMIT, judge, "every card has the power limit it should have")
+
+
+def _declared(
+    examined: Examined, card: Card, smi: SmiGpu, wish: PowerLimit, choice: Choice[PowerLimit]
+) -> Verdict:
+    watts = wish.watts
+    if watts is None and wish.percent is not None and smi.watts_default is not None:
+        watts = smi.watts_default * wish.percent / 100
+    if watts is None:
+        return Verdict(
+            status="unknown",
+            summary=f"{wish.percent:g}% of the default is declared, and the default is not known",
+        )
+    if smi.watts_min is not None and watts < smi.watts_min - TOLERANCE_WATTS:
+        return _impossible(examined, smi, watts, smi.watts_min, choice)
+    if smi.watts_max is not None and watts > smi.watts_max + TOLERANCE_WATTS:
+        return _impossible(examined, smi, watts, smi.watts_max, choice)
+    if smi.watts_limit is None:
+        return Verdict(
+            status="unknown",
+            summary=f"{watts:g} W is declared, and nvidia-smi does not tell the limit in force",
+        )
+    if abs(smi.watts_limit - watts) <= TOLERANCE_WATTS:
+        return Verdict(status="ok", summary=f"limited to {watts:g} W, as declared")
+    return _drifted(examined, card, smi.watts_limit, watts)
+
+
+def _impossible(
+    examined: Examined, smi: SmiGpu, watts: float, nearest: float, choice: Choice[PowerLimit]
+) -> Verdict:
+    force = f"; {smi.watts_limit:g} W is in force" if smi.watts_limit is not None else ""
+    return Verdict(
+        status="fail",
+        summary=f"{watts:g} W is declared, and this card takes {_range(smi)}{force}",
+        why=_SILENTLY,
+        data=_data(smi, watts),
+        remedy=Remedy(
+            kind="hands",
+            declare={_KEY: _replaced(examined, choice, nearest)},
+            text=f"change the declaration: gpu_power_limit for this card must be {_range(smi)}",
+        ),
+    )
+
+
+def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Verdict:
+    wishes = examined.spec.gpu_power_limit
+    declared = per_gpu.declaration(wishes, _written) if wishes else watts
+    return Verdict(
+        status="warn",
+        summary=f"{watts:g} W is declared, and {live:g} W is in force",
+        why="A limit is gone after a reboot and whenever the driver is unloaded, unless a unit "
+        "sets it again; and of several units the last one wins.",
+        data={"declared": watts, "in_force": live},
+        remedy=Remedy(
+            kind="apply",
+            concern=_CONCERN,
+            declare={_KEY: declared},
+            text="`rigops apply` sets the limit now and at every boot, and reads it back",
+            by_hand=f"`nvidia-smi -pm 1`, then `nvidia-smi -i {card.address} -pl {watts:g}`; and "
+            "a systemd unit that does the same after nvidia-persistenced.service",
+        ),
+    )
+
+
+def _undeclared(card: Card, smi: SmiGpu) -> Verdict:
+    live, asked, least = smi.watts_limit, smi.watts_requested, smi.watts_min
+    for watts, how in ((live, "in force"), (asked, "asked for")):
+        if watts is not None and least is not None and watts < least - TOLERANCE_WATTS:
+            return _below(card, smi, f"{watts:g} W is {how}, and this card takes {_range(smi)}")
+    if live is None:
+        return Verdict(status="silent", summary=_NOT_TOLD)
+    if smi.watts_default is None or least is None or asked is None:
+        return Verdict(
+            status="unknown",
+            summary=f"limited to {live:g} W, and the card's own range and default are not known",
+        )
+    if abs(live - smi.watts_default) <= TOLERANCE_WATTS:
+        return Verdict(status="ok", summary=f"at its default of {live:g} W")
+    return _by_hand(smi, live, smi.watts_default)
+
+
+def _by_hand(smi: SmiGpu, live: float, default: float) -> Verdict:
+    return Verdict(
+        status="info",
+        summary=f"{'capped' if live < default else 'raised'} by hand: {live:g} W, where the "
+        f"default is {default:g} W",
+        why="It is kept until the next reboot, unless a unit sets it at boot. "
+        f"`gpu_power_limit = {live:g}` in the inventory keeps it for good.",
+        data=_data(smi, None),
+    )
+
+
+def _below(card: Card, smi: SmiGpu, summary: str) -> Verdict:
+    return Verdict(
+        status="warn",
+        summary=summary,
+        why=_SILENTLY,
+        data=_data(smi, None),
+        remedy=Remedy(
+            kind="hands",
+            declare={_KEY: {card.address: _number(smi.watts_min or 0.0)}},
+            text=f"set a limit of {_range(smi)}: declare gpu_power_limit for this card, or "
+            "correct the unit or script that sets less",
+        ),
+    )
+
+
+def _range(smi: SmiGpu) -> str:
+    least = f"{smi.watts_min:g}" if smi.watts_min is not None else "?"
+    most = f"{smi.watts_max:g}" if smi.watts_max is not None else "?"
+    return f"{least} to {most} W"
+
+
+def _data(smi: SmiGpu, declared: float | None) -> dict[str, object]:
+    return {
+        "declared": declared,
+        "in_force": smi.watts_limit,
+        "default": smi.watts_default,
+        "min": smi.watts_min,
+        "max": smi.watts_max,
+    }
+
+
+def _replaced(examined: Examined, choice: Choice[PowerLimit], watts: float) -> object:
+    """The declaration as it stands, with a value for this selector that works."""
+    wishes = examined.spec.gpu_power_limit
+    whole = per_gpu.declaration(wishes, _written) if wishes else None
+    if isinstance(whole, dict) and choice.selector:
+        return {**whole, choice.selector.text: _number(watts)}
+    return _number(watts)
+
+
+def _written(wish: PowerLimit) -> object:
+    return _number(wish.watts) if wish.watts is not None else f"{wish.percent:g}%"
+
+
+def _number(watts: float) -> int | float:
+    return int(watts) if watts == int(watts) else watts
+
+
+CHECKS = (
+    Check(
+        id=LIMIT,
+        title="Every card has the power limit that is declared",
+        explanation=(
+            "Compares the limit in force that nvidia-smi reads back from each card with "
+            "`gpu_power_limit`, within 1 W because nvidia-smi rounds. A declaration outside the "
+            "card's own range fails: an RTX 5090 takes no less than 400 W, and a lower limit has "
+            "been seen to be dropped without a word. Another limit than the declared one is a "
+            "warning. Without a declaration a card at its default is well, and one that was "
+            "capped by hand is told of, because the next reboot forgets the cap. Cards that do "
+            "not tell their limit (laptops) are not judged."
+        ),
+        run=limit,
+        keys=frozenset({_KEY}),
+    ),
+)

@@ -1,0 +1,243 @@
+"""How hot the cards are: the chip, its memory, and the fans that should cool them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import reported, rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import host_temperature
+from rigops.doctor.finding import Finding, Remedy
+from rigops.doctor.reported import Verdict
+
+if TYPE_CHECKING:
+    from rigops.doctor.cards import Card
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+
+CORE, MEMORY, MEMORY_GDDR6, FAN = "tmp.core", "tmp.mem", "tmp.mem.gddr6", "tmp.fan"
+
+MARGIN_CELSIUS: Final = 5.0  # so near to its slowdown, a warmer day is enough
+# For cards that do not tell where they slow down: the known ones do from 82 °C (P100) to 102 °C.
+SURELY_WELL_CELSIUS: Final = 75.0
+SURELY_HOT_CELSIUS: Final = 85.0
+# Memory that tells no limit of its own: the lowest that a card tells is 85 °C (V100).
+MEMORY_CELSIUS: Final = 85.0
+MEMORY_FAIL_ABOVE: Final = 8.0  # over its own limit: from a warning to a failure
+FAN_CELSIUS: Final = 60.0  # many cards stand still below 50 to 60 °C, to be quiet
+
+_BELIEVED_CELSIUS: Final = (0.0, 150.0)
+_LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
+_FAN = re.compile(r"\bfan", re.IGNORECASE)
+_TEMPERATURE = re.compile(r"gpu_temp\b|gpu current temp", re.IGNORECASE)
+_HOT_CARD = Remedy(
+    kind="hands",
+    text="clean the cooler and its fan, leave a slot of air between cards (blower cards between "
+    "open ones), take the side panel off, and lower gpu_power_limit",
+)
+
+
+def core(examined: Examined) -> list[Finding]:
+    def judge(_: Card, smi: SmiGpu) -> Verdict:
+        now = _believed(smi.celsius)
+        if now is None:
+            return _no_temperature(smi)
+        slowdown = smi.celsius_slowdown
+        if slowdown is None or slowdown < _LEAST_THRESHOLD:
+            return _without_threshold(now)
+        data = {"celsius": now, "slowdown": slowdown}
+        if now >= slowdown:
+            return Verdict(
+                status="fail",
+                summary=f"{now:g} °C: it slows down from {slowdown:g} °C",
+                data=data,
+                remedy=_HOT_CARD,
+            )
+        if now >= slowdown - MARGIN_CELSIUS:
+            return Verdict(
+                status="warn",
+                summary=f"{now:g} °C, and it slows down from {slowdown:g} °C",
+                data=data,
+                remedy=_HOT_CARD,
+            )
+        return Verdict(status="ok", summary=f"{now:g} °C")
+
+    return reported.judged(examined, CORE, judge, "no card is near its slowdown temperature")
+
+
+def _no_temperature(smi: SmiGpu) -> Verdict:
+    if smi.celsius is not None:
+        said = f"its temperature sensor says {smi.celsius:g} °C, which cannot be"
+    elif any(_TEMPERATURE.search(line) for line in smi.troubles):
+        said = "its temperature sensor says ERR!"
+    else:
+        return Verdict(status="silent", summary="the card does not tell how warm it is")
+    return Verdict(status="unknown", summary=said)
+
+
+def _without_threshold(now: float) -> Verdict:
+    if now >= SURELY_HOT_CELSIUS:
+        return Verdict(
+            status="warn",
+            summary=f"{now:g} °C, and it does not tell where it slows down",
+            data={"celsius": now},
+            remedy=_HOT_CARD,
+        )
+    if now >= SURELY_WELL_CELSIUS:
+        return Verdict(
+            status="info",
+            summary=f"{now:g} °C, and it does not tell where it slows down",
+            why="Known cards do so from 82 °C or later. Newer drivers tell the distance instead: "
+            "see T.Limit in `nvidia-smi -q -d TEMPERATURE`.",
+            data={"celsius": now},
+        )
+    return Verdict(status="ok", summary=f"{now:g} °C")
+
+
+def _believed(celsius: float | None) -> float | None:
+    low, high = _BELIEVED_CELSIUS
+    return celsius if celsius is not None and low < celsius < high else None
+
+
+def memory(examined: Examined) -> list[Finding]:
+    def judge(card: Card, smi: SmiGpu) -> Verdict:
+        now = _believed(smi.memory_celsius)
+        if now is None:
+            return _no_memory_temperature(card)
+        own = smi.memory_celsius_max
+        limit = own if own is not None and own >= _LEAST_THRESHOLD else MEMORY_CELSIUS
+        if now < limit:
+            return Verdict(status="ok", summary=f"memory at {now:g} °C")
+        is_far = own is not None and now >= limit + MEMORY_FAIL_ABOVE
+        return Verdict(
+            status="fail" if is_far else "warn",
+            summary=f"the memory is at {now:g} °C; up to {limit:g} °C is well",
+            why="Memory that is too hot makes errors and ages; the card slows down to save it.",
+            data={"celsius": now, "limit": limit},
+            remedy=Remedy(
+                kind="hands",
+                text="cool the card's back as well, renew the thermal pads of its memory, and "
+                "lower the memory clock or gpu_power_limit",
+            ),
+        )
+
+    return reported.judged(examined, MEMORY, judge, "the cards' memory is within its temperature")
+
+
+def _no_memory_temperature(card: Card) -> Verdict:
+    if reported.is_geforce(card) or (card.model and not card.model.memory_temperature):
+        return Verdict(
+            status="silent",
+            expected=True,
+            summary="these cards do not tell their memory's temperature",
+            why="This is to be expected: the driver keeps it from GeForce and RTX cards. The "
+            "memory of a 3090 can be at 104 °C while the chip is at 70 °C.",
+        )
+    return Verdict(status="silent", summary="the card does not tell its memory's temperature")
+
+
+def memory_gddr6(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_gddr6("there is no NVIDIA GPU")]
+    return [_gddr6("the memory's own sensor is not read")]
+
+
+def _gddr6(summary: str) -> Finding:
+    return Finding(
+        id=MEMORY_GDDR6,
+        status="skipped",
+        summary=summary,
+        why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that read "
+        "it need the card's registers, and so root and often iomem=relaxed, which opens all of "
+        "the host's memory to root: rigops does not ask for that.",
+    )
+
+
+def fan(examined: Examined) -> list[Finding]:
+    def judge(_: Card, smi: SmiGpu) -> Verdict:
+        if any(_FAN.search(line) for line in smi.troubles):
+            return Verdict(
+                status="warn",
+                summary="its fan says ERR!",
+                why="The card has lost its fan's controller, or is about to be lost altogether.",
+                remedy=_fan_remedy(),
+            )
+        if smi.fan_percent is None:
+            return Verdict(
+                status="silent",
+                summary="the cards have no fan of their own",
+                why="That is normal for passive cards and SXM modules: the case must cool them.",
+            )
+        if smi.fan_percent > 0:
+            return Verdict(status="ok", summary=f"fan at {smi.fan_percent}%")
+        now = _believed(smi.celsius)
+        if now is None:
+            return Verdict(
+                status="unknown", summary="its fan stands, and how warm it is, is unknown"
+            )
+        if now <= FAN_CELSIUS:
+            return Verdict(status="ok", summary=f"its fan rests at {now:g} °C")
+        return Verdict(
+            status="warn",
+            summary=f"its fan stands still at {now:g} °C",
+            data={"celsius": now, "fan": 0},
+            remedy=_fan_remedy(),
+        )
+
+    return reported.judged(examined, FAN, judge, "the cards' fans turn, or rest while it is cool")
+
+
+def _fan_remedy() -> Remedy:
+    return Remedy(
+        kind="hands",
+        text="look whether a cable blocks the fan and whether its plug sits; reset a manual fan "
+        "speed; a dead fan can be replaced alone",
+    )
+
+
+CHECKS = (
+    Check(
+        id=CORE,
+        title="No card is near the temperature at which it slows down",
+        explanation=(
+            "Compares each chip's temperature with the slowdown temperature that the same card "
+            "tells. Reaching it fails, within 5 °C of it is a warning. Cards and drivers that tell "
+            "no such temperature are well below 75 °C and warned about from 85 °C on, because the "
+            "known cards slow down between 82 and 102 °C. It says most under load."
+        ),
+        run=core,
+    ),
+    Check(
+        id=MEMORY,
+        title="The cards' memory is within its temperature",
+        explanation=(
+            "Reads the memory's temperature where the driver tells it: V100, A100, H100 and the "
+            "like. Above the card's own limit (85 °C where it names none) is a warning, 8 °C more "
+            "a failure. GeForce and RTX cards do not tell it, which is to be expected and skipped, "
+            "never taken for well."
+        ),
+        run=memory,
+    ),
+    Check(
+        id=MEMORY_GDDR6,
+        title="The temperature of GDDR6 memory",
+        explanation=(
+            "Always skipped. The sensor can be read only through the card's registers, with root "
+            "and often with iomem=relaxed or without kernel lockdown; rigops does not weaken a "
+            "host for a temperature. By experience below 100 °C is well for GDDR6X, and at 110 °C "
+            "it throttles."
+        ),
+        run=memory_gddr6,
+    ),
+    Check(
+        id=FAN,
+        title="The cards' fans turn when it is warm",
+        explanation=(
+            "Reads each card's fan speed. ERR! is a warning, and so is 0 % above 60 °C; below that "
+            "many cards let their fans rest. No value at all is normal for passive cards and SXM "
+            "modules, which the case must cool."
+        ),
+        run=fan,
+    ),
+    *host_temperature.CHECKS,
+)

@@ -1,0 +1,203 @@
+"""Kernel arguments that hide faults, do nothing, or say two things at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.bootloader import grub
+from rigops.bootloader.arguments import name as name_of
+from rigops.doctor import rig
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rigops.doctor.finding import Status
+
+BAD = "cmdline.bad"
+
+_LIVE = "proc-cmdline"
+_PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
+_IOMMU_OFF = ("amd_iommu=off", "intel_iommu=off", "iommu=off")
+_REPAIR = frozenset(
+    {
+        "single", "recovery", "emergency", "rescue", "systemd.unit=rescue.target",
+        "systemd.unit=emergency.target", "rd.break",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """`grave`: a warning; else only something to know. `argument`: as it stands on the line."""
+
+    argument: str
+    text: str
+    why: str
+    grave: bool = False
+
+
+_SINGLE: Final = {
+    "pci=noaer": Trouble(
+        "",
+        "hides PCIe errors",
+        "With pci=noaer the kernel reports no PCIe errors: a bad riser or slot stays unseen.",
+        grave=True,
+    ),
+    "pci=noacs": Trouble(
+        "",
+        "is not known to do anything",
+        "pci=noacs is no documented option, and nobody has shown that it changes ACS; what does is "
+        "the acs.path check's remedy.",
+    ),
+    "amd_iommu=on": Trouble(
+        "",
+        "is no documented value and is ignored",
+        "AMD's IOMMU is on unless it is switched off: amd_iommu=on does nothing.",
+    ),
+    "iommu=soft": Trouble(
+        "",
+        "does not turn AMD's IOMMU off",
+        "iommu=soft asks for bounce buffers; groups and translation stay. iommu=pt or "
+        "amd_iommu=off is what people mean by it.",
+    ),
+    "mitigations=off": Trouble(
+        "",
+        "turns the protection against CPU faults off",
+        "mitigations=off gains little for work on GPUs, and programs on this machine can read "
+        "each other's memory.",
+    ),
+    "nouveau.modeset=1": Trouble(
+        "",
+        "asks nouveau to take the cards",
+        "nouveau and the NVIDIA driver cannot both have a card: whoever comes first keeps it.",
+        grave=True,
+    ),
+    "nouveau.modeset=0": Trouble(
+        "",
+        "is left over from an installation",
+        "A blacklist in /etc/modprobe.d keeps nouveau away; the argument is harmless.",
+    ),
+    "nomodeset": Trouble(
+        "",
+        "keeps drivers from setting display modes",
+        "nomodeset is meant for a machine whose screen stays black; CUDA works without it.",
+    ),
+}
+_ACS_OVERRIDE: Final = Trouble(
+    "",
+    "splits IOMMU groups on paper only",
+    "pcie_acs_override is a patch that makes the kernel believe in an isolation which the "
+    "hardware does not have. It does not make P2P work.",
+    grave=True,
+)
+_BOOTED_FOR_REPAIR: Final = Trouble(
+    "",
+    "is a start for repair",
+    "In rescue mode services do not start: no persistence, no power limits, maybe no driver.",
+    grave=True,
+)
+
+
+def bad(examined: Examined) -> list[Finding]:
+    if rig.has_no_gpu(examined):
+        return [_finding("skipped", "there is no NVIDIA GPU")]
+    facts = examined.facts
+    running = facts.proc_cmdline
+    if running is None or not running.arguments:
+        return [_finding("unknown", "the kernel's command line could not be read")]
+    found = tuple(dict.fromkeys(_troubles(running.arguments)))
+    if not found and not facts.is_whole(_LIVE):
+        return [_finding("unknown", "the kernel's command line was not read to its end")]
+    if not found:
+        return [_finding("ok", "nothing on the kernel command line hides faults or is in vain")]
+    grave = [one for one in found if one.grave]
+    return [
+        Finding(
+            id=BAD,
+            status="warn" if grave else "info",
+            summary="; ".join(f"{one.argument} {one.text}" for one in found),
+            evidence=(Evidence(_LIVE, running.line),),
+            why=" ".join(one.why for one in found),
+            remedy=_remedy(examined, grave),
+            data={"arguments": [one.argument for one in found]},
+        )
+    ]
+
+
+def _finding(status: Status, summary: str) -> Finding:
+    return Finding(id=BAD, status=status, summary=summary)
+
+
+def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
+    """`pci=` and `iommu=` take lists; of the same trouble twice, one is told."""
+    present = set(arguments)
+    for argument in arguments:
+        if argument in _REPAIR:
+            yield _at(argument, _BOOTED_FOR_REPAIR)
+        elif name_of(argument) == "pcie_acs_override":
+            yield _at(argument, _ACS_OVERRIDE)
+        for word in _words(argument):
+            if word in _SINGLE:
+                yield _at(argument, _SINGLE[word])
+    off = [one for one in _IOMMU_OFF if one in present]
+    direct = [one for one in arguments if one in _PASSTHROUGH]
+    if off and direct:
+        yield Trouble(
+            f"{off[0]} with {direct[0]}",
+            "says two things",
+            f"{off[0]} switches that IOMMU off, so {direct[0]} has nothing left to do there. "
+            "Either of them is enough for P2P.",
+        )
+
+
+def _words(argument: str) -> list[str]:
+    name, equals, values = argument.partition("=")
+    return [f"{name}={value}" for value in values.split(",")] if equals else [argument]
+
+
+def _at(argument: str, trouble: Trouble) -> Trouble:
+    return Trouble(argument, trouble.text, trouble.why, trouble.grave)
+
+
+def _remedy(examined: Examined, grave: list[Trouble]) -> Remedy | None:
+    if not grave:
+        return None
+    arguments = [one.argument for one in grave if one.argument not in _REPAIR]
+    if not arguments:
+        return Remedy(
+            kind="hands", text="`systemctl reboot`, and choose the first entry of the boot menu"
+        )
+    words = " ".join(arguments)
+    declared = examined.spec.kernel_args or ()
+    by_hand = (
+        f"take {words} out of GRUB_CMDLINE_LINUX and GRUB_CMDLINE_LINUX_DEFAULT in "
+        f"{grub.DEFAULTS} and grub.d (or of your bootloader's options), run `update-grub`, reboot"
+    )
+    if not set(arguments) <= set(declared):
+        return Remedy(kind="hands", text=by_hand)
+    return Remedy(
+        kind="apply+reboot",
+        concern="kernel_args",
+        declare={"kernel_args": [one for one in declared if one not in arguments]},
+        text=f"`rigops apply` takes {words} off the kernel command line and reboots",
+        by_hand=by_hand,
+    )
+
+
+CHECKS = (
+    Check(
+        id=BAD,
+        title="No kernel argument hides faults or is in vain",
+        explanation=(
+            "Looks for arguments that guides for GPU machines spread: pci=noaer (hides PCIe "
+            "errors), pcie_acs_override (isolation on paper), pci=noacs and amd_iommu=on (do "
+            "nothing), iommu=soft, leftovers of nouveau, mitigations=off, contradictions such as "
+            "amd_iommu=off with iommu=pt, and a start in rescue mode. Those that hide something "
+            "or keep the driver away are warnings, the others are only told."
+        ),
+        run=bad,
+    ),
+)

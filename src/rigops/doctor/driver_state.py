@@ -1,0 +1,108 @@
+"""Questions about the NVIDIA driver that several checks ask."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.doctor.finding import Evidence, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rigops.doctor.cards import Card
+    from rigops.doctor.check import Examined
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.kernel_log import LogLine
+
+DRIVER = "nvidia"
+CONCERN = "nvidia_driver"
+NO_GPU = "there is no NVIDIA GPU"
+NOT_LOADED = "no NVIDIA driver is loaded"
+
+VERSION = "nvidia-version"
+SMI = "nvidia-smi-xml"
+KERNEL_LOG = "kernel-log"
+# Failures of nvidia-smi that only a loaded driver can cause.
+_ANSWERED = frozenset({"mismatch", "no-devices", "lost"})
+_BANNER = "NVRM version:"
+_NUMBERS = re.compile(r"(?:[0-9]{1,3}:)?(?P<version>[0-9]{2,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """None: nobody knows."""
+
+    is_loaded: bool | None
+    evidence: tuple[Evidence, ...] = ()
+
+
+def loaded(examined: Examined) -> Loaded:
+    """That nvidia-smi reaches it is proof, even where /proc does not show it, as under WSL."""
+    facts = examined.facts
+    version, smi = facts.nvidia_version, facts.nvidia_smi_xml
+    if smi is not None and (smi.gpus or smi.failure in _ANSWERED):
+        answers = (*(gpu.line for gpu in smi.gpus), *smi.failure_lines)
+        shown = tuple(Evidence(SMI, line) for line in answers[:1] if line)
+        return Loaded(is_loaded=True, evidence=_version_line(facts) or shown)
+    if version is not None and version.is_loaded:
+        # The name alone proves it, where the version is one that nobody has seen before.
+        named = version.version or any(line.startswith(_BANNER) for line in version.unread)
+        return Loaded(True if named else None, _version_line(facts))
+    if smi is not None and smi.failure == "no-driver":
+        said = tuple(Evidence(SMI, line) for line in smi.failure_lines[:1])
+        return Loaded(is_loaded=False, evidence=said)
+    if version is not None and facts.is_whole(VERSION):
+        return Loaded(is_loaded=False)
+    others = tuple(bound_to(card) for card in examined.cards)
+    if others and None not in others and not any(one[0] == DRIVER for one in others if one):
+        return Loaded(is_loaded=False, evidence=tuple(one[1] for one in others if one))
+    return Loaded(is_loaded=None)
+
+
+def _version_line(facts: HostFacts) -> tuple[Evidence, ...]:
+    version = facts.nvidia_version
+    if version is None:
+        return ()
+    return tuple(Evidence(VERSION, line) for line in (version.line, *version.unread) if line)
+
+
+def bound_to(card: Card) -> tuple[str, Evidence] | None:
+    """The kernel driver that holds a card, "" for none; None where nobody knows."""
+    function, listed = card.function, card.lspci
+    if function is not None and (function.driver or " driver=- " in f"{function.line} "):
+        return function.driver or "", Evidence("pci", function.line)
+    # lspci names the driver before the modules that fit: those alone mean that there is none.
+    if listed is not None and (listed.driver or listed.modules):
+        said = f"Kernel driver in use: {listed.driver}" if listed.driver else listed.line
+        return listed.driver or "", Evidence("lspci", said)
+    return (DRIVER, Evidence(SMI, card.smi.line)) if card.smi is not None else None
+
+
+def numbers(version: str | None) -> str | None:
+    """NVIDIA's version in a package's or module's: 535.104.05 of 1:535.104.05-0ubuntu1."""
+    shape = _NUMBERS.match(version or "")
+    return shape["version"] if shape else None
+
+
+def logged(facts: HostFacts, pattern: re.Pattern[str]) -> tuple[LogLine, ...]:
+    return facts.kernel_log.matching(pattern) if facts.kernel_log else ()
+
+
+def cited(lines: Iterable[LogLine], most: int = 3) -> tuple[Evidence, ...]:
+    return tuple(Evidence(KERNEL_LOG, one.line) for one in tuple(lines)[:most])
+
+
+def by_deploy(examined: Examined, text: str, by_hand: str) -> Remedy:
+    """What the driver's deploy does, where a driver is declared for it; else what hands do."""
+    wish = examined.spec.driver
+    if wish is None:
+        return Remedy(kind="hands", text=by_hand)
+    return Remedy(
+        kind="apply+reboot",
+        concern=CONCERN,
+        declare={"driver": wish.text},
+        text=text,
+        by_hand=by_hand,
+    )

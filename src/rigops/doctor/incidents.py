@@ -1,0 +1,143 @@
+"""Xids that belong together: one trouble makes the driver write several of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.catalog import find_xid
+from rigops.doctor.xid_sources import Boot, Report, reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import Severity
+    from rigops.probe.facts import HostFacts
+    from rigops.probe.kernel_log import LogLine
+
+
+OFF_THE_BUS: Final = 79
+ACTION_CHANGED: Final = 154
+# They clean up or tell what to do after another one, which may have been a while ago.
+_FOLLOWERS: Final = frozenset({43, 45, ACTION_CHANGED})
+_TOGETHER_S: Final = 2.0
+_FOLLOWS_S: Final = 60.0
+_GRAVEST_FIRST: Final[tuple[Severity, ...]] = ("fail", "warn", "info")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """What one card reported in one boot, from the same cause; it may have happened repeatedly."""
+
+    number: int  # the cause
+    address: str | None
+    boot: Boot
+    reports: tuple[Report, ...]
+
+    @property
+    def count(self) -> int:
+        """How often the cause was reported. The same logs in two forms are no two reports."""
+        said = [one for one in self._of_cause if not one.xid.bus_drop] or self._of_cause
+        by_log = [
+            sum(one.xid.entry.repeated for one in said if _keeps_seconds(one) is seconds)
+            for seconds in (True, False)
+        ]
+        return max(by_log)
+
+    @property
+    def first(self) -> str | None:
+        return min(self._moments, default=None)
+
+    @property
+    def last(self) -> str | None:
+        return max(self._moments, default=None)
+
+    @property
+    def processes(self) -> frozenset[str]:
+        return frozenset(one.xid.process for one in self.reports if one.xid.process)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        return tuple(one.xid.detail for one in self.reports if one.xid.number == ACTION_CHANGED)
+
+    @property
+    def _of_cause(self) -> list[Report]:
+        return [one for one in self.reports if one.xid.number == self.number]
+
+    @property
+    def _moments(self) -> list[str]:
+        return [one.xid.entry.at for one in self._of_cause if one.xid.entry.at]
+
+
+def incidents(facts: HostFacts, catalog: Catalog) -> tuple[Incident, ...]:
+    """One for each boot, card and cause; boots of the history are all "older"."""
+    merged: dict[tuple[Boot, int | None, str | None, int], list[Report]] = {}
+    for group in _groups(reports(facts)):
+        one = group[0]
+        address = next((each.xid.address for each in group if each.xid.address), None)
+        cause = _cause(group, catalog)
+        merged.setdefault((one.boot, one.boot_number, address, cause), []).extend(group)
+    return tuple(
+        Incident(number=cause, address=address, boot=boot, reports=tuple(group))
+        for (boot, _, address, cause), group in merged.items()
+    )
+
+
+def severity(catalog: Catalog, number: int) -> Severity:
+    """Of a number that nobody has described it is only known that it is a fault."""
+    known = find_xid(catalog, number)
+    return known.severity if known else "warn"
+
+
+def _cause(group: Sequence[Report], catalog: Catalog) -> int:
+    """The first of the gravest: what programs suffer comes of what the hardware did."""
+    numbers = dict.fromkeys(one.xid.number for one in group)
+    return min(numbers, key=lambda number: _GRAVEST_FIRST.index(severity(catalog, number)))
+
+
+def _groups(found: Iterable[Report]) -> list[list[Report]]:
+    groups: list[list[Report]] = []
+    latest: dict[tuple[Boot, int | None, str | None], list[Report]] = {}
+    for report in found:
+        place = (report.boot, report.boot_number, report.xid.address)
+        group = latest.get(place)
+        if group is None and report.xid.bus_drop and report.xid.address is None:
+            group = _drop_without_address(latest.values(), report)
+        if group is not None and _belongs(report, group[-1]):
+            group.append(report)
+        else:
+            latest[place] = [report]
+            groups.append(latest[place])
+    return groups
+
+
+def _drop_without_address(latest: Iterable[list[Report]], report: Report) -> list[Report] | None:
+    fits = (
+        group
+        for group in latest
+        if (group[-1].boot, group[-1].boot_number) == (report.boot, report.boot_number)
+        and any(one.xid.number == OFF_THE_BUS for one in group)
+        and _belongs(report, group[-1])
+    )
+    return next(fits, None)
+
+
+def _belongs(report: Report, before: Report) -> bool:
+    one, other = before.xid.entry, report.xid.entry
+    if _keeps_seconds(before) is not _keeps_seconds(report):
+        return False
+    passed = _passed(one, other)
+    most = _FOLLOWS_S if report.xid.number in _FOLLOWERS else _TOGETHER_S
+    return passed is None or abs(passed) <= most
+
+
+def _passed(one: LogLine, other: LogLine) -> float | None:
+    """None where the log tells no time at all: then lines that follow each other go together."""
+    if one.clock is None or other.clock is None:
+        return None
+    return other.clock - one.clock
+
+
+def _keeps_seconds(report: Report) -> bool:
+    return report.xid.entry.seconds is not None

@@ -1,0 +1,67 @@
+"""What stood in the way of the look itself: rights, time, the login shell, odd output."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final
+
+from rigops.probe.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from rigops.probe.bundle import Bundle
+    from rigops.probe.facts import HostFacts
+
+_SLOW_LOGIN_S: Final = 1.0
+_SHOWN: Final = 60
+
+
+def of_bundle(bundle: Bundle) -> list[str]:
+    return [*_without_root(bundle), *_out_of_time(bundle)]
+
+
+def of_login(noise: str, seconds: float) -> list[str]:
+    """A login shell should say nothing and be quick when nobody sits in front of it."""
+    found = []
+    if seconds > _SLOW_LOGIN_S:
+        found.append(
+            f"the login shell took {seconds:.1f} s before the first command: something in .bashrc "
+            "or .profile does work for every command (conda init, pyenv, nvm); put it behind "
+            "`case $- in *i*) … ;; esac`"
+        )
+    words = " ".join(noise.split())
+    if words:
+        shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "…"
+        found.append(
+            f"the login shell prints text before every command ({shown!r}): rigops reads past it, "
+            "scp, rsync and borg do not; print only in interactive shells"
+        )
+    return found
+
+
+def unread(facts: HostFacts) -> dict[str, int]:
+    """How many pieces of each section no parser understood."""
+    counts: dict[str, int] = {}
+    for one in fields(facts):
+        left = getattr(getattr(facts, one.name), "unread", ())
+        if left:
+            counts[one.name.replace("_", "-")] = len(left)
+    return counts
+
+
+def _without_root(bundle: Bundle) -> list[str]:
+    wanting = {section.name for section in SECTIONS if section.wants_root}
+    less = [name for name, one in bundle.sections.items() if name in wanting and not one.root]
+    if bundle.root or not less:
+        return []
+    names = ", ".join(less)
+    cure = "log in as root, allow sudo without a password, or give --ask-sudo-password"
+    return [f"looked without root: {names} may say less than there is; {cure}"]
+
+
+def _out_of_time(bundle: Bundle) -> list[str]:
+    limits = {section.name: section.timeout_s for section in SECTIONS}
+    return [
+        f"{name} did not answer within {limits.get(name, '?')} s"
+        for name, one in bundle.sections.items()
+        if one.timed_out
+    ]

@@ -1,0 +1,153 @@
+"""What the btrfs tool says about one file system, gathered by the place it is mounted at."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.probe.text import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATS = "btrfs device stats "
+USAGE = "btrfs filesystem usage -b "
+SCRUB = "btrfs scrub status "
+SNAPSHOTS = "btrfs subvolume list -rs "
+
+_STAT = re.compile(
+    r"\[(?P<device>[^\]]{1,200})\]\.(?P<name>[a-z_]{1,40})\s+(?P<count>[0-9]{1,20})\s*"
+)
+_USAGE = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ()]{1,40}):\s+(?P<bytes>[0-9]{1,20})(?:\s.*)?")
+_SNAPSHOT = re.compile(
+    r"ID [0-9]{1,12} .{0,120}?\botime (?P<made>\S{10} \S{8}|-) path (?P<path>.+)"
+)
+_FIELD = re.compile(r"(?P<name>[A-Z][A-Za-z ]{1,40}):\s+(?P<value>.*)")
+_FAULT = re.compile(r"\b(?P<name>[a-z_]{2,20})=(?P<count>[0-9]{1,20})\b")
+_UNCORRECTABLE = re.compile(r"there are (?P<count>[0-9]{1,20}) uncorrectable errors")
+
+
+@dataclass(frozen=True)
+class DeviceCounter:
+    device: str  # /dev/sda1, or devid:4 of one that is missing
+    name: str  # corruption_errs
+    count: int
+    line: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    path: str
+    made: str  # local time of the host, or "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scrub:
+    """`faults` counts by kind: csum, verify, super, uncorrectable."""
+
+    status: str | None = None  # finished, running, aborted, interrupted, never
+    started: str | None = None  # local time of the host, as it was printed
+    faults: Mapping[str, int]
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Btrfs:
+    """None: not asked, or not answered without root."""
+
+    target: str
+    counters: tuple[DeviceCounter, ...] | None = None
+    size_bytes: int | None = None
+    unallocated_bytes: int | None = None
+    missing_bytes: int | None = None  # of devices that are not there
+    scrub: Scrub | None = None
+    snapshots: tuple[Snapshot, ...] | None = None  # read-only ones
+
+
+def btrfs(found: Mapping[str, str]) -> tuple[tuple[Btrfs, ...], list[str]]:
+    unread: list[str] = []
+    targets = dict.fromkeys(
+        head[len(start) :]
+        for head in found
+        for start in (STATS, USAGE, SCRUB, SNAPSHOTS)
+        if head.startswith(start)
+    )
+    unread += [
+        head
+        for head in found
+        if head.startswith("btrfs ") and not head.startswith((STATS, USAGE, SCRUB, SNAPSHOTS))
+    ]
+    return tuple(_volume(target, found, unread) for target in targets), unread
+
+
+def _volume(target: str, found: Mapping[str, str], unread: list[str]) -> Btrfs:
+    stats, usage = found.get(STATS + target), found.get(USAGE + target)
+    scrub, listed = found.get(SCRUB + target), found.get(SNAPSHOTS + target)
+    sizes = _sizes(usage or "")
+    return Btrfs(
+        target=target,
+        counters=_counters(stats, unread) if stats is not None else None,
+        size_bytes=sizes.get("Device size"),
+        unallocated_bytes=sizes.get("Device unallocated"),
+        missing_bytes=sizes.get("Device missing"),
+        scrub=_scrub(scrub) if scrub is not None and scrub.strip() else None,
+        snapshots=_snapshots(listed, unread) if listed is not None else None,
+    )
+
+
+def _counters(body: str, unread: list[str]) -> tuple[DeviceCounter, ...] | None:
+    found: list[DeviceCounter] = []
+    for line in lines(body):
+        shape = _STAT.fullmatch(line)
+        if shape:
+            found.append(DeviceCounter(shape["device"], shape["name"], int(shape["count"]), line))
+        elif line.strip():
+            unread.append(line)
+    return tuple(found) or None
+
+
+def _sizes(body: str) -> dict[str, int]:
+    """Of the overview alone; the tables below it have the same words."""
+    shapes = [_USAGE.fullmatch(line) for line in lines(body)]
+    found: dict[str, int] = {}
+    for shape in shapes:
+        if shape:
+            found.setdefault(shape["name"].strip(), int(shape["bytes"]))
+    return found
+
+
+def _scrub(body: str) -> Scrub:
+    said = [line for line in lines(body) if line.strip()]
+    shapes = [_FIELD.fullmatch(line.strip()) for line in said]
+    fields = {shape["name"]: shape["value"].strip() for shape in shapes if shape}
+    faults = {
+        shape["name"]: int(shape["count"])
+        for line in said
+        if "rror" in line
+        for shape in _FAULT.finditer(line)
+    }
+    for line in said:
+        beyond = _UNCORRECTABLE.search(line)
+        if beyond:
+            faults["uncorrectable"] = int(beyond["count"])
+    never = any("no stats available" in line for line in said) and "Status" not in fields
+    return Scrub(
+        status="never" if never else fields.get("Status"),
+        started=fields.get("Scrub started"),
+        faults=faults,
+        lines=tuple(said[:20]),
+    )
+
+
+def _snapshots(body: str, unread: list[str]) -> tuple[Snapshot, ...] | None:
+    found: list[Snapshot] = []
+    failed = False
+    for line in lines(body):
+        shape = _SNAPSHOT.fullmatch(line)
+        if shape:
+            found.append(Snapshot(shape["path"], shape["made"]))
+        elif line.strip():
+            failed = True
+            unread.append(line)
+    return None if failed and not found else tuple(found)

@@ -1,0 +1,117 @@
+"""Xids and IOMMU faults in single messages, and in those that the driver spreads over lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rigops.probe.address import normal
+from rigops.probe.kernel_log.model import IommuFault, LogLine, Xid
+
+OFF_THE_BUS: Final = 79
+
+_ADDRESS: Final = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+_XID: Final = re.compile(
+    rf"NVRM: Xid \((?:PCI:)?(?P<address>{_ADDRESS})[^()]{{0,40}}\): *(?P<number>[0-9]{{1,4}})\b"
+    r"(?P<rest>.*)"
+)
+_PID: Final = re.compile(r",? *pid=(?P<pid>'?<unknown>'?|'?[0-9]{1,10}'?)")
+_NAME: Final = re.compile(r",? *name=(?P<name>[^,]{0,64})")
+_UNKNOWN: Final = "<unknown>"
+_DROP: Final = re.compile(r"(?:NVRM|nvidia)\b.*fallen off the bus", re.IGNORECASE)
+_HEAD_OF_DROP: Final = re.compile(rf"NVRM: The NVIDIA GPU (?P<address>{_ADDRESS})")
+_LINES_OF_DROP: Final = 4
+_ANY_ADDRESS: Final = re.compile(rf"(?<![0-9a-fA-F:])(?:PCI:)?(?P<address>{_ADDRESS})")
+_AMD: Final = re.compile(r"\bIO_PAGE_FAULT\b")
+_AMD_DEVICE: Final = re.compile(rf"\bdevice=(?P<address>{_ADDRESS})")
+_DMAR: Final = re.compile(
+    rf"DMAR: ?\[DMA (?:Read|Write)[^\]]{{0,40}}\] Request device \[(?P<address>{_ADDRESS})\]",
+    re.IGNORECASE,
+)
+
+
+class Events:
+    """Fed with the kernel's lines in their order."""
+
+    def __init__(self) -> None:
+        self.xids: list[Xid] = []
+        self.faults: list[IommuFault] = []
+        self._head: tuple[str, int] | None = None  # of "fallen off the bus", and how old
+
+    @property
+    def count(self) -> int:
+        return len(self.xids) + len(self.faults)
+
+    def take(self, entry: LogLine) -> None:
+        xid, fault = self._xid(entry), _fault(entry)
+        if xid:
+            self.xids.append(xid)
+        if fault:
+            self.faults.append(fault)
+
+    def _xid(self, entry: LogLine) -> Xid | None:
+        if "NVRM" not in entry.message and "nvidia" not in entry.message:
+            return None
+        said = _XID.match(entry.message)
+        if said:
+            process, detail = _process(said["rest"])
+            return Xid(
+                number=int(said["number"]),
+                address=_function_0(said["address"]),
+                entry=entry,
+                process=process,
+                detail=detail,
+            )
+        return self._drop(entry)
+
+    def _drop(self, entry: LogLine) -> Xid | None:
+        head = _HEAD_OF_DROP.match(entry.message)
+        if head:
+            self._head = (head["address"], 0)
+        elif self._head:
+            self._head = (self._head[0], self._head[1] + 1)
+        if not _DROP.match(entry.message):
+            return None
+        named = _ANY_ADDRESS.search(entry.message)
+        address = named["address"] if named else None
+        if address is None and self._head and self._head[1] < _LINES_OF_DROP:
+            address = self._head[0]
+        self._head = None
+        return Xid(
+            number=OFF_THE_BUS,
+            address=_function_0(address) if address else None,
+            entry=entry,
+            detail="fallen off the bus",
+            bus_drop=True,
+        )
+
+
+def _function_0(text: str) -> str | None:
+    address = normal(text)
+    return address and address.rpartition(".")[0] + ".0"
+
+
+def _process(rest: str) -> tuple[str | None, str]:
+    pid = _PID.match(rest)
+    rest = rest[pid.end() :] if pid else rest
+    name = _NAME.match(rest)
+    rest = rest[name.end() :] if name else rest
+    number = pid["pid"].strip("'") if pid else _UNKNOWN
+    process = name["name"].strip() if name else _UNKNOWN
+    if process in {"", _UNKNOWN}:
+        process = "" if number == _UNKNOWN else f"pid {number}"
+    return process or None, rest.strip(" ,")
+
+
+def _fault(entry: LogLine) -> IommuFault | None:
+    dmar = _DMAR.search(entry.message)
+    if dmar:
+        return IommuFault(address=normal(dmar["address"]), entry=entry)
+    amd = _AMD.search(entry.message)
+    if amd is None or "suppressed" in entry.message:
+        return None
+    # Newer kernels name the device before "AMD-Vi:", as for every message about a device.
+    named = _AMD_DEVICE.search(entry.message, amd.end()) or _ANY_ADDRESS.search(
+        entry.message, 0, amd.start()
+    )
+    return IommuFault(address=normal(named["address"]) if named else None, entry=entry)

@@ -1,0 +1,145 @@
+"""One pass over a log of any size, of which little is kept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from rigops.probe.kernel_log import stamps
+from rigops.probe.kernel_log.boots import BootCount
+from rigops.probe.kernel_log.events import Events
+from rigops.probe.kernel_log.model import KernelLog, LogLine
+from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
+from rigops.probe.text import lines
+
+MOST_LINES: Final = 30_000
+MOST_EVENTS: Final = 10_000
+_MOST_UNREAD: Final = 200
+_LONGEST: Final = 2_000  # the kernel writes no more than 1 kB into a line
+
+_LEFT_OUT: Final = re.compile(r"== (?P<count>[0-9]{1,15}) lines left out")
+_ABSENT: Final = "== absent: "
+_REPEATED: Final = re.compile(
+    r"message repeated (?P<count>[0-9]{1,9}) times: \[ ?(?P<message>.*?)\]?"
+)
+_BROKEN_OFF: Final = "[IO_PAGE_FAULT"
+
+
+def parse(text: str) -> KernelLog:
+    reader = _Reader()
+    for line in lines(text):
+        reader.take(line[:_LONGEST])
+    return reader.log()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._kept: list[LogLine] = []
+        self._events = Events()
+        self._clock = stamps.Clock()
+        self._boots = BootCount()
+        self._seen: set[tuple[object, ...]] = set()
+        self._unread: list[str] = []
+        self._total = 0
+        self._left_out = 0
+        self._absent: str | None = None
+        self._first: stamps.Stamped | None = None
+        self._wrapped: LogLine | None = None
+
+    def take(self, line: str) -> None:
+        if not line or line.isspace():
+            return
+        if line.startswith(("== ", "-- ")):
+            self._furniture(line)
+            return
+        if self._wrapped and line.lstrip(" >\t").startswith(_BROKEN_OFF):
+            self._join(self._wrapped, line)
+            return
+        stamped = stamps.read(line)
+        is_kept = is_relevant(line)
+        if stamped.form is None and not (is_kept and looks_like_the_kernel(stamped.message)):
+            self._other(line)
+            return
+        self._total += 1
+        self._first = self._first or stamped
+        # dmesg -H gives most lines as what passed since the last one, so that none may be skipped.
+        clock = self._clock.read(stamped) if is_kept or stamped.form in stamps.RELATIVE else None
+        self._boots.take(stamped)
+        self._wrapped = None
+        if is_kept:
+            self._keep(self._entry(line, stamped, clock), is_kernels=stamped.is_kernels)
+
+    def log(self) -> KernelLog:
+        last = self._boots.last
+        return KernelLog(
+            lines=tuple(_counted_back(entry, last) for entry in self._kept),
+            xids=tuple(
+                replace(one, entry=_counted_back(one.entry, last)) for one in self._events.xids
+            ),
+            iommu_faults=tuple(
+                replace(one, entry=_counted_back(one.entry, last)) for one in self._events.faults
+            ),
+            starts_at_boot=self._boots.starts_at_boot,
+            total_lines=self._total + self._left_out,
+            left_out=self._left_out,
+            first_at=stamps.utc(self._first) if self._first else None,
+            absent=self._absent,
+            unread=tuple(self._unread),
+        )
+
+    def _furniture(self, line: str) -> None:
+        """What stands between the lines: our own heads, and what journalctl says."""
+        left_out = _LEFT_OUT.fullmatch(line.strip())
+        if left_out:
+            self._left_out += int(left_out["count"])
+        elif line.startswith(_ABSENT):
+            self._absent = line.removeprefix(_ABSENT).strip()
+        elif line.startswith(("-- Boot ", "-- Reboot --")):
+            self._boots.mark()
+
+    def _other(self, line: str) -> None:
+        """Neither a log line nor, being indented, the rest of one."""
+        is_rest = line[0] in " \t" and self._total > 0
+        if not is_rest and len(self._unread) < _MOST_UNREAD:
+            self._unread.append(line)
+
+    def _entry(self, line: str, stamped: stamps.Stamped, clock: float | None) -> LogLine:
+        repeated = _REPEATED.fullmatch(stamped.message)
+        return LogLine(
+            message=stamps.without_inner(repeated["message"]) if repeated else stamped.message,
+            line=line,
+            at=stamps.utc(stamped),
+            seconds=stamped.seconds,
+            clock=stamped.seconds if stamped.seconds is not None else clock,
+            repeated=int(repeated["count"]) if repeated else 1,
+            boot=self._boots.last,
+        )
+
+    def _keep(self, entry: LogLine, *, is_kernels: bool) -> None:
+        """The same line in several log files is one line."""
+        mark = (entry.boot, entry.message, entry.clock, entry.repeated)
+        if mark in self._seen:
+            return
+        if len(self._kept) < MOST_LINES:
+            self._seen.add(mark)
+            self._kept.append(entry)
+            if "AMD-Vi" in entry.message and _BROKEN_OFF not in entry.message:
+                self._wrapped = entry
+        else:
+            self._left_out += 1
+        if is_kernels and self._events.count < MOST_EVENTS:
+            self._events.take(entry)
+
+    def _join(self, before: LogLine, line: str) -> None:
+        """A mail program broke the line here."""
+        if self._kept[-1] is before:
+            self._kept.pop()
+        rest = line.lstrip(" >\t").rstrip()
+        whole = replace(before, message=f"{before.message} {rest}", line=f"{before.line} {rest}")
+        self._keep(whole, is_kernels=True)
+        self._wrapped = None
+
+
+def _counted_back(entry: LogLine, last: int) -> LogLine:
+    return replace(entry, boot=entry.boot - last) if last else entry

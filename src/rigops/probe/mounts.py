@@ -1,0 +1,68 @@
+"""Mounted file systems and planned ones: /proc/self/mounts, findmnt and fstab."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.text import lines
+
+_MOUNTED = re.compile(r"(?P<source>\S+) (?P<target>/\S*) (?P<type>\S+) (?P<options>\S+)(?: 0 0)?")
+_FOUND = re.compile(r"(?P<target>/\S*) (?P<source>\S+) (?P<type>\S+) (?P<options>\S+)")
+_PLANNED = re.compile(
+    r"\s*(?P<source>[^#\s]\S*)\s+(?P<target>\S+)\s+(?P<type>\S+)\s+(?P<options>\S+)(?:\s.*)?"
+)
+_ESCAPED = re.compile(r"\\([0-7]{3})|\\x([0-9a-f]{2})")
+
+
+@dataclass(frozen=True)
+class Mount:
+    source: str
+    target: str
+    type: str
+    options: tuple[str, ...]
+    line: str
+
+
+Mounts = tuple[Mount, ...]
+
+
+def mounted(body: str) -> tuple[Mounts, list[str]]:
+    """As the kernel lists them; also what could not be read."""
+    return _read(lines(body), _MOUNTED)
+
+
+def found(body: str) -> tuple[Mounts, list[str]]:
+    """As `findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS` lists them."""
+    return _read(lines(body), _FOUND)
+
+
+def planned(body: str) -> tuple[Mounts, list[str]]:
+    return _read([line for line in lines(body) if not line.lstrip().startswith("#")], _PLANNED)
+
+
+def _read(said: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]:
+    mounts: list[Mount] = []
+    unread: list[str] = []
+    for line in said:
+        one = shape.fullmatch(line.strip())
+        if one:
+            mounts.append(_mount(one))
+        elif line.strip():
+            unread.append(line)
+    return tuple(mounts), unread
+
+
+def _mount(shape: re.Match[str]) -> Mount:
+    return Mount(
+        source=_plain(shape["source"]),
+        target=_plain(shape["target"]),
+        type=shape["type"],
+        options=tuple(shape["options"].split(",")),
+        line=shape[0],
+    )
+
+
+def _plain(name: str) -> str:
+    r"""A blank in a name is \040 to the kernel and \x20 to findmnt."""
+    return _ESCAPED.sub(lambda one: chr(int(one[1], 8) if one[1] else int(one[2], 16)), name)

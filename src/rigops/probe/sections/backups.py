@@ -1,0 +1,181 @@
+"""Backups: their timers and services, how the last runs ended, and what they left behind.
+
+Never what a repository is called or how it is opened: only names, dates and results.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from rigops.probe.section import Section
+from rigops.probe.stamps import Stamp, stamps
+from rigops.probe.stray import stray
+from rigops.probe.text import blocks, lines
+
+NOW = "date +%s"
+UNITS = "systemctl show"
+STAMPS = "stat -c %Y %n"
+CRON = "grep -l borg restic /etc/cron*"
+
+_PROPERTY = re.compile(r"(?P<name>[A-Za-z]{1,60})=(?P<value>.*)")
+_TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
+_EPOCH = re.compile(r"[0-9]{1,11}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupUnit:
+    """Times in seconds since 1970; None: never, or not told."""
+
+    name: str
+    load: str | None  # loaded, not-found, masked
+    active: str | None
+    enabled: str | None  # enabled, disabled, static
+    result: str | None  # success, exit-code, timeout; of the last run
+    exit_status: int | None
+    last_trigger: int | None  # of a timer
+    next_trigger: int | None
+    finished: int | None  # of a service
+    line: str
+
+    @property
+    def is_timer(self) -> bool:
+        return self.name.endswith(".timer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backups:
+    """`stamps`: files that a backup touches when it runs, keys that were exported, settings."""
+
+    now: int | None = None  # by the host's own clock
+    units: tuple[BackupUnit, ...] | None = None  # None: there is no systemd to ask
+    stamps: tuple[Stamp, ...] = ()
+    cron_files: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Backups:
+    now: int | None = None
+    units: tuple[BackupUnit, ...] | None = None
+    stamped: list[Stamp] = []
+    cron: tuple[str, ...] = ()
+    unread = list(stray(text))
+    for head, body in blocks(text).items():
+        left: list[str] = []
+        if head == NOW:
+            now, left = _now(body)
+        elif head.startswith(UNITS):
+            units, left = _units(body)
+        elif head.startswith("stat "):
+            stamped, left = stamps(body)
+        elif head == CRON:
+            files = [line.strip() for line in lines(body) if line.strip()]
+            cron = tuple(file for file in files if file.startswith("/"))
+            left = [file for file in files if not file.startswith("/")]
+        else:
+            left = [head]
+        unread += left
+    return Backups(
+        now=now, units=units, stamps=tuple(stamped), cron_files=cron, unread=tuple(unread)
+    )
+
+
+def _now(body: str) -> tuple[int | None, list[str]]:
+    said = body.strip()
+    return (int(said), []) if _EPOCH.fullmatch(said) else (None, [said] if said else [])
+
+
+def _units(body: str) -> tuple[tuple[BackupUnit, ...], list[str]]:
+    """One stanza for each unit, with a blank line between two."""
+    found: list[BackupUnit] = []
+    unread: list[str] = []
+    properties: dict[str, str] = {}
+    for line in [*lines(body), ""]:
+        shape = _PROPERTY.fullmatch(line)
+        if shape:
+            properties[shape["name"]] = shape["value"].strip()
+        elif line.strip():
+            unread.append(line)
+        elif properties:
+            if properties.get("Id"):
+                found.append(_unit(properties))
+            else:
+                unread.append(f"a unit without Id: {', '.join(properties)}")
+            properties = {}
+    return tuple(found), unread
+
+
+def _unit(properties: dict[str, str]) -> BackupUnit:
+    def told(name: str) -> str | None:
+        return properties.get(name) or None
+
+    status = properties.get("ExecMainStatus", "")
+    return BackupUnit(
+        name=properties["Id"],
+        load=told("LoadState"),
+        active=told("ActiveState"),
+        enabled=told("UnitFileState"),
+        result=told("Result"),
+        exit_status=int(status) if re.fullmatch(r"[0-9]{1,3}", status) else None,
+        last_trigger=_time(properties.get("LastTriggerUSec", "")),
+        next_trigger=_time(properties.get("NextElapseUSecRealtime", "")),
+        finished=_time(properties.get("ExecMainExitTimestamp", "")),
+        line=" ".join(f"{name}={value}" for name, value in properties.items() if value),
+    )
+
+
+def _time(value: str) -> int | None:
+    shape = _TIME.fullmatch(value)
+    if shape is None:
+        return None
+    try:
+        when = datetime.strptime(shape[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return int(when.timestamp())
+
+
+_SNIPPET = rf"""
+run {NOW}
+if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
+    set -- 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
+        'rigops-*'
+    set -- $(systemctl list-unit-files --no-legend --no-pager --plain "$@" 2>/dev/null |
+        while read -r unit _; do
+            case "$unit" in *@.*|dpkg-db-backup.*) ;; *.timer|*.service) echo "$unit" ;; esac
+        done | head -n 60)
+    echo '== {UNITS}'
+    [ "$#" = 0 ] || TZ=UTC systemctl show --no-pager -p Id -p LoadState -p ActiveState \
+        -p UnitFileState -p Result -p ExecMainStatus -p LastTriggerUSec -p NextElapseUSecRealtime \
+        -p ExecMainExitTimestamp -- "$@" 2>&1
+fi
+
+echo '== {STAMPS}'
+homes=
+while IFS=: read -r _ _ uid _ _ home _; do
+    case "$uid" in 0) ;; *[!0-9]*|'') continue ;; *) [ "$uid" -ge 1000 ] || continue ;; esac
+    case "$home" in /|/nonexistent*|*[[:space:]]*|*[*?[]*|[!/]*) continue ;; esac
+    [ -x "$home" ] && homes="$homes $home"
+done </etc/passwd
+set -- /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
+    /var/lib/rigops/*key* /etc/rigops/*key*
+for home in $homes; do
+    set -- "$@" "$home/.config/borgmatic"/*.yaml "$home/.config/borgmatic.d"/*.yaml \
+        "$home/.borgmatic/checks"/*/* "$home/.local/state/borgmatic/checks"/*/* \
+        "$home/.config/borg/security"/*/manifest-timestamp "$home/.config/borg/keys"/* \
+        "$home/.cache/borg"/*/config
+done
+for file; do
+    [ -f "$file" ] && stat -c '%Y %n' "$file"
+done | head -n 300
+
+echo '== {CRON}'
+for file in /etc/crontab /etc/cron.d/* /etc/cron.hourly/* /etc/cron.daily/* /etc/cron.weekly/* \
+    /etc/cron.monthly/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
+    [ -f "$file" ] && [ -r "$file" ] && grep -qE 'borg|restic' "$file" && echo "$file"
+done
+exit 0
+"""
+
+SECTION = Section(name="backups", snippet=_SNIPPET, parse=parse, wants_root=True)

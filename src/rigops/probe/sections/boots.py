@@ -1,0 +1,126 @@
+"""The boots that the journal remembers, and how the one before this ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+_STORAGE: Final = "test -e /var/log/journal/*/*.journal"
+_END: Final = "journalctl -b -1 -q --no-pager -o short-iso-precise -n 40"
+_LIST: Final = "journalctl --list-boots -q --no-pager"
+
+_BOOT: Final = re.compile(
+    r"\s*(?P<offset>-?[0-9]{1,6})\s+(?P<id>[0-9a-zA-Z-]{8,64})\s+(?P<rest>\S.*)"
+)
+_MOMENT: Final = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2}) (?P<time>[0-9:]{8}) (?P<zone>\S{1,8}?)(?=\W|$)"
+)
+_GOODBYE: Final = re.compile(
+    r"systemd-shutdown\[[0-9]{1,9}\]:|: Journal stopped|: Shutting down\.|"
+    r"Reached target (?:\S+ - )?(?:System )?(?:Shutdown|Power[- ]?Off|Reboot|Halt|kexec)|"
+    r"Reached target (?:shutdown|poweroff|reboot|halt|final)\.target|"
+    r"reboot: (?:Restarting system|Power down|System halted)|Finished (?:\S+ - )?System "
+    r"(?:Reboot|Power Off)|Unmounting file systems|The system will (?:reboot|power off) now",
+    re.IGNORECASE,
+)
+_ENOUGH: Final = 3
+_NO_LINE: Final = re.compile(
+    r"-- |Hint: |Failed to |No journal files |Specifying boot ID |Data from the specified boot "
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootRecord:
+    """Offset 0 is this boot. The moments are RFC 3339 UTC where the list tells the zone."""
+
+    offset: int
+    boot_id: str
+    first: str | None
+    last: str | None
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boots:
+    """None: the host did not tell."""
+
+    boots: tuple[BootRecord, ...] = ()
+    previous_end: tuple[str, ...] = ()  # the last lines of the previous boot's journal
+    persistent: bool | None = None  # whether the journal outlives a boot
+    previous_ended_cleanly: bool | None = None
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Boots:
+    found = blocks(text)
+    listed, unread = _listed(found.get(_LIST, ""))
+    end = _end(found.get(_END, ""))
+    storage = {"yes": True, "no": False}.get(found.get(_STORAGE, "").strip())
+    known = {_LIST, _END, _STORAGE}
+    unread += tuple(head for head in found if head not in known)
+    if not known & set(found):
+        unread += tuple(line for line in lines(text) if line.strip())
+    return Boots(
+        boots=listed,
+        previous_end=end,
+        persistent=storage,
+        previous_ended_cleanly=_ended_cleanly(end),
+        unread=unread,
+    )
+
+
+def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
+    records: list[BootRecord] = []
+    unread: list[str] = []
+    for line in lines(text):
+        shape = _BOOT.fullmatch(line)
+        if shape:
+            moments = [_utc(one) for one in _MOMENT.finditer(shape["rest"])]
+            records.append(
+                BootRecord(
+                    offset=int(shape["offset"]),
+                    boot_id=shape["id"],
+                    first=moments[0] if moments else None,
+                    last=moments[1] if len(moments) > 1 else None,
+                    line=line.strip(),
+                )
+            )
+        elif line.strip() and not line.lstrip().startswith("IDX "):
+            unread.append(line)
+    return tuple(records), tuple(unread)
+
+
+def _utc(moment: re.Match[str]) -> str | None:
+    return f"{moment['day']}T{moment['time']}Z" if moment["zone"] in {"UTC", "GMT"} else None
+
+
+def _end(text: str) -> tuple[str, ...]:
+    return tuple(line for line in lines(text) if line.strip() and not _NO_LINE.match(line))
+
+
+def _ended_cleanly(end: tuple[str, ...]) -> bool | None:
+    if any(_GOODBYE.search(line) for line in end):
+        return True
+    return False if len(end) >= _ENOUGH else None
+
+
+# TZ: so that the list is in a zone that can be told. The list comes last, being the slowest.
+_SNIPPET = rf"""
+command -v journalctl >/dev/null || exit 0
+has() {{ [ -e "$1" ]; }}
+TZ=UTC; export TZ
+echo '== {_STORAGE}'
+if has /var/log/journal/*/*.journal; then echo yes; else echo no; fi
+run {_END} | cut -c -300 | hide
+list=$({_LIST} 2>&1)
+code=$?
+echo '== {_LIST}'
+echo "$list" | tail -n 100
+[ "$code" = 0 ] || [ "$(id -u)" = 0 ]
+"""
+
+SECTION = Section(name="boots", snippet=_SNIPPET, parse=parse, timeout_s=12, wants_root=True)

@@ -1,0 +1,145 @@
+"""Container runtimes, and whether what they know of the NVIDIA driver is that of today."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+COMMANDS: Final = (
+    "command -v docker podman containerd nvidia-ctk nvidia-container-runtime "
+    "nvidia-container-runtime-hook"
+)
+TOOLKIT: Final = "nvidia-ctk --version"
+DOCKER: Final = "docker info runtimes"
+DAEMON: Final = "/etc/docker/daemon.json"
+SPECS: Final = "stat cdi"
+NAMED: Final = "grep libcuda cdi"
+LIBRARIES: Final = "stat libcuda"
+
+_VERSION = re.compile(r"version (?P<version>[0-9]{1,4}(?:\.[0-9]{1,4}){1,3})", re.IGNORECASE)
+_RUNTIME = re.compile(r'"(?P<name>nvidia[a-z-]*)"\s*:\s*\{')
+_TIME = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.+)")
+_NAMED = re.compile(
+    r"(?P<path>/[^:]+):.*libcuda\.so\.(?P<version>[1-9][0-9]{1,3}(?:\.[0-9]{1,3}){1,2})(?![0-9.])"
+)
+_ENGINES = frozenset({"docker", "podman", "containerd"})
+HOOK: Final = "nvidia-container-runtime-hook"  # all that Docker's --gpus needs
+_TOOLS = frozenset({"nvidia-ctk", "nvidia-container-runtime", HOOK})
+
+
+@dataclass(frozen=True)
+class StampedFile:
+    path: str
+    epoch: int
+    line: str
+
+
+@dataclass(frozen=True)
+class NamedDriver:
+    """A CDI specification names the driver's libraries, and so a version."""
+
+    spec: str
+    version: str
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """None: not said."""
+
+    engines: frozenset[str] | None = None  # docker, podman, containerd
+    tools: frozenset[str] = frozenset()  # those of the NVIDIA container toolkit
+    toolkit: str | None = None  # its version
+    nvidia_runtimes: frozenset[str] | None = None  # that Docker knows
+    cdi: tuple[StampedFile, ...] | None = None  # when each specification was written
+    named: tuple[NamedDriver, ...] = ()
+    libraries: tuple[StampedFile, ...] = ()  # when each libcuda came to this disk
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Container:
+    found = blocks(text)
+    known = {COMMANDS, TOOLKIT, DOCKER, DAEMON, SPECS, NAMED, LIBRARIES}
+    commands = {line.rpartition("/")[2] for line in _said(found, COMMANDS)}
+    version = _VERSION.search(found.get(TOOLKIT, ""))
+    specs, libraries = (_stamped(_said(found, head)) for head in (SPECS, LIBRARIES))
+    unread = [head for head in found if head not in known]
+    unread += [line for head in (SPECS, LIBRARIES) for line in _said(found, head)
+               if not _TIME.fullmatch(line)]  # fmt: skip
+    return Container(
+        engines=frozenset(commands & _ENGINES) if COMMANDS in found else None,
+        tools=frozenset(commands & _TOOLS),
+        toolkit=version["version"] if version else None,
+        nvidia_runtimes=_runtimes(found),
+        cdi=specs if SPECS in found else None,
+        named=tuple(
+            NamedDriver(one["path"], one["version"], line)
+            for line in _said(found, NAMED)
+            for one in [_NAMED.fullmatch(line)]
+            if one
+        ),
+        libraries=libraries,
+        unread=tuple(unread),
+    )
+
+
+def _said(found: Mapping[str, str], head: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in lines(found.get(head, "")) if line.strip())
+
+
+def _stamped(said: Iterable[str]) -> tuple[StampedFile, ...]:
+    shapes = ((line, _TIME.fullmatch(line)) for line in said)
+    return tuple(StampedFile(one["path"], int(one["epoch"]), line) for line, one in shapes if one)
+
+
+def _runtimes(found: Mapping[str, str]) -> frozenset[str] | None:
+    """Of the daemon that runs, and of its file, which it may not have read yet."""
+    if DOCKER not in found and DAEMON not in found:
+        return frozenset() if COMMANDS in found else None
+    told = [body for head in (DOCKER, DAEMON) if (body := found.get(head, "").strip())]
+    if not any(body.startswith("{") for body in told):
+        return None  # it could not be asked
+    return frozenset(one["name"] for body in told for one in _RUNTIME.finditer(body))
+
+
+# Docker is asked only where its daemon runs: asking would start it. A file's mtime is the day it
+# was built; when it came to this disk is its ctime.
+_SNIPPET = rf"""
+shown=
+echo "== {COMMANDS}"
+for tool in {COMMANDS.removeprefix("command -v ")}; do command -v "$tool"; done
+if command -v nvidia-ctk >/dev/null; then run {TOOLKIT} | head -n 5; fi
+show {DAEMON}
+echo "== {SPECS}"
+for file in /etc/cdi/*nvidia* /var/run/cdi/*nvidia* /etc/cdi/nvidia.*; do
+    [ -f "$file" ] || continue
+    case $shown in *" $file "*) continue ;; esac
+    shown="$shown $file "
+    stat -c '%Y %n' "$file"
+done
+if [ -n "$shown" ]; then
+    echo "== {NAMED}"
+    # shellcheck disable=SC2086  # several files
+    grep -H -o 'libcuda\.so\.[1-9][0-9]*\.[0-9.]*[0-9]' $shown | sort -u | head -n 20
+fi
+echo "== {LIBRARIES}"
+for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib /usr/lib/*-linux-gnu/nvidia/current; do
+    for file in "$folder"/libcuda.so.[1-9][0-9]*; do
+        if [ -f "$file" ]; then stat -c '%Z %n' "$file"; fi
+    done
+done
+if [ -e /run/docker.pid ] && command -v docker >/dev/null; then
+    echo "== {DOCKER}"
+    docker info --format '{{{{json .Runtimes}}}}' 2>&1 | head -c 20000
+fi
+exit 0
+"""
+
+SECTION = Section(name="container", snippet=_SNIPPET, parse=parse, wants_root=True)

@@ -1,0 +1,180 @@
+"""How fast the CPU may run: drivers, governors and limits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from rigops.probe.section import Section
+from rigops.probe.text import lines
+
+POLICIES = "/sys/devices/system/cpu/cpufreq"
+BOOST = "/sys/devices/system/cpu/cpufreq/boost"
+NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
+INTEL_PSTATE = "/sys/devices/system/cpu/intel_pstate/status"
+AMD_PSTATE = "/sys/devices/system/cpu/amd_pstate/status"
+
+_POLICY = re.compile(r"policy(?P<number>[0-9]{1,5})(?P<fields>(?: [a-z_]+=\S*)+)")
+_KHZ = re.compile(r"[0-9]{1,9}")
+_ANALYZING = re.compile(r"analyzing CPUs? (?P<number>[0-9]{1,5})\b.*")
+_SPEED = r"(?P<{}>[0-9]{{1,6}}(?:\.[0-9]{{1,6}})?) ?(?P<{}_unit>[kMG]Hz)"
+_LIMITS = re.compile(
+    r"hardware limits: " + _SPEED.format("low", "low") + " - " + _SPEED.format("high", "high")
+)
+_WITHIN = re.compile(
+    r"current policy: frequency should be within "
+    + _SPEED.format("low", "low")
+    + " and "
+    + _SPEED.format("high", "high")
+    + r"\.?"
+)
+_NOW = re.compile(r"current CPU frequency: (?:is )?" + _SPEED.format("now", "now") + ".*")
+_GOVERNOR = re.compile(r'The governor "(?P<governor>[\w-]+)" may decide.*')
+_KILO = {"kHz": 1, "MHz": 1_000, "GHz": 1_000_000}
+_NO_DRIVER = "no or unknown cpufreq driver"
+_OF_CPUPOWER = re.compile(
+    r"driver: |hardware limits: |available |current (?:policy|CPU frequency): |within this range|"
+    r"CPUs which |maximum transition latency: |boost state support:|Supported: |Boost States: |"
+    r"Total States: |Pstate-P[0-9]: |[0-9]{1,6} MHz max turbo|AMD PSTATE "
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The kHz that the kernel counts in. `least` and `most` are what the hardware can do."""
+
+    number: int
+    line: str
+    driver: str | None = None
+    governor: str | None = None
+    preference: str | None = None  # the energy performance preference
+    min_khz: int | None = None
+    max_khz: int | None = None
+    now_khz: int | None = None
+    least_khz: int | None = None
+    most_khz: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuFreq:
+    """No policies and nothing unread: the kernel does not scale here, as in most VMs."""
+
+    policies: tuple[Policy, ...] = ()
+    boost: bool | None = None
+    amd_pstate: str | None = None  # active, passive, guided, disable
+    intel_pstate: str | None = None  # active, passive, off
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> CpuFreq:
+    found = CpuFreq()
+    head = ""
+    unread: list[str] = []
+    policies: list[Policy] = []
+    for raw in lines(text):
+        line = raw.strip()
+        if line.startswith("== "):
+            head = line[3:].strip()
+            continue
+        if not line:
+            continue
+        shape = _POLICY.fullmatch(line)
+        changed = _switch(found, head, line) or _boost(found, line)
+        if shape:
+            policies.append(_policy(shape, line))
+        elif changed is not None:
+            found = changed
+        elif not _computed(policies, line):
+            unread.append(line)
+    return replace(found, policies=tuple(policies), unread=tuple(unread))
+
+
+def _switch(found: CpuFreq, head: str, line: str) -> CpuFreq | None:
+    if head in {BOOST, NO_TURBO} and line in {"0", "1"}:
+        return replace(found, boost=line == ("1" if head == BOOST else "0"))
+    if head == AMD_PSTATE and line.isalpha():
+        return replace(found, amd_pstate=line)
+    if head == INTEL_PSTATE and line.isalpha():
+        return replace(found, intel_pstate=line)
+    return None
+
+
+def _boost(found: CpuFreq, line: str) -> CpuFreq | None:
+    if line in {"Active: yes", "Active: no"}:
+        return replace(found, boost=line.endswith("yes"))
+    return None
+
+
+def _policy(shape: re.Match[str], line: str) -> Policy:
+    fields = dict(one.split("=", 1) for one in shape["fields"].split())
+
+    def word(name: str) -> str | None:
+        value = fields.get(name, "-")
+        return None if value in {"", "-", "<unsupported>", "<unknown>"} else value
+
+    def khz(name: str) -> int | None:
+        value = fields.get(name, "")
+        return int(value) if _KHZ.fullmatch(value) else None
+
+    return Policy(
+        number=int(shape["number"]),
+        driver=word("driver"),
+        governor=word("governor"),
+        preference=word("epp"),
+        min_khz=khz("min"),
+        max_khz=khz("max"),
+        now_khz=khz("now"),
+        least_khz=khz("least"),
+        most_khz=khz("most"),
+        line=line,
+    )
+
+
+def _computed(policies: list[Policy], line: str) -> bool:
+    """A line of `cpupower frequency-info`; False where it is none."""
+    start = _ANALYZING.fullmatch(line)
+    if start:
+        policies.append(Policy(number=int(start["number"]), line=line))
+    elif policies and line.startswith("driver: "):
+        policies[-1] = replace(policies[-1], driver=line.removeprefix("driver: ").strip())
+    elif policies and (shape := _LIMITS.fullmatch(line)):
+        low, high = _speed(shape, "low"), _speed(shape, "high")
+        policies[-1] = replace(policies[-1], least_khz=low, most_khz=high)
+    elif policies and (shape := _WITHIN.fullmatch(line)):
+        low, high = _speed(shape, "low"), _speed(shape, "high")
+        policies[-1] = replace(policies[-1], min_khz=low, max_khz=high, line=line)
+    elif policies and (shape := _NOW.fullmatch(line)):
+        policies[-1] = replace(policies[-1], now_khz=_speed(shape, "now"))
+    elif policies and (shape := _GOVERNOR.fullmatch(line)):
+        policies[-1] = replace(policies[-1], governor=shape["governor"])
+    elif policies and line.startswith(_NO_DRIVER):
+        policies.pop()
+    else:
+        return _OF_CPUPOWER.match(line) is not None
+    return True
+
+
+def _speed(shape: re.Match[str], name: str) -> int:
+    return round(float(shape[name]) * _KILO[shape[f"{name}_unit"]])
+
+
+_SNIPPET = rf"""
+get() {{ value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; }} 2>/dev/null
+echo "== {POLICIES}"
+for policy in {POLICIES}/policy[0-9]*; do
+    [ -d "$policy" ] || continue
+    line=${{policy##*/}}
+    get "$policy/scaling_driver"; line="$line driver=$value"
+    get "$policy/scaling_governor"; line="$line governor=$value"
+    get "$policy/energy_performance_preference"; line="$line epp=$value"
+    get "$policy/scaling_min_freq"; line="$line min=$value"
+    get "$policy/scaling_max_freq"; line="$line max=$value"
+    get "$policy/scaling_cur_freq"; line="$line now=$value"
+    get "$policy/cpuinfo_min_freq"; line="$line least=$value"
+    get "$policy/cpuinfo_max_freq"; echo "$line most=$value"
+done
+show {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
+exit 0
+"""
+
+SECTION = Section(name="cpufreq", snippet=_SNIPPET, parse=parse, calm=True)

@@ -1,0 +1,131 @@
+"""The device nodes through which programs reach the driver, and who may open them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DEVICES = "/proc/devices"
+_NODES = "ls -lnd /dev/nvidia* /dev/dri/render*"
+_HELPER = "ls -ln nvidia-modprobe"
+
+_MAJOR = re.compile(r"(?P<number>[0-9]{1,6}) (?P<name>\S+)")
+_NODE = re.compile(
+    r"(?P<kind>[bcdlps-])(?P<mode>[rwxsStT-]{9})[.+@]?\s+[0-9]+\s+(?P<uid>[0-9]{1,10})\s+"
+    r"(?P<gid>[0-9]{1,10})\s+(?:(?P<major>[0-9]{1,6}),\s*(?P<minor>[0-9]{1,8})|[0-9]+)\s"
+    r".*?(?P<path>/\S+)(?: -> \S+)?"
+)
+_CARD = re.compile(r"/dev/nvidia(?P<minor>[0-9]{1,4})")
+_NOISE = re.compile(r"ls: .*No such file or directory|total [0-9]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevNode:
+    path: str
+    mode: str  # as ls prints it, without the letter of the kind: rw-rw-rw-
+    uid: int
+    gid: int
+    is_character: bool
+    major: int | None
+    minor: int | None
+    line: str
+
+    @property
+    def is_card(self) -> bool:
+        return self.is_character and bool(_CARD.fullmatch(self.path))
+
+    @property
+    def is_for_all(self) -> bool:
+        return self.mode[6:8] == "rw"
+
+    @property
+    def is_for_its_group(self) -> bool:
+        return self.mode[3:5] == "rw" and self.gid != 0
+
+
+@dataclass(frozen=True)
+class DevNodes:
+    """`majors`: NVIDIA's in /proc/devices. `helper`: nvidia-modprobe, which makes nodes for all."""
+
+    nodes: tuple[DevNode, ...] = ()
+    majors: Mapping[str, int] = field(default_factory=dict)
+    helper: DevNode | None = None
+    unread: tuple[str, ...] = ()
+
+    def of(self, path: str) -> DevNode | None:
+        return next((node for node in self.nodes if node.path == path), None)
+
+    @property
+    def cards(self) -> tuple[DevNode, ...]:
+        return tuple(node for node in self.nodes if node.is_card)
+
+    @property
+    def makes_nodes_itself(self) -> bool:
+        """Whether CUDA can have a missing node made: the helper is setuid root."""
+        return self.helper is not None and "s" in self.helper.mode[:3] and self.helper.uid == 0
+
+
+def parse(text: str) -> DevNodes:
+    headed = blocks(text)
+    unread = [head for head in headed if head not in {_DEVICES, _NODES, _HELPER}]
+    helper = _nodes(headed.get(_HELPER, ""), unread)
+    return DevNodes(
+        nodes=_nodes(headed.get(_NODES, "") if headed else text, unread),
+        majors=_majors(headed.get(_DEVICES, "")),
+        helper=helper[0] if helper else None,
+        unread=tuple(unread),
+    )
+
+
+def _majors(body: str) -> dict[str, int]:
+    shapes = (_MAJOR.fullmatch(line.strip()) for line in lines(body))
+    return {one["name"]: int(one["number"]) for one in shapes if one and "nvidia" in one["name"]}
+
+
+def _nodes(body: str, unread: list[str]) -> tuple[DevNode, ...]:
+    found: list[DevNode] = []
+    for line in map(str.strip, lines(body)):
+        shape = _NODE.fullmatch(line[:400])
+        if shape:
+            found.append(_node(shape, line))
+        elif line and not _NOISE.fullmatch(line):
+            unread.append(line)
+    return tuple(found)
+
+
+def _node(shape: re.Match[str], line: str) -> DevNode:
+    return DevNode(
+        path=shape["path"],
+        mode=shape["mode"],
+        uid=int(shape["uid"]),
+        gid=int(shape["gid"]),
+        is_character=shape["kind"] == "c",
+        major=int(shape["major"]) if shape["major"] else None,
+        minor=int(shape["minor"]) if shape["minor"] else None,
+        line=line,
+    )
+
+
+_SNIPPET = f"""
+[ -e /dev/null ] || exit
+echo "== {_DEVICES}"
+grep nvidia {_DEVICES}
+helper=$(command -v nvidia-modprobe) && {{
+    echo "== {_HELPER}"
+    ls -Lln "$helper"
+}}
+echo "== {_NODES}"
+for node in /dev/nvidia* /dev/dri/render*; do
+    if [ -e "$node" ]; then ls -lnd "$node"; fi
+done
+exit 0
+"""
+
+SECTION = Section(name="dev-nodes", snippet=_SNIPPET, parse=parse, calm=True)

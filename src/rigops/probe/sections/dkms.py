@@ -1,0 +1,121 @@
+"""Which modules DKMS has built for which kernels, and for which kernels it could build."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+_STATUS = "dkms status"
+_BUILD = "ls -d /lib/modules/*/build"
+
+# `nvidia/535.54, KERNEL, ARCH: installed`, before DKMS 3 `nvidia, 535.54, KERNEL, ARCH: installed`
+_SHAPE = re.compile(
+    r"(?P<name>[\w.+-]+)(?:/|, ?)(?P<version>[^,:/\s]+)"
+    r"(?:, (?P<kernel>[^,:\s]+), [^,:\s]+)?: ?(?P<state>[a-z-]+)(?P<notes>$|[ (].*)"
+)
+_STATES = frozenset({"added", "built", "installed", "installed-weak", "broken"})
+_ERROR = re.compile(r"Error!|dkms: ERROR", re.IGNORECASE)
+_CHATTER = re.compile(r"Deprecated feature:|Manual intervention is required|Warning:|Sign command")
+_TREE = re.compile(r"/lib/modules/(?P<kernel>[^/\s]+)/build/?")
+_NO_DRIVER = re.compile(r"nvidia[_-](?:fs|peermem|gds)\b")  # what else NVIDIA builds with DKMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class DkmsModule:
+    """A module that is only added has no kernel."""
+
+    name: str
+    version: str
+    state: str  # added, built, installed, installed-weak or broken
+    kernel: str | None = None
+    notes: str = ""
+    line: str = ""
+
+    @property
+    def is_nvidia(self) -> bool:
+        return self.name.startswith("nvidia") and not _NO_DRIVER.match(self.name)
+
+    @property
+    def is_installed(self) -> bool:
+        return self.state.startswith("installed") and "ERROR" not in self.notes.upper()
+
+    @property
+    def differs(self) -> bool:
+        return "Diff between built and installed module" in self.notes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dkms:
+    """`buildable`: kernels whose headers are there; None where nobody looked."""
+
+    modules: tuple[DkmsModule, ...] = ()
+    errors: tuple[str, ...] = ()
+    buildable: tuple[str, ...] | None = None
+    unread: tuple[str, ...] = ()
+
+    @property
+    def nvidia(self) -> tuple[DkmsModule, ...]:
+        return tuple(one for one in self.modules if one.is_nvidia)
+
+
+def parse(text: str) -> Dkms:
+    headed = blocks(text)
+    status = headed.get(_STATUS) if headed else text
+    modules: list[DkmsModule] = []
+    errors: list[str] = []
+    unread = [head for head in headed if head not in {_STATUS, _BUILD}]
+    for line in map(str.strip, lines(status or "")):
+        module = _module(line)
+        if module:
+            modules.append(module)
+        elif _ERROR.match(line):
+            errors.append(line)
+        elif line and not _CHATTER.match(line):
+            unread.append(line)
+    return Dkms(
+        modules=tuple(modules),
+        errors=tuple(errors),
+        buildable=_trees(headed[_BUILD], unread) if _BUILD in headed else None,
+        unread=tuple(unread),
+    )
+
+
+def _module(line: str) -> DkmsModule | None:
+    shape = _SHAPE.fullmatch(line)
+    if shape is None or shape["state"] not in _STATES:
+        return None
+    return DkmsModule(
+        name=shape["name"],
+        version=shape["version"],
+        state=shape["state"],
+        kernel=shape["kernel"],
+        notes=shape["notes"].strip(),
+        line=line,
+    )
+
+
+def _trees(body: str, unread: list[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for line in map(str.strip, lines(body)):
+        if shape := _TREE.fullmatch(line):
+            found.append(shape["kernel"])
+        elif line and not line.startswith("ls: "):
+            unread.append(line)
+    return tuple(found)
+
+
+# Only those whose link leads somewhere: a link to headers that are gone is no use.
+_SNIPPET = f"""
+echo "== {_BUILD}"
+for tree in /lib/modules/*/build; do
+    if [ -e "$tree/." ]; then echo "$tree"; fi
+done
+command -v dkms >/dev/null || exit 0
+run {_STATUS}
+[ "$?" -lt 124 ]  # less: it says itself what is wrong
+"""
+
+SECTION = Section(name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15)

@@ -1,0 +1,217 @@
+"""What a process may take here: shared and locked memory, files; and whether the clock is set."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.probe.section import Section
+from rigops.probe.text import assignments, blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Bound = int | Literal["unlimited"]
+
+SHM: Final = "df -P -k /dev/shm"
+OWN: Final = "/proc/self/limits"
+MANAGER: Final = "systemctl show"
+REMOVE_IPC: Final = "busctl get-property logind RemoveIPC"
+LINGER: Final = "ls /var/lib/systemd/linger"
+BALANCING: Final = "/proc/sys/kernel/numa_balancing"
+NODES: Final = "/sys/devices/system/node/online"
+LEFT: Final = "stat /dev/shm"
+CLOCK: Final = "timedatectl show"
+ULIMIT_L: Final = "ulimit -l"  # as people save it: KiB
+ULIMIT_N: Final = "ulimit -n"
+
+_LIMITS = ("/etc/security/limits.conf", "/etc/security/limits.d/")
+_DF = re.compile(r"\S+ +(?P<size>[0-9]{1,15}) +(?P<used>[0-9]{1,15}) +.* /dev/shm")
+_OWN = re.compile(
+    r"Max (?P<what>locked memory|open files) +(?P<soft>[0-9]{1,20}|unlimited) +"
+    r"(?P<hard>[0-9]{1,20}|unlimited) +\S+ *"
+)
+_CONFIGURED = re.compile(
+    r"(?P<domain>\S+)\s+(?P<kind>soft|hard|-)\s+(?P<item>[a-z]+)\s+(?P<value>\S+)\s*(?:#.*)?"
+)
+_LEFT = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<size>[0-9]{1,18}) (?P<path>/dev/shm/.+)")
+_RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
+_YES = {"yes": True, "no": False, "true": True, "false": False, "b true": True, "b false": False}
+_ALL_ONES = 2**64 - 1  # how systemd writes "no limit" in numbers
+
+
+@dataclass(frozen=True)
+class Range:
+    """What is in force for the login that looked."""
+
+    soft: Bound
+    hard: Bound
+    line: str
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A line of limits.conf or limits.d; it is for logins, not for services."""
+
+    file: str
+    domain: str
+    kind: str  # soft, hard or -
+    item: str
+    value: str
+    line: str
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    path: str
+    size: int
+    epoch: int
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """None: not said. `said`: the raw line of each fact, by the name of its field."""
+
+    shm_bytes: int | None = None
+    shm_used_bytes: int | None = None
+    memlock: Range | None = None  # bytes
+    nofile: Range | None = None
+    configured: tuple[Configured, ...] = ()
+    service_memlock: Bound | None = None  # bytes: systemd's DefaultLimitMEMLOCK
+    service_nofile: Bound | None = None
+    remove_ipc: bool | None = None
+    lingers: bool | None = None  # the login that looked
+    numa_balancing: int | None = None
+    numa_nodes: int | None = None
+    ntp_synchronized: bool | None = None
+    shared_files: tuple[SharedFile, ...] | None = None  # of NCCL and PyTorch
+    said: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Limits:
+    found = blocks(text)
+    known = {SHM, OWN, MANAGER, REMOVE_IPC, LINGER, BALANCING, NODES, LEFT, CLOCK}
+    known |= {ULIMIT_L, ULIMIT_N}
+    strange = [one for one in found if one not in known and not one.startswith(_LIMITS)]
+    shm = _first(_DF, found.get(SHM, ""))
+    own = {shape["what"]: shape for shape in _every(_OWN, found.get(OWN, ""))}
+    manager, clock = (assignments(found.get(head, "")) for head in (MANAGER, CLOCK))
+    balancing = found.get(BALANCING, "").strip()
+    left = _every(_LEFT, found.get(LEFT, ""))
+    said = {
+        "shm_bytes": shm[0] if shm else "",
+        "remove_ipc": found.get(REMOVE_IPC, "").strip(),
+        "numa_balancing": balancing,
+        "numa_nodes": found.get(NODES, "").strip(),
+        "ntp_synchronized": f"NTPSynchronized={clock.get('NTPSynchronized', '')}",
+        "service_memlock": f"DefaultLimitMEMLOCK={manager.get('DefaultLimitMEMLOCK', '')}",
+        "service_nofile": f"DefaultLimitNOFILE={manager.get('DefaultLimitNOFILE', '')}",
+    }
+    return Limits(
+        shm_bytes=int(shm["size"]) * 1024 if shm else None,
+        shm_used_bytes=int(shm["used"]) * 1024 if shm else None,
+        memlock=_range(own.get("locked memory")) or _alone(found.get(ULIMIT_L, ""), 1024),
+        nofile=_range(own.get("open files")) or _alone(found.get(ULIMIT_N, ""), 1),
+        configured=_configured(found),
+        service_memlock=_bound(manager.get("DefaultLimitMEMLOCK", "")),
+        service_nofile=_bound(manager.get("DefaultLimitNOFILE", "")),
+        remove_ipc=_YES.get(said["remove_ipc"]),
+        lingers=_YES.get(found.get(LINGER, "").strip()),
+        numa_balancing=int(balancing) if re.fullmatch("[0-9]{1,3}", balancing) else None,
+        numa_nodes=_count(said["numa_nodes"]),
+        ntp_synchronized=_YES.get(clock.get("NTPSynchronized", "")),
+        shared_files=tuple(
+            SharedFile(one["path"], int(one["size"]), int(one["epoch"]), one[0]) for one in left
+        )
+        if LEFT in found
+        else None,
+        said={name: line for name, line in said.items() if line and not line.endswith("=")},
+        unread=tuple(strange),
+    )
+
+
+def _every(shape: re.Pattern[str], body: str) -> list[re.Match[str]]:
+    return [one for one in map(shape.fullmatch, map(str.rstrip, lines(body))) if one]
+
+
+def _first(shape: re.Pattern[str], body: str) -> re.Match[str] | None:
+    return next(iter(_every(shape, body)), None)
+
+
+def _bound(text: str) -> Bound | None:
+    if text in {"infinity", "unlimited"}:
+        return "unlimited"
+    if not re.fullmatch(r"[0-9]{1,20}", text):
+        return None
+    return "unlimited" if int(text) >= _ALL_ONES else int(text)
+
+
+def _range(shape: re.Match[str] | None) -> Range | None:
+    if shape is None:
+        return None
+    soft, hard = _bound(shape["soft"]), _bound(shape["hard"])
+    return None if soft is None or hard is None else Range(soft, hard, shape[0])
+
+
+def _alone(body: str, unit: int) -> Range | None:
+    bound = _bound(body.strip())
+    if bound is None:
+        return None
+    bound = bound if isinstance(bound, str) else bound * unit
+    return Range(bound, bound, body.strip())
+
+
+def _count(ranges: str) -> int | None:
+    """How many `0-1,4` are."""
+    if not _RANGES.fullmatch(ranges):
+        return None
+    ends = [(one.partition("-")[0], one.rpartition("-")[2]) for one in ranges.split(",")]
+    return sum(int(last) - int(first) + 1 for first, last in ends)
+
+
+def _configured(found: Mapping[str, str]) -> tuple[Configured, ...]:
+    return tuple(
+        Configured(file, *shape.group("domain", "kind", "item", "value", 0))
+        for file, body in found.items()
+        if file.startswith(_LIMITS)
+        for shape in _every(_CONFIGURED, body)
+    )
+
+
+# The slow ones last: they talk to a service, which may not be there.
+_SNIPPET = rf"""
+if [ -d /dev/shm ]; then run {SHM}; fi
+show {OWN}
+for file in {_LIMITS[0]} {_LIMITS[1]}*.conf; do
+    [ -r "$file" ] || continue
+    echo "== $file"
+    grep -v -E '^[[:space:]]*(#|$)' "$file" | head -n 200 | hide
+done
+show {BALANCING} {NODES}
+echo "== {LEFT}"
+if command -v stat >/dev/null; then
+    for file in /dev/shm/nccl-* /dev/shm/torch_* /dev/shm/cuda.shm.*; do
+        [ -f "$file" ] && stat -c '%Y %s %n' "$file"
+    done | head -n 100
+fi
+[ -d /run/systemd/system ] || exit 0
+echo "== {LINGER}"
+if [ -e "/var/lib/systemd/linger/$(id -un)" ]; then echo yes; else echo no; fi
+echo "== {MANAGER}"
+{MANAGER} -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE 2>&1
+if command -v busctl >/dev/null; then
+    echo "== {REMOVE_IPC}"
+    busctl get-property org.freedesktop.login1 /org/freedesktop/login1 \
+        org.freedesktop.login1.Manager RemoveIPC 2>&1
+fi
+if command -v timedatectl >/dev/null; then
+    echo "== {CLOCK}"
+    {CLOCK} -p NTPSynchronized 2>&1
+fi
+exit 0
+"""
+
+SECTION = Section(name="limits", snippet=_SNIPPET, parse=parse)

@@ -1,0 +1,175 @@
+"""Options and blacklists of the GPU modules, and whether the initramfs is older than they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HMM: Final = "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm"
+TIMES: Final = "stat initramfs"
+
+_FOLDERS = (
+    "/etc/modprobe.d/", "/run/modprobe.d/", "/usr/local/lib/modprobe.d/",
+    "/usr/lib/modprobe.d/", "/lib/modprobe.d/",
+)  # fmt: skip
+_OTHER_WORDS = frozenset({"softdep", "alias", "install", "remove", "config"})
+_OFF = re.compile(r"(?:/usr)?/bin/(?:false|true)|/dev/null|:")
+_TIME = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.*)")
+_YES = {"Y": True, "1": True, "N": False, "0": False}
+
+
+@dataclass(frozen=True)
+class ModuleOption:
+    module: str  # with _ for -, as the kernel compares
+    name: str
+    value: str | None
+    file: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Blacklisted:
+    """`kind`: how it is kept out: blacklist, alias … off, or install … /bin/false."""
+
+    module: str
+    kind: str
+    file: str
+    line: str
+
+
+@dataclass(frozen=True)
+class FileTime:
+    path: str
+    epoch: int  # when it was last written
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Modprobe:
+    options: tuple[ModuleOption, ...] = ()
+    blacklists: tuple[Blacklisted, ...] = ()
+    initramfs: tuple[FileTime, ...] = ()
+    files: tuple[FileTime, ...] = ()  # files of /etc/modprobe.d that say something of GPU modules
+    uvm_disable_hmm: bool | None = None  # None: nvidia_uvm is not loaded, or has no such parameter
+    uvm_disable_hmm_line: str = ""
+    unread: tuple[str, ...] = ()
+
+    def value(self, module: str, name: str) -> str | None:
+        """What the module is loaded with: of several, the last counts."""
+        wanted = module.replace("-", "_")
+        values = [one.value for one in self.options if (one.module, one.name) == (wanted, name)]
+        return values[-1] if values else None
+
+    def keeps_out(self, module: str) -> Blacklisted | None:
+        wanted = module.replace("-", "_")
+        return next((one for one in self.blacklists if one.module == wanted), None)
+
+
+def parse(text: str) -> Modprobe:
+    found = blocks(text)
+    options: list[ModuleOption] = []
+    blacklists: list[Blacklisted] = []
+    unread = [head for head in found if head not in {HMM, TIMES} and not head.startswith(_FOLDERS)]
+    for file, body in _in_force(found).items():
+        for line in lines(body):
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            read = _options(words, file, line)
+            options += read
+            kept_out = _blacklisted(words, file, line)
+            blacklists += [kept_out] if kept_out else []
+            if not read and not kept_out and words[0] not in _OTHER_WORDS:
+                unread.append(line)
+    times, strange = _times(found.get(TIMES, ""))
+    said = found.get(HMM, "").strip()
+    return Modprobe(
+        options=tuple(options),
+        blacklists=tuple(blacklists),
+        initramfs=tuple(one for one in times if one.path.startswith("/boot/")),
+        files=tuple(one for one in times if not one.path.startswith("/boot/")),
+        uvm_disable_hmm=_YES.get(said),
+        uvm_disable_hmm_line=said,
+        unread=(*unread, *strange),
+    )
+
+
+def _in_force(found: Mapping[str, str]) -> dict[str, str]:
+    """In the order of their names; of files of one name, the first folder's hides the others."""
+    by_name: dict[str, str] = {}
+    for folder in _FOLDERS:
+        for path in found:
+            if path.startswith(folder):
+                by_name.setdefault(path.removeprefix(folder), path)
+    return {by_name[name]: found[by_name[name]] for name in sorted(by_name)}
+
+
+def _options(words: list[str], file: str, line: str) -> list[ModuleOption]:
+    if words[0] != "options" or len(words) < 3:  # noqa: PLR2004 - options MODULE NAME=VALUE…
+        return []
+    module = words[1].replace("-", "_")
+    said = line.strip()
+    pairs = (word.partition("=") for word in words[2:])
+    return [
+        ModuleOption(module, name, value if equals else None, file, said)
+        for name, equals, value in pairs
+    ]
+
+
+def _blacklisted(words: list[str], file: str, line: str) -> Blacklisted | None:
+    kind = words[0]
+    is_out = (
+        (kind == "blacklist" and len(words) > 1)
+        or (kind == "alias" and words[2:3] == ["off"])
+        or (kind == "install" and bool(words[2:]) and _OFF.fullmatch(words[2]) is not None)
+    )
+    if not is_out:
+        return None
+    return Blacklisted(words[1].replace("-", "_"), kind, file, line.strip())
+
+
+def _times(body: str) -> tuple[list[FileTime], list[str]]:
+    said = [line for line in lines(body) if line.strip()]
+    shapes = [(line, _TIME.fullmatch(line.strip())) for line in said]
+    known = [FileTime(one["path"], int(one["epoch"]), line) for line, one in shapes if one]
+    return known, [line for line, one in shapes if not one]
+
+
+# Lines that end with a backslash go on. A file of /etc is named even where it says nothing of
+# these modules, since it hides one of the same name elsewhere.
+_SNIPPET = rf"""
+code=0
+for file in {" ".join(f"{folder}*.conf" for folder in _FOLDERS)}; do
+    [ -f "$file" ] || continue
+    case $file in /lib/*) if [ -L /lib ]; then continue; fi ;; esac
+    if [ ! -r "$file" ]; then code=1; continue; fi
+    said=$(sed -e ':a' -e '/\\$/{{' -e N -e 's/\\\n/ /' -e ta -e '}}' "$file" |
+        grep -E '^[^#]*(nvidia|nouveau|nova|vfio)' | head -n 100)
+    case $file in
+        /etc/* | /run/*) ;;
+        *) [ -n "$said" ] || continue ;;
+    esac
+    echo "== $file"
+    [ -z "$said" ] || echo "$said" | hide
+done
+echo "== {TIMES}"
+if command -v stat >/dev/null; then
+    for file in /boot/initrd.img-* /boot/initramfs-* /boot/initrd-*; do
+        if [ -f "$file" ]; then stat -c '%Y %n' "$file"; fi
+    done
+    for file in /etc/modprobe.d/*.conf; do
+        [ -f "$file" ] && grep -q -E 'nvidia|nouveau|nova|vfio' "$file" && stat -c '%Y %n' "$file"
+    done
+fi
+show {HMM}
+exit $code
+"""
+
+SECTION = Section(name="modprobe", snippet=_SNIPPET, parse=parse, calm=True)

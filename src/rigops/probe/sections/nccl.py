@@ -1,0 +1,213 @@
+"""What makes NCCL behave here other than by itself: settings, old verdicts, versions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.grepped import places
+from rigops.probe.section import Section
+from rigops.probe.stamps import Stamp, stamps
+from rigops.probe.stray import stray
+from rigops.probe.text import blocks, lines
+
+PROCESSOR = "grep -m 1 vendor_id /proc/cpuinfo"
+ASSIGNMENTS = "grep -Hn NCCL_"
+CACHES = "stat -c %Y %n gpu_p2p_access_cache_for_*.json"
+LIBRARIES = "ls libnccl"
+CLOSED = "homes that cannot be looked into"
+
+_CONF = re.compile(r"/.*/\.?nccl\.conf")
+_PROCESSOR = re.compile(r"vendor_id\s*:\s*(\S{1,40})\s*")
+_ASSIGNMENT = re.compile(
+    r"(?<![A-Za-z0-9_])(?P<name>NCCL_[A-Z0-9_]{1,60})"
+    r"=(?:\"(?P<double>[^\"]*)\"?|'(?P<single>[^']*)'?|(?P<bare>[^\s\"';]*))"
+)
+_SETTING = re.compile(r"\s*(?P<name>NCCL_[A-Z0-9_]{1,60})\s*=(?P<value>[^#]*)")
+_VERSION = re.compile(
+    r"/(?:libnccl\.so\.|nvidia_nccl_cu[0-9]{1,2}-)(?P<version>2(?:\.[0-9]{1,3}){1,3})"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    name: str
+    value: str
+    file: str
+    number: int  # of the line in the file
+    line: str
+
+
+@dataclass(frozen=True)
+class Library:
+    version: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nccl:
+    """`closed`: homes into which the login may not look, so that theirs is not known.
+
+    `is_whole`: the last question was reached, so that no setting is lost with the end of the text.
+    """
+
+    processor: str | None = None  # AuthenticAMD, GenuineIntel
+    settings: tuple[Setting, ...] = ()
+    caches: tuple[Stamp, ...] = ()  # what vLLM once found out about P2P
+    libraries: tuple[Library, ...] = ()
+    closed: tuple[str, ...] = ()
+    is_whole: bool = False
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Nccl:
+    processor: str | None = None
+    settings: list[Setting] = []
+    caches: list[Stamp] = []
+    libraries: list[Library] = []
+    closed: list[str] = []
+    unread = list(stray(text))
+    found_blocks = blocks(text)
+    for head, body in found_blocks.items():
+        left: list[str] = []
+        if head == PROCESSOR:
+            processor, left = _processor(body)
+        elif head.startswith("grep -Hn"):
+            found, left = _assignments(body)
+            settings += found
+        elif _CONF.fullmatch(head):
+            found, left = _configured(head, body)
+            settings += found
+        elif head.startswith("stat "):
+            stamped, left = stamps(body)
+            caches += stamped
+        elif head == LIBRARIES:
+            libraries += _libraries(body)
+        elif head == CLOSED:
+            closed += [line for line in lines(body) if line.strip()]
+        else:
+            left = [head]
+        unread += left
+    return Nccl(
+        processor=processor,
+        settings=tuple(settings),
+        caches=tuple(caches),
+        libraries=tuple(libraries),
+        closed=tuple(closed),
+        is_whole=LIBRARIES in found_blocks,
+        unread=tuple(unread),
+    )
+
+
+def _processor(body: str) -> tuple[str | None, list[str]]:
+    said = [line for line in lines(body) if line.strip()]
+    shape = _PROCESSOR.fullmatch(said[0]) if said else None
+    return (shape[1], said[1:]) if shape else (None, said)
+
+
+def _assignments(body: str) -> tuple[list[Setting], list[str]]:
+    found, unread = places(body)
+    return [
+        Setting(
+            name=one["name"],
+            value=(one["double"] or one["single"] or one["bare"] or "").strip(),
+            file=place.file,
+            number=place.number,
+            line=place.line,
+        )
+        for place in found
+        if not place.is_comment
+        for one in _ASSIGNMENT.finditer(place.text)
+    ], unread
+
+
+def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
+    """NCCL's own file: one NAME=VALUE on a line, and the rest of the line after # is a comment."""
+    found: list[Setting] = []
+    unread: list[str] = []
+    for number, line in enumerate(lines(body), start=1):
+        shape = _SETTING.match(line)
+        if shape:
+            found.append(
+                Setting(
+                    name=shape["name"],
+                    value=shape["value"].strip(),
+                    file=file,
+                    number=number,
+                    line=line,
+                )
+            )
+        elif line.strip() and not line.lstrip().startswith("#"):
+            unread.append(line)
+    return found, unread
+
+
+def _libraries(body: str) -> list[Library]:
+    """A link without a version in its name says nothing, and that is no fault."""
+    shapes = [(line.strip(), _VERSION.search(line)) for line in lines(body)]
+    return [Library(shape["version"], path) for path, shape in shapes if shape]
+
+
+_SNIPPET = rf"""
+run {PROCESSOR} | head -n 2
+
+homes=
+while IFS=: read -r _ _ uid _ _ home _; do
+    case "$uid" in 0) ;; *[!0-9]*|'') continue ;; *) [ "$uid" -ge 1000 ] || continue ;; esac
+    case "$home" in /|/nonexistent*|*[[:space:]]*|*[*?[]*|[!/]*) continue ;; esac
+    [ -d "$home" ] && homes="$homes $home"
+done </etc/passwd
+
+show /etc/nccl.conf
+closed=
+for home in $homes; do
+    if [ -x "$home" ]; then show "$home/.nccl.conf"; else closed="$closed $home"; fi
+done
+echo '== {CLOSED}'
+for home in $closed; do echo "$home"; done
+
+set -- /etc/environment /etc/environment.d/*.conf /etc/profile /etc/profile.d/* /etc/bash.bashrc \
+    /etc/zsh/zshenv /etc/security/pam_env.conf /etc/systemd/system.conf \
+    /etc/systemd/system.conf.d/*.conf /etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf \
+    /etc/systemd/user/*.service
+for home in $homes; do
+    set -- "$@" "$home/.profile" "$home/.bash_profile" "$home/.bashrc" "$home/.zshenv" \
+        "$home/.zshrc" "$home/.config/environment.d"/*.conf "$home/.config/systemd/user"/*.service
+done
+echo '== {ASSIGNMENTS}'
+for file; do
+    [ -f "$file" ] && [ -r "$file" ] && echo "$file"
+done | while read -r file; do
+    grep -Hn 'NCCL_[A-Z0-9_]*=' "$file" | head -n 40
+done | hide
+
+echo '== {CACHES}'
+for home in $homes; do
+    for file in "$home"/.cache/vllm/gpu_p2p_access_cache_for_*.json; do
+        [ -e "$file" ] && stat -c '%Y %n' "$file"
+    done
+done
+
+echo '== {LIBRARIES}'
+for file in /usr/lib/libnccl.so.2* /usr/lib64/libnccl.so.2* /usr/lib/*-linux-gnu/libnccl.so.2* \
+    /usr/local/lib/libnccl.so.2* /usr/local/cuda*/lib64/libnccl.so.2*; do
+    [ -e "$file" ] && echo "$file"
+done
+for top in /usr/lib /usr/local/lib /opt/*/lib; do
+    for file in "$top"/python3*/*-packages/nvidia_nccl_cu*.dist-info; do
+        [ -e "$file" ] && echo "$file"
+    done
+done
+for home in $homes; do
+    for file in "$home"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+        "$home"/*/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+        "$home"/*/.venv/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+        "$home"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+        "$home"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info; do
+        [ -e "$file" ] && echo "$file"
+    done
+done | head -n 200
+exit 0
+"""
+
+SECTION = Section(name="nccl", snippet=_SNIPPET, parse=parse, wants_root=True)

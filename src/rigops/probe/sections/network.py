@@ -1,0 +1,173 @@
+"""Network interfaces by name and place, and what in the configuration clings to their names.
+
+A card in another slot renumbers the bus, and with it the names that systemd makes of it: a host
+whose configuration names enp5s0 may then be gone from the network.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.grepped import Place, places
+from rigops.probe.section import Section
+from rigops.probe.stray import stray
+from rigops.probe.text import blocks, lines
+
+INTERFACES = "ls /sys/class/net"
+DEFAULT_ROUTES = "interfaces of default routes"
+MATCHES = "grep -Hn names of interfaces"
+BRIEF = "ip -br link"
+
+_INTERFACE = re.compile(
+    r"(?P<name>\S{1,40}) address=(?P<address>\S+) driver=(?P<driver>\S+) mac=(?P<mac>\S+)"
+    r" state=(?P<state>\S+) kind=(?P<kind>wifi|bridge|bond|virtual|wired)\s*"
+)
+_BRIEF = re.compile(
+    r"(?P<name>[^\s@]{1,40})(?:@\S+)?\s+(?P<state>[A-Z]+)\s+(?P<mac>\S+)\s+<(?P<flags>[A-Z_,0-9-]*)>\s*"
+)
+_NAME = re.compile(r"[^\s/:]{1,40}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    name: str
+    address: str | None = None  # on the PCI bus, or None: USB, virtual
+    driver: str | None = None
+    mac: str | None = None
+    state: str | None = None  # up, down, unknown
+    kind: str | None = None  # wired, wifi, bridge, bond, virtual
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Network:
+    """`matches`: lines of the configuration that name, or choose, an interface."""
+
+    interfaces: tuple[Interface, ...] = ()
+    matches: tuple[Place, ...] = ()
+    default_routes: tuple[str, ...] | None = None
+    unread: tuple[str, ...] = ()
+
+    def naming(self, interface: str) -> tuple[Place, ...]:
+        """What would have to change if this interface had another name."""
+        word = re.compile(rf"(?<![\w.-]){re.escape(interface)}(?![\w-])")
+        return tuple(place for place in self.matches if word.search(place.text))
+
+
+def parse(text: str) -> Network:
+    by_name: dict[str, Interface] = {}
+    matches: list[Place] = []
+    routes: tuple[str, ...] | None = None
+    unread = list(stray(text))
+    for head, body in blocks(text).items():
+        left: list[str] = []
+        if head == INTERFACES:
+            found, left = _interfaces(body, _INTERFACE)
+            by_name = {**by_name, **found}
+        elif head.startswith(BRIEF):
+            found, left = _interfaces(body, _BRIEF)
+            by_name = {**found, **by_name}
+        elif head == DEFAULT_ROUTES:
+            names = [line.strip() for line in lines(body) if line.strip()]
+            routes = tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
+            left = [name for name in names if not _NAME.fullmatch(name)]
+        elif head.startswith("grep -Hn"):
+            named, left = places(body)
+            matches += [place for place in named if not place.is_comment]
+        else:
+            left = [head]
+        unread += left
+    return Network(tuple(by_name.values()), tuple(matches), routes, tuple(unread))
+
+
+def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface], list[str]]:
+    found: dict[str, Interface] = {}
+    unread: list[str] = []
+    for line in lines(body):
+        one = shape.fullmatch(line)
+        if one:
+            said = {
+                name: None if value == "-" else value for name, value in one.groupdict().items()
+            }
+            found[one["name"]] = Interface(
+                name=one["name"],
+                address=said.get("address"),
+                driver=said.get("driver"),
+                mac=said.get("mac"),
+                state=one["state"].lower(),
+                kind=said.get("kind"),
+                line=line,
+            )
+        elif line.strip():
+            unread.append(line)
+    return found, unread
+
+
+# Of files that may hold passwords only lines that name or choose an interface are taken.
+_SNIPPET = rf"""
+get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
+echo '== {INTERFACES}'
+count=0
+for net in /sys/class/net/*; do
+    [ -e "$net/ifindex" ] || continue
+    count=$((count + 1)); [ "$count" -le 300 ] || break
+    place=- driver=-
+    if [ -e "$net/device" ]; then
+        place=$(readlink -f "$net/device"); place=${{place##*/}}
+        case "$place" in *:*:*.*) ;; *) place=- ;; esac
+        [ -e "$net/device/driver" ] && driver=$(readlink -f "$net/device/driver")
+    fi
+    if [ -e "$net/wireless" ] || [ -e "$net/phy80211" ]; then kind=wifi
+    elif [ -e "$net/bridge" ]; then kind=bridge
+    elif [ -e "$net/bonding" ]; then kind=bond
+    elif [ -e "$net/device" ]; then kind=wired
+    else kind=virtual
+    fi
+    get "$net/address"; mac=$value
+    get "$net/operstate"
+    echo "${{net##*/}} address=$place driver=${{driver##*/}} mac=$mac state=$value kind=$kind"
+done
+
+echo '== {DEFAULT_ROUTES}'
+if [ -r /proc/net/route ]; then
+    while read -r name to _ _ _ _ _ mask _; do
+        [ "$to $mask" = '00000000 00000000' ] && echo "$name"
+    done </proc/net/route
+fi
+if [ -r /proc/net/ipv6_route ]; then
+    while read -r to length _ _ _ _ _ _ _ name; do
+        case "$to $length" in
+            *[!0\ ]*) ;;
+            *) [ "$name" = lo ] || echo "$name" ;;
+        esac
+    done </proc/net/ipv6_route
+fi
+
+of() {{
+    shape=$1; shift
+    for file; do
+        [ -f "$file" ] || continue
+        [ -r "$file" ] || {{ echo "$file cannot be read"; continue; }}
+        grep -HnE "$shape" "$file" | head -n 60
+    done
+}}
+{{
+    echo '== {MATCHES}'
+    blank='[[:space:]]'
+    words='auto|allow-[a-z]+|iface|rename|source|source-directory'
+    words="$words|bridge[-_]ports|bond[-_]slaves|vlan[-_]raw[-_]device"
+    of "^$blank*($words)$blank" /etc/network/interfaces /etc/network/interfaces.d/*
+    words='renderer|match|macaddress|name|set-name|driver|interfaces|link'
+    of "^ *(- )?($words):|^$blank*[A-Za-z][A-Za-z0-9_.*-]*:$blank*\$" /etc/netplan/*.yaml
+    words='MACAddress|PermanentMACAddress|OriginalName|Path|Driver|Name|NamePolicy|Type'
+    of "^$blank*($words|Bridge|Bond|VLAN)$blank*=" /etc/systemd/network/*.link \
+        /etc/systemd/network/*.network /etc/systemd/network/*.netdev /etc/systemd/network/*.d/*.conf
+    of '^(interface-name|mac-address|master|controller)=' \
+        /etc/NetworkManager/system-connections/*.nmconnection
+    of 'NAME[:+]?=' /etc/udev/rules.d/*net*.rules
+}} | hide
+exit 0
+"""
+
+SECTION = Section(name="network", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True)

@@ -1,0 +1,150 @@
+"""The NVIDIA kernel modules that are on disk, for the running kernel and for every other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEAD = re.compile(r"modinfo(?: -k (?P<kernel>\S+))? nvidia\S*")
+_FILES_HEAD = re.compile(r"find /lib/modules/(?P<kernel>[^/\s]+) -name \S+")
+_FIELD = re.compile(r"(?P<name>[a-z_]{1,20}):\s*(?P<value>.*)")
+_FIELDS = frozenset({"filename", "version", "license", "signer", "vermagic", "srcversion"})
+_SIGNATURE = frozenset({"signer", "sig_id", "sig_key", "sig_hashalgo", "signature"})
+_MISSING = re.compile(r"modinfo: (?:ERROR: )?(?:[Mm]odule \S+ not found|could not find module)")
+_FILE = re.compile(r"/\S+/nvidia[a-z0-9_-]*\.ko(?:\.[a-z0-9]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleOnDisk:
+    """`kernel` None is the running one. `is_signed` None: nothing was said of signatures."""
+
+    kernel: str | None
+    version: str | None = None
+    license: str | None = None
+    signer: str | None = None
+    vermagic: str | None = None
+    filename: str | None = None
+    srcversion: str | None = None
+    is_signed: bool | None = None
+    line: str = ""
+
+    @property
+    def is_open(self) -> bool | None:
+        """The open modules are under two licences, the proprietary one under NVIDIA's."""
+        if self.license is None:
+            return None
+        return "GPL" in self.license if self.license else None
+
+
+@dataclass(frozen=True)
+class NvidiaModinfo:
+    """`kernels_without`: those for which modinfo finds no such module; None is the running one."""
+
+    modules: tuple[ModuleOnDisk, ...] = ()
+    kernels_without: tuple[str | None, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def of(self, running: str | None) -> ModuleOnDisk | None:
+        """The module of the running kernel, whose release may not be known."""
+        return next((one for one in self.modules if one.kernel in {None, running}), None)
+
+
+def parse(text: str) -> NvidiaModinfo:
+    modules: list[ModuleOnDisk] = []
+    without: list[str | None] = []
+    unread: list[str] = []
+    headed = blocks(text)
+    bodies: Mapping[str, str] = headed or {"modinfo nvidia": text}
+    for head, body in bodies.items():
+        asked = _HEAD.fullmatch(head)
+        listed = _FILES_HEAD.fullmatch(head)
+        if not asked and not listed:
+            unread.append(head)
+            continue
+        found = _told(asked["kernel"], body) if asked else _listed(head, body)
+        if found:
+            modules.append(found)
+        elif listed or any(_MISSING.match(line) for line in lines(body)):
+            without.append(asked["kernel"] if asked else _kernel_of(head))
+        else:
+            unread += [line for line in lines(body) if line.strip()]
+    return NvidiaModinfo(tuple(modules), tuple(without), tuple(unread))
+
+
+def _told(kernel: str | None, body: str) -> ModuleOnDisk | None:
+    fields: dict[str, str] = {}
+    names: set[str] = set()
+    cited = ""
+    for line in lines(body):
+        shape = _FIELD.match(line)
+        if not shape:
+            continue
+        names.add(shape["name"])
+        if shape["name"] in _FIELDS:
+            fields.setdefault(shape["name"], shape["value"].strip())
+            cited = line if shape["name"] == "version" else cited or line
+    if not {"filename", "version", "vermagic"} & fields.keys():
+        return None
+    # modinfo tells of a signature after vermagic, so less than that says nothing of it.
+    signed = True if _SIGNATURE & names else False if "vermagic" in names else None
+    return ModuleOnDisk(kernel=kernel, is_signed=signed, line=cited.strip(), **fields)
+
+
+def _listed(head: str, body: str) -> ModuleOnDisk | None:
+    for line in lines(body):
+        if _FILE.fullmatch(line.strip()):
+            path = line.strip()
+            return ModuleOnDisk(kernel=_kernel_of(head), filename=path, line=path)
+    return None
+
+
+def _kernel_of(head: str) -> str | None:
+    shape = _FILES_HEAD.fullmatch(head)
+    return shape["kernel"] if shape else None
+
+
+# Debian's module is nvidia-current, or nvidia-tesla-… and the like, and modinfo knows no alias of
+# theirs. Another kernel's modules only kmod's modinfo can find, not that of busybox.
+_SNIPPET = r"""
+[ -d /lib/modules ] || exit 0
+running=$(uname -r)
+kmod=; case "$(modinfo --version 2>&1)" in kmod*) kmod=1 ;; esac
+told() {
+    echo "== modinfo -k $1 $2"
+    modinfo -k "$1" "$2" 2>&1 |
+        grep -E "^(filename|version|license|srcversion|vermagic|sig[a-z_]*|modinfo):" |
+        grep -v "^signature:"
+}
+looked() {
+    find "/lib/modules/$1" \( -name "nvidia.ko*" -o -name "nvidia-current*.ko*" \
+        -o -name "nvidia-open.ko*" -o -name "nvidia-tesla*.ko*" -o -name "nvidia-legacy*.ko*" \) \
+        ! -name "*-drm.ko*" ! -name "*-modeset.ko*" ! -name "*-uvm.ko*" ! -name "*-peermem.ko*" \
+        2>/dev/null
+}
+seen=
+for folder in "/lib/modules/$running" /lib/modules/*; do
+    kernel=${folder##*/}
+    case " $seen " in *" $kernel "*) continue ;; esac
+    seen="$seen $kernel"
+    [ -d "$folder/kernel" ] || [ -e "$folder/modules.dep" ] || continue
+    if [ -z "$kmod" ]; then
+        echo "== find $folder -name nvidia*.ko*"
+        looked "$kernel"
+    elif modinfo -k "$kernel" nvidia >/dev/null 2>&1; then
+        told "$kernel" nvidia
+    else
+        name=$(looked "$kernel"); name=${name%%.ko*}; name=${name##*/}
+        told "$kernel" "${name:-nvidia}"
+    fi
+done
+exit 0
+"""
+
+SECTION = Section(name="nvidia-modinfo", snippet=_SNIPPET, parse=parse, timeout_s=12)

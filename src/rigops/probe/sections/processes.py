@@ -1,0 +1,159 @@
+"""Who holds the cards, and what waits or spins in the kernel because of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+_TASKS = "cat /proc/[0-9]*/stat"
+_HOLDERS = "ls -l /proc/[0-9]*/fd"
+_PS = re.compile(r"ps\b.*")
+
+_TASK = re.compile(
+    r"pid=(?P<pid>[0-9]{1,10}) state=(?P<state>[A-Z]) cpu=(?P<cpu>-?[0-9]{1,6})"
+    r" wchan=(?P<wchan>\S*) comm=(?P<comm>.*)"
+)
+_HOLDER = re.compile(r"pid=(?P<pid>[0-9]{1,10}) comm=(?P<comm>.*)")
+_PS_ROW = re.compile(
+    r"(?P<pid>[0-9]{1,10})\s+[0-9]{1,10}\s+(?P<state>[A-Z])\S*\s+(?P<cpu>[0-9]{1,5})(?:\.[0-9]+)?"
+    r"\s+(?P<wchan>\S+)\s+(?P<comm>\S.*)"
+)
+_PS_HEAD = re.compile(r"\s*PID\s+PPID\s+STAT?\s+%?CPU\s+WCHAN\s+COMM\w*\s*")
+_OF_DRIVER = re.compile(r"nv_|nvidia|_nv\d|rm_|os_acquire|uvm_")
+_THREAD = re.compile(r"nv_queue.*|irq/[0-9]+-nvidia.*|nvidia.*|nv_.*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """By its short name only: a command line may hold secrets. `wchan`: where it waits."""
+
+    pid: int
+    state: str
+    cpu_percent: int
+    wchan: str
+    comm: str
+    line: str
+
+    @property
+    def waits_for_driver(self) -> bool:
+        """It cannot be ended, and it is the driver that it waits for."""
+        by_name = self.comm.startswith("nvidia-smi") or bool(_THREAD.fullmatch(self.comm))
+        return self.state == "D" and (by_name or bool(_OF_DRIVER.search(self.wchan)))
+
+    @property
+    def is_driver_thread(self) -> bool:
+        return self.comm.startswith(("nv_queue", "irq/")) and bool(_THREAD.fullmatch(self.comm))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    pid: int
+    comm: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Processes:
+    """`holders`: who has a node of NVIDIA's open; without root only one's own are seen.
+
+    None: nobody looked. `tasks`: in state D, or threads of the driver.
+    """
+
+    holders: tuple[Holder, ...] | None = None
+    tasks: tuple[Task, ...] | None = None
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Processes:
+    holders: list[Holder] | None = None
+    tasks: list[Task] | None = None
+    unread: list[str] = []
+    for head, body in (blocks(text) or {"ps": text}).items():
+        said = [line for line in map(str.strip, lines(body)) if line]
+        if head == _HOLDERS:
+            holders = [one for one in map(_holder, said) if one]
+            unread += [line for line in said if not _HOLDER.fullmatch(line)]
+        elif head == _TASKS or _PS.fullmatch(head):
+            rows = [line for line in said if not _PS_HEAD.fullmatch(line)]
+            found = [(line, _task(line)) for line in rows]
+            if head == _TASKS or rows != said or any(task for _, task in found):
+                tasks = [*(tasks or ()), *(task for _, task in found if task)]
+            unread += [line for line, task in found if not task]
+        else:
+            unread.append(head)
+    return Processes(
+        tuple(holders) if holders is not None else None,
+        tuple(tasks) if tasks is not None else None,
+        tuple(unread),
+    )
+
+
+def _holder(line: str) -> Holder | None:
+    shape = _HOLDER.fullmatch(line)
+    return Holder(pid=int(shape["pid"]), comm=shape["comm"], line=line) if shape else None
+
+
+def _task(line: str) -> Task | None:
+    shape = _TASK.fullmatch(line) or _PS_ROW.fullmatch(line)
+    if shape is None:
+        return None
+    return Task(
+        pid=int(shape["pid"]),
+        state=shape["state"],
+        cpu_percent=int(shape["cpu"]),
+        wchan=shape["wchan"],
+        comm=shape["comm"].strip(),
+        line=line,
+    )
+
+
+# A moment in state D is nothing: only what is in it twice, a second apart, is told. In the same
+# second it is measured how busy the driver's threads are, in hundredths, as the kernel counts.
+_SNIPPET = f"""
+[ -e /proc/self/stat ] || exit
+look() {{ # PID: sets comm, state and what follows it, or fails
+    {{ read -r line <"/proc/$1/stat"; }} 2>/dev/null || return
+    comm=${{line%)*}} rest=${{line##*) }}
+    comm=${{comm#*"("}} state=${{rest%% *}}
+}}
+spent() {{ # sets ticks: utime and stime are the 12th and 13th from the state on
+    field=1
+    while [ "$field" -lt 12 ]; do rest=${{rest#* }} field=$((field + 1)); done
+    ticks=${{rest%% *}} rest=${{rest#* }}
+    ticks=$((ticks + ${{rest%% *}}))
+}}
+waiting=
+for process in /proc/[0-9]*; do
+    pid=${{process##*/}}
+    look "$pid" || continue
+    case "$state $comm" in
+        "D "* | *" nv_queue"* | *" irq/"*nvidia*) spent; waiting="$waiting $pid:$state:$ticks" ;;
+    esac
+done
+echo "== {_TASKS}"
+[ -z "$waiting" ] || sleep 1
+for one in $waiting; do
+    pid=${{one%%:*}} before=${{one#*:}}
+    look "$pid" || continue
+    case "$before:$state" in
+        D:*:D | [!D]:*) ;;
+        *) continue ;;
+    esac
+    spent
+    wchan=-; {{ read -r wchan <"/proc/$pid/wchan"; }} 2>/dev/null
+    echo "pid=$pid state=$state cpu=$((ticks - ${{before#*:}})) wchan=${{wchan:--}} comm=$comm"
+done | head -n 200
+echo "== {_HOLDERS}"
+ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
+    index($1, "/proc/") == 1 {{ pid = $1; sub("/fd:$", "", pid); sub(".*/", "", pid) }}
+    index($0, " -> /dev/nvidia") && !(pid in found) {{ found[pid]; print pid }}
+' | head -n 200 | while read -r pid; do
+    look "$pid" && echo "pid=$pid comm=$comm"
+done
+exit 0
+"""
+
+SECTION = Section(name="processes", snippet=_SNIPPET, parse=parse, wants_root=True)

@@ -1,0 +1,113 @@
+"""Whether the firmware, and so the kernel, insists on signed modules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+_MOKUTIL = "mokutil --sb-state"
+_VARIABLE = "od -An -t u1 /sys/firmware/efi/efivars/SecureBoot"
+_NO_EFI = "ls -d /sys/firmware/efi"
+_TAINTED = "/proc/sys/kernel/tainted"
+_LOCKDOWN = "/sys/kernel/security/lockdown"
+
+_SAYS = (
+    (re.compile(r"SecureBoot enabled"), True),
+    (re.compile(r"SecureBoot disabled"), False),
+    (re.compile(r"This system doesn't support Secure Boot"), False),
+    (re.compile(r"EFI variables are not supported on this system"), False),
+)
+_SETUP = re.compile(r"Platform is in Setup Mode")
+_NO_VALIDATION = re.compile(r"SecureBoot validation is disabled in shim")
+_DOUBT = re.compile(r"(?:Cannot|Failed to) .*|mokutil: .*|.*: (?:not found|Permission denied)")
+_BYTES = re.compile(r"(?:[0-9]{1,3}\s+){4}(?P<state>[01])")
+_NUMBER = re.compile(r"[0-9]{1,20}")
+_LEVEL = re.compile(r"\[(?P<level>none|integrity|confidentiality)\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureBoot:
+    """None: not said. `line` is what `enabled` was read from."""
+
+    enabled: bool | None = None
+    setup_mode: bool = False
+    validates: bool = True  # False: shim was told to check no signatures
+    lockdown: str | None = None  # none, integrity or confidentiality
+    tainted: int | None = None
+    line: str = ""
+    lockdown_line: str = ""
+    unread: tuple[str, ...] = ()
+
+    @property
+    def insists(self) -> bool | None:
+        """Whether the kernel takes signed modules only."""
+        if self.lockdown in {"integrity", "confidentiality"}:
+            return True
+        return False if self.enabled and not self.validates else self.enabled
+
+
+def parse(text: str) -> SecureBoot:
+    headed = blocks(text) or {_MOKUTIL: text}
+    enabled, line = None, ""
+    setup, validates = False, True
+    unread = [head for head in headed if not _is_known(head)]
+    for said in map(str.strip, lines(headed.get(_MOKUTIL, ""))):
+        state = next((state for shape, state in _SAYS if shape.fullmatch(said)), None)
+        if state is not None:
+            enabled, line = state, said
+        elif _SETUP.fullmatch(said):
+            setup = True
+        elif _NO_VALIDATION.fullmatch(said):
+            validates = False
+        elif said and not _DOUBT.fullmatch(said):
+            unread.append(said)
+    if enabled is None:
+        enabled, line = _by_firmware(headed, unread)
+    level = _LEVEL.search(headed.get(_LOCKDOWN, ""))
+    tainted = _NUMBER.fullmatch(headed.get(_TAINTED, "").strip())
+    return SecureBoot(
+        enabled=enabled,
+        setup_mode=setup,
+        validates=validates,
+        lockdown=level["level"] if level else None,
+        tainted=int(tainted[0]) if tainted else None,
+        line=line,
+        lockdown_line=headed[_LOCKDOWN].strip() if level else "",
+        unread=tuple(unread),
+    )
+
+
+def _is_known(head: str) -> bool:
+    return head in {_MOKUTIL, _NO_EFI, _TAINTED, _LOCKDOWN} or head.startswith(_VARIABLE)
+
+
+def _by_firmware(headed: dict[str, str], unread: list[str]) -> tuple[bool | None, str]:
+    for head, body in headed.items():
+        if not head.startswith(_VARIABLE):
+            continue
+        shape = _BYTES.fullmatch(body.strip())
+        if shape:
+            return shape["state"] == "1", body.strip()
+        unread.append(body.strip())
+    said = headed.get(_NO_EFI, "").strip()
+    if "No such file or directory" in said:
+        return False, said
+    return None, ""
+
+
+# What mokutil reads is the variable, whose first four bytes are attributes.
+_SNIPPET = f"""
+[ -d /sys/kernel ] || exit
+show {_TAINTED} {_LOCKDOWN}
+if [ ! -d /sys/firmware/efi ]; then run {_NO_EFI}; exit 0; fi
+command -v mokutil >/dev/null && run {_MOKUTIL}
+for variable in /sys/firmware/efi/efivars/SecureBoot-*; do
+    if [ -r "$variable" ]; then run od -An -t u1 "$variable"; fi
+done
+exit 0
+"""
+
+SECTION = Section(name="secure-boot", snippet=_SNIPPET, parse=parse, calm=True)

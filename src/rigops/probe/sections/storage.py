@@ -1,0 +1,261 @@
+"""File systems, disks and what their redundancy says: mounts, space, btrfs, md, ZFS."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.probe import mounts as file_systems
+from rigops.probe.btrfs import Btrfs, btrfs
+from rigops.probe.section import Section
+from rigops.probe.stray import stray
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from rigops.probe.mounts import Mounts
+
+MOUNTS = "/proc/self/mounts"
+FSTAB = "/etc/fstab"
+DISKS = "lsblk -Pb -o NAME,PKNAME,TYPE,SIZE,ROTA,TRAN,FSTYPE,MOUNTPOINT,MODEL"
+ARRAYS = "/proc/mdstat"
+POOLS = "zpool status -x"
+
+_ROOM = re.compile(
+    r"\s(?P<total>[0-9]{1,16})\s+(?P<used>[0-9]{1,16})\s+(?P<free>-?[0-9]{1,16})"
+    r"\s+(?:[0-9]{1,4}%|-)\s+(?P<target>/.*)"
+)
+_PAIR = re.compile(r'([A-Z]{2,12})="([^"]*)"')
+_ARRAY = re.compile(
+    r"(?P<name>md[\w-]{1,40}) : (?P<state>\S+)(?: \((?:auto-)?read-only\))?"
+    r"(?: (?P<level>raid[0-9]{1,2}|linear|multipath|faulty))?(?P<members>(?: .*)?)"
+)
+_WORKING = re.compile(r"\[(?P<wanted>[0-9]{1,4})/(?P<working>[0-9]{1,4})\]")
+_HEALTHY = ("all pools are healthy", "no pools available")
+
+
+@dataclass(frozen=True)
+class Room:
+    """Of one file system, in KiB or, for inodes, in files."""
+
+    target: str
+    source: str
+    total: int
+    used: int
+    free: int
+    line: str
+
+    @property
+    def used_share(self) -> float | None:
+        """As df reckons it: of what an ordinary user could have."""
+        usable = self.used + self.free
+        return self.used / usable if usable > 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockDevice:
+    name: str
+    parent: str | None
+    type: str  # disk, part, raid1, crypt, lvm, loop
+    bytes: int | None
+    rotates: bool | None
+    transport: str | None  # nvme, sata, usb
+    file_system: str | None
+    mounted_at: str | None
+    model: str | None
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Array:
+    name: str
+    state: str  # active, inactive
+    level: str | None
+    members: tuple[str, ...]  # sda1[0], sdb1[1](F)
+    wanted: int | None
+    working: int | None
+    line: str
+    status_line: str = ""
+
+    @property
+    def is_degraded(self) -> bool | None:
+        if self.state != "active":
+            return True
+        return None if self.wanted is None or self.working is None else self.working < self.wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """None: that was not asked or not answered."""
+
+    mounts: Mounts | None = None  # of real file systems only
+    planned: Mounts | None = None  # by fstab
+    space: tuple[Room, ...] | None = None  # KiB
+    inodes: tuple[Room, ...] | None = None
+    disks: tuple[BlockDevice, ...] | None = None
+    btrfs: tuple[Btrfs, ...] = ()
+    arrays: tuple[Array, ...] | None = None
+    pools_healthy: bool | None = None
+    pool_lines: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Storage:
+    found = blocks(text)
+    read = _Read(unread=list(stray(text)))
+    for head, body in found.items():
+        read.take(head, body)
+    volumes, left = btrfs(found)
+    return Storage(
+        mounts=read.mounts,
+        planned=read.planned,
+        space=read.space,
+        inodes=read.inodes,
+        disks=read.disks,
+        btrfs=volumes,
+        arrays=read.arrays,
+        pools_healthy=read.pools[0].strip() in _HEALTHY if read.pools else None,
+        pool_lines=read.pools,
+        unread=(*read.unread, *left),
+    )
+
+
+@dataclass
+class _Read:
+    """The blocks so far."""
+
+    unread: list[str]
+    mounts: Mounts | None = None
+    planned: Mounts | None = None
+    space: tuple[Room, ...] | None = None
+    inodes: tuple[Room, ...] | None = None
+    disks: tuple[BlockDevice, ...] | None = None
+    arrays: tuple[Array, ...] | None = None
+    pools: tuple[str, ...] = ()
+
+    def take(self, head: str, body: str) -> None:
+        left: list[str] = []
+        if head == MOUNTS:
+            self.mounts, left = file_systems.mounted(body)
+        elif head.startswith("findmnt"):
+            self.mounts, left = file_systems.found(body)
+        elif head == FSTAB:
+            self.planned, left = file_systems.planned(body)
+        elif head.startswith("df -Pi"):
+            self.inodes, left = _rooms(body)
+        elif head.startswith("df "):
+            self.space, left = _rooms(body)
+        elif head.startswith("lsblk"):
+            self.disks, left = _disks(body)
+        elif head == ARRAYS:
+            self.arrays, left = _arrays(body)
+        elif head.startswith("zpool"):
+            self.pools = tuple(line for line in lines(body) if line.strip())
+        elif not head.startswith("btrfs "):
+            left = [head]
+        self.unread += left
+
+
+def _rooms(body: str) -> tuple[tuple[Room, ...], list[str]]:
+    found: list[Room] = []
+    unread: list[str] = []
+    for line in lines(body):
+        shape = _ROOM.search(line)
+        if shape:
+            source = line[: shape.start()].strip()
+            total, used, free = (int(shape[name]) for name in ("total", "used", "free"))
+            found.append(Room(shape["target"].rstrip(), source, total, used, free, line))
+        elif line.strip() and not line.startswith("Filesystem"):
+            unread.append(line)
+    return tuple(found), unread
+
+
+def _disks(body: str) -> tuple[tuple[BlockDevice, ...], list[str]]:
+    found: list[BlockDevice] = []
+    unread: list[str] = []
+    for line in lines(body):
+        pairs = dict(_PAIR.findall(line))
+        if pairs.get("NAME") and "TYPE" in pairs:
+            found.append(_disk(pairs, line))
+        elif line.strip():
+            unread.append(line)
+    return tuple(found), unread
+
+
+def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
+    size = pairs.get("SIZE", "")
+    return BlockDevice(
+        name=pairs["NAME"],
+        parent=pairs.get("PKNAME") or None,
+        type=pairs["TYPE"],
+        bytes=int(size) if re.fullmatch(r"[0-9]{1,20}", size) else None,
+        rotates={"1": True, "0": False}.get(pairs.get("ROTA", "")),
+        transport=pairs.get("TRAN") or None,
+        file_system=pairs.get("FSTYPE") or None,
+        mounted_at=pairs.get("MOUNTPOINT") or None,
+        model=pairs.get("MODEL", "").strip() or None,
+        line=line,
+    )
+
+
+def _arrays(body: str) -> tuple[tuple[Array, ...], list[str]]:
+    said = lines(body)
+    found: list[Array] = []
+    unread: list[str] = []
+    for at, line in enumerate(said):
+        shape = _ARRAY.fullmatch(line)
+        if shape:
+            status = said[at + 1] if at + 1 < len(said) else ""
+            working = _WORKING.search(status)
+            found.append(
+                Array(
+                    name=shape["name"],
+                    state=shape["state"],
+                    level=shape["level"],
+                    members=tuple(shape["members"].split()),
+                    wanted=int(working["wanted"]) if working else None,
+                    working=int(working["working"]) if working else None,
+                    line=line,
+                    status_line=status if working else "",
+                )
+            )
+        elif line.strip() and not line.startswith((" ", "Personalities", "unused devices")):
+            unread.append(line)
+    return tuple(found), unread
+
+
+# A dead server must not hold up what is known of the disks: df looks at local ones only, where it
+# can tell them apart.
+_SNIPPET = rf"""
+echo '== {MOUNTS}'
+kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'
+grep -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS} | head -n 500 | hide
+echo
+show {FSTAB} {ARRAYS}
+if command -v lsblk >/dev/null; then run {DISKS}; fi
+local=
+if df -Pkl / >/dev/null 2>&1; then local=l; fi
+run df -Pk$local
+run df -Pi$local
+if [ "$(id -u)" = 0 ] && command -v zpool >/dev/null && [ -d /proc/spl/kstat/zfs ]; then
+    run {POOLS} | head -n 200
+fi
+if command -v btrfs >/dev/null; then
+    seen=
+    while read -r source target type _; do
+        [ "$type" = btrfs ] || continue
+        case " $seen " in *" $source "*) continue ;; esac
+        case "$target" in *\\*) continue ;; esac
+        seen="$seen $source"
+        run btrfs device stats "$target"
+        if [ "$(id -u)" = 0 ]; then
+            run btrfs filesystem usage -b "$target"
+            run btrfs scrub status "$target"
+            run btrfs subvolume list -rs "$target" | tail -n 200
+        fi
+    done <{MOUNTS}
+fi
+exit 0
+"""
+
+SECTION = Section(name="storage", snippet=_SNIPPET, parse=parse, wants_root=True, timeout_s=12)

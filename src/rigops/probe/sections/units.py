@@ -1,0 +1,210 @@
+"""The units that act on cards, clocks and packages, and the files that set cards by nvidia-smi."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from rigops.probe.section import Section
+from rigops.probe.text import lines
+
+SHOW: Final = "systemctl show"
+GREP: Final = "grep nvidia-smi"
+SYSTEM_UNITS: Final = "/etc/systemd/system/"
+
+Setting = Literal["power", "clocks", "persistence"]
+
+_PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState,Result,FragmentPath"
+_PROPERTY = re.compile(r"(?P<name>[A-Z][A-Za-z]{1,40})=(?P<value>.*)")
+_MATCH = re.compile(r"(?P<file>/[^:]{1,400}):(?P<command>.*)")
+_DENIED = re.compile(r"(?:grep|find): \W?(?P<place>/[^']{1,400}?)\W?: Permission denied")
+_CARDS = re.compile(r"\s(?:-i|--id)\b")
+_OPTIONS: tuple[tuple[Setting, re.Pattern[str]], ...] = (
+    (
+        "power",
+        re.compile(r"\s(?:-pl|--power-limit)\b[\s=]*(?P<watts>[0-9]{1,4}(?:\.[0-9]{1,3})?)?"),
+    ),
+    (
+        "clocks",
+        re.compile(
+            r"\s(?:-lgc|-lmc|-ac|--lock-gpu-clocks|--lock-memory-clocks|--applications-clocks)\b"
+        ),
+    ),
+    ("persistence", re.compile(r"\s(?:-pm|--persistence-mode)\b")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """Everything but the name may be unknown (None). `result` is that of the last run."""
+
+    name: str
+    line: str
+    load: str | None = None  # loaded, not-found, masked
+    active: str | None = None  # active, inactive, failed, activating
+    sub: str | None = None
+    enabled: str | None = None  # enabled, disabled, static, masked
+    result: str | None = None
+    file: str | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.load not in {None, "not-found"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardSetter:
+    """A line of a file that sets cards with nvidia-smi."""
+
+    file: str
+    command: str
+    sets: frozenset[Setting]
+    line: str
+    watts: float | None = None
+
+    @property
+    def names_cards(self) -> bool:
+        """Whether it sets only some of the cards."""
+        return _CARDS.search(self.command) is not None
+
+    @property
+    def unit(self) -> str | None:
+        """The service that the file belongs to, if it is a service's."""
+        name = self.file.removeprefix(SYSTEM_UNITS).split("/", 1)[0].removesuffix(".d")
+        return name if self.file.startswith(SYSTEM_UNITS) and name.endswith(".service") else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """`setters`: None where nobody looked. `unreadable`: places where some may be."""
+
+    units: tuple[Unit, ...] = ()
+    setters: tuple[CardSetter, ...] | None = None
+    unreadable: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def unit(self, name: str) -> Unit | None:
+        return next((one for one in self.units if one.name == name), None)
+
+
+def parse(text: str) -> Units:
+    head = ""
+    shown: list[str] = []
+    setters: list[CardSetter] = []
+    looked = False
+    unreadable: list[str] = []
+    unread: list[str] = []
+    for raw in lines(text):
+        line = raw.strip()
+        if line.startswith("== "):
+            head = line[3:].strip()
+            looked = looked or head.startswith(GREP)
+        elif head.startswith(GREP):
+            denied, match = _DENIED.fullmatch(line), _MATCH.fullmatch(line)
+            if denied:
+                unreadable.append(denied["place"])
+            elif match:
+                setters += _setter(match, line)
+            elif line:
+                unread.append(line)
+        else:
+            shown.append(line)
+    units, rest = _units(shown)
+    return Units(
+        units=units,
+        setters=tuple(setters) if looked else None,
+        unreadable=tuple(unreadable),
+        unread=(*rest, *unread),
+    )
+
+
+def _setter(match: re.Match[str], line: str) -> list[CardSetter]:
+    """Nothing where the line is a comment, or sets nothing."""
+    command = match["command"].strip()
+    if command.startswith(("#", ";")):
+        return []
+    found = {name: option.search(command) for name, option in _OPTIONS}
+    sets = frozenset(name for name, option in found.items() if option)
+    power = found["power"]
+    watts = float(power["watts"]) if power and power["watts"] else None
+    one = CardSetter(file=match["file"], command=command, sets=sets, line=line, watts=watts)
+    return [one] if sets else []
+
+
+def _units(shown: list[str]) -> tuple[tuple[Unit, ...], list[str]]:
+    found: list[Unit] = []
+    unread: list[str] = []
+    fields: dict[str, str] = {}
+    for line in [*shown, ""]:
+        shape = _PROPERTY.fullmatch(line)
+        if shape and (shape["name"] != "Id" or "Id" not in fields):
+            fields[shape["name"]] = shape["value"].strip()
+            continue
+        found += _unit(fields)
+        fields = {"Id": shape["value"].strip()} if shape else {}
+        if line and not shape:
+            unread.append(line)
+    return tuple(found), unread
+
+
+def _unit(fields: dict[str, str]) -> list[Unit]:
+    name = fields.get("Id", "")
+    if not name:
+        return []
+
+    def known(field: str) -> str | None:
+        return fields.get(field) or None
+
+    return [
+        Unit(
+            name=name,
+            load=known("LoadState"),
+            active=known("ActiveState"),
+            sub=known("SubState"),
+            enabled=known("UnitFileState"),
+            result=known("Result"),
+            file=known("FragmentPath"),
+            line=" ".join(f"{key}={value}" for key, value in fields.items()),
+        )
+    ]
+
+
+_KNOWN = (
+    "nvidia-persistenced.service nvidia-powerd.service nvidia-fabricmanager.service "
+    "tuned.service power-profiles-daemon.service tlp.service auto-cpufreq.service "
+    "cpupower.service thermald.service unattended-upgrades.service apt-daily-upgrade.timer"
+)
+
+# Programs are too large to be looked through: only what may be a script or a unit is.
+_SNIPPET = rf"""
+set --
+for place in /etc/systemd/system /usr/local/bin /usr/local/sbin /etc/cron* /var/spool/cron \
+    /etc/rc.local /etc/rc.d/rc.local /etc/init.d /etc/local.d /etc/udev/rules.d; do
+    [ -e "$place" ] && set -- "$@" "$place"
+done
+found=
+[ $# = 0 ] || found=$(
+    find -L "$@" -type f -size -65536c ! -path '*.wants/*' ! -path '*.requires/*' \
+        -exec grep -E 'nvidia-smi.*[[:space:]]--?(pl|power|lgc|lmc|lock|ac|app|pm|persist)' \
+        /dev/null {{}} + 2>&1 |
+        grep -a -E '^/|Permission denied' | cut -c 1-400 | head -n 200 | hide
+)
+if [ -d /run/systemd/system ]; then
+    set -- {_KNOWN}
+    for file in {SYSTEM_UNITS}rigops-*; do
+        [ -f "$file" ] && set -- "$@" "${{file##*/}}"
+    done
+    set -- "$@" $(printf '%s\n' "$found" |
+        sed -n 's#^{SYSTEM_UNITS}\([A-Za-z0-9_.-]*\)\.service[:.].*#\1.service \1.timer#p' |
+        sort -u)
+    echo "== {SHOW} -p {_PROPERTIES}"
+    systemctl show -p {_PROPERTIES} "$@" 2>&1; code=$?
+else code=0
+fi
+echo "== {GREP}"
+[ -z "$found" ] || printf '%s\n' "$found"
+exit $code
+"""
+
+SECTION = Section(name="units", snippet=_SNIPPET, parse=parse, timeout_s=10, wants_root=True)

@@ -1,0 +1,117 @@
+"""The text of `nvidia-smi -q`: names that repeat, told apart by how far they are set in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.probe.smi.said import DEEPEST, MOST_CARDS, Leaf, Said, SaidCard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CARD = re.compile(r"GPU (?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
+_TITLE = re.compile(r"=+\s*NVSMI LOG\s*=+\s*")
+_NO_LETTER = re.compile(r"[^a-z0-9]+")
+_LONGEST_NAME = 64
+_PROCESSES = "processes"
+_PROCESS = "process_id"
+_LAST_OF_PROCESS = "used_gpu_memory"
+_COUNT = "attached_gpus"
+_FIRST = "driver_version"
+# What cannot be the beginning of something longer, at the end of a text with no end of line.
+_COMPLETE = frozenset({"n/a", "none", "enabled", "disabled"})
+
+
+def read(lines: Sequence[str], *, ends_a_line: bool) -> Said:
+    return _Reading(lines, ends_a_line=ends_a_line).said
+
+
+class _Reading:
+    """One pass over the lines. Of what is too deep or too much nothing is kept."""
+
+    def __init__(self, lines: Sequence[str], *, ends_a_line: bool) -> None:
+        self.said = Said()
+        self._card: SaidCard | None = None
+        self._stack: list[tuple[int, str]] = []
+        self._margin = 0
+        last = "" if ends_a_line or not lines else lines[-1]
+        is_cut = last.rpartition(":")[2].strip().lower() not in _COMPLETE
+        if last and _names_a_value(last) and is_cut:
+            lines = lines[:-1]
+            self.said.outside.append(last)
+        else:
+            is_cut = False
+        for line in lines:
+            self._take(line.expandtabs())
+        self.said.is_whole = not is_cut and self._has_its_end(lines)
+
+    def _take(self, line: str) -> None:
+        plain = line.strip()
+        indent = len(line) - len(line.lstrip())
+        card = _CARD.fullmatch(plain)
+        if not plain or _TITLE.fullmatch(plain):
+            return
+        if card and (self._card is None or indent <= self._margin):
+            self._begin_card(plain, card["address"], indent)
+        elif self._card is None:
+            self._take_head(line, plain)
+        elif indent > self._margin:
+            self._take_field(self._card, plain, indent)
+        else:
+            self.said.outside.append(line)
+
+    def _begin_card(self, line: str, address: str, margin: int) -> None:
+        self._card, self._stack, self._margin = SaidCard(line, address), [], margin
+        if len(self.said.cards) < MOST_CARDS:
+            self.said.cards.append(self._card)
+        elif len(self.said.cards) == MOST_CARDS:
+            self.said.outside.append(line)
+
+    def _take_head(self, line: str, plain: str) -> None:
+        name, colon, value = plain.partition(" : ")
+        if colon and len(name) <= _LONGEST_NAME:
+            self.said.head.setdefault(_key(name), Leaf(value.strip(), line))
+        else:
+            self.said.outside.append(line)
+
+    def _take_field(self, card: SaidCard, plain: str, indent: int) -> None:
+        name, colon, value = plain.partition(":")
+        if len(name) > _LONGEST_NAME or name.startswith("["):
+            self.said.outside.append(plain)
+            return
+        while self._stack and self._stack[-1][0] >= indent:
+            self._stack.pop()
+        if len(self._stack) == DEEPEST:
+            return
+        self._stack.append((indent, _key(name)))
+        if not colon:
+            return
+        leaf = Leaf(value.strip(), plain)
+        key = self._stack[-1][1]
+        if self._stack[0][1] != _PROCESSES or len(self._stack) == 1:
+            card.says("/".join(name for _, name in self._stack), leaf)
+        elif key == _PROCESS:
+            card.processes.append({key: leaf})
+        elif card.processes:
+            card.processes[-1].setdefault(key, leaf)
+
+    def _has_its_end(self, lines: Sequence[str]) -> bool:
+        """The last block of each card is there, and no process of the last card may be missing."""
+        cards, attached = self.said.cards, self.said.head.get(_COUNT)
+        is_all = attached is not None and attached.value == str(len(cards))
+        if not (cards and is_all and _FIRST in self.said.head and self._stack):
+            return False
+        block, last = self._stack[0][1], self._stack[-1][1]
+        is_in_processes = block == _PROCESSES and len(self._stack) > 1
+        if is_in_processes and (last != _LAST_OF_PROCESS or lines[-1].strip()):
+            return False
+        return all(_PROCESSES in card.leaves or card.processes for card in cards)
+
+
+def _names_a_value(line: str) -> bool:
+    return ":" in line[: _LONGEST_NAME + 1]
+
+
+def _key(name: str) -> str:
+    return _NO_LETTER.sub("_", name.lower()).strip("_")

@@ -1,0 +1,189 @@
+"""What to declare for a host that was looked at: what it has, and what it would do well to have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.bootloader import grub
+from rigops.catalog import judge, runs_on, versions
+from rigops.doctor.cards import find_cards
+from rigops.spec.keys import KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import DriverBranch, Gpu
+    from rigops.doctor.cards import Card
+    from rigops.probe.facts import HostFacts
+
+_PASSTHROUGH: Final = "iommu=pt"
+_TRANSLATED: Final = frozenset({"DMA", "DMA-FQ"})
+_OF_RIGS: Final = ("iommu=", "iommu.", "intel_iommu=", "amd_iommu=", "pci=", "pcie_", "nvidia")
+# The long-term branches, newest first; 535 has reached the end of its life and comes last.
+_LASTING: Final = ("580", "535")
+_OPEN_FROM: Final = "580"
+_HUNGRY_WATTS: Final = 300
+_CAP: Final = "80%"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`holds`: the host is so already, and apply would find nothing to change."""
+
+    key: str
+    value: object
+    reason: str
+    holds: bool = False
+
+
+def propose(facts: HostFacts, catalog: Catalog, deployable: Collection[str]) -> tuple[Entry, ...]:
+    """What holds stays a recommendation where this version has no deploy that could keep it."""
+    cards = find_cards(facts, catalog)
+    if not cards:
+        return ()
+    entries = [
+        _gpus(cards),
+        *_kernel_args(facts, cards),
+        *_driver(facts, catalog, cards),
+        *_persistence(cards),
+        *_power(cards),
+    ]
+    return tuple(
+        entry
+        if not entry.holds or _concern(entry.key) in {None, *deployable}
+        else Entry(entry.key, entry.value, f"{entry.reason}; this version cannot keep it so yet")
+        for entry in entries
+    )
+
+
+def _concern(key: str) -> str | None:
+    return KEYS[key].concern
+
+
+def _gpus(cards: Sequence[Card]) -> Entry:
+    models = Counter(card.model.name if card.model else "" for card in cards)
+    value = len(cards) if "" in models else dict(models)
+    return Entry("gpus", value, "the cards on the bus; doctor fails when one is gone", holds=True)
+
+
+def _kernel_args(facts: HostFacts, cards: Sequence[Card]) -> list[Entry]:
+    live = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    files = facts.bootloader.files if facts.bootloader else {}
+    ours = grub.added_arguments(files.get(grub.DROP_IN, ""))
+    kept = {*ours, *(one for one in grub.foreign_arguments(files) if one.startswith(_OF_RIGS))}
+    held = [one for one in dict.fromkeys(live) if one in kept]
+    found = []
+    if held:
+        reason = "on the running command line, and configured for the next boot"
+        found.append(Entry("kernel_args", held, reason, holds=True))
+    groups = facts.iommu_groups
+    members = [groups.of(card.address) for card in cards] if groups else []
+    translated = any(member and member.type in _TRANSLATED for member in members)
+    if len(cards) > 1 and translated and _PASSTHROUGH not in live:
+        reason = "the IOMMU translates what the cards send: copies between them can hang"
+        found.append(Entry("kernel_args", [*held, _PASSTHROUGH], reason))
+    return found
+
+
+def _driver(facts: HostFacts, catalog: Catalog, cards: Sequence[Card]) -> list[Entry]:
+    models = [card.model for card in cards if card.model]
+    loaded = facts.nvidia_version.version if facts.nvidia_version else None
+    if loaded and _is_good(catalog, loaded, models):
+        own = loaded.partition(".")[0]
+        return [Entry("driver", own, f"{loaded} is loaded and known to be good", holds=True)]
+    branch = _recommended(catalog, models)
+    if branch is None:
+        return []
+    why = f"{loaded} is loaded, and not known to be good" if loaded else "no driver is loaded"
+    about = f"{why}; {branch} is {_about(catalog, branch)}"
+    return [Entry("driver", branch, about), *_flavor(models, branch)]
+
+
+def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:
+    """Nothing for cards that only one flavour drives: `auto` finds that by itself."""
+    able = {"Turing", "Ampere", "Ada", "Hopper"}
+    if int(branch) < int(_OPEN_FROM) or not models:
+        return []
+    if not all(model.architecture in able for model in models):
+        return []
+    return [Entry("driver_flavor", "open", f"what NVIDIA advises for these cards from {branch} on")]
+
+
+def _is_good(catalog: Catalog, version: str, models: Sequence[Gpu]) -> bool:
+    try:
+        parsed = versions.parse(version)
+    except ValueError:
+        return False
+    statuses = {
+        verdict.status
+        for verdict in judge(catalog, parsed)
+        if verdict.purpose != "install" and _is_about(verdict.gpus, models)
+    }
+    return statuses == {"known-good"}
+
+
+def _is_about(gpus: Sequence[str], models: Sequence[Gpu]) -> bool:
+    names = {name for model in models for name in (model.name, model.architecture)}
+    return not names or bool({"*", *names} & set(gpus))
+
+
+def _recommended(catalog: Catalog, models: Sequence[Gpu]) -> str | None:
+    """The newest branch that lasts, of those that drive every card; else the newest good one."""
+    fitting = [
+        branch
+        for branch in catalog.drivers
+        if branch.releases
+        and all(runs_on(branch, model) for model in models)
+        and _is_good(catalog, branch.releases[-1].version, models)
+    ]
+    names = {branch.branch for branch in fitting}
+    lasting = [name for name in _LASTING if name in names]
+    return lasting[0] if lasting else max(names, key=int, default=None)
+
+
+def _about(catalog: Catalog, name: str) -> str:
+    branch: DriverBranch | None = next((b for b in catalog.drivers if b.branch == name), None)
+    if branch is None:
+        return "known to be good"
+    until = f", maintained until {branch.end_of_life}" if branch.end_of_life[:1].isdigit() else ""
+    return f"known to be good ({branch.kind}{until})"
+
+
+def _persistence(cards: Sequence[Card]) -> list[Entry]:
+    modes = {card.smi.persistence for card in cards if card.smi}
+    if modes == {True}:
+        return [Entry("gpu_persistence", value=True, reason="on for every card", holds=True)]
+    if False in modes:
+        reason = "off: the driver forgets power limits and clocks whenever nobody uses the cards"
+        return [Entry("gpu_persistence", value=True, reason=reason)]
+    return []
+
+
+def _power(cards: Sequence[Card]) -> list[Entry]:
+    limited = {
+        card.address: round(card.smi.watts_limit)
+        for card in cards
+        if card.smi
+        and card.smi.watts_limit is not None
+        and card.smi.watts_default is not None
+        and round(card.smi.watts_limit) != round(card.smi.watts_default)
+    }
+    if limited:
+        same = len(limited) == len(cards) and len(set(limited.values())) == 1
+        value: object = f"{next(iter(limited.values()))}W" if same else _watts(limited)
+        return [Entry("gpu_power_limit", value, "in force now, until the reboot", holds=True)]
+    hungry = [card for card in cards if card.model and card.model.watts_default >= _HUNGRY_WATTS]
+    if len(hungry) < 2:  # noqa: PLR2004 - one card alone seldom trips a supply
+        return []
+    reason = (
+        f"{len(hungry)} cards of {_HUNGRY_WATTS} W and more peak far above their limits; a fifth "
+        "less power costs a few percent of speed"
+    )
+    return [Entry("gpu_power_limit", _CAP, reason)]
+
+
+def _watts(limited: dict[str, int]) -> dict[str, str]:
+    return {address: f"{watts}W" for address, watts in limited.items()}

@@ -1,0 +1,46 @@
+"""An inventory for hosts that were looked at, as text."""
+
+from __future__ import annotations
+
+from textwrap import fill, indent
+from typing import TYPE_CHECKING
+
+from rigops.python_literal import literal
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rigops.proposal import Entry
+
+_WIDTH = 96
+_MARGIN = " " * 4
+
+
+def inventory_text(hosts: Sequence[str], date: str) -> str:
+    return render("inventory.py.j2", hosts=hosts, date=date)
+
+
+def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Entry]) -> str:
+    """One host of a group; `reached` is how to get there."""
+    lines = [_line(key, value) for key, value in reached.items()]
+    for entry in entries:
+        if entry.holds:
+            lines += [*_comment(entry.reason), _line(entry.key, entry.value)]
+    for entry in entries:
+        if not entry.holds:
+            lines += [*_comment(entry.reason), f"# {_line(entry.key, entry.value)}"]
+    if not lines:
+        return indent(f"{literal(name)},", _MARGIN)
+    body = indent("\n".join(lines), _MARGIN * 2)
+    return indent(f"(\n{_MARGIN}{literal(name)},\n{_MARGIN}{{\n{body}\n{_MARGIN}}},\n),", _MARGIN)
+
+
+def _line(key: str, value: object) -> str:
+    return f"{literal(key)}: {literal(value)},"
+
+
+def _comment(reason: str) -> list[str]:
+    """What a host said may be in it: on one line, it cannot become code."""
+    words = "".join(letter if letter.isprintable() else " " for letter in reason)
+    return fill(words, _WIDTH - 12, initial_indent="# ", subsequent_indent="# ").splitlines()

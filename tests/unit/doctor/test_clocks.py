@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.doctor.checks.clocks import CHECKS
+from tests.unit.doctor.driven_cards import FIRST, RTX3090, SXM2, look, rig, statuses
+from tests.unit.doctor.examining import spec
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Finding
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+
+BUSY = replace(
+    RTX3090,
+    throttle=frozenset(),
+    utilization_percent=98,
+    mhz_sm=1905,
+    mhz_graphics=1905,
+    performance_state="P2",
+)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "busy", "status"),
+    [
+        ({"gpu_idle"}, 0, "ok"),
+        (set(), 98, "ok"),
+        ({"sw_power_cap"}, 98, "ok"),
+        ({"applications_clocks"}, 98, "ok"),
+        ({"display_clocks", "sync_boost"}, 3, "ok"),
+        ({"sw_thermal_slowdown"}, 98, "warn"),
+        ({"sw_power_cap", "sw_thermal_slowdown"}, 98, "warn"),
+        ({"hw_slowdown", "hw_thermal_slowdown"}, 98, "fail"),
+        ({"hw_slowdown", "hw_power_brake"}, 98, "fail"),
+        ({"hw_slowdown"}, 98, "fail"),
+        ({"hw_slowdown"}, None, "fail"),
+        ({"hw_slowdown"}, 0, "info"),
+        ({"gpu_idle", "hw_slowdown"}, None, "info"),
+    ],
+)
+def test_what_limits_the_clocks(reasons: set[str], busy: int | None, status: str) -> None:
+    gpu = replace(RTX3090, throttle=frozenset(reasons), utilization_percent=busy)
+
+    assert statuses(look(CHECKS, "clk.throttle", rig(gpu))) == [status]
+
+
+def test_an_idle_module_that_stays_in_p0_is_explained() -> None:
+    (found,) = look(CHECKS, "clk.throttle", rig(SXM2))
+
+    assert found.status == "ok"
+    assert "P0 with 40 W" in found.why
+
+
+def test_a_card_that_is_silent_among_others_is_not_well() -> None:
+    silent = replace(RTX3090, throttle=None)
+
+    assert statuses(look(CHECKS, "clk.throttle", rig(silent, silent))) == ["skipped"]
+    assert [
+        (one.status, one.subject) for one in look(CHECKS, "clk.throttle", rig(silent, RTX3090))
+    ] == [("unknown", f"gpu {FIRST}")]
+
+
+def clocks(gpu: SmiGpu, declared: object) -> Finding:
+    (found,) = look(CHECKS, "clk.app", rig(gpu), spec(gpu_clocks=declared))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gpu", "declared", "status"),
+    [
+        (SXM2, "application=877,1290", "ok"),
+        (SXM2, "application=877,1005", "warn"),
+        (RTX3090, "application=877,1005", "unknown"),
+        (RTX3090, "graphics=210,1410", "skipped"),
+        (BUSY, "graphics=210,1410", "warn"),
+        (BUSY, "graphics=210,1905", "ok"),
+        (BUSY, "graphics=210,1890", "ok"),
+        (BUSY, "graphics=210,1889", "warn"),
+        (replace(BUSY, mhz_memory=9501), "graphics=210,1905 memory=405,5001", "warn"),
+        (replace(BUSY, mhz_memory=None), "graphics=210,1905 memory=405,5001", "unknown"),
+        (replace(BUSY, mhz_graphics=None), "graphics=210,1410", "unknown"),
+        (BUSY, {"V100": "application=877,1005"}, "skipped"),
+    ],
+)
+def test_declared_clocks(gpu: SmiGpu, declared: object, status: str) -> None:
+    assert clocks(gpu, declared).status == status
+
+
+def test_clocks_that_were_lost_are_applied_again() -> None:
+    found = clocks(SXM2, {"V100": "application=877,1005"})
+
+    assert found.remedy is not None
+    assert (found.remedy.kind, found.remedy.concern) == ("apply", "gpu_tuning")
+    assert found.remedy.declare == {"gpu_clocks": {"V100": "application=877,1005"}}
+
+
+def test_a_lock_by_hand_where_the_concern_is_not_in_this_version() -> None:
+    declared = spec(gpu_clocks="graphics=210,1410 memory=405,9751")
+
+    (found,) = look(CHECKS, "clk.app", rig(BUSY), declared, concerns=frozenset())
+
+    assert found.remedy is not None
+    assert f"nvidia-smi -i {FIRST} -lgc 210,1410" in found.remedy.text
+    assert found.remedy.declare == {"gpu_clocks": "graphics=210,1410 memory=405,9751"}
+
+
+def test_without_a_declaration_there_are_no_clocks_to_have() -> None:
+    assert statuses(look(CHECKS, "clk.app", rig(SXM2))) == ["skipped"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "declared", "status"),
+    [
+        (RTX3090, None, "skipped"),
+        (BUSY, None, "ok"),
+        (replace(BUSY, mhz_sm=210), None, "warn"),
+        (replace(BUSY, mhz_sm=1260), None, "ok"),
+        (replace(BUSY, mhz_sm=1259), None, "warn"),
+        (replace(BUSY, mhz_sm=1005), "graphics=210,1005", "ok"),
+        (replace(BUSY, mhz_sm=1005, throttle=frozenset({"sw_power_cap"})), None, "ok"),
+        (replace(BUSY, mhz_sm=1005, mhz_application_graphics=1005), None, "ok"),
+        (replace(BUSY, mhz_sm=210, throttle=None), None, "unknown"),
+        (replace(BUSY, mhz_sm=None), None, "unknown"),
+        (replace(BUSY, mhz_max_sm=0), None, "unknown"),
+        (replace(BUSY, utilization_percent=49, mhz_sm=210), None, "skipped"),
+    ],
+)
+def test_a_card_that_is_stuck(gpu: SmiGpu, declared: str | None, status: str) -> None:
+    wanted = spec(gpu_clocks=declared) if declared else None
+
+    assert statuses(look(CHECKS, "clk.lost", rig(gpu), wanted)) == [status]

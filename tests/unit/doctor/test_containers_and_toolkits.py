@@ -1,0 +1,252 @@
+"""What stands on the driver: containers, CUDA toolkits, MIG, the fabric of NVSwitches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigops.doctor.checks import container, cuda, fabric, memory_policy, mig
+from rigops.doctor.registry import examine
+from rigops.probe import facts
+from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
+from tests.unit.doctor import package_rig as rig
+from tests.unit.doctor.examining import catalog
+from tests.unit.probe import answers
+
+NO_GPU: dict[str, str | None] = {"pci": answers.NO_GPU, "nvidia-smi-p2p-read": None}
+
+ENGINES = "== command -v docker podman containerd nvidia-ctk nvidia-container-runtime nvidia-container-runtime-hook\n"  # noqa: E501 - one line is the format
+DOCKER = f"{ENGINES}/usr/bin/docker\n"
+TOOLKIT = f"{DOCKER}/usr/bin/nvidia-ctk\n== nvidia-ctk --version\nNVIDIA Container Toolkit CLI version 1.14.6\n"  # noqa: E501 - the same
+HOOK = TOOLKIT.replace(
+    "/usr/bin/nvidia-ctk\n", "/usr/bin/nvidia-ctk\n/usr/bin/nvidia-container-runtime-hook\n"
+)
+DAEMON = (
+    '== /etc/docker/daemon.json\n{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}\n'
+)
+SPEC = "== stat cdi\n1700000000 /etc/cdi/nvidia.yaml\n"
+NONE = "== stat cdi\n== stat libcuda\n"
+NAMED = "== grep libcuda cdi\n/etc/cdi/nvidia.yaml:libcuda.so.{}\n"
+LIBRARY = "== stat libcuda\n{} /usr/lib/x86_64-linux-gnu/libcuda.so.{}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (ENGINES + NONE, "skipped"),
+        (DOCKER + NONE, "info"),
+        (TOOLKIT + NONE, "warn"),
+        (HOOK + NONE, "info"),
+        (TOOLKIT + DAEMON + NONE, "ok"),
+        (TOOLKIT + '== /etc/docker/daemon.json\n{"debug": true}\n' + NONE, "warn"),
+        (TOOLKIT + "== /etc/docker/daemon.json\ncat: Permission denied\n" + NONE, "unknown"),
+        (TOOLKIT + SPEC, "ok"),
+        (TOOLKIT + SPEC + NAMED.format(rig.VERSION), "ok"),
+        (TOOLKIT + SPEC + NAMED.format("535.129.03"), "warn"),
+        (TOOLKIT + SPEC + NAMED.format("535.129.03") + LIBRARY.format(1, "535.129.03"), "ok"),
+        (TOOLKIT + SPEC + LIBRARY.format(1700000001, rig.VERSION), "warn"),
+        (TOOLKIT + SPEC + LIBRARY.format(1699999999, rig.VERSION), "ok"),
+        ("rubbish", "unknown"),
+        ("", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_containers(said: str | None, status: str) -> None:
+    found = rig.look("container", container.CHECKS, container=said)
+
+    assert found.status == status
+    assert (found.remedy is not None) or status != "warn"
+
+
+def test_the_specification_that_is_stale_is_named() -> None:
+    found = rig.look(
+        "container", container.CHECKS, container=TOOLKIT + SPEC + NAMED.format("535.129.03")
+    )
+
+    assert "/etc/cdi/nvidia.yaml names driver 535.129.03" in found.summary
+    assert found.remedy is not None
+    assert found.remedy.text == "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
+
+
+@given(is_lost=st.booleans(), share=st.floats(0, 1))
+def test_a_section_that_is_cut_never_makes_a_stale_specification_well(
+    *, is_lost: bool, share: float
+) -> None:
+    stale = TOOLKIT + SPEC + NAMED.format("535.129.03")
+    damaged = None if is_lost else stale[: int(len(stale) * share)]
+
+    found = rig.look("container", container.CHECKS, cut=["container"], container=damaged)
+
+    assert found.status not in {"ok", "info", "skipped"}
+
+
+def report(said: SmiReport | None, check: str) -> list[tuple[str, str, str]]:
+    """`status, subject, summary` of each finding, with nvidia-smi's answer as given."""
+    known = replace(facts.read(answers.bundle(rig.WELL)), nvidia_smi_xml=said)
+    found = examine(known, None, catalog(), checks=[*mig.CHECKS, *cuda.CHECKS])
+    return [(one.status, one.subject, one.summary) for one in found if one.id == check]
+
+
+@pytest.mark.parametrize(
+    ("packages", "said", "status"),
+    [
+        ("cuda-toolkit-12-2", "12.2", "ok"),
+        ("cuda-toolkit-12-2", "13.0", "ok"),
+        ("cuda-toolkit-12-4", "12.2", "warn"),
+        ("cuda-toolkit-13-0", "12.2", "warn"),
+        ("cuda-toolkit-12-10", "12.9", "warn"),
+        ("cuda-toolkit-12-2", None, "ok"),
+        ("cuda-toolkit-12-4", None, "warn"),
+        ("cuda-toolkit-12-4-config-common", "12.2", "skipped"),
+        ("nvidia-container-toolkit", "12.2", "skipped"),
+    ],
+)
+def test_toolkits(packages: str, said: str | None, status: str) -> None:
+    texts = {**rig.WELL, "packages": rig.installed(others=[(packages, "1-1")])}
+    known = facts.read(answers.bundle(texts))
+    known = replace(known, nvidia_smi_xml=SmiReport(cuda=said) if said else None)
+
+    (found,) = examine(known, None, catalog(), checks=cuda.CHECKS)
+
+    assert found.status == status
+
+
+def test_a_toolkit_of_the_distribution_tells_its_version_by_its_version() -> None:
+    texts = rig.installed(others=[("nvidia-cuda-toolkit", "13.1.1~550.1-1")])
+
+    found = rig.look("cuda.compat", cuda.CHECKS, packages=texts)
+
+    assert found.status == "warn"
+    assert "toolkit 13.1" in found.summary
+
+
+def test_toolkits_that_nobody_can_compare() -> None:
+    assert rig.look("cuda.compat", cuda.CHECKS, packages=None).status == "unknown"
+    assert rig.look("cuda.compat", cuda.CHECKS, nvidia_version=None).status == "unknown"
+    assert rig.look("cuda.compat", cuda.CHECKS, cut=["packages"]).status == "unknown"
+    assert rig.look("cuda.compat", cuda.CHECKS, sections=NO_GPU).status == "skipped"
+
+
+def card(address: str, current: bool | None, pending: bool | None) -> SmiGpu:  # noqa: FBT001 - a row
+    return SmiGpu(address=address, mig_current=current, mig_pending=pending, line=f"GPU {address}")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((None, None), (None, None), [("skipped", "host")]),
+        ((False, False), (False, False), [("ok", "host")]),
+        ((True, True), (False, False), [("info", "gpu 0000:0a:00.0")]),
+        (
+            (True, False),
+            (False, True),
+            [("warn", "gpu 0000:0a:00.0"), ("warn", "gpu 0000:0b:00.0")],
+        ),
+    ],
+)
+def test_mig(
+    first: tuple[bool | None, bool | None],
+    second: tuple[bool | None, bool | None],
+    expected: list[tuple[str, str]],
+) -> None:
+    gpus = (card("0000:0a:00.0", *first), card("0000:0b:00.0", *second))
+
+    found = report(SmiReport(gpus=gpus, is_whole=True), "mig")
+
+    assert [(status, subject) for status, subject, _ in found] == expected
+
+
+def test_mig_of_cards_that_nvidia_smi_did_not_tell_about() -> None:
+    part = SmiReport(gpus=(card("0000:0a:00.0", current=False, pending=False),))
+
+    assert [one[0] for one in report(None, "mig")] == ["unknown"]
+    assert [one[0] for one in report(SmiReport(), "mig")] == ["unknown"]
+    assert [one[0] for one in report(part, "mig")] == ["unknown"]
+
+
+SWITCH = answers.PCI + (
+    "0000:c0:00.0 vendor=0x10de device=0x22a3 class=0x068000 rev=a1 driver=- link=-,- max=-,- "
+    "numa=0 bar1=- path=/sys/devices/x\n"
+)
+MANAGER = [("nvidia-fabricmanager-535", "535.183.01-1")]
+
+
+def unit(active: str, load: str = "loaded") -> str:
+    return (
+        "== systemctl show -p Id\nId=nvidia-fabricmanager.service\n"
+        f"LoadState={load}\nActiveState={active}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pci", "units", "others", "status"),
+    [
+        (answers.PCI, None, MANAGER, "skipped"),
+        (None, None, MANAGER, "unknown"),
+        (SWITCH, None, MANAGER, "unknown"),
+        (SWITCH, unit("active"), MANAGER, "ok"),
+        (SWITCH, unit("active"), [("nvidia-fabricmanager-535", "535.129.03-1")], "fail"),
+        (SWITCH, unit("active"), [], "unknown"),
+        (SWITCH, unit("inactive"), MANAGER, "fail"),
+        (SWITCH, unit("inactive", "not-found"), [], "fail"),
+    ],
+)
+def test_the_fabric(
+    pci: str | None, units: str | None, others: list[tuple[str, str]], status: str
+) -> None:
+    found = rig.look(
+        "fabric", fabric.CHECKS, pci=pci, units=units, packages=rig.installed(others=others)
+    )
+
+    assert found.status == status
+    assert (found.remedy is not None) == (status == "fail")
+
+
+BLACKWELL = answers.PCI.replace("device=0x2204", "device=0x2b85")
+PARAMETER = "== /sys/module/nvidia_uvm/parameters/uvm_disable_hmm\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("pci", "modules", "status"),
+    [
+        (answers.PCI, PARAMETER.format("N"), "skipped"),
+        (answers.ONE_GPU.replace("0x2204", "0x2b85"), PARAMETER.format("N"), "skipped"),
+        (BLACKWELL, PARAMETER.format("N"), "info"),
+        (BLACKWELL, PARAMETER.format("Y"), "ok"),
+        (BLACKWELL, PARAMETER.format("?"), "unknown"),
+        (BLACKWELL, None, "unknown"),
+        (BLACKWELL.replace("0x2b85", "0xffff"), PARAMETER.format("N"), "unknown"),
+    ],
+)
+def test_hmm_is_told_on_several_blackwell_cards(pci: str, modules: str | None, status: str) -> None:
+    found = rig.look(
+        "uvm.hmm", memory_policy.CHECKS, pci=pci, modprobe=modules, nvidia_smi_p2p_read=None
+    )
+
+    assert found.status == status
+
+
+@pytest.mark.parametrize(
+    ("nodes", "balancing", "status"),
+    [
+        ("0-1", "1", "info"),
+        ("0-1", "0", "ok"),
+        ("0", "1", "skipped"),
+        ("", "1", "unknown"),
+        ("0,2", "", "unknown"),
+    ],
+)
+def test_numa_balancing(nodes: str, balancing: str, status: str) -> None:
+    said = (
+        f"== /proc/sys/kernel/numa_balancing\n{balancing}\n"
+        f"== /sys/devices/system/node/online\n{nodes}\n"
+    )
+
+    found = rig.look("hugetlb.numa_balancing", memory_policy.CHECKS, limits=said)
+
+    assert found.status == status
+    lost = rig.look("hugetlb.numa_balancing", memory_policy.CHECKS, limits=None)
+    assert lost.status == "unknown"

@@ -1,0 +1,295 @@
+"""A driver that is loaded: versions, kind, nodes, settings, and whether it hangs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.doctor import module_rigs as rigs
+from tests.unit.doctor.examining import spec
+from tests.unit.probe import answers
+
+NEWER = "535.274.02"
+REFUSES = (
+    "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.274\n"
+)
+API = (
+    "[  90.100000] NVRM: API mismatch: the client has the version 535.274.02, but\n"
+    "[  90.100000] NVRM: this kernel module has the version 535.261.03.  Please\n"
+)
+UPDATED = {
+    "nvidia-modinfo": rigs.modinfo(rigs.KERNEL, version=NEWER),
+    "packages": rigs.PACKAGES.replace(f"libcuda1\t{rigs.DRIVER}", f"libcuda1\t{NEWER}"),
+    "nvidia-smi-xml": REFUSES,
+}
+
+
+def status(check: str, changed: dict[str, str | None], **declared: object) -> str:
+    wish = spec(**declared) if declared else None
+    return rigs.one(rigs.find({**rigs.WELL, **changed}, wish), check).status
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "ok"),
+        (UPDATED, "fail"),
+        ({"nvidia-modinfo": UPDATED["nvidia-modinfo"]}, "fail"),
+        ({"packages": UPDATED["packages"], "nvidia-smi-xml": None}, "fail"),
+        ({"packages": UPDATED["packages"]}, "ok"),  # nvidia-smi works, so its libraries fit
+        ({"nvidia-smi-xml": REFUSES}, "fail"),
+        ({"nvidia-smi-xml": None, "kernel-log": API}, "fail"),
+        ({"kernel-log": API}, "info"),
+        ({"nvidia-modinfo": None}, "unknown"),
+        ({"nvidia-modinfo": None, "dkms": rigs.dkms(rigs.KERNEL, version=NEWER)}, "fail"),
+        ({"nvidia-smi-xml": None}, "unknown"),
+        ({"nvidia-version": None}, "unknown"),
+        ({"nvidia-version": "", "nvidia-smi-xml": None}, "skipped"),
+    ],
+)
+def test_three_versions_of_one_driver(changed: dict[str, str | None], expected: str) -> None:
+    assert status("drv.mismatch", changed) == expected
+
+
+@pytest.mark.parametrize("log", [API, None])
+def test_a_complaint_alone_is_enough(log: str | None) -> None:
+    bare: dict[str, str | None] = {"lspci": rigs.lspci(), "kernel-log": log}
+    found = rigs.statuses(rigs.find(bare | ({} if log else {"nvidia-smi-xml": REFUSES})))
+
+    assert found["drv.mismatch"] == "fail"
+    assert found["drv.loaded"] == ("fail" if log else "ok")  # its driver answered, or is gone
+
+
+def test_both_versions_are_named() -> None:
+    found = rigs.one(rigs.find({**rigs.WELL, **UPDATED}), "drv.mismatch")
+
+    assert rigs.DRIVER in found.summary
+    assert NEWER in found.summary
+    assert {each.section for each in found.evidence} >= {"nvidia-version", "nvidia-modinfo"}
+
+
+@pytest.mark.parametrize(
+    ("processes", "said"),
+    [
+        (rigs.TASKS, "nvidia-persiste uses the cards"),
+        (rigs.TASKS.replace("pid=913 comm=nvidia-persiste\n", ""), "modprobe -r"),
+        (rigs.TASKS.partition("== ls")[0], "systemctl reboot"),
+        (None, "systemctl reboot"),
+    ],
+)
+def test_a_module_in_use_needs_the_reboot(processes: str | None, said: str) -> None:
+    found = rigs.find({**rigs.WELL, **UPDATED, "processes": processes})
+
+    remedy = rigs.one(found, "drv.mismatch").remedy
+    assert remedy is not None
+    assert said in remedy.text
+
+
+V100, RTX_5090 = "0x1db1", "0x2b85"
+OPEN = answers.OPEN_VERSION
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "declared", "expected"),
+    [
+        ("0x2204", answers.VERSION.format(rigs.DRIVER), None, "ok"),
+        ("0x2204", OPEN, None, "ok"),
+        (V100, OPEN, None, "fail"),
+        (V100, answers.VERSION.format(rigs.DRIVER), None, "ok"),
+        (RTX_5090, answers.VERSION.format("580.95.05"), None, "fail"),
+        (RTX_5090, OPEN, None, "ok"),
+        ("0x2204", OPEN, "proprietary", "fail"),
+        ("0x2204", OPEN, "open", "ok"),
+        ("0x2204", OPEN, "auto", "ok"),
+        ("0x2204", None, "open", "unknown"),
+    ],
+)
+def test_the_kind_of_module(
+    device: str, version: str | None, declared: str | None, expected: str
+) -> None:
+    changed = {
+        "pci": answers.PCI.replace("0x2204", device),
+        "nvidia-version": version,
+        "nvidia-smi-xml": None,
+    }
+    wish = {"driver_flavor": declared} if declared else {}
+
+    assert status("drv.flavor", changed, **wish) == expected
+
+
+def test_with_nothing_loaded_the_module_on_disk_counts() -> None:
+    changed = {
+        "nvidia-version": "",
+        "nvidia-smi-xml": None,
+        "nvidia-modinfo": rigs.modinfo(rigs.KERNEL, license_="Dual MIT/GPL"),
+        "pci": answers.PCI.replace("0x2204", V100),
+    }
+
+    assert status("drv.flavor", changed) == "fail"
+    assert status("drv.flavor", {**changed, "nvidia-modinfo": None}) == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "ok"),
+        ({"nvidia-version": answers.VERSION.format("610.57.04-p2p")}, "info"),
+        ({"dkms": f"nvidia/570.148.08-p2p, {rigs.KERNEL}, x86_64: installed\n"}, "info"),
+        ({"nvidia-modinfo": rigs.modinfo(rigs.KERNEL, version="570.148.08-p2p")}, "info"),
+        ({"nvidia-modinfo": None}, "unknown"),
+    ],
+)
+def test_a_patched_module_is_told(changed: dict[str, str | None], expected: str) -> None:
+    assert status("drv.patched", changed) == expected
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        ("nouveau", "fail"),
+        ("nova", "fail"),
+        ("vfio-pci", "warn"),
+        ("odd", "warn"),
+        ("-", "skipped"),
+    ],
+)
+def test_who_holds_the_card(driver: str, expected: str) -> None:
+    pci = answers.PCI.replace("driver=nvidia", f"driver={driver}", 1)
+
+    found = rigs.one(rigs.find({**rigs.WELL, "pci": pci}), "drv.nouveau")
+
+    assert found.status == expected
+    assert found.subject == ("host" if driver == "-" else "gpu 0000:0a:00.0")
+
+
+def test_the_log_tells_where_the_cards_do_not() -> None:
+    log = "[    6.100000] nouveau 0000:0a:00.0: NVIDIA GA102 (b72000a1)\n"
+
+    hidden = {"pci": None, "nvidia-smi-xml": None}
+    assert status("drv.nouveau", {**hidden, "kernel-log": log}) == "fail"
+    assert status("drv.nouveau", {"pci": None, "nvidia-smi-xml": None}) == "unknown"
+    assert status("drv.nouveau", {"pci": None}) == "ok"  # nvidia-smi lists both
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", "ok"),
+        ("state=S cpu=1 wchan=irq_thread", "state=S cpu=97 wchan=-", "fail"),
+        ("state=S cpu=1 wchan=irq_thread comm=irq/57-nvidia",
+         "state=D cpu=0 wchan=os_acquire_rwlock comm=python3", "fail"),
+        ("state=S cpu=1 wchan=irq_thread comm=irq/57-nvidia",
+         "state=D cpu=0 wchan=nfs_wait comm=python3", "ok"),
+        ("state=S cpu=1 wchan=irq_thread comm=irq/57-nvidia",
+         "state=D cpu=0 wchan=- comm=nvidia-smi", "fail"),
+    ],
+)  # fmt: skip
+def test_what_waits_or_spins(old: str, new: str, expected: str) -> None:
+    changed = rigs.TASKS.replace(old, new) if old else rigs.TASKS
+
+    assert status("drv.hang", {"processes": changed}) == expected
+
+
+def test_an_nvidia_smi_that_does_not_answer_is_enough() -> None:
+    found = rigs.find({**rigs.WELL, "nvidia-smi-topo": ""}, timed_out=["nvidia-smi-topo"])
+
+    hang = rigs.one(found, "drv.hang")
+    assert hang.status == "fail"
+    assert "did not answer within 20 s" in hang.summary
+    assert hang.remedy is not None
+    assert hang.remedy.kind == "hands"
+
+
+def test_blocked_tasks_in_the_log() -> None:
+    line = "[  484.300000] INFO: task {}:2233 blocked for more than 120 seconds.\n"
+
+    assert status("drv.hang", {"kernel-log": line.format("nvidia-smi")}) == "fail"
+    assert status("drv.hang", {"kernel-log": line.format("btrfs-transacti")}) == "ok"
+
+
+@pytest.mark.parametrize("lost", ["processes", "kernel-log", "nvidia-smi-nvlink"])
+def test_a_driver_hangs_not_only_if_all_was_looked_at(lost: str) -> None:
+    assert status("drv.hang", {lost: None}) == "unknown"
+
+
+HELPER = "-rwsr-xr-x 1 0 0 42688 Jan  1  2024 /usr/bin/nvidia-modprobe\n"
+UVM = "crw-rw-rw- 1 0 0 511,   0 Nov 21 10:00 /dev/nvidia-uvm\n"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        (rigs.NODES, "ok"),
+        (rigs.NODES.replace(UVM, ""), "info"),
+        (rigs.NODES.replace(UVM, "").replace(HELPER, ""), "fail"),
+        (rigs.NODES.replace("511, ", "509, "), "fail"),
+        (rigs.NODES.replace("/dev/nvidiactl", "/dev/nvidia2"), "fail"),
+        (rigs.NODES.replace("/dev/nvidia1", "/dev/other").replace(HELPER, ""), "fail"),
+        (rigs.NODES.replace("rw-rw-rw- 1 0 0 ", "rw-rw---- 1 0 44 "), "info"),
+        (rigs.NODES.replace("rw-rw-rw-", "rw-rw----"), "warn"),
+        (rigs.NODES + "rubbish\n", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_the_device_nodes(nodes: str | None, expected: str) -> None:
+    assert status("drv.uvm_nodes", {"dev-nodes": nodes}) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"nvidia": {"NVreg_EnableResizableBar": "0"}}, "ok"),
+        ({"nvidia": {"NVreg_EnableResizableBar": "1"}}, "warn"),
+        ({"nvidia-current": {"NVreg_EnableGpuFirmware": "0"}}, "warn"),
+        ({"nvidia": {"NVreg_DeviceFileMode": "0666", "NVreg_EnableGpuFirmware": "0x12"}}, "ok"),
+        ({"nvidia": {"NVreg_RegistryDwords": "PowerMizerEnable=0x1;"}}, "ok"),
+        ({"nvidia": {"NVreg_Unheard": "1"}}, "unknown"),
+        ({"nvidia-drm": {"modeset": "1"}}, "skipped"),
+    ],
+)
+def test_the_declared_options(options: dict[str, dict[str, str]], expected: str) -> None:
+    assert status("drv.params", {}, module_options=options) == expected
+
+
+def test_options_that_nobody_could_read() -> None:
+    wish = {"nvidia": {"NVreg_EnableResizableBar": "0"}}
+
+    found = rigs.one(
+        rigs.find({**rigs.WELL, "nvidia-params": None}, spec(module_options=wish)), "drv.params"
+    )
+
+    assert (found.status, found.essential) == ("unknown", True)
+
+
+@pytest.mark.parametrize(
+    ("states", "declared", "expected"),
+    [
+        (("Enabled", "Enabled"), None, {"host": "ok"}),
+        (("Disabled", "Disabled"), None, {"host": "warn"}),
+        (("Enabled", "Disabled"), None, {"gpu 0000:0b:00.0": "warn"}),
+        (("Disabled", "Disabled"), True, {"host": "warn"}),
+        (("Disabled", "Disabled"), False, {"host": "info"}),
+        (("N/A", "N/A"), None, {"host": "skipped"}),
+        (("Enabled", "N/A"), None, {"host": "unknown"}),
+        (("Enabled",), None, {"host": "unknown"}),
+    ],
+)
+def test_persistence(
+    states: tuple[str, ...], *, declared: bool | None, expected: dict[str, str]
+) -> None:
+    wish = spec(gpu_persistence=declared) if declared is not None else None
+
+    found = rigs.find({**rigs.WELL, "nvidia-smi-xml": rigs.smi(*states)}, wish)
+
+    shown = {each.subject: each.status for each in found if each.id == "drv.persist"}
+    assert shown == expected
+
+
+def test_persistence_is_for_the_tuning_deploy() -> None:
+    found = rigs.find(
+        {**rigs.WELL, "nvidia-smi-xml": rigs.smi("Disabled", "Disabled")},
+        concerns=frozenset({"gpu_tuning"}),
+    )
+
+    remedy = rigs.one(found, "drv.persist").remedy
+    assert remedy is not None
+    assert (remedy.concern, remedy.declare) == ("gpu_tuning", {"gpu_persistence": True})

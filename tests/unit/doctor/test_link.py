@@ -1,0 +1,127 @@
+"""Lanes, speed, place on the board."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.doctor.pcie_rigs import (
+    HEALTHY,
+    ONE,
+    OTHER,
+    PCI,
+    RISERS,
+    ROOT_PORTS,
+    awake,
+    card,
+    found,
+    look,
+    port,
+    smi,
+    smi_card,
+)
+
+WIDTH = "pci.width"
+
+
+def rig(one: str, *, slot: str = "16.0,16", width: int = 16) -> dict[str, str]:
+    """Two cards, of which the first one's link is as told, to every source alike."""
+    ports = port("pci0000:40/0000:40:01.1", lanes=slot), port("pci0000:60/0000:60:03.1")
+    cards = (
+        card(f"pci0000:40/0000:40:01.1/{ONE}", lanes=one),
+        card(f"pci0000:60/0000:60:03.1/{OTHER}"),
+    )
+    return {
+        "pci": "".join((*ports, *cards)),
+        "nvidia-smi-xml": smi(smi_card(ONE, width=width), smi_card(OTHER)),
+    }
+
+
+def test_an_idle_link_is_slow_and_well() -> None:
+    finding = look(WIDTH)
+
+    assert finding.status == "ok"
+    assert "2.5 GT/s" in finding.why
+
+
+@pytest.mark.parametrize(
+    ("lanes", "slot", "width", "status", "said"),
+    [
+        ("2.5,8", "16.0,16", 8, "warn", "x8 where x16 is possible"),
+        ("2.5,1", "16.0,16", 1, "warn", "x1 where x16 is possible"),
+        ("2.5,4", "16.0,8", 4, "warn", "x4 where x8 is possible"),
+        ("2.5,8", "16.0,8", 8, "info", "x8 of x16, all that its slot gives"),
+        ("2.5,8", "-,-", 8, "info", "what its slot gives is not known"),
+        ("2.5,1", "-,-", 1, "warn", "x1 where x16 is possible"),
+    ],
+)
+def test_lanes(lanes: str, slot: str, width: int, status: str, said: str) -> None:
+    texts = rig(lanes, slot=slot, width=width)
+    (finding,) = found(WIDTH, {**HEALTHY, **texts, "lspci": None})
+
+    assert (finding.status, finding.subject) == (status, f"gpu {ONE}")
+    assert said in finding.summary
+    assert finding.evidence
+    assert (finding.remedy is not None) == (status == "warn")
+
+
+def test_lspci_alone_tells_narrow_links() -> None:
+    (finding,) = [one for one in found(WIDTH, {"lspci": RISERS}) if one.status == "warn"]
+
+    assert finding.subject == "gpu 0000:03:00.0"
+    assert "Width x1 (downgraded)" in finding.evidence[0].line
+
+
+@pytest.mark.parametrize("lanes", ["-,-", "2.5,63", "2.5,0"])
+def test_a_link_that_cannot_be_read_is_unknown(lanes: str) -> None:
+    pci = card(f"pci0000:40/0000:40:01.1/{ONE}", lanes=lanes)
+
+    assert found(WIDTH, {"pci": pci})[0].status == "unknown"
+
+
+def test_a_line_that_was_cut_short_is_no_narrow_card() -> None:
+    line = card(f"pci0000:40/0000:40:01.1/{ONE}", lanes="2.5,1")
+    cut = line[: line.index("max=16.0,1") + len("max=16.0,1")]
+
+    assert found(WIDTH, {"pci": cut})[0].status == "unknown"
+
+
+def test_only_cards_under_load_are_judged_by_their_generation() -> None:
+    check = "pci.gen.load"
+    busy = smi_card(ONE, busy=97, state="P0", generation=4)
+    slow = smi_card(OTHER, busy=97, state="P0", generation=1)
+
+    assert look(check).status == "skipped"
+    assert look(check, nvidia_smi_xml=smi(busy, smi_card(OTHER))).status == "skipped"
+    finding = look(check, nvidia_smi_xml=smi(busy, slow))
+    assert (finding.status, finding.subject) == ("warn", f"gpu {OTHER}")
+    both = smi(busy, smi_card(OTHER, busy=97, state="P0", generation=4))
+    assert look(check, nvidia_smi_xml=both).status == "ok"
+
+
+def test_a_card_behind_the_chipset_beside_one_that_is_not() -> None:
+    check = "pci.chipset_lane"
+    named = ROOT_PORTS.replace(
+        "40:01.1 PCI bridge [0604]: Advanced Micro Devices, Inc. [AMD] Starship/Matisse GPP Bridge",
+        "40:01.1 PCI bridge [0604]: Advanced Micro Devices, Inc. [AMD] 500 Series Chipset Switch",
+    )
+    narrow = rig("2.5,4", slot="16.0,4", width=4)
+
+    assert look(check).status == "ok"
+    (finding,) = found(check, {**HEALTHY, **narrow, "lspci": named})
+    assert (finding.status, finding.subject) == ("warn", f"gpu {ONE}")
+    assert look(check, lspci=named).status == "skipped"
+    unnamed = ROOT_PORTS.replace("Starship/Matisse GPP Bridge", "Device 43f4")
+    assert look(check, lspci=unnamed).status == "skipped"
+    assert look(check, lspci=None).status == "skipped"
+
+
+def test_ports_that_may_sleep() -> None:
+    check = "pci.reset"
+    sleepy = HEALTHY["aer"].replace(awake("0000:40:01.1"), awake("0000:40:01.1", "auto"))
+
+    assert look(check).status == "ok"
+    assert look(check, aer=sleepy).status == "info"
+    assert "0000:40:01.1" in look(check, aer=sleepy).evidence[0].line
+    assert look(check, aer=None).status == "skipped"
+    assert look(check, aer=awake("0000:40:01.1")).status == "skipped"
+    assert look(check, aer=sleepy, pci=PCI).status == "info"

@@ -1,0 +1,111 @@
+"""What the simulated tools print, read by the product's own parsers: the right facts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.probe.sections import (
+    nvidia_smi_nvlink,
+    nvidia_smi_p2p_atomics,
+    nvidia_smi_p2p_nvlink,
+    nvidia_smi_p2p_read,
+    nvidia_smi_p2p_write,
+    nvidia_smi_topo,
+    nvidia_smi_xml,
+)
+from tests.lab import rigs
+from tests.lab.silicon.rigsim import models
+from tests.unit.lab.rigsim_tree import Tree, booted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DRIVERS = ("535.261.03", "545.29.06", "550.163.01", "580.178.04")
+
+
+@pytest.fixture(scope="module", params=rigs.names())
+def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return booted(tmp_path_factory.mktemp("rig"), request.param)
+
+
+@pytest.fixture
+def rig(tree: Tree) -> rigs.Rig:
+    """With its cards in the order of their addresses, in which drivers count them."""
+    found = rigs.load(json.loads(tree.read("etc/rigsim/rig.json"))["name"])
+    return replace(found, gpus=tuple(sorted(found.gpus, key=lambda gpu: gpu.address)))
+
+
+def test_cards(tree: Tree, rig: rigs.Rig) -> None:
+    found = nvidia_smi_xml.parse(tree.smi("-q", "-x"))
+
+    known = models.load()
+    assert (found.unread, found.failure, found.is_whole) == ((), None, True)
+    assert (found.driver, found.attached) == ("535.261.03", len(rig.gpus))
+    for card, gpu in zip(found.gpus, rig.gpus, strict=True):
+        watts = known[gpu.model].watts
+        assert (card.address, card.uuid, card.vbios) == (gpu.address, gpu.uuid, gpu.vbios)
+        assert (card.watts_limit, card.watts_min, card.watts_max) == (
+            watts.default, watts.min, watts.max,
+        )  # fmt: skip
+        assert (card.width, card.persistence) == (gpu.width, rig.persistence)
+        assert card.troubles == ()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_cards_as_every_branch_tells_of_them(tmp_path: Path, driver: str) -> None:
+    found = nvidia_smi_xml.parse(booted(tmp_path, "epyc-8x4090", driver).smi("-q", "-x"))
+
+    assert (found.unread, found.driver, len(found.gpus)) == ((), driver, 8)
+    assert {card.remap_pending for card in found.gpus} == {False}
+
+
+def test_topology(tree: Tree, rig: rigs.Rig) -> None:
+    found = nvidia_smi_topo.parse(tree.smi("topo", "-m"))
+
+    assert found.unread == ()
+    assert found.gpus == tuple(range(len(rig.gpus)))
+    assert set(found.links) == set(permutations(found.gpus, 2))
+    wired = {(a, b): f"NV{count}" for a, b, count in rig.nvlinks}
+    assert {pair: found.links[pair] for pair in wired} == wired
+    far = {
+        (a, b)
+        for a, b in permutations(found.gpus, 2)
+        if rig.gpus[a].numa != rig.gpus[b].numa and not rig.nvlinks
+    }
+    assert {found.links[pair] for pair in far} <= {"SYS"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        ("r", nvidia_smi_p2p_read),
+        ("w", nvidia_smi_p2p_write),
+        ("n", nvidia_smi_p2p_nvlink),
+        ("a", nvidia_smi_p2p_atomics),
+    ],
+)
+def test_grants(tree: Tree, rig: rigs.Rig, kind: str, section: object) -> None:
+    parse = section.SECTION.parse  # type: ignore[attr-defined]  # every section's module has it
+    found = parse(tree.smi("topo", "-p2p", kind))
+
+    pairs = set(permutations(range(len(rig.gpus)), 2))
+    wired = {pair for a, b, _ in rig.nvlinks for pair in ((a, b), (b, a))}
+    everywhere = kind in "rw" and rig.p2p_by_default == "granted"
+    assert found.unread == ()
+    assert set(found.cells) == pairs
+    assert set(found.granted) == (pairs if everywhere else wired)
+
+
+def test_nvlinks(tree: Tree, rig: rigs.Rig) -> None:
+    found = nvidia_smi_nvlink.parse(tree.smi("nvlink", "-s"))
+
+    assert found.unread == ()
+    assert [gpu.uuid for gpu in found.gpus] == [gpu.uuid for gpu in rig.gpus]
+    for index, gpu in enumerate(found.gpus):
+        wired = sum(count for a, b, count in rig.nvlinks if index in {a, b})
+        assert sum(link.gb_per_s is not None for link in gpu.links) == wired

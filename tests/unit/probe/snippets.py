@@ -1,0 +1,48 @@
+"""One section's snippet, run by a shell on a tree of files of our own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rigops.probe.script import _TOOLS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rigops.probe.section import Section
+
+SHELLS = ("dash", "bash", "mksh", "busybox")
+
+
+def tree(root: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        path = root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def run(
+    section: Section[Any], shell: str, root: Path, *places: str, commands: str = ""
+) -> tuple[int, str]:
+    """`places` are looked for below `root`; `commands` are shell functions that stand in."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"there is no {shell}")
+    snippet = section.snippet
+    for place in places:
+        snippet = snippet.replace(place, f"{root}{place}")
+    sh = [found, "sh"] if shell == "busybox" else [found]
+    done = subprocess.run(
+        [*sh, "-c", f"{_TOOLS}\n{commands}\n{snippet}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert not done.stderr
+    return done.returncode, done.stdout.replace(str(root), "")

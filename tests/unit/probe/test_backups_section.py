@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.probe.sections import backups
+from tests.unit.probe import host_sections
+
+
+def test_timers_and_how_the_last_run_ended() -> None:
+    found = backups.parse(host_sections.BACKUPS)
+
+    assert found.units is not None
+    timer, service = found.units
+    assert timer.is_timer
+    assert (timer.enabled, timer.last_trigger, timer.next_trigger) == (
+        "enabled",
+        1795143601,
+        1795316400,
+    )
+    assert not service.is_timer
+    assert (service.result, service.exit_status, service.finished) == ("exit-code", 2, 1795143609)
+    assert (found.now, found.cron_files) == (1795289293, ("/etc/cron.d/borg",))
+    assert not found.unread
+
+
+def test_what_the_last_run_left_behind() -> None:
+    (stamp,) = backups.parse(host_sections.BACKUPS).stamps
+
+    assert stamp.modified == 1795143609
+    assert stamp.path.endswith("manifest-timestamp")
+
+
+@pytest.mark.parametrize(
+    "said", ["n/a", "", "Fri 2026-13-40 03:00:01 UTC", "Fri 2026-11-20 03:00:01 CET", "0"]
+)
+def test_a_time_that_cannot_be_read_is_unknown(said: str) -> None:
+    (unit,) = backups.parse(f"== systemctl show\nId=a.timer\nLastTriggerUSec={said}\n").units or ()
+
+    assert unit.last_trigger is None
+
+
+def test_no_systemd_is_not_the_same_as_no_units() -> None:
+    assert backups.parse("== date +%s\n1\n").units is None
+    assert backups.parse("== systemctl show\n").units == ()

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigops.probe.sections import limits
+from rigops.probe.sections.limits import Limits, Range
+from tests.unit.probe.asking import SHELLS, ask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAID = """\
+== df -P -k /dev/shm
+Filesystem     1024-blocks  Used Available Capacity Mounted on
+tmpfs             65845312  1024  65844288       1% /dev/shm
+== /proc/self/limits
+Limit                     Soft Limit           Hard Limit           Units     \n\
+Max open files            1024                 1048576              files     \n\
+Max locked memory         8388608              unlimited            bytes     \n\
+
+== /etc/security/limits.d/90-gpu.conf
+*    soft    memlock    unlimited  # for NCCL
+@render - nofile 1048576
+== /proc/sys/kernel/numa_balancing
+1
+
+== /sys/devices/system/node/online
+0-1,4
+
+== stat /dev/shm
+1700000000 4194660 /dev/shm/nccl-03v824
+== ls /var/lib/systemd/linger
+no
+== systemctl show
+DefaultLimitNOFILE=524288
+DefaultLimitMEMLOCK=18446744073709551615
+== busctl get-property logind RemoveIPC
+b true
+== timedatectl show
+NTPSynchronized=yes
+"""
+
+
+def test_what_is_in_force() -> None:
+    found = limits.parse(SAID)
+
+    assert (found.shm_bytes, found.shm_used_bytes) == (65845312 * 1024, 1024 * 1024)
+    assert found.memlock is not None
+    assert (found.memlock.soft, found.memlock.hard) == (8388608, "unlimited")
+    assert found.nofile is not None
+    assert (found.nofile.soft, found.nofile.hard) == (1024, 1048576)
+    assert (found.service_memlock, found.service_nofile) == ("unlimited", 524288)
+    assert (found.remove_ipc, found.lingers) == (True, False)
+    assert (found.numa_balancing, found.numa_nodes) == (1, 3)
+    assert found.ntp_synchronized is True
+    assert not found.unread
+
+
+def test_what_is_configured_and_what_was_left_behind() -> None:
+    found = limits.parse(SAID)
+
+    assert [(one.domain, one.kind, one.item, one.value) for one in found.configured] == [
+        ("*", "soft", "memlock", "unlimited"),
+        ("@render", "-", "nofile", "1048576"),
+    ]
+    assert found.shared_files is not None
+    assert [(one.path, one.size) for one in found.shared_files] == [
+        ("/dev/shm/nccl-03v824", 4194660)
+    ]
+
+
+def test_the_raw_lines() -> None:
+    said = limits.parse(SAID).said
+
+    assert said["ntp_synchronized"] == "NTPSynchronized=yes"
+    assert said["shm_bytes"].endswith("/dev/shm")
+    assert "remove_ipc" not in limits.parse("").said
+
+
+def test_nothing_said_is_nothing_known() -> None:
+    assert limits.parse("") == Limits()
+    assert limits.parse("== timedatectl show\nFailed to connect to bus\n").ntp_synchronized is None
+    assert limits.parse("== busctl get-property logind RemoveIPC\nno bus\n").remove_ipc is None
+
+
+@pytest.mark.parametrize(
+    ("text", "memlock", "nofile"),
+    [
+        ("== ulimit -l\n65536\n", 65536 * 1024, None),
+        ("== ulimit -l\nunlimited\r\n== ulimit -n\n1024\n", "unlimited", 1024),
+        ("== ulimit -l\nulimit: bad option\n", None, None),
+        ("== ulimit -n\n" + "9" * 5000, None, None),
+    ],
+)
+def test_limits_as_people_save_them(text: str, memlock: object, nofile: object) -> None:
+    found = limits.parse(text)
+
+    def soft(one: Range | None) -> object:
+        return one and one.soft
+
+    assert (soft(found.memlock), soft(found.nofile)) == (memlock, nofile)
+
+
+def test_a_command_that_nobody_knows_is_unread() -> None:
+    assert limits.parse("== ipcs\nrubbish\n").unread == ("ipcs",)
+
+
+@given(st.text(), st.integers(0, 1200), st.integers(0, 1200))
+def test_no_text_makes_it_raise(text: str, cut: int, at: int) -> None:
+    for damaged in (text, SAID[:cut], SAID[:at] + text + SAID[at:], f"== ulimit -n\n{text}"):
+        limits.parse(damaged)
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
+def test_this_machine(shell: tuple[str, ...], tmp_path: Path) -> None:
+    configured = tmp_path / "etc/security/limits.d/gpu.conf"
+    configured.parent.mkdir(parents=True)
+    configured.write_text("# comment\n\n* - memlock unlimited\n")
+
+    answer = ask(limits.SECTION, shell, tmp_path)
+
+    assert answer.whole
+    found = limits.parse(answer.text)
+    assert found.nofile is not None
+    assert found.memlock is not None
+    assert [one.line for one in found.configured] == ["* - memlock unlimited"]
+    assert not found.unread

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from rigops.probe.sections import network
+from tests.unit.probe import host_sections
+
+
+def test_interfaces_and_where_they_sit() -> None:
+    found = network.parse(host_sections.NETWORK)
+    wired, loopback = found.interfaces
+
+    assert (wired.name, wired.address, wired.driver, wired.state, wired.kind) == (
+        "enp5s0",
+        "0000:05:00.0",
+        "r8169",
+        "up",
+        "wired",
+    )
+    assert (loopback.address, loopback.kind) == (None, "virtual")
+    assert found.default_routes == ("enp5s0",)
+    assert not found.unread
+
+
+def test_what_clings_to_the_name_of_an_interface() -> None:
+    found = network.parse(host_sections.NETWORK)
+
+    assert [(one.file, one.number) for one in found.naming("enp5s0")] == [
+        ("/etc/network/interfaces", 3),
+        ("/etc/netplan/50-cloud-init.yaml", 4),
+    ]
+    assert found.naming("enp9s0") == ()
+    assert found.naming("enp5s") == ()
+
+
+def test_the_brief_list_of_ip() -> None:
+    text = (
+        "== ip -br link\n"
+        "lo               UNKNOWN        00:00:00:00:00:00 <LOOPBACK,UP,LOWER_UP> \n"
+        "eth0@if7         UP             02:00:00:00:00:02 <BROADCAST,MULTICAST,UP> \n"
+    )
+
+    found = network.parse(text)
+
+    assert [(one.name, one.state) for one in found.interfaces] == [
+        ("lo", "unknown"),
+        ("eth0", "up"),
+    ]
+    assert found.default_routes is None
+    assert not found.unread
+
+
+def test_a_file_that_could_not_be_read_is_not_passed_over() -> None:
+    text = "== grep -Hn names of interfaces\n/etc/netplan/a.yaml cannot be read\n"
+
+    assert network.parse(text).unread == ("/etc/netplan/a.yaml cannot be read",)

@@ -1,0 +1,60 @@
+"""Every output of a real machine is read by some table test, or named here with the reason."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import CORPUS
+from tests.unit.doctor import test_command_line
+from tests.unit.probe import (
+    test_kernel_log,
+    test_lspci_corpus,
+    test_memory_section,
+    test_smi_real_outputs,
+)
+
+TABLES: tuple[dict[str, object], ...] = (
+    dict(test_smi_real_outputs.ROWS),
+    dict(test_lspci_corpus.ROWS),
+    dict(test_kernel_log.REAL_ROWS),
+    dict(test_memory_section.ROWS),
+    dict(test_command_line.ROWS),
+)
+ROWS = {file: facts for table in TABLES for file, facts in table.items()}
+
+OUT_OF_SCOPE = {
+    "index.tsv": "the list of the files",
+    "01c-*/*.table.txt": "the table for people: it cuts names, and no section asks for it",
+    "01c-*/*.csv": "--query-gpu: one unknown field fails the whole query, so no section uses it",
+    "01c-*/*.dmon.txt": "a stream, not a state",
+    "01c-*/*.version.txt": "only the tool's own version",
+    "01c-*/*nvlink-errors.txt": "error counters of NVLink come with the checks that need them",
+    "05-p2p-bench/*": "programs that need a CUDA toolkit; preflight measures for itself",
+    "06-lspci/*.lspci-tv.txt": "a tree without capabilities",
+    "06-lspci/*.acsctl.txt": "what grep left, without the names of the ports",
+    "11b-borg/*": "answers of borg; a section asks systemd about backups, not borg",
+    "12-nccl-topo-xml/*": "topologies dumped by NCCL",
+}
+LEAST_FACTS = 60
+
+
+def told(facts: object) -> int:
+    return len(facts) if isinstance(facts, (dict, tuple)) else 1
+
+
+@pytest.mark.corpus
+def test_every_file_is_read_or_named_as_out_of_scope() -> None:
+    files = {str(path.relative_to(CORPUS)) for path in Path(CORPUS).rglob("*") if path.is_file()}
+    outside = {file for file in files if any(fnmatch(file, shape) for shape in OUT_OF_SCOPE)}
+
+    assert files - outside == set(ROWS)
+    for shape in OUT_OF_SCOPE:
+        assert any(fnmatch(file, shape) for file in files), f"{shape} names nothing"
+
+
+def test_the_tables_hold_many_facts() -> None:
+    assert sum(told(facts) for facts in ROWS.values()) >= LEAST_FACTS
+    assert all(told(facts) for facts in ROWS.values())

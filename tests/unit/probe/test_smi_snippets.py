@@ -1,0 +1,76 @@
+"""The sections that ask nvidia-smi, on hosts with one, with a broken one and with none."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.probe.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rigops.probe.section import Section
+
+SHELLS = ("dash", "bash", "mksh", "busybox")
+ASKS = {
+    "nvidia-smi-xml": "-q -x",
+    "nvidia-smi-topo": "topo -m",
+    "nvidia-smi-p2p-read": "topo -p2p r",
+    "nvidia-smi-p2p-write": "topo -p2p w",
+    "nvidia-smi-p2p-nvlink": "topo -p2p n",
+    "nvidia-smi-p2p-atomics": "topo -p2p a",
+    "nvidia-smi-nvlink": "nvlink -s",
+}
+OWN = tuple(section for section in SECTIONS if section.name in ASKS)
+
+
+def _run(section: Section[object], folder: Path, shell: str) -> subprocess.CompletedProcess[str]:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"there is no {shell}")
+    command = [found, "sh"] if shell == "busybox" else [found]
+    return subprocess.run(
+        [*command, "-c", section.snippet],
+        env={"PATH": str(folder), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _nvidia_smi(folder: Path, program: str) -> None:
+    path = folder / "nvidia-smi"
+    path.write_text(f"#!/bin/sh\n{program}\n")
+    path.chmod(0o755)
+
+
+def test_all_seven_wait_for_the_driver_only_after_everything_else() -> None:
+    assert {section.name for section in OWN} == set(ASKS)
+    assert all(section.asks_driver for section in OWN)
+
+
+@pytest.mark.parametrize("section", OWN, ids=lambda one: one.name)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_nvidia_smi_there_is_nothing_to_say(
+    section: Section[object], shell: str, tmp_path: Path
+) -> None:
+    done = _run(section, tmp_path, shell)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("section", OWN, ids=lambda one: one.name)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_its_words_and_its_code_are_passed_on(
+    section: Section[object], shell: str, tmp_path: Path
+) -> None:
+    _nvidia_smi(tmp_path, 'echo "asked $*"; echo failed >&2; exit 9')
+
+    done = _run(section, tmp_path, shell)
+    assert (done.returncode, done.stderr) == (9, "")
+    assert done.stdout == f"asked {ASKS[section.name]}\nfailed\n"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.probe.sections import storage
+from tests.unit.probe import host_sections
+
+
+def test_mounts_and_what_fstab_wants() -> None:
+    found = storage.parse(host_sections.STORAGE)
+
+    assert found.mounts is not None
+    assert [(one.target, one.type) for one in found.mounts] == [
+        ("/", "btrfs"),
+        ("/mnt/big disk", "ext4"),
+        ("/models", "cifs"),
+    ]
+    assert "ro" in found.mounts[1].options
+    assert found.planned is not None
+    assert [one.target for one in found.planned] == ["/", "/mnt/big disk"]
+    assert not found.unread
+
+
+def test_mounts_as_findmnt_prints_them() -> None:
+    head = "== findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS\r\n"
+
+    found = storage.parse(head + "/mnt/a\\x20b /dev/sda1 ext4 rw,relatime\r\n").mounts
+
+    assert found is not None
+    assert (found[0].target, found[0].source, found[0].options) == (
+        "/mnt/a b",
+        "/dev/sda1",
+        ("rw", "relatime"),
+    )
+
+
+def test_space_and_inodes() -> None:
+    found = storage.parse(host_sections.STORAGE)
+
+    assert found.space is not None
+    assert found.inodes is not None
+    assert [(one.target, one.source, one.free) for one in found.space] == [
+        ("/", "/dev/nvme0n1p2", 97675122),
+        ("/mnt/big disk", "/dev/sda1", 8500000),
+    ]
+    assert [round(one.used_share or 0, 2) for one in found.space] == [0.95, 0.11]
+    assert [one.used_share for one in found.inodes][1] is None
+
+
+def test_disks_with_what_lies_on_them() -> None:
+    disks = storage.parse(host_sections.STORAGE).disks
+
+    assert disks is not None
+    assert (disks[0].name, disks[0].type, disks[0].rotates, disks[0].transport) == (
+        "nvme0n1",
+        "disk",
+        False,
+        "nvme",
+    )
+    assert (disks[1].parent, disks[1].mounted_at, disks[1].model) == ("nvme0n1", "/", None)
+
+
+def test_arrays_that_have_lost_a_member() -> None:
+    arrays = storage.parse(host_sections.STORAGE).arrays
+
+    assert arrays is not None
+    assert [(one.name, one.level, one.is_degraded) for one in arrays] == [
+        ("md0", "raid1", True),
+        ("md127", None, True),
+    ]
+    assert arrays[0].members == ("sdb1[1]", "sda1[0](F)")
+    assert "[2/1]" in arrays[0].status_line
+
+
+def test_an_array_whose_members_are_not_told_is_not_called_well() -> None:
+    (one,) = storage.parse("== /proc/mdstat\nmd0 : active raid0 sda1[0] sdb1[1]\n").arrays or ()
+
+    assert one.is_degraded is None
+
+
+@pytest.mark.parametrize(
+    ("said", "healthy"),
+    [
+        ("all pools are healthy", True),
+        ("no pools available", True),
+        ("  pool: tank\n state: DEGRADED", False),
+        ("", None),
+    ],
+)
+def test_pools(said: str, *, healthy: bool | None) -> None:
+    assert storage.parse(f"== zpool status -x\n{said}\n").pools_healthy is healthy
+
+
+def test_btrfs_says_four_things_about_one_file_system() -> None:
+    (one,) = storage.parse(host_sections.STORAGE).btrfs
+
+    assert one.target == "/"
+    assert one.counters is not None
+    assert [(c.device, c.name, c.count) for c in one.counters] == [
+        ("/dev/nvme0n1p2", "write_io_errs", 0),
+        ("/dev/nvme0n1p2", "corruption_errs", 12),
+        ("devid:4", "read_io_errs", 0),
+    ]
+    assert (one.unallocated_bytes, one.missing_bytes) == (10_000_000_000, 0)
+    assert one.scrub is not None
+    assert (one.scrub.status, one.scrub.faults) == ("finished", {"csum": 5, "uncorrectable": 2})
+    assert one.snapshots is not None
+    assert (one.snapshots[0].path, one.snapshots[0].made) == (
+        ".snapshots/a path b",
+        "2026-11-20 10:00:00",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("UUID: 1-2\n\tno stats available\nTotal to scrub: 1GiB", "never"),
+        ("UUID: 1-2\n\tno stats available\nStatus: running", "running"),
+        ("ERROR: not a btrfs filesystem: /", None),
+    ],
+)
+def test_scrubs_that_never_ran_or_run_now(said: str, status: str | None) -> None:
+    (one,) = storage.parse(f"== btrfs scrub status /\n{said}\n").btrfs
+
+    assert one.scrub is not None
+    assert one.scrub.status == status
+
+
+def test_a_refused_question_is_no_answer() -> None:
+    (one,) = storage.parse(
+        "== btrfs device stats /\nERROR: getting device info failed: Operation not permitted\n"
+    ).btrfs
+
+    assert one.counters is None
