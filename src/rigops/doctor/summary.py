@@ -28,6 +28,7 @@ def _gpus(facts: HostFacts, catalog: Catalog) -> list[dict[str, object]] | None:
         {
             "address": card.address,
             "model": card.model.name if card.model else None,
+            "name": card.name,
             "driver": card.function.driver if card.function else None,
         }
         for card in find_cards(facts, catalog)

@@ -81,6 +81,7 @@ end() {
 }
 calm() { begin "$1" "$2"; (eval "$3"); end "$1"; }
 wary() { begin "$1" "$2"; (limited "$2" sh -c "$tools$3"); end "$1"; }
+quiet() { begin "$1" "$2"; end "$1"; }
 
 # What some sections say joins what earlier lanes said, which comes on stdin. Nobody waits for them
 # longer than so many seconds.
@@ -91,7 +92,7 @@ lane() { # SECONDS BYTES COMMAND…
         (limited "$seconds" cat) 2>/dev/null | # cat, since it keeps nothing back
         head -c "$bytes" |
         tail -c "$bytes" |
-        { cat <&4; cat; echo; }
+        { cat /proc/self/fd/4 -; echo; }
     } 4<&0 </dev/null
 }
 """
@@ -184,40 +185,62 @@ class _Round:
     """Sections that are asked at the same time, as shell functions."""
 
     def __init__(self, number: int, sections: Sequence[Section[Any]]) -> None:
-        self._number = number
         self._shares = {
-            "as_user": [one for one in sections if not one.wants_root],
-            "as_root": [one for one in sections if one.wants_root],
+            f"as_user_{number}": [one for one in sections if not one.wants_root],
+            f"as_root_{number}": [one for one in sections if one.wants_root],
         }
 
     def functions(self) -> Iterator[str]:
-        for share, sections in self._shares.items():
-            calm = [one for one in sections if one.calm]
-            wary = [one for one in sections if not one.calm]
-            name = f"{share}_{self._number}"
-            if calm:
-                body = "\n".join(_call("calm", one) for one in calm)
-                yield f"calm_{name}() {{\n{body}\n}}"
+        for name, sections in self._shares.items():
+            lanes = []
+            for members in _lanes(sections):
+                if len(members) == 1:
+                    lanes.append(f"lane {_longest(members)} {_LANE_BYTES} {_call(members[0])}")
+                else:
+                    function = f"{name}_{members[0].lane or 'files'}"
+                    yield _function(function, "\n".join(map(_call, members)))
+                    lanes.append(
+                        f"lane {_longest(members)} {_LANE_BYTES * len(members)} {function}"
+                    )
             if sections:
-                lanes = [f"lane {_longest(calm)} {_LANE_BYTES} calm_{name}"] if calm else []
-                lanes += [
-                    f"lane {one.timeout_s} {_LANE_BYTES} {_call('wary', one)}" for one in wary
-                ]
-                yield f"{name}() {{\n" + " |\n".join(lanes) + "\n}"
+                yield _function(name, _unless_missing(sections, " |\n".join(lanes)))
 
     def call(self) -> str:
-        user, root = self._shares["as_user"], self._shares["as_root"]
-        calls = [f"as_user_{self._number}"] if user else []
-        if root:
-            most = _LANE_BYTES * len(root)
-            calls.append(f"rootly as_root_{self._number} {_longest(root)} {most}")
+        calls = []
+        for name, sections in self._shares.items():
+            most = _LANE_BYTES * len(sections)
+            rootly = f"rootly {name} {_longest(sections)} {most}"
+            if sections:
+                calls.append(rootly if sections[0].wants_root else name)
         return " | ".join(calls)
 
 
+def _lanes(sections: Iterable[Section[Any]]) -> list[list[Section[Any]]]:
+    found: dict[str, list[Section[Any]]] = {}
+    for one in sections:
+        own = f"lane {one.lane}" if one.lane else one.name
+        found.setdefault("files" if one.calm else own, []).append(one)
+    return list(found.values())
+
+
+def _unless_missing(sections: Sequence[Section[Any]], lanes: str) -> str:
+    """Without their command there is nothing to wait for."""
+    needs = {one.needs for one in sections}
+    if needs == {""} or len(needs) > 1:
+        return lanes
+    silence = "\n".join(f"quiet {one.name} {one.timeout_s - _TERM_S}" for one in sections)
+    return f"if command -v {needs.pop()} >/dev/null; then\n{lanes}\nelse\ncat\n{silence}\nfi"
+
+
+def _function(name: str, body: str) -> str:
+    return f"{name}() {{\n{body}\n}}"
+
+
 def _longest(sections: Iterable[Section[Any]]) -> int:
-    return max(one.timeout_s for one in sections)
+    return max((one.timeout_s for one in sections), default=0)
 
 
-def _call(kind: str, section: Section[Any]) -> str:
+def _call(section: Section[Any]) -> str:
     quoted = "'" + f"\n{section.snippet.strip()}\n".replace("'", "'\\''") + "'"
+    kind = "calm" if section.calm else "wary"
     return f"{kind} {section.name} {section.timeout_s - _TERM_S} {quoted}"

@@ -26,3 +26,5 @@ class Section(Generic[Facts]):
     wants_root: bool = False
     asks_driver: bool = False  # only when everything else has been answered: the driver may hang
     calm: bool = False  # only reads small files of the kernel and of /etc: nothing that may hang
+    lane: str = ""  # those with the same name are asked one after the other: quick, and alike
+    needs: str = ""  # the command without which there is nothing to say

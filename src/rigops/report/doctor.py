@@ -12,7 +12,7 @@ from rigops.doctor.judge import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rigops.doctor.finding import Finding, Remedy, Status
     from rigops.doctor.host_report import HostReport
@@ -22,6 +22,7 @@ _QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
 _MARGIN = " " * 4
 _MOST_EVIDENCE = 8
 _LEAST_EVIDENCE = 2
+_MOST_UNKNOWN = 6
 
 
 def doctor_text(hosts: Sequence[HostReport], width: int) -> str:
@@ -48,13 +49,18 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     if host.unread:
         pieces = ", ".join(f"{count} of {name}" for name, count in host.unread.items())
         yield _wrapped(f"note: not understood, so not judged: {plain(pieces)}", width)
-    told = [finding for finding in host.findings if finding.status not in _QUIET]
+    brief = [one for one in host.findings if one.status == "unknown" and not one.essential]
+    if len(brief) <= _MOST_UNKNOWN:
+        brief = []
+    told = [one for one in host.findings if one.status not in _QUIET and one not in brief]
     for alike in _folded(told):
         yield from _finding(alike, width)
-    for status_word in _QUIET:
-        ids = [finding.id for finding in host.findings if finding.status == status_word]
-        if ids:
-            yield _summed_up(status_word, list(dict.fromkeys(ids)), width)
+    summed: dict[Status, Sequence[Finding]] = {"unknown": brief}
+    for quiet in _QUIET:
+        summed[quiet] = [one for one in host.findings if one.status == quiet]
+    for status_word, findings in summed.items():
+        if findings:
+            yield _summed_up(status_word, list(dict.fromkeys(one.id for one in findings)), width)
 
 
 def _folded(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -88,16 +94,18 @@ def _about(host: HostReport) -> str:
 def _cards(gpus: object) -> str:
     if not isinstance(gpus, list) or not gpus:
         return ""
-    models = [str(gpu.get("model") or "unknown GPU") for gpu in gpus]
+    models = [str(gpu.get("model") or gpu.get("name") or "unknown GPU") for gpu in gpus]
     return ", ".join(f"{models.count(model)}x {model}" for model in dict.fromkeys(models))
 
 
 def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
     finding = alike[0]
-    word = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
     subjects = ", ".join(plain(one.subject) for one in alike if one.subject != HOST)
     about = f"{subjects}: " if subjects else ""
-    yield f"  {word} {click.style(finding.id, bold=True)}  {about}{plain(finding.summary)}"
+    head = f"  {finding.status:<7} {finding.id}  "
+    said = _wrapped(head + about + plain(finding.summary), width, indent="")
+    word = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
+    yield said.replace(head, f"  {word} {click.style(finding.id, bold=True)}  ", 1)
     evidence = list(dict.fromkeys(line for one in alike for line in one.evidence))
     most = _LEAST_EVIDENCE if finding.status == "info" else _MOST_EVIDENCE
     for piece in evidence[:most]:
@@ -118,30 +126,40 @@ def _fix(remedy: Remedy, width: int) -> Iterator[str]:
 
 
 def _last_line(hosts: Sequence[HostReport]) -> str:
-    remedies = [
+    wanting = [
         (finding, host)
         for host in hosts
         for finding in host.findings
         if finding.remedy and finding.status in {"fail", "warn", "unknown"}
     ]
-    applied = [f"{f.id} on {plain(h.host)}" for f, h in remedies if f.remedy and f.remedy.by_apply]
-    by_hand = [
-        f"{f.id} on {plain(h.host)}" for f, h in remedies if f.remedy and not f.remedy.by_apply
-    ]
+    applied = _by_check((f, h) for f, h in wanting if f.remedy and f.remedy.by_apply)
+    by_hand = _by_check((f, h) for f, h in wanting if f.remedy and not f.remedy.by_apply)
+    untold = sum(finding.status == "unknown" for host in hosts for finding in host.findings)
     unreached = [plain(host.host) for host in hosts if host.error]
     parts = [
-        f"`rigops apply` would fix {', '.join(applied)}." if applied else "",
-        f"Left for hands: {', '.join(by_hand)}." if by_hand else "",
+        f"`rigops apply` would fix {applied}." if applied else "",
+        f"Left for hands: {by_hand}." if by_hand else "",
+        "" if applied or by_hand or unreached else "Nothing to fix.",
+        f"Not told, so not well: {untold} checks." if untold else "",
         f"Not examined: {', '.join(unreached)}." if unreached else "",
     ]
-    return " ".join(part for part in parts if part) or "Nothing to fix."
+    return " ".join(part for part in parts if part)
 
 
-def _wrapped(text: str, width: int) -> str:
+def _by_check(findings: Iterable[tuple[Finding, HostReport]]) -> str:
+    hosts: dict[str, list[str]] = {}
+    for finding, host in findings:
+        hosts.setdefault(finding.id, []).append(plain(host.host))
+    return "; ".join(
+        f"{check} on {', '.join(dict.fromkeys(names))}" for check, names in hosts.items()
+    )
+
+
+def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
     return fill(
         text,
         width,
-        initial_indent=_MARGIN,
+        initial_indent=indent,
         subsequent_indent=_MARGIN + "  ",
         break_long_words=False,
         break_on_hyphens=False,

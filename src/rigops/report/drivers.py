@@ -43,8 +43,7 @@ def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
 def _card(gpu: Gpu, width: int) -> Iterator[str]:
     last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
     yield click.style(gpu.name, bold=True) + (
-        f"  {gpu.architecture}, {gpu.memory_gib} GiB, "
-        f"{gpu.watts_default} W{_limits(gpu)}, {last}"
+        f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{_limits(gpu)}, {last}"
     )
     yield _wrapped(f"P2P between two of them: {gpu.p2p}. {gpu.p2p_why}", width)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rigops.doctor import notes
 from rigops.probe import facts
 from rigops.probe.bundle import Bundle, Collected
@@ -30,7 +32,10 @@ def test_what_was_seen_without_root_is_said_with_the_way_to_see_more() -> None:
     bundle = answers.bundle(answers.BROKEN)
     assert notes.of_bundle(bundle) == []
 
-    blind = Bundle(bundle.host, bundle.collected_at, root=False, sections=bundle.sections)
+    by_hand = Bundle(bundle.host, bundle.collected_at, root=False, sections=bundle.sections)
+    assert notes.of_bundle(by_hand) == []
+    timed = {name: replace(one, ms=10) for name, one in bundle.sections.items()}
+    blind = Bundle(bundle.host, bundle.collected_at, root=False, sections=timed)
     (note,) = notes.of_bundle(blind)
     assert "bootloader" in note
     assert "uname" not in note

@@ -178,4 +178,4 @@ done
 exit 0
 """
 
-SECTION = Section(name="backups", snippet=_SNIPPET, parse=parse, wants_root=True)
+SECTION = Section(name="backups", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services")

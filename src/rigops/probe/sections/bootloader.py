@@ -108,4 +108,4 @@ ls -d /boot/loader/entries /boot/efi/loader/loader.conf /efi/loader/loader.conf 
 exit 0
 """
 
-SECTION = Section(name="bootloader", snippet=_SNIPPET, parse=parse, wants_root=True)
+SECTION = Section(name="bootloader", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine")

@@ -123,4 +123,6 @@ echo "$list" | tail -n 100
 [ "$code" = 0 ] || [ "$(id -u)" = 0 ]
 """
 
-SECTION = Section(name="boots", snippet=_SNIPPET, parse=parse, timeout_s=12, wants_root=True)
+SECTION = Section(
+    name="boots", snippet=_SNIPPET, parse=parse, timeout_s=12, wants_root=True, lane="journal"
+)

@@ -142,4 +142,4 @@ fi
 exit 0
 """
 
-SECTION = Section(name="container", snippet=_SNIPPET, parse=parse, wants_root=True)
+SECTION = Section(name="container", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services")

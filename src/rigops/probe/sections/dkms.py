@@ -118,4 +118,4 @@ run {_STATUS}
 [ "$?" -lt 124 ]  # less: it says itself what is wrong
 """
 
-SECTION = Section(name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15)
+SECTION = Section(name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages")

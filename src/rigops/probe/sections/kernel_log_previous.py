@@ -25,5 +25,10 @@ exit 1
 """
 
 SECTION = Section(
-    name="kernel-log-previous", snippet=_SNIPPET, parse=parse, timeout_s=18, wants_root=True
+    name="kernel-log-previous",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=18,
+    wants_root=True,
+    lane="journal",
 )

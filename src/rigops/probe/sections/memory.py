@@ -238,4 +238,4 @@ if [ "$(id -u)" = 0 ] && command -v dmidecode >/dev/null; then run {SLOTS}; fi
 exit 0
 """
 
-SECTION = Section(name="memory", snippet=_SNIPPET, parse=parse, wants_root=True)
+SECTION = Section(name="memory", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine")

@@ -175,11 +175,7 @@ for home in $homes; do
         "$home/.zshrc" "$home/.config/environment.d"/*.conf "$home/.config/systemd/user"/*.service
 done
 echo '== {ASSIGNMENTS}'
-for file; do
-    [ -f "$file" ] && [ -r "$file" ] && echo "$file"
-done | while read -r file; do
-    grep -Hn 'NCCL_[A-Z0-9_]*=' "$file" | head -n 40
-done | hide
+grep -Hn -m 40 'NCCL_[A-Z0-9_]*=' "$@" 2>/dev/null </dev/null | head -n 2000 | hide
 
 echo '== {CACHES}'
 for home in $homes; do

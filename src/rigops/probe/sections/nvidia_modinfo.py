@@ -147,4 +147,6 @@ done
 exit 0
 """
 
-SECTION = Section(name="nvidia-modinfo", snippet=_SNIPPET, parse=parse, timeout_s=12)
+SECTION = Section(
+    name="nvidia-modinfo", snippet=_SNIPPET, parse=parse, timeout_s=12, lane="packages"
+)

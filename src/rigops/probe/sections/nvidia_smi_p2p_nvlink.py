@@ -12,4 +12,5 @@ SECTION = Section(
     parse=parse,
     timeout_s=20,
     asks_driver=True,
+    needs="nvidia-smi",
 )

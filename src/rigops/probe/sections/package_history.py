@@ -201,4 +201,4 @@ done
 exit $code
 """
 
-SECTION = Section(name="package-history", snippet=_SNIPPET, parse=parse)
+SECTION = Section(name="package-history", snippet=_SNIPPET, parse=parse, lane="packages")

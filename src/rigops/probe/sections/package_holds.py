@@ -167,4 +167,6 @@ fi
 exit 0
 """
 
-SECTION = Section(name="package-holds", snippet=_SNIPPET, parse=parse, timeout_s=15)
+SECTION = Section(
+    name="package-holds", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages"
+)

@@ -156,4 +156,4 @@ fi
 exit $code
 """
 
-SECTION = Section(name="packages", snippet=_SNIPPET, parse=parse, timeout_s=15)
+SECTION = Section(name="packages", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages")

@@ -156,4 +156,4 @@ done
 exit 0
 """
 
-SECTION = Section(name="processes", snippet=_SNIPPET, parse=parse, wants_root=True)
+SECTION = Section(name="processes", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine")

@@ -243,4 +243,6 @@ echo "== {SEL} last 50"; timeout 3 ipmitool sel list last 50 || code=1
 exit $code
 """
 
-SECTION = Section(name="sensors", snippet=_SNIPPET, parse=parse, timeout_s=15, wants_root=True)
+SECTION = Section(
+    name="sensors", snippet=_SNIPPET, parse=parse, timeout_s=15, wants_root=True, lane="machine"
+)

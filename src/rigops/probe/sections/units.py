@@ -207,4 +207,6 @@ echo "== {GREP}"
 exit $code
 """
 
-SECTION = Section(name="units", snippet=_SNIPPET, parse=parse, timeout_s=10, wants_root=True)
+SECTION = Section(
+    name="units", snippet=_SNIPPET, parse=parse, timeout_s=10, wants_root=True, lane="services"
+)

@@ -37,4 +37,6 @@ if [ -n "$shown" ]; then log $JOURNAL; exit; fi
 [ "$(id -u)" = 0 ]
 """
 
-SECTION = Section(name="xid-history", snippet=_SNIPPET, parse=parse, timeout_s=18, wants_root=True)
+SECTION = Section(
+    name="xid-history", snippet=_SNIPPET, parse=parse, timeout_s=18, wants_root=True, lane="journal"
+)
