@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.lab import cache, clients, layers, machine, rigs, runs, seed, settings
+from tests.lab import cache, clients, frozen, layers, machine, rigs, runs, seed, settings
 from tests.lab.errors import LabError
 from tests.lab.processes import Process
 from tests.lab.requirements import lacks, lacks_room
@@ -122,6 +122,7 @@ def up(words: Sequence[str], *, keep: bool = False) -> list[Host]:
     try:
         with ThreadPoolExecutor((os.cpu_count() or 1) * 2) as pool:
             booted = list(pool.map(machine.boot, records, made, [repository] * len(made)))
+            list(pool.map(_follow, booted, made))
         with runs.locked():
             owner = None if keep else Process.own()
             for record in booted:
@@ -156,11 +157,20 @@ def change(name: str, words: Sequence[str]) -> None:
         record = Host(name).record
         rig = _changed(record, new)
         record = runs.change(record, settings={**record.settings, **new})
+        _follow(record, rig)
         machine.tell_hardware(record, rig)
         if "pocket" in new:
             machine.tell_sources(record, rig)
         machine.put_proxy(record)
         clients.write()
+
+
+def _follow(record: Record, rig: Rig) -> None:
+    """What the machine has to do for a rig beside telling it."""
+    if rig.smi == "unkillable":
+        frozen.freeze(record.folder, machine.leader(record))
+    else:
+        frozen.thaw(record.group)
 
 
 def _changed(record: Record, new: Settings) -> Rig:

@@ -20,6 +20,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
     "gcc": "gcc",
     "mkfs.btrfs": "btrfs-progs",
+    "mkfs.ext4": "e2fsprogs",
 }
 
 

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from tests.lab.errors import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from tests.lab.settings import Settings
 
@@ -71,33 +71,40 @@ class Rig:
     smi: str = "ok"
     lost: tuple[str, ...] = ()
     load: str = "idle"
+    remap: tuple[str, ...] = ()
+    aer: tuple[str, ...] = ()
 
     def with_settings(self, settings: Settings) -> Rig:
         """This rig as `up` or `set` asks for it; what an empty value means is the rig's own."""
         own = {key: value for key, value in settings.items() if key not in {"latency", "cut"}}
         changes: dict[str, Any] = {key: value for key, value in own.items() if value}
-        if "lost" in own:
-            changes["lost"] = self._addresses(own["lost"])
+        cards = {gpu.address for gpu in self.gpus}
+        ports = {port for gpu in self.gpus for port in gpu.port.split("/")}
+        for key, known in {"lost": cards, "remap": cards, "aer": cards | ports}.items():
+            if key in own:
+                changes[key] = self._addressed(key, own[key], known)
         if changes.get("driver") == "none":
             changes["driver"] = None
         if "pocket" in own and self.pocket is None:
             raise LabError(f"pocket={own['pocket']}: {self.name} has no older pocket")
         return replace(self, **changes)
 
-    def _addresses(self, text: str) -> tuple[str, ...]:
+    def _addressed(self, key: str, text: str, known: Collection[str]) -> tuple[str, ...]:
         wanted = tuple(text.split(",")) if text else ()
-        known = [gpu.address for gpu in self.gpus]
-        if unknown := [address for address in wanted if address not in known]:
+        unknown = [word for word in wanted if word.partition("+")[0] not in known]
+        if unknown:
+            what = "port or card" if key == "aer" else "card"
             raise LabError(
-                f"lost={text}: {self.name} has no card at {unknown[0]}, only {', '.join(known)}"
+                f"{key}={text}: {self.name} has no {what} at {unknown[0].partition('+')[0]},"
+                f" only {', '.join(sorted(known))}"
             )
         return wanted
 
     def hardware(self) -> str:
         """What the host finds in /etc/rigsim/rig.json."""
         keys = (
-            "name", "os", "board", "cpu", "iommu", "p2p", "smi", "lost", "load", "p2p_by_default",
-            "persistence", "gpus", "nvlinks",
+            "name", "os", "board", "cpu", "iommu", "p2p", "smi", "lost", "load", "remap", "aer",
+            "p2p_by_default", "persistence", "gpus", "nvlinks",
         )  # fmt: skip
         whole = asdict(self)
         return json.dumps({key: whole[key] for key in keys}, indent=1) + "\n"

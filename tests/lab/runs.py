@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tests.lab import cgroups, disks
+from tests.lab import cgroups, disks, frozen
 from tests.lab.errors import LabError
 from tests.lab.processes import Process
 
@@ -124,6 +124,7 @@ def change(record: Record, **changes: object) -> Record:
 
 
 def remove(name: str) -> None:
+    frozen.thaw(groups() / name)  # or else who writes there would never end
     record = read(name)
     if record and record.machine:
         record.machine.kill()  # which may be so young that it is not in its group yet

@@ -38,12 +38,20 @@ KEYS: Mapping[str, _Key] = {
     ),
     "iommu": _one_of("translated", "passthrough", "off", normal=""),
     "driver": _matching(r"none|\d{3}\.\d+(\.\d+)?", "a version such as 535.261.03, or none"),
-    "smi": _one_of("ok", "wedged", normal="ok"),
+    "smi": _one_of("ok", "wedged", "unkillable", normal="ok"),
     "lost": _matching(
         rf"{_ADDRESS}(,{_ADDRESS})*",
         "addresses of the rig's cards such as 0000:0a:00.0, with commas; or nothing",
     ),
     "load": _one_of("idle", "step", normal="idle"),
+    "remap": _matching(
+        rf"{_ADDRESS}(,{_ADDRESS})*",
+        "addresses of the rig's cards such as 0000:01:00.0, with commas; or nothing",
+    ),
+    "aer": _matching(
+        rf"{_ADDRESS}\+\d{{1,9}}(,{_ADDRESS}\+\d{{1,9}})*",
+        "errors at cards or ports such as 0000:00:03.1+250, with commas; or nothing",
+    ),
     "latency": _matching(r"\d{1,5}(\.\d+)?", "milliseconds of a round trip, or nothing"),
     "cut": _matching(r"[1-9]\d*", "bytes after which a connection is dropped, or nothing"),
     "pocket": _one_of("on", "off", normal="on"),

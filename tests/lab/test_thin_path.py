@@ -85,7 +85,7 @@ def test_doctor_finds_the_breaking_driver_and_the_translating_iommu(laptop: Lapt
     assert said.code == 1
     (host,) = said.json()["hosts"]
     failed = {one["id"]: one for one in host["findings"] if one["status"] == "fail"}
-    assert set(failed) == {"drv.pin", "iommu.mode"}
+    assert set(failed) == {"drv.pin", "iommu.mode", "cmdline.drift"}
     assert any("nccl#1127" in line["line"] for line in failed["drv.pin"]["evidence"])
     assert any("DMA-FQ" in line["line"] for line in failed["iommu.mode"]["evidence"])
     assert failed["iommu.mode"]["remedy"]["concern"] == "kernel_args"

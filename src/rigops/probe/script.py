@@ -80,7 +80,9 @@ end() {
     echo; echo "$mark rc=$code from=$from to=$to"; echo; echo "$mark end $1"
 }
 calm() { begin "$1" "$2"; (eval "$3"); end "$1"; }
-wary() { begin "$1" "$2"; (limited "$2" sh -c "$tools$3"); end "$1"; }
+# The trap keeps the shell there until its command has ended too: else TERM would end the shell
+# alone, and a command that ignores TERM would never get its KILL.
+wary() { begin "$1" "$2"; (limited "$2" sh -c "trap 'exit 143' TERM; $tools$3"); end "$1"; }
 quiet() { begin "$1" "$2"; end "$1"; }
 
 # What some sections say joins what earlier lanes said, which comes on stdin. Nobody waits for them

@@ -21,7 +21,7 @@ def test_every_rig_is_whole(name: str) -> None:
     known = models.load()
     for gpu in rig.gpus:
         assert ADDRESS.fullmatch(gpu.address)
-        assert ADDRESS.fullmatch(gpu.port)
+        assert all(ADDRESS.fullmatch(port) for port in gpu.port.split("/"))
         assert gpu.model in known
         assert gpu.width in {1, 2, 4, 8, 16}
     assert rig.iommu in {"translated", "passthrough", "off"}

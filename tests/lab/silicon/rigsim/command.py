@@ -24,7 +24,7 @@ def _step(rig: Rig) -> None:
 
 def refresh() -> None:
     rig = load()
-    firmware.lose_declared(rig)
+    firmware.suffer(rig)
     if rig.load == "step" and driver.loaded():
         _step(rig)
     cuda_conf.write(rig)

@@ -4,7 +4,7 @@ import os
 import shutil
 import stat
 
-from . import cuda_conf, kernel_log, modules, paths, pci_tree, settings
+from . import cuda_conf, inforom, kernel_files, kernel_log, modules, paths, pci_tree, settings
 from .rig import Gpu, Rig
 
 _SYS_MODULES = ("nvidia", "nvidia_modeset", "nvidia_drm", "nvidia_uvm")
@@ -111,7 +111,9 @@ def load(rig: Rig, version: str) -> None:
     for name, major, minor in _nodes(rig):
         _node(name, major, minor)
     pci_tree.bind_cards(rig, "nvidia")
+    kernel_files.driver_loaded(version, is_open=modules.is_open())
     kernel_log.driver_loaded(rig, banner(version))
+    inforom.activate(rig)
     cuda_conf.write(rig)
 
 
@@ -124,6 +126,7 @@ def unload(rig: Rig) -> None:
     for name, _, _ in _nodes(rig):
         (paths.DEV / name).unlink(missing_ok=True)
     pci_tree.bind_cards(rig, "")
+    kernel_files.driver_unloaded()
     cuda_conf.write(rig)
 
 

@@ -1,20 +1,26 @@
 """From power-on to a running kernel: bootloader, command line, IOMMU, buses, driver."""
 
+from pathlib import Path
+
 from . import (
     board,
     cuda_conf,
     driver,
+    inforom,
     kernel_arguments,
+    kernel_files,
     kernel_log,
     modules,
     mounts,
     paths,
     pci_tree,
     settings,
+    topology,
 )
 from .grub import Boot, Grub
 from .rig import Gpu, Rig, load
 
+_DETECTOR = Path("/usr/bin/systemd-detect-virt")
 _EMERGENCY = "BOOT_IMAGE=/boot/vmlinuz root=/dev/nvme0n1p2 ro"
 
 
@@ -38,10 +44,18 @@ def lose(gpu: Gpu) -> None:
         kernel_log.card_lost(gpu)
 
 
-def lose_declared(rig: Rig) -> None:
+def suffer(rig: Rig) -> None:
+    """What the rig is declared to have suffered; each thing happens once."""
     for gpu in rig.gpus:
         if gpu.address in rig.lost:
             lose(gpu)
+    if driver.loaded():
+        inforom.remap_declared(rig)
+    for function in topology.functions(rig, ""):
+        if pci_tree.count_errors(function, rig.aer.get(function.address, 0)):
+            identity = f"{function.identity.vendor:04x}:{function.identity.device:04x}"
+            is_root = function.kind == "root"
+            kernel_log.corrected_errors(function.address, identity, is_root=is_root)
 
 
 def boot(*, cover: bool) -> None:
@@ -58,10 +72,14 @@ def boot(*, cover: bool) -> None:
     board.write(trees, rig)
     if cover:
         mounts.lay_out(trees)
+        kernel_files.lay_out()
+        mounts.bind(paths.INSTALLED / "bin" / _DETECTOR.name, _DETECTOR)
     kernel_log.boot(rig, mode, command_line)
+    if nouveau:
+        kernel_log.held_by_nouveau(rig)
     if version:
         driver.load(rig, version)
         for gpu in rig.gpus if rig.persistence else ():
             settings.put(gpu, "persistence", "1")
-    lose_declared(rig)
+    suffer(rig)
     cuda_conf.write(rig)

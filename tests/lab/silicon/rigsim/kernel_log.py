@@ -1,5 +1,6 @@
 """The kernel's messages of this boot, and their way into the journal."""
 
+import fcntl
 import subprocess
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ from . import kernel_arguments, paths, topology
 from .rig import Gpu, Rig
 
 _IMPORTER = "/lib/systemd/systemd-journal-remote"
-_INFO, _NOTICE = 6, 5
+_INFO, _NOTICE, _WARNING = 6, 5, 4
 
 
 def _now() -> int:
@@ -95,6 +96,41 @@ def card_lost(gpu: Gpu) -> None:
     )
 
 
+def row_marked(gpu: Gpu) -> None:
+    slot = gpu.address.rpartition(".")[0]
+    add(
+        f"NVRM: GPU at PCI:{slot}: {gpu.uuid}",
+        f"NVRM: Xid (PCI:{slot}): 63, pid=0, name=<unknown>, Row Remapper: New row"
+        " (0x0000000002e1e8b3) marked for remapping, reset gpu to activate.",
+        priority=_NOTICE,
+    )
+
+
+def corrected_errors(address: str, identity: str, *, is_root: bool) -> None:
+    who = f"pcieport {address}" if is_root else f"nvidia {address}"
+    add(
+        f"{who}: AER: Corrected error message received from {address}",
+        f"{who}: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)",
+        f"{who}:   device [{identity}] error status/mask=00000040/00006000",
+        f"{who}:    [ 6] BadTLP                ",
+        priority=_WARNING,
+    )
+
+
+def other_client(client: str, loaded: str) -> None:
+    add(
+        f"NVRM: API mismatch: the client has the version {client}, but",
+        f"NVRM: this kernel module has the version {loaded}.  Please",
+        "NVRM: make sure that this kernel module and all NVIDIA driver",
+        "NVRM: components have the same version.",
+        priority=_WARNING,
+    )
+
+
+def held_by_nouveau(rig: Rig) -> None:
+    add(*(f"nouveau {gpu.address}: enabling device (0000 -> 0003)" for gpu in rig.gpus))
+
+
 def _export(lines: list[str], boot: str, machine: str) -> str:
     offset = time.time_ns() // 1000 - _now()
     entries = []
@@ -118,6 +154,13 @@ def _journal(machine: str, boot: str) -> Path:
 
 def import_new() -> None:
     """Hands to the journal what it has not got yet."""
+    paths.RUN.mkdir(parents=True, exist_ok=True)
+    with (paths.RUN / "kernel-log.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _import_new()
+
+
+def _import_new() -> None:
     done_file = paths.RUN / "kernel-log.imported"
     done = int(paths.read(done_file) or 0)
     lines = paths.read(paths.KERNEL_LOG).splitlines()

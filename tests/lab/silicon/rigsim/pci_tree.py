@@ -32,8 +32,9 @@ def _link(path: Path, target: Path) -> None:
     path.symlink_to(os.path.relpath(target, path.parent))
 
 
-def _counters(names: tuple[str, ...], total: str) -> str:
-    return "".join(f"{name} 0\n" for name in names) + f"TOTAL_ERR_{total} 0\n"
+def _counters(names: tuple[str, ...], total: str, **counted: int) -> str:
+    lines = [f"{name} {counted.get(name, 0)}\n" for name in names]
+    return "".join(lines) + f"TOTAL_ERR_{total} {sum(counted.values())}\n"
 
 
 def _resource(bars: tuple[Bar, ...]) -> str:
@@ -103,9 +104,22 @@ def _write_function(sys: Path, rig: Rig, function: Function, number: int, mode: 
         f"PCI_SLOT_NAME={function.address}\n"
     )
     (folder / "config").write_bytes(topology.config(function, redirect=mode != "off"))
+    for bar in function.bars:
+        _region(folder, bar)
     _link(folder / "subsystem", sys / "bus/pci")
     _link(sys / "bus/pci/devices" / function.address, folder)
     _bind(sys, function, function.driver)
+
+
+def _region(folder: Path, bar: Bar) -> None:
+    """Of the size of the region, without its content."""
+    names = [f"resource{bar.number}"]
+    if bar.kind == "prefetchable":
+        names.append(names[0] + "_wc")
+    for name in names:
+        with (folder / name).open("wb") as file:
+            file.truncate(bar.size)
+        (folder / name).chmod(0o600)
 
 
 def _bind(sys: Path, function: Function, driver: str) -> None:
@@ -150,6 +164,20 @@ def bind_cards(rig: Rig, driver: str) -> None:
     for function in topology.functions(rig, driver):
         if function.gpu and not settings.is_lost(function.gpu):
             _bind(paths.SYS, function, driver)
+
+
+def count_errors(function: Function, count: int) -> bool:
+    """Bad packets that the function has seen until now; whether that is news."""
+    folder = paths.SYS / function.folder
+    names = {"aer_dev_correctable": _counters(_CORRECTABLE, "COR", BadTLP=count)}
+    if function.kind == "root":
+        names["aer_rootport_total_err_cor"] = f"{count}\n"
+    counted = folder / "aer_dev_correctable"
+    if not counted.exists() or counted.read_text() == names["aer_dev_correctable"]:
+        return False
+    for name, text in names.items():
+        (folder / name).write_text(text)
+    return count > 0
 
 
 def lose(gpu: Gpu) -> None:

@@ -41,6 +41,8 @@ class Rig(NamedTuple):
     load: str
     persistence: bool
     lost: frozenset[str]
+    remap: frozenset[str]
+    aer: dict[str, int]
     gpus: tuple[Gpu, ...]
     nvlinks: dict[tuple[int, int], int]
 
@@ -94,6 +96,11 @@ def from_json(text: str) -> Rig:
         load=facts.get("load", "idle"),
         persistence=bool(facts.get("persistence", False)),
         lost=frozenset(address.lower() for address in facts.get("lost", ())),
+        remap=frozenset(address.lower() for address in facts.get("remap", ())),
+        aer={
+            address.lower(): int(count)
+            for address, _, count in (word.partition("+") for word in facts.get("aer", ()))
+        },
         gpus=tuple(_gpu(index, facts["gpus"][at], known) for index, at in enumerate(order)),
         nvlinks=nvlinks,
     )

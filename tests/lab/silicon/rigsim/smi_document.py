@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from . import smi_view
+from . import inforom, smi_view
 from .smi_view import NA, View
 
 _WIDE_FROM = 570
@@ -297,13 +297,15 @@ def _remapped(view: View) -> list[Node]:
     banks = view.gpu.model.remapper
     if not banks:
         return [_leaf("remapped_rows", "Remapped Rows")]
-    names = {"max": banks, "high": 0, "partial": 0, "low": 0, "none": 0}
+    used = int(bool(inforom.remapped(view.gpu)))
+    pending = "Yes" if inforom.remapped(view.gpu) == inforom.PENDING else "No"
+    names = {"max": banks - used, "high": used, "partial": 0, "low": 0, "none": 0}
     return [
         _group(
             "remapped_rows", "Remapped Rows",
             _leaf("remapped_row_corr", "Correctable Error", 0),
-            _leaf("remapped_row_unc", "Uncorrectable Error", 0),
-            _leaf("remapped_row_pending", "Pending", "No"),
+            _leaf("remapped_row_unc", "Uncorrectable Error", used),
+            _leaf("remapped_row_pending", "Pending", pending),
             _leaf("remapped_row_failure", "Remapping Failure Occurred", "No"),
             _group(
                 "row_remapper_histogram", "Bank Remap Availability Histogram",

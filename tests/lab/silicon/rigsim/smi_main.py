@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from . import driver as kernel_driver
-from . import settings, smi_change, smi_print, smi_query, smi_table, smi_topo
+from . import kernel_log, paths, settings, smi_change, smi_print, smi_query, smi_table, smi_topo
 from .rig import Gpu, Rig, load
 from .smi_change import Change
 from .smi_view import Driver, View
@@ -177,11 +177,19 @@ def _wedge() -> None:
         signal.pause()
 
 
+def _freeze() -> None:
+    """A write to a frozen file system waits without an end, and not even KILL ends it."""
+    if paths.FROZEN.is_dir():
+        (paths.FROZEN / str(os.getpid())).write_bytes(b"x")
+    _wedge()
+
+
 def _driver(rig: Rig, userspace: str) -> Driver:
     loaded = kernel_driver.loaded()
     if not loaded:
         raise Failure(_NO_CONTACT + "\n", _NO_DRIVER)
     if (userspace or loaded) != loaded:
+        _tell_of_mismatch(userspace, loaded)
         raise Failure(
             "Failed to initialize NVML: Driver/library version mismatch\n"
             f"NVML library version: {userspace.rpartition('.')[0]}\n",
@@ -190,6 +198,15 @@ def _driver(rig: Rig, userspace: str) -> Driver:
     if not rig.gpus:
         raise Failure("No devices were found\n", _NO_DEVICE)
     return Driver(loaded)
+
+
+def _tell_of_mismatch(userspace: str, loaded: str) -> None:
+    """The module says so at every try; once for each version is enough here."""
+    told = paths.RUN / f"mismatch-{userspace}"
+    if paths.is_root() and not told.exists():
+        paths.write(told, "")
+        kernel_log.other_client(userspace, loaded)
+        kernel_log.import_new()
 
 
 def _versions(session: Session) -> str:
@@ -249,6 +266,8 @@ def _run(arguments: list[str]) -> tuple[str, int, str]:
     rig = load()
     if rig.smi == "wedged":
         _wedge()
+    if rig.smi == "unkillable":
+        _freeze()
     userspace = os.environ.get("RIGSIM_USERSPACE", "")
     driver = _driver(rig, userspace)
     session = Session(

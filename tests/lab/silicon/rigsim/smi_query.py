@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
+from . import inforom
 from .smi_view import DEPRECATED, NA, Driver, View
 
 _Getter = Callable[[View], object]
@@ -30,6 +31,16 @@ def _retired(view: View) -> object:
 
 def _remapped(view: View) -> object:
     return 0 if view.gpu.model.remapper else NA
+
+
+def _remapped_for_errors(view: View) -> object:
+    return int(bool(inforom.remapped(view.gpu))) if view.gpu.model.remapper else NA
+
+
+def _remap_pending(view: View) -> object:
+    if not view.gpu.model.remapper:
+        return NA
+    return int(inforom.remapped(view.gpu) == inforom.PENDING)
 
 
 def _plain(value: str) -> str:
@@ -94,8 +105,8 @@ def _fields() -> dict[str, tuple[str, _Getter]]:
         "retired_pages.double_bit.count": ("", _retired),
         "retired_pages.pending": ("", lambda v: "No" if v.gpu.model.retired_pages else NA),
         "remapped_rows.correctable": ("", _remapped),
-        "remapped_rows.uncorrectable": ("", _remapped),
-        "remapped_rows.pending": ("", _remapped),
+        "remapped_rows.uncorrectable": ("", _remapped_for_errors),
+        "remapped_rows.pending": ("", _remap_pending),
         "remapped_rows.failure": ("", _remapped),
         "temperature.gpu": ("", lambda v: v.celsius),
         # Without brackets, unlike every other field.

@@ -106,6 +106,11 @@ def _identity(rig: Rig, kind: str) -> Identity:
     )
 
 
+def _lanes_above(rig: Rig) -> int:
+    """Of a switch, or of the chipset of a desktop board."""
+    return 16 if rig.is_intel or _is_server(rig) else 4
+
+
 def _is_server(rig: Rig) -> bool:
     return "EPYC" in str(rig.cpu.get("model"))
 
@@ -120,7 +125,7 @@ def _bridges(rig: Rig) -> list[Function]:
             last = max(gpu.bus, known.buses[2] if known and known.buses else 0)
             kind = "root" if depth == 0 else ("upstream", "downstream")[(depth - 1) % 2]
             at_card = depth == len(gpu.ports) - 1
-            width = gpu.width if at_card else 16
+            width = gpu.width if at_card else _lanes_above(rig)
             current = current_generation(gpu) if at_card else gpu.generation
             identity = _identity(rig, kind)
             found[port] = Function(
