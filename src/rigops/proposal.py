@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.bootloader import grub
 from rigops.catalog import judge, runs_on, versions
-from rigops.doctor.cards import find_cards
+from rigops.doctor.rig.cards import find_cards
 from rigops.spec.keys import KEYS
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog import Catalog
     from rigops.catalog.model import DriverBranch, Gpu
-    from rigops.doctor.cards import Card
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
 
 _PASSTHROUGH: Final = "iommu=pt"

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rigops.doctor.cards import find_cards
+from rigops.doctor.rig.cards import find_cards
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rigops.catalog import Catalog
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Finding
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
     from rigops.spec import RigSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor.cards import find_cards
+from rigops.doctor.rig.cards import find_cards
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.doctor import next_boot
+from rigops.doctor.rig import next_boot
 from rigops.probe import facts
 from tests.unit.doctor import module_rigs as rigs
 from tests.unit.doctor.examining import spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.doctor import pcie
+from rigops.doctor.rig import pcie
 from rigops.probe import facts
 from tests.unit.doctor.pcie_rigs import ONE, PCI, ROOT_PORTS, SWITCHES
 from tests.unit.probe import answers

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor import per_gpu
 from rigops.doctor.checks.power import CHECKS
+from rigops.doctor.rig import per_gpu
 from rigops.probe.facts import HostFacts
 from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
 from tests.unit.doctor.driven_cards import (

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import pcie, redirection, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import pcie, redirection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rigops.doctor.finding import Status
-    from rigops.doctor.redirection import Redirection
+    from rigops.doctor.rig.redirection import Redirection
 
 PATH = "acs.path"
 SOURCE_VALIDATION = "acs.srcvalid"

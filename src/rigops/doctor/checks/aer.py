@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import pcie, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+from rigops.doctor.rig import pcie
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

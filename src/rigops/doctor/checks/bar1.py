@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.lost import SMI, lost_cards
+from rigops.doctor.rig.lost import SMI, lost_cards
 from rigops.probe import address as addresses
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Status
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
 
 SIZE = "bar1.size"

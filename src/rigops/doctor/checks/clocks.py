@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import per_gpu, reported
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import declared_clocks
 from rigops.doctor.finding import Remedy
-from rigops.doctor.reported import Verdict
+from rigops.doctor.rig import per_gpu, reported
+from rigops.doctor.rig.reported import Verdict
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Finding
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 THROTTLE, LOST = "clk.throttle", "clk.lost"

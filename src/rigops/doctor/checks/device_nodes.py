@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import driver_state
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import driver_state
 from rigops.probe.facts import field_of
 from rigops.probe.sections import SECTIONS
 

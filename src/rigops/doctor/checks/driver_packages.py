@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rigops.catalog import judge, versions
 from rigops.catalog.lookup import concerns
 from rigops.catalog.model import EVERY_CARD
-from rigops.doctor import apt, rig
+from rigops.doctor import rig
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import apt
 from rigops.probe.package_names import driver_version, is_user_space
 
 if TYPE_CHECKING:

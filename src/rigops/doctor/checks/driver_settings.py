@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+from rigops.doctor.rig import driver_state
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Status
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_params import NvidiaParams
     from rigops.probe.sections.nvidia_smi_xml import SmiReport
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import reported
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Remedy
-from rigops.doctor.reported import Verdict
+from rigops.doctor.rig import reported
+from rigops.doctor.rig.reported import Verdict
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 VOLATILE, AGGREGATE, CORRECTED = "ecc.vol", "ecc.agg", "ecc.corr"

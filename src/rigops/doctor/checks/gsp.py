@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import judge, runs_on, versions
 from rigops.catalog.lookup import concerns
 from rigops.catalog.model import EVERY_CARD
-from rigops.doctor import driver_state, kernel_logs, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+from rigops.doctor.rig import driver_state, kernel_logs
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
     from rigops.catalog.model import DriverBranch, Verdict
-    from rigops.doctor.kernel_logs import Which
+    from rigops.doctor.rig.kernel_logs import Which
     from rigops.probe.kernel_log import LogLine
 
 GSP = "drv.gsp"

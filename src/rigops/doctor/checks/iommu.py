@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import passthrough, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.rig import passthrough
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Remedy, Status

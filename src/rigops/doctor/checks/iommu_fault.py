@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, kernel_logs, passthrough, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.device_names import Owner, owner_of
 from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+from rigops.doctor.rig import driver_state, kernel_logs, passthrough
+from rigops.doctor.rig.device_names import Owner, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.doctor.finding import Status
-    from rigops.doctor.kernel_logs import Which
+    from rigops.doctor.rig.kernel_logs import Which
     from rigops.probe.facts import HostFacts
     from rigops.probe.kernel_log import IommuFault
 

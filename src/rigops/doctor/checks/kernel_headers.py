@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import modules_on_disk, next_boot, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.driver_state import NO_GPU
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.modules_on_disk import DKMS
+from rigops.doctor.rig import modules_on_disk, next_boot
+from rigops.doctor.rig.driver_state import NO_GPU
+from rigops.doctor.rig.modules_on_disk import DKMS
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status

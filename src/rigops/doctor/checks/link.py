@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import lanes, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.lost import SMI, lost_cards
+from rigops.doctor.rig import lanes
+from rigops.doctor.rig.lost import SMI, lost_cards
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Status
-    from rigops.doctor.lanes import Lanes
+    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.rig.lanes import Lanes
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 WIDTH = "pci.width"

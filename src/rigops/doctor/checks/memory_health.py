@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import reported, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import ecc
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.reported import Verdict
+from rigops.doctor.rig import reported
+from rigops.doctor.rig.reported import Verdict
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 REMAP, RETIRED, INFOROM = "remap", "retired", "inforom"

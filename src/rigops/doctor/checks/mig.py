@@ -9,8 +9,8 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Status
+    from rigops.doctor.rig.cards import Card
 
 MIG = "mig"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status

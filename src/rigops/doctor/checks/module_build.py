@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.modules_on_disk import DKMS, OnDisk
+from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
+from rigops.doctor.rig.modules_on_disk import DKMS, OnDisk
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.doctor.next_boot import NextKernel
+    from rigops.doctor.rig.next_boot import NextKernel
     from rigops.probe.facts import HostFacts
 
 BUILD = "drv.dkms"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.driver_state import numbers
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.modules_on_disk import DKMS, MODINFO
+from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
+from rigops.doctor.rig.driver_state import numbers
+from rigops.doctor.rig.modules_on_disk import DKMS, MODINFO
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status

@@ -6,12 +6,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from rigops import nccl_transport
-from rigops.doctor import grants, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import grants
 
 if TYPE_CHECKING:
-    from rigops.doctor.grants import Grants
+    from rigops.doctor.rig.grants import Grants
     from rigops.probe.sections.nccl import Nccl, Setting
 
 LEVEL = "nccl.level"

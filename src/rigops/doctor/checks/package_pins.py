@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import apt
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks.driver_packages import (
     HOLDS,
@@ -16,6 +15,7 @@ from rigops.doctor.checks.driver_packages import (
     names,
 )
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import apt
 from rigops.probe.package_names import is_kernel_meta, is_user_space
 
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import grants, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import grants
 
 if TYPE_CHECKING:
-    from rigops.doctor.grants import Grants
-    from rigops.doctor.peers import Pair
+    from rigops.doctor.rig.grants import Grants
+    from rigops.doctor.rig.peers import Pair
     from rigops.spec.model import P2PDemand
 
 GRANT = "p2p.grant"

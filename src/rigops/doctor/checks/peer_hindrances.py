@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import grants, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import grants
 
 if TYPE_CHECKING:
-    from rigops.doctor.grants import Grants
+    from rigops.doctor.rig.grants import Grants
 
 MIXED = "mixed.gpus"
 DISPLAY = "display.p2p"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import reported, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import power_limit, power_rail
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.reported import Verdict
+from rigops.doctor.rig import reported
+from rigops.doctor.rig.reported import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rigops.doctor.cards import Card
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
     from rigops.probe.sections.units import CardSetter, Units
 

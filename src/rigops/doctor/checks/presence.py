@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import expected, pcie, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.lost import SMI, Loss, lost_cards
+from rigops.doctor.rig import expected, pcie
+from rigops.doctor.rig.lost import SMI, Loss, lost_cards
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Status
+    from rigops.doctor.rig.cards import Card
 
 COUNT = "gpu.count"
 LOST = "gpu.lost"

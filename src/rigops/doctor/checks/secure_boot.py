@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import driver_state, modules_on_disk, next_boot, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.modules_on_disk import MODINFO
+from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
+from rigops.doctor.rig.modules_on_disk import MODINFO
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import chipset, lanes, pcie, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import chipset, lanes, pcie
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.finding import Status
+    from rigops.doctor.rig.cards import Card
 
 CHIPSET = "pci.chipset_lane"
 RESET = "pci.reset"

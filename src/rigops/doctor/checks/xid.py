@@ -6,18 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rigops.catalog import find_xid
-from rigops.doctor import driver_state, kernel_logs, rig
+from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.incidents import ACTION_CHANGED, incidents, severity
-from rigops.doctor.xid_remedies import action, hit_a_peer_test, remedy
+from rigops.doctor.rig import driver_state, kernel_logs
+from rigops.doctor.rig.incidents import ACTION_CHANGED, incidents, severity
+from rigops.doctor.rig.xid_remedies import action, hit_a_peer_test, remedy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rigops.doctor.finding import Status
-    from rigops.doctor.incidents import Incident
-    from rigops.doctor.kernel_logs import Read
+    from rigops.doctor.rig.incidents import Incident
+    from rigops.doctor.rig.kernel_logs import Read
 
 XID = "xid"
 

@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
 
 GRANTED = "OK"

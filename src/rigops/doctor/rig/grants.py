@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import peers, rig
+from rigops.doctor import rig
 from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.rig import peers
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
-    from rigops.doctor.peers import Pair
+    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.rig.peers import Pair
     from rigops.probe.facts import HostFacts
     from rigops.probe.sections.nvidia_smi_p2p_read import PeerMatrix
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.doctor import pcie
 from rigops.doctor.finding import Evidence
+from rigops.doctor.rig import pcie
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.doctor.cards import Card
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
     from rigops.probe.sections.pci import Link
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.catalog import Catalog
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
+    from rigops.doctor.rig.cards import Card
     from rigops.spec.model import ExpectedGpus
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rigops.doctor.finding import Evidence
 
 if TYPE_CHECKING:
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
+    from rigops.doctor.rig.cards import Card
 
 SMI = "nvidia-smi-xml"
 

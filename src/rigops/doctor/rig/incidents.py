@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_xid
-from rigops.doctor.xid_sources import Boot, Report, reports
+from rigops.doctor.rig.xid_sources import Boot, Report, reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

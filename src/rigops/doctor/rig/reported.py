@@ -11,9 +11,9 @@ from rigops.doctor.finding import Evidence, Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
     from rigops.doctor.finding import Remedy, Status
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
     Judge = Callable[[Card, SmiGpu], "Verdict"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.doctor import pcie
-from rigops.doctor.peers import Pair, pairs
+from rigops.doctor.rig import pcie
+from rigops.doctor.rig.peers import Pair, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.pcie import Way
+    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.rig.pcie import Way
     from rigops.probe.sections.lspci import LspciFunction
 
 

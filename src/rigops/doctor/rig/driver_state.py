@@ -11,8 +11,8 @@ from rigops.doctor.finding import Evidence, Remedy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.doctor.cards import Card
     from rigops.doctor.check import Examined
+    from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
     from rigops.probe.kernel_log import LogLine
 

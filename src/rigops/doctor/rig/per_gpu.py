@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rigops.doctor.cards import Card
+    from rigops.doctor.rig.cards import Card
     from rigops.spec.model import GpuSelector, PerGpu
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from rigops.doctor.kernel_logs import CURRENT, HISTORY, PREVIOUS
+from rigops.doctor.rig.kernel_logs import CURRENT, HISTORY, PREVIOUS
 
 if TYPE_CHECKING:
     from rigops.probe.facts import HostFacts

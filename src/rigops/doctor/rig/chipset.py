@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import pcie
+from rigops.doctor.rig import pcie
 
 if TYPE_CHECKING:
     from rigops.probe.facts import HostFacts

@@ -10,7 +10,7 @@ from rigops.doctor.finding import Remedy
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
-    from rigops.doctor.incidents import Incident
+    from rigops.doctor.rig.incidents import Incident
 
 # Too little or too uneven power is the first suspect, and the only one that software can help.
 _OF_POWER: Final = frozenset({79, 167})
