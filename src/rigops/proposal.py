@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.bootloader import grub
-from rigops.catalog import judge, runs_on, versions
+from rigops.catalog import advice, versions
 from rigops.doctor.rig.cards import find_cards
 from rigops.spec.keys import KEYS
 
@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from rigops.catalog import Catalog
-    from rigops.catalog.model import DriverBranch, Gpu
+    from rigops.catalog.model import Gpu
     from rigops.doctor.rig.cards import Card
     from rigops.probe.facts import HostFacts
 
 _PASSTHROUGH: Final = "iommu=pt"
 _TRANSLATED: Final = frozenset({"DMA", "DMA-FQ"})
 _OF_RIGS: Final = ("iommu=", "iommu.", "intel_iommu=", "amd_iommu=", "pci=", "pcie_", "nvidia")
-# The long-term branches, newest first; 535 has reached the end of its life and comes last.
-_LASTING: Final = ("580", "535")
 _OPEN_FROM: Final = "580"
 _HUNGRY_WATTS: Final = 300
 _CAP: Final = "80%"
@@ -94,12 +92,13 @@ def _driver(facts: HostFacts, catalog: Catalog, cards: Sequence[Card]) -> list[E
     if loaded and _is_good(catalog, loaded, models):
         own = loaded.partition(".")[0]
         return [Entry("driver", own, f"{loaded} is loaded and known to be good", holds=True)]
-    branch = _recommended(catalog, models)
-    if branch is None:
+    best = advice.recommended(catalog, models)
+    if best is None:
         return []
     why = f"{loaded} is loaded, and not known to be good" if loaded else "no driver is loaded"
-    about = f"{why}; {branch} is {_about(catalog, branch)}"
-    return [Entry("driver", branch, about), *_flavor(models, branch)]
+    until = f", maintained until {best.end_of_life}" if best.end_of_life[:1].isdigit() else ""
+    about = f"{why}; {best.branch} is known to be good ({best.kind}{until})"
+    return [Entry("driver", best.branch, about), *_flavor(models, best.branch)]
 
 
 def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:
@@ -114,42 +113,9 @@ def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:
 
 def _is_good(catalog: Catalog, version: str, models: Sequence[Gpu]) -> bool:
     try:
-        parsed = versions.parse(version)
+        return advice.is_good(catalog, versions.parse(version), models)
     except ValueError:
         return False
-    statuses = {
-        verdict.status
-        for verdict in judge(catalog, parsed)
-        if verdict.purpose != "install" and _is_about(verdict.gpus, models)
-    }
-    return statuses == {"known-good"}
-
-
-def _is_about(gpus: Sequence[str], models: Sequence[Gpu]) -> bool:
-    names = {name for model in models for name in (model.name, model.architecture)}
-    return not names or bool({"*", *names} & set(gpus))
-
-
-def _recommended(catalog: Catalog, models: Sequence[Gpu]) -> str | None:
-    """The newest branch that lasts, of those that drive every card; else the newest good one."""
-    fitting = [
-        branch
-        for branch in catalog.drivers
-        if branch.releases
-        and all(runs_on(branch, model) for model in models)
-        and _is_good(catalog, branch.releases[-1].version, models)
-    ]
-    names = {branch.branch for branch in fitting}
-    lasting = [name for name in _LASTING if name in names]
-    return lasting[0] if lasting else max(names, key=int, default=None)
-
-
-def _about(catalog: Catalog, name: str) -> str:
-    branch: DriverBranch | None = next((b for b in catalog.drivers if b.branch == name), None)
-    if branch is None:
-        return "known to be good"
-    until = f", maintained until {branch.end_of_life}" if branch.end_of_life[:1].isdigit() else ""
-    return f"known to be good ({branch.kind}{until})"
 
 
 def _persistence(cards: Sequence[Card]) -> list[Entry]:

@@ -39,7 +39,7 @@ def test_neither_kernel_has_one() -> None:
 
     assert found.data == {"kernels": [rigs.KERNEL, rigs.NEXT]}
     assert found.remedy is not None
-    assert f"dkms autoinstall -k {rigs.KERNEL}" in found.remedy.text
+    assert f"dkms autoinstall -k {rigs.KERNEL}" in found.remedy.by_hand
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_reason_is_named_where_it_is_known() -> None:
     assert "does not compile" in built.why
     assert "headers" in headless.why
     assert headless.remedy is not None
-    assert f"apt-get install linux-headers-{rigs.KERNEL}" in headless.remedy.text
+    assert f"apt-get install linux-headers-{rigs.KERNEL}" in headless.remedy.by_hand
 
 
 def test_a_declared_driver_is_for_apply() -> None:

@@ -81,6 +81,20 @@ def test_the_raw_lines() -> None:
     assert "remove_ipc" not in limits.parse("").said
 
 
+@pytest.mark.parametrize(
+    ("said", "in_time"),
+    [
+        ("== ls /run/systemd/timesync/synchronized\nyes\n", True),
+        ("== ls /run/systemd/timesync/synchronized\nno\n", False),
+        ("== chronyc -n tracking\nLeap status     : Normal\n", True),
+        ("== chronyc -n tracking\nLeap status     : Not synchronised\n", False),
+        ("== chronyc -n tracking\n506 Cannot talk to daemon\n", None),
+    ],
+)
+def test_whoever_keeps_the_time_is_asked(said: str, *, in_time: bool | None) -> None:
+    assert limits.parse(said).ntp_synchronized is in_time
+
+
 def test_nothing_said_is_nothing_known() -> None:
     assert limits.parse("") == Limits()
     assert limits.parse("== timedatectl show\nFailed to connect to bus\n").ntp_synchronized is None

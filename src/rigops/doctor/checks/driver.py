@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.catalog import judge, runs_on, versions
-from rigops.catalog.lookup import concerns
-from rigops.catalog.model import EVERY_CARD
+from rigops.catalog import advice, judge, versions
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
@@ -14,7 +12,7 @@ from rigops.doctor.finding import Evidence, Finding, Remedy
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from rigops.catalog.model import DriverBranch, Verdict
+    from rigops.catalog.model import Verdict
     from rigops.doctor.finding import Status
     from rigops.probe.sections.nvidia_version import NvidiaVersion
     from rigops.spec.model import DriverWish
@@ -104,15 +102,12 @@ def _version(loaded: NvidiaVersion) -> Version | None:
 
 
 def _verdicts(examined: Examined, version: Version) -> list[Verdict]:
-    """Worst first. That a module is hard to build says nothing about one that runs."""
-    cards = rig.models(examined)
+    """A card alone has no peer, so what is said of P2P does not concern it."""
     alone = rig.gpu_count(examined) == 1
     return [
         verdict
-        for verdict in judge(examined.catalog, version)
-        if verdict.purpose != "install"
-        and not (alone and verdict.purpose == "p2p")
-        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards if card))
+        for verdict in advice.verdicts(examined.catalog, version, rig.known_models(examined))
+        if not (alone and verdict.purpose == "p2p")
     ]
 
 
@@ -138,10 +133,10 @@ def _remedy(examined: Examined) -> Remedy:
     wish = examined.spec.driver
     if wish is not None and not _is_bad_wish(examined, wish):
         return _install(wish.text)
-    good = _best_branch(examined)
+    good = advice.recommended(examined.catalog, rig.known_models(examined))
     if good is None:
         return Remedy(kind="hands", text="see `rigops drivers` for one that is known to be good")
-    return _install(good)
+    return _install(good.branch)
 
 
 def _is_bad_wish(examined: Examined, wish: DriverWish) -> bool:
@@ -157,22 +152,6 @@ def _is_bad_wish(examined: Examined, wish: DriverWish) -> bool:
 
 def _is_bad(examined: Examined, version: Version) -> bool:
     return any(verdict.status == "bad" for verdict in _verdicts(examined, version))
-
-
-def _best_branch(examined: Examined) -> str | None:
-    """The newest branch that drives all these cards and whose last release is known to be good."""
-    cards = [card for card in rig.models(examined) if card]
-
-    def is_good(branch: DriverBranch) -> bool:
-        if not branch.releases or not all(runs_on(branch, card) for card in cards):
-            return False
-        statuses = {
-            v.status for v in _verdicts(examined, versions.parse(branch.releases[-1].version))
-        }
-        return statuses == {"known-good"}
-
-    good = [branch.branch for branch in examined.catalog.drivers if is_good(branch)]
-    return max(good, key=int, default=None)
 
 
 def _install(wanted: str) -> Remedy:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import judge, runs_on, versions
-from rigops.catalog.lookup import concerns
-from rigops.catalog.model import EVERY_CARD
+from rigops.catalog import advice, versions
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
@@ -16,7 +14,7 @@ from rigops.doctor.rig import driver_state, kernel_logs
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from rigops.catalog.model import DriverBranch, Verdict
+    from rigops.catalog.model import Verdict
     from rigops.doctor.rig.kernel_logs import Which
     from rigops.probe.kernel_log import LogLine
 
@@ -109,13 +107,10 @@ def _bad_verdict(examined: Examined) -> Verdict | None:
 
 
 def _against(examined: Examined, version: Version) -> list[Verdict]:
-    cards = [card for card in rig.models(examined) if card]
     return [
         verdict
-        for verdict in judge(examined.catalog, version)
-        if verdict.status == "bad"
-        and verdict.purpose in {"any", "stability"}
-        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards))
+        for verdict in advice.verdicts(examined.catalog, version, rig.known_models(examined))
+        if verdict.status == "bad" and verdict.purpose in {"any", "stability"}
     ]
 
 
@@ -136,28 +131,14 @@ def _remedy(examined: Examined, bad: Verdict | None) -> Remedy:
 
 
 def _better(examined: Examined) -> str | None:
-    """The newest release of the same branch, else the newest branch, that is known to be good."""
-    version = _version(examined)
+    """The newest release of the same branch, where that is known to be good; else a good branch."""
+    version, cards = _version(examined), rig.known_models(examined)
     own = versions.branch_of(version) if version else ""
-    good = [branch for branch in examined.catalog.drivers if _is_good(examined, branch)]
-    same = next((branch for branch in good if branch.branch == own), None)
-    if same:
-        return same.releases[-1].version
-    return max((branch.branch for branch in good), key=int, default=None)
-
-
-def _is_good(examined: Examined, branch: DriverBranch) -> bool:
-    cards = [card for card in rig.models(examined) if card]
-    if not branch.releases or not all(runs_on(branch, card) for card in cards):
-        return False
-    last = versions.parse(branch.releases[-1].version)
-    statuses = {
-        verdict.status
-        for verdict in judge(examined.catalog, last)
-        if verdict.purpose != "install"
-        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards))
-    }
-    return statuses == {"known-good"}
+    for branch in advice.good_branches(examined.catalog, cards):
+        if branch.branch == own:
+            return branch.releases[-1].version
+    best = advice.recommended(examined.catalog, cards)
+    return best.branch if best else None
 
 
 CHECKS = (

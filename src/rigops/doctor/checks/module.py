@@ -91,7 +91,7 @@ def _other_cause(examined: Examined) -> tuple[str, Remedy]:
         )
     install = driver_state.by_deploy(
         examined,
-        "`rigops apply` installs the declared driver, holds it and reboots",
+        "`rigops apply` installs the driver that is declared, holds it and reboots",
         "install the driver (Debian: nvidia-driver, Ubuntu: `ubuntu-drivers install`; `rigops "
         "drivers` says which branch is good for these cards), reboot, or `modprobe nvidia`",
     )

@@ -178,7 +178,7 @@ def _remedy(examined: Examined, release: str | None, *, then: str) -> Remedy:
         f"{first}, {then}; if it does not compile ({log} says why), install a driver that knows "
         "this kernel (`rigops drivers`), or boot the kernel that has a module"
     )
-    text = f"`rigops apply` installs the declared driver and builds it for {kernel}"
+    text = f"`rigops apply` installs the driver that is declared and builds it for {kernel}"
     return driver_state.by_deploy(examined, text, by_hand)
 
 

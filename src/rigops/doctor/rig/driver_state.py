@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rigops.catalog import advice, versions
+from rigops.doctor import rig
 from rigops.doctor.finding import Evidence, Remedy
 
 if TYPE_CHECKING:
@@ -95,14 +97,27 @@ def cited(lines: Iterable[LogLine], most: int = 3) -> tuple[Evidence, ...]:
 
 
 def by_deploy(examined: Examined, text: str, by_hand: str) -> Remedy:
-    """What the driver's deploy does, where a driver is declared for it; else what hands do."""
-    wish = examined.spec.driver
-    if wish is None:
+    """What the driver's deploy does for the declared driver, or for one to be declared."""
+    wanted = _to_declare(examined)
+    if wanted is None:
         return Remedy(kind="hands", text=by_hand)
     return Remedy(
         kind="apply+reboot",
         concern=CONCERN,
-        declare={"driver": wish.text},
+        declare={"driver": wanted},
         text=text,
         by_hand=by_hand,
     )
+
+
+def _to_declare(examined: Examined) -> str | None:
+    """The declared driver; else the installed branch, if it is good; else one that is."""
+    if examined.spec.driver is not None:
+        return examined.spec.driver.text
+    cards = rig.known_models(examined)
+    installed = examined.facts.packages.driver if examined.facts.packages else ()
+    for version in filter(None, (numbers(package.version) for package in installed)):
+        if advice.is_good(examined.catalog, versions.parse(version), cards):
+            return version.partition(".")[0]
+    best = advice.recommended(examined.catalog, cards)
+    return best.branch if best else None

@@ -40,7 +40,7 @@ def lost_cards(examined: Examined) -> dict[str, Loss]:
 def _loss(card: Card) -> Loss | None:
     if card.lspci is not None and card.lspci.is_gone:
         line = Evidence("lspci", card.lspci.line)
-        return Loss(card.name, "it answers nothing on the bus any more (rev ff)", (line,))
+        return Loss(card.name, "it answers nothing on the bus any more", (line,))
     troubles = card.smi.troubles if card.smi else ()
     said = tuple(Evidence(SMI, line) for line in troubles)
     if any(word in line.lower() for line in troubles for word in _LOST):

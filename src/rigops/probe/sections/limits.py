@@ -22,7 +22,9 @@ LINGER: Final = "ls /var/lib/systemd/linger"
 BALANCING: Final = "/proc/sys/kernel/numa_balancing"
 NODES: Final = "/sys/devices/system/node/online"
 LEFT: Final = "stat /dev/shm"
-CLOCK: Final = "timedatectl show"
+CLOCK: Final = "timedatectl show"  # in what people collect by hand
+TIMESYNC: Final = "ls /run/systemd/timesync/synchronized"
+CHRONY: Final = "chronyc -n tracking"
 ULIMIT_L: Final = "ulimit -l"  # as people save it: KiB
 ULIMIT_N: Final = "ulimit -n"
 
@@ -91,14 +93,18 @@ class Limits:
     unread: tuple[str, ...] = ()
 
 
+_TIME = re.compile(r"NTPSynchronized=|(?:yes|no)$|Leap status", re.IGNORECASE)
+_IN_TIME = {"yes": True, "no": False, "Normal": True, "Not synchronised": False}
+
+
 def parse(text: str) -> Limits:
     found = blocks(text)
     known = {SHM, OWN, MANAGER, REMOVE_IPC, LINGER, BALANCING, NODES, LEFT, CLOCK}
-    known |= {ULIMIT_L, ULIMIT_N}
+    known |= {ULIMIT_L, ULIMIT_N, TIMESYNC, CHRONY}
     strange = [one for one in found if one not in known and not one.startswith(_LIMITS)]
     shm = _first(_DF, found.get(SHM, ""))
     own = {shape["what"]: shape for shape in _every(_OWN, found.get(OWN, ""))}
-    manager, clock = (assignments(found.get(head, "")) for head in (MANAGER, CLOCK))
+    manager = assignments(found.get(MANAGER, ""))
     balancing = found.get(BALANCING, "").strip()
     left = _every(_LEFT, found.get(LEFT, ""))
     said = {
@@ -106,7 +112,7 @@ def parse(text: str) -> Limits:
         "remove_ipc": found.get(REMOVE_IPC, "").strip(),
         "numa_balancing": balancing,
         "numa_nodes": found.get(NODES, "").strip(),
-        "ntp_synchronized": f"NTPSynchronized={clock.get('NTPSynchronized', '')}",
+        "ntp_synchronized": _clock(found),
         "service_memlock": f"DefaultLimitMEMLOCK={manager.get('DefaultLimitMEMLOCK', '')}",
         "service_nofile": f"DefaultLimitNOFILE={manager.get('DefaultLimitNOFILE', '')}",
     }
@@ -122,7 +128,7 @@ def parse(text: str) -> Limits:
         lingers=_YES.get(found.get(LINGER, "").strip()),
         numa_balancing=int(balancing) if re.fullmatch("[0-9]{1,3}", balancing) else None,
         numa_nodes=_count(said["numa_nodes"]),
-        ntp_synchronized=_YES.get(clock.get("NTPSynchronized", "")),
+        ntp_synchronized=_IN_TIME.get(re.split("[=:]", _clock(found))[-1].strip()),
         shared_files=tuple(
             SharedFile(one["path"], int(one["size"]), int(one["epoch"]), one[0]) for one in left
         )
@@ -131,6 +137,14 @@ def parse(text: str) -> Limits:
         said={name: line for name, line in said.items() if line and not line.endswith("=")},
         unread=tuple(strange),
     )
+
+
+def _clock(found: Mapping[str, str]) -> str:
+    """The line of whatever keeps the time here."""
+    said = (
+        line.strip() for head in (CLOCK, TIMESYNC, CHRONY) for line in lines(found.get(head, ""))
+    )
+    return next((line for line in said if _TIME.match(line)), "")
 
 
 def _every(shape: re.Pattern[str], body: str) -> list[re.Match[str]]:
@@ -207,9 +221,13 @@ if command -v busctl >/dev/null; then
     busctl get-property org.freedesktop.login1 /org/freedesktop/login1 \
         org.freedesktop.login1.Manager RemoveIPC 2>&1
 fi
-if command -v timedatectl >/dev/null; then
-    echo "== {CLOCK}"
-    {CLOCK} -p NTPSynchronized 2>&1
+# Not timedatectl: it starts a service, which leaves folders behind in /tmp.
+if [ -d /run/systemd/timesync ]; then
+    echo "== {TIMESYNC}"
+    if [ -e /run/systemd/timesync/synchronized ]; then echo yes; else echo no; fi
+elif command -v chronyc >/dev/null; then
+    echo "== {CHRONY}"
+    {CHRONY} 2>&1 | grep -i '^leap status'
 fi
 exit 0
 """
