@@ -307,6 +307,7 @@ def test_the_probes_own_output(tmp_path: Path, *, packed: bool) -> None:
         (gzip.compress(b"hello")[:12], "cut short or damaged"),
         (tar([("rig/README", "no section")]), "this is no bundle"),
     ],
+    ids=range(8),
 )
 def test_what_is_no_bundle(tmp_path: Path, content: str | bytes, message: str) -> None:
     data = content.encode("latin-1") if isinstance(content, str) else content

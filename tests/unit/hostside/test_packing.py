@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -18,6 +21,24 @@ TREE = {
     "hostside/probe.sh": "#!/bin/sh\n. ./shared/say.sh\nsay probing\n",
     "hostside/shared/say.sh": 'say() { echo "$1"; }\n',
 }
+
+
+def test_many_hosts_may_ask_for_it_at_once() -> None:
+    def let_others_run(*_: object) -> None:
+        time.sleep(0)
+
+    # What makes the parser of Python 3.11 stumble: a switch of threads while it builds a tree.
+    gc.callbacks.append(let_others_run)
+    usual = gc.get_threshold()
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            texts = set(pool.map(lambda _: pack("preflight").text, range(16)))
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(let_others_run)
+
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize(("name", "language"), [("guard", "python"), ("probe", "sh")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 
 from rigops.errors import Problem, RigopsError
@@ -29,8 +30,17 @@ class Packed:
         return sha256(self.text.encode()).hexdigest()
 
 
+# One thread at a time: CPython 3.11 can fail when several parse Python at once.
+_packing = Lock()
+
+
 def pack(name: str, *, root: Path = PACKAGE) -> Packed:
     """Join the program with all it includes. `root` is the folder of the package rigops."""
+    with _packing:
+        return _packed(name, root)
+
+
+def _packed(name: str, root: Path) -> Packed:
     in_python = root / "hostside" / f"{name}.py"
     in_shell = root / "hostside" / f"{name}.sh"
     if in_python.is_file() and in_shell.is_file():
