@@ -33,6 +33,7 @@ SHARDS = (BARE_DEBIAN, PROPERTIES, LAB_FLEET)
 
 _HERE = [sys.executable, "-m"]
 _PYTEST = [*_HERE, "pytest", "-q"]
+_ON_EVERY_CORE = ["-n", "auto", "--maxprocesses", "8"]
 
 
 def _always() -> str | None:
@@ -61,7 +62,7 @@ STEPS = (
     Step("lint", ([*_HERE, "ruff", "check", "."], [*_HERE, "ruff", "format", "--check", "."])),
     Step("types", ([*_HERE, "mypy"],)),
     Step("imports", ([str(Path(sys.executable).with_name("lint-imports"))],)),
-    Step("unit", ([*_PYTEST, "tests/unit"],)),
+    Step("unit", ([*_PYTEST, *_ON_EVERY_CORE, "tests/unit"],)),
     Step("lab", ([*_PYTEST, "tests/lab"],), _needs_sshd),
     Step("vm", ([*_PYTEST, "tests/vm"],)),
 )
@@ -70,7 +71,9 @@ _SHARD_STEPS = {
     BARE_DEBIAN: Step(
         BARE_DEBIAN, ([*_PYTEST, "--shard", BARE_DEBIAN, "tests/lab"],), _needs_debootstrap
     ),
-    PROPERTIES: Step(PROPERTIES, ([*_PYTEST, "--shard", PROPERTIES, "tests/unit"],)),
+    PROPERTIES: Step(
+        PROPERTIES, ([*_PYTEST, *_ON_EVERY_CORE, "--shard", PROPERTIES, "tests/unit"],)
+    ),
     LAB_FLEET: Step(LAB_FLEET, ([*_PYTEST, "--shard", LAB_FLEET, "tests/lab"],), lacks),
 }
 

@@ -137,3 +137,12 @@ def test_a_recorded_rig_is_whole_and_understood(name: str) -> None:
     left = set(notes.unread(facts.read(bundle)))
     assert not {section for section in left if not section.startswith("nvidia-smi-")}
     assert not left or "lost" in name
+
+
+def test_a_value_is_cited_with_the_line_that_says_it() -> None:
+    (persistence,) = [
+        one for one in look(recorded.rig("threadripper-3x3090")) if one.id == "drv.persist"
+    ]
+
+    said = [line.line.strip() for line in persistence.evidence]
+    assert "<persistence_mode>Disabled</persistence_mode>" in said

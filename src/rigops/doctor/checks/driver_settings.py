@@ -127,12 +127,12 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
 
 def _off(card: Card, subject: str) -> Finding:
     which = "every card" if subject == HOST else card.name
-    line = card.smi.line if card.smi else ""
+    said = (card.smi.line, card.smi.said.get("persistence_mode", "")) if card.smi else ()
     return _persistence(
         "warn",
         f"persistence is off for {which}",
         subject=subject,
-        evidence=(Evidence(driver_state.SMI, line),) if line else (),
+        evidence=tuple(Evidence(driver_state.SMI, line) for line in said if line),
         why="When the last program ends, the driver lets go of the card: power limit and clocks "
         "are forgotten, and the next program waits seconds for the card to start.",
         remedy=Remedy(

@@ -40,7 +40,8 @@ def _card(card: Card) -> list[Finding]:
     if smi is None or smi.mig_current is None:
         return []
     now = "on" if smi.mig_current else "off"
-    evidence = (Evidence(_SMI, smi.line),)
+    said = (line for path, line in smi.said.items() if path.startswith("mig_mode/"))
+    evidence = tuple(Evidence(_SMI, line) for line in (smi.line, *said))
     if smi.mig_pending is not None and smi.mig_pending != smi.mig_current:
         later = "on" if smi.mig_pending else "off"
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -20,6 +21,23 @@ if TYPE_CHECKING:
 
 SECTION: Final = "nvidia-smi-xml"
 _SHOWN_FAILURES: Final = 3
+# The values that a check looks at, by the last parts of their paths: its evidence.
+_LOOKED_AT: Final = {
+    "pwr.limit": re.compile(r"power_readings.*power_limit"),
+    "remap": re.compile(r"remapped_rows/"),
+    "retired": re.compile(r"retired_pages/"),
+    "ecc.vol": re.compile(r"ecc_errors/volatile/.*(uncorr|double_bit/total)"),
+    "ecc.agg": re.compile(r"ecc_errors/aggregate/.*(uncorr|double_bit/total)"),
+    "ecc.corr": re.compile(r"ecc_errors/aggregate/.*(_corr|single_bit/total)"),
+    "clk.throttle": re.compile(r"clocks_(throttle|event)_reasons/"),
+    "clk.app": re.compile(r"(^|/)(applications_)?clocks/"),
+    "clk.lost": re.compile(r"^(max_)?clocks/"),
+    "tmp.core": re.compile(r"temperature/gpu_(temp$|current|slow|temp_slow)"),
+    "tmp.mem": re.compile(r"temperature/.*mem"),
+    "tmp.fan": re.compile(r"fan_speed$|temperature/gpu_(temp|current_temp)$"),
+}
+_MOST_LINES: Final = 6
+_INACTIVE: Final = "Not Active"
 _SAYS_NOTHING: Final = frozenset({"silent", "skipped"})
 
 _FAILURES: Final = {
@@ -108,7 +126,7 @@ def _should_speak(card: Card, verdict: Verdict, speaking: Collection[str]) -> bo
 
 
 def _finding(check: str, card: Card, verdict: Verdict) -> Finding:
-    own = (Evidence(SECTION, card.smi.line),) if card.smi and card.smi.line else ()
+    own = [Evidence(SECTION, line) for line in _lines(check, card.smi)] if card.smi else []
     return Finding(
         id=check,
         status="unknown" if verdict.status == "silent" else verdict.status,
@@ -119,6 +137,17 @@ def _finding(check: str, card: Card, verdict: Verdict) -> Finding:
         remedy=verdict.remedy,
         data=verdict.data,
     )
+
+
+def _lines(check: str, smi: SmiGpu) -> list[str]:
+    """The line that names the card, and those of the values that were looked at."""
+    looked_at = _LOOKED_AT.get(check)
+    told = [
+        line
+        for path, line in smi.said.items()
+        if looked_at and looked_at.search(path) and _INACTIVE not in line
+    ]
+    return [line for line in (smi.line, *told[:_MOST_LINES]) if line]
 
 
 def _well(check: str, verdicts: list[Verdict], well: str) -> Finding:

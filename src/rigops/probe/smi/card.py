@@ -45,6 +45,7 @@ def read(said: SaidCard) -> tuple[SmiGpu, tuple[str, ...]]:
     where = address.normal(said.address) or get(address.normal, "pci/pci_bus_id", "pci/bus_id")
     card = SmiGpu(
         line=said.line,
+        said={path: leaf.line for path, leaf in said.leaves.items()},
         address=where,
         troubles=tuple(leaf.line for leaf in said.leaves.values() if values.is_trouble(leaf.value)),
         name=get(values.words, "product_name"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FailureKind = Literal[
     "no-driver",  # couldn't communicate with the NVIDIA driver
@@ -93,6 +96,8 @@ class SmiGpu:
     processes: tuple[SmiProcess, ...] | None = None
     troubles: tuple[str, ...] = ()
     line: str = ""  # the raw line that names this card
+    # The raw line of every value, by its path: `power_readings/power_limit`.
+    said: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
