@@ -136,15 +136,17 @@ rigops_probe </dev/null
 _SUDO = "elif sudo -n sh -c : >/dev/null 2>&1; then root=1\n"
 
 _ROOTLY = r"""
-# What wants root, in one shell that has it.
+# What wants root, in one shell that has it. It gets its program on stdin, since sudo writes every
+# word of a command into the log of the host.
 rootly() { # FUNCTION SECONDS BYTES
-    if [ "$had" = "$root" ]; then "$1"; return; fi
-    set -- "$1" "$2" "$3" "PATH=$PATH LC_ALL=C mark=$mark had=1 watchdog=\$1 tools=\$2
-export PATH LC_ALL
-$tools
-$program
-$1 </dev/null"
-    lane "$2" "$3" sudo -n sh -c "$4" probe "$watchdog" "$tools"
+    if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
+}
+as_root() { # FUNCTION
+    printf "%s\n" "PATH=$PATH LC_ALL=C mark=$mark had=1; export PATH LC_ALL" \
+        "tools=\$(cat <<'END_OF_TOOLS'" "$tools" "END_OF_TOOLS" ")" \
+        "watchdog=\$(cat <<'END_OF_WATCHDOG'" "$watchdog" "END_OF_WATCHDOG" ")" \
+        "$tools" "$program" "$1 </dev/null" |
+        sudo -n sh -s
 }
 """
 _WITHOUT_ROOT = 'rootly() { "$1"; }'
