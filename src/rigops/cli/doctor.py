@@ -20,7 +20,14 @@ from rigops.cli.hosts import (
     sudo_password,
 )
 from rigops.cli.kept import keep, kept_sightings
-from rigops.cli.options import common, default_inventory, inventory_option, json_option, words
+from rigops.cli.options import (
+    common,
+    default_inventory,
+    inventory_option,
+    json_option,
+    paths,
+    words,
+)
 from rigops.cli.output import print_json
 from rigops.cli.sighting import Looking, Sighting, fault, look_at
 from rigops.doctor import notes
@@ -54,7 +61,7 @@ Examination = tuple[Sighting, HostReport]
     "--from",
     "bundles",
     multiple=True,
-    type=click.Path(path_type=Path),
+    callback=paths,
     metavar="BUNDLE",
     help="Judge what was kept: a directory, a .tar.gz, or an nvidia-bug-report.log[.gz].",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.cli.options import default_inventory, read_inventory
+from rigops.cli.options import default_inventory, read_inventory, words
 from rigops.cli.output import warn
 from rigops.errors import Problem, UsageError
 from rigops.transport import LOCAL, HostKeyPolicy, Target
@@ -37,6 +37,7 @@ accept_host_key_option = click.option(
     "--accept-host-key",
     "accepted_keys",
     multiple=True,
+    callback=words,
     metavar="SHA256:…",
     help="Trust an unknown host key with this fingerprint (repeatable).",
 )
@@ -66,16 +67,16 @@ def sudo_password(*, asked: bool) -> str | None:
 
 
 def choose_hosts(
-    words: Sequence[str], inventory_path: Path | None, *, without_words: str
+    named: Sequence[str], inventory_path: Path | None, *, without_words: str
 ) -> tuple[Chosen, ...]:
     """Hosts by inventory name, ssh alias or user@host:port.
 
     Without words: every host of an inventory named with -i. Else `without_words` decides: "local"
     is this machine, "inventory" every host of the default inventory.
     """
-    inventory = _inventory(inventory_path, required=not words and without_words == "inventory")
-    if words:
-        return tuple(_named(word, inventory) for word in dict.fromkeys(words))
+    inventory = _inventory(inventory_path, required=not named and without_words == "inventory")
+    if named:
+        return tuple(_named(word, inventory) for word in dict.fromkeys(named))
     if inventory is not None and (inventory_path is not None or without_words == "inventory"):
         return tuple(_of_inventory(inventory))
     local = inventory.host("@local") if inventory else None

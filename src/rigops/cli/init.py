@@ -17,7 +17,7 @@ from rigops.cli.hosts import (
     host_key_policy,
     sudo_password,
 )
-from rigops.cli.options import DEFAULT_INVENTORY, common
+from rigops.cli.options import DEFAULT_INVENTORY, common, words
 from rigops.cli.sighting import Looking, Sighting, look_at
 from rigops.doctor.registry import deploys
 from rigops.probe import facts
@@ -39,8 +39,9 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 @click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
 @click.option(
     "--host",
-    "words",
+    "targets",
     multiple=True,
+    callback=words,
     metavar="TARGET",
     help="A host to look at: an ssh alias or user@host:port (repeatable) [default: this machine].",
 )
@@ -50,7 +51,7 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 def command(
     *,
     folder: Path,
-    words: tuple[str, ...],
+    targets: tuple[str, ...],
     asks_sudo_password: bool,
     accepted_keys: tuple[str, ...],
 ) -> None:
@@ -66,7 +67,7 @@ def command(
       rigops init rigs --host me@192.168.1.20         one host, rigs/inventory.py
       rigops init --host threadripper --host t180     two aliases of ~/.ssh/config
     """  # fmt: skip
-    names = dict.fromkeys(words or ("@local",))
+    names = dict.fromkeys(targets or ("@local",))
     chosen = [Chosen(word, Target.parse(word), None) for word in names]
     how = Looking(
         policy=host_key_policy(accepted_keys),
@@ -74,10 +75,10 @@ def command(
     )
     seen = look_at(chosen, how, _seen)
     catalog = load(None)
-    targets = {one.name: one.target for one in chosen}
+    reached = {one.name: one.target for one in chosen}
     taken: set[str] = set()
     found = [
-        host_text(*_named(targets[one.host], taken), _entries(one, catalog))
+        host_text(*_named(reached[one.host], taken), _entries(one, catalog))
         for one in seen
         if one.bundle
     ]

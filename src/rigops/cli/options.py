@@ -51,6 +51,16 @@ def words(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[
     return tuple(word for one in given for word in one.split(",") if word)
 
 
+def paths(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[Path, ...]:
+    """As `words`, but what is there under its whole name is one."""
+    return tuple(
+        Path(word)
+        for one in given
+        for word in ((one,) if Path(one).exists() else one.split(","))
+        if word
+    )
+
+
 def default_inventory() -> Path:
     return Path(os.environ.get("RIGOPS_INVENTORY") or DEFAULT_INVENTORY)
 

@@ -63,6 +63,15 @@ def test_several_hosts_are_kept_in_one_file(rigops: Rigops) -> None:
     assert "no bundle is of this host" in missing.err
 
 
+def test_bundles_are_named_again_and_again_or_with_commas(rigops: Rigops) -> None:
+    for host, name in (("a", "a"), ("b", "b"), ("cd", "c,d")):
+        rigops("doctor", host, "--save", name, "--raw")
+
+    said = rigops("doctor", "--from", "a,b", "--from", "c,d", "--json")
+
+    assert [host["host"] for host in said.json()["hosts"]] == ["a", "b", "cd"]
+
+
 def test_a_bundle_is_judged_by_the_declarations_of_the_host_that_is_named(
     rigops: Rigops, tmp_path: Path
 ) -> None:
