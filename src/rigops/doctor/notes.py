@@ -39,11 +39,11 @@ def of_login(noise: str, seconds: float) -> list[str]:
 
 
 def unread(facts: HostFacts) -> dict[str, int]:
-    """How many pieces of each section no parser understood."""
+    """How many pieces of each section no parser understood; why one failed is told elsewhere."""
     counts: dict[str, int] = {}
     for one in fields(facts):
         left = getattr(getattr(facts, one.name), "unread", ())
-        if left:
+        if left and facts.is_whole(one.name.replace("_", "-")):
             counts[one.name.replace("_", "-")] = len(left)
     return counts
 

@@ -59,8 +59,14 @@ exec 5<&- 6>&-
     end() {{ kill -s "$1" "-$child" || kill -s "$1" "$child"; }}
     nap() {{ sleep "$1" & nap=$!; wait "$nap"; }}
     trap "kill \$nap; exit" TERM
-    nap "$seconds"; end TERM; nap {_TERM_S - _KILL_S}; end KILL
-) & guard=$!
+    # In small naps: one that outlives its guard does so for a moment only.
+    while [ "$seconds" -gt 0 ]; do
+        nap 1
+        kill -s 0 "$child" || exit
+        seconds=$((seconds - 1))
+    done
+    end TERM; nap {_TERM_S - _KILL_S}; end KILL
+) >/dev/null 2>&1 & guard=$!  # holds nothing that somebody reads to its end
 wait "$child"; code=$?
 kill "$guard"
 exit "$code"

@@ -54,3 +54,9 @@ def test_pieces_that_no_parser_understood_are_counted_by_section() -> None:
     odd = {"uname": "rubbish", "iommu-groups": "a b\nc d\n", "os-release": answers.OS_RELEASE}
 
     assert notes.unread(facts.read(answers.bundle(odd))) == {"uname": 1, "iommu-groups": 2}
+
+
+def test_what_a_command_says_of_its_failure_is_no_odd_output() -> None:
+    refused = {"iommu-groups": "cat: Permission denied\n"}
+
+    assert notes.unread(facts.read(answers.bundle(refused, iommu_groups=1))) == {}
