@@ -38,6 +38,16 @@ def test_p2p_of_which_nothing_is_known_counts_as_granted(matrix: str | None, sta
     assert look(MODE, nvidia_smi_p2p_read=matrix).status == status
 
 
+@pytest.mark.parametrize(
+    ("link", "status"), [("NV4", "warn"), ("PHB", "fail")], ids=["over NVLink", "over PCIe"]
+)
+def test_what_goes_over_nvlink_does_not_meet_the_iommu(link: str, status: str) -> None:
+    topology = f"\tGPU0\tGPU1\nGPU0\t X \t{link}\nGPU1\t{link}\t X \n"
+
+    assert look(MODE, nvidia_smi_topo=topology).status == status
+    assert look(MODE, nvidia_smi_topo=topology, cut={"nvidia_smi_topo": 124}).status == "fail"
+
+
 def test_a_matrix_of_fewer_cards_than_there_are_refuses_nothing() -> None:
     third = answers.PCI.splitlines()[3].replace("0b:00", "0c:00")
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.rig import passthrough
+from rigops.doctor.rig import passthrough, peers
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Remedy, Status
-    from rigops.probe.facts import HostFacts
     from rigops.probe.sections.iommu_groups import IommuGroups, Member
     from rigops.probe.sections.pci import Pci
 
@@ -19,6 +18,7 @@ MODE = "iommu.mode"
 
 _SECTION = "iommu-groups"
 _PEERS = "nvidia-smi-p2p-read"
+_TOPOLOGY = "nvidia-smi-topo"
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
 _DIRECT = "identity"
 _WHY = (
@@ -70,8 +70,8 @@ def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
         )
     if translated:
         return _translating(examined, translated)
-    peers = facts.nvidia_smi_p2p_read
-    missed = peers is not None and len(peers.gpus) > len(pci.nvidia_gpus)
+    granting = facts.nvidia_smi_p2p_read
+    missed = granting is not None and len(granting.gpus) > len(pci.nvidia_gpus)
     all_seen = facts.is_whole(rig.PCI) and not pci.unread and not missed and None not in found
     if found and all_seen and all(member.type == _DIRECT for member in members):
         return _finding("ok", "the cards reach memory directly (identity)", members)
@@ -79,14 +79,13 @@ def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
 
 
 def _translating(examined: Examined, translated: tuple[Member, ...]) -> Finding:
-    refused = _is_known_to_be_refused(examined.facts)
+    spared = _spared(examined)
     kinds = " and ".join(sorted({member.type for member in translated}))
-    summary = f"the IOMMU translates what the cards send ({kinds})"
-    peers = examined.facts.nvidia_smi_p2p_read
-    rows = tuple(Evidence(_PEERS, row) for row in peers.rows) if peers else ()
+    granting = examined.facts.nvidia_smi_p2p_read
+    rows = tuple(Evidence(_PEERS, row) for row in granting.rows) if granting else ()
     return _finding(
-        "warn" if refused else "fail",
-        summary + (", and the driver grants no P2P that could break" if refused else ""),
+        "warn" if spared else "fail",
+        f"the IOMMU translates what the cards send ({kinds}){spared}",
         translated,
         rows,
         why=_WHY,
@@ -94,12 +93,19 @@ def _translating(examined: Examined, translated: tuple[Member, ...]) -> Finding:
     )
 
 
-def _is_known_to_be_refused(facts: HostFacts) -> bool:
-    """P2P of which nothing is known counts as granted."""
-    peers, pci = facts.nvidia_smi_p2p_read, facts.pci
-    if peers is None or pci is None or not facts.is_whole(_PEERS):
-        return False
-    return peers.refuses_all and len(peers.gpus) >= len(pci.nvidia_gpus)
+def _spared(examined: Examined) -> str:
+    """Why no copy between cards meets the IOMMU, or nothing. P2P not known of counts as granted."""
+    facts = examined.facts
+    granting, pci = facts.nvidia_smi_p2p_read, facts.pci
+    if granting is None or pci is None or not facts.is_whole(_PEERS):
+        return ""
+    if len(granting.gpus) < len(pci.nvidia_gpus):
+        return ""
+    if granting.refuses_all:
+        return ", and the driver grants no P2P that could break"
+    pairs = peers.pairs(examined) if facts.is_whole(_TOPOLOGY) else ()
+    over_nvlink = pairs and all(pair.is_granted is False or pair.has_nvlink for pair in pairs)
+    return ", and the P2P that the driver grants goes over NVLink, past it" if over_nvlink else ""
 
 
 CHECKS = (
@@ -110,7 +116,8 @@ CHECKS = (
             "Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's "
             "group. `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and "
             "`DMA-FQ` are translated: a failure with two cards or more where the driver grants "
-            "P2P, or where that is not known, and a warning where it is known to grant none. The "
+            "P2P over PCIe, or where that is not known, and a warning where it is known to grant "
+            "none but over NVLink. The "
             'kernel\'s log line "Default domain type: Translated" is not looked at: it is printed '
             "even where no IOMMU works."
         ),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
     from rigops.doctor.rig.cards import Card
-    from rigops.probe.facts import HostFacts
 
 GRANTED = "OK"
 REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
@@ -69,9 +68,3 @@ def _numbers(examined: Examined, numbered: tuple[int, ...]) -> dict[str, int]:
 
 def _is_driven(card: Card) -> bool:
     return card.function is not None and card.function.driver == "nvidia"
-
-
-def refuses_all(facts: HostFacts) -> bool:
-    """Every pair is known to be refused. Less is no answer."""
-    peers, section = facts.nvidia_smi_p2p_read, "nvidia-smi-p2p-read"
-    return peers is not None and facts.is_whole(section) and peers.refuses_all
