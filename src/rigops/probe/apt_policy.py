@@ -85,6 +85,6 @@ def _origin(line: str) -> Origin | None:
     place = line.lower()
     if "/compute/cuda/" in place or "nvidia.com" in place or "nvidia.github.io" in place:
         return "nvidia"
-    if "ppa.launchpad" in place or "/graphics-drivers/" in place:
+    if "/graphics-drivers/" in place or "/ppa/" in place:
         return "ppa"
     return "local" if " file:" in place or " copy:" in place else "distribution"

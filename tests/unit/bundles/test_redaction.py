@@ -130,7 +130,7 @@ def test_a_name_in_each_of_its_places(said: str, left: str) -> None:
         "Asset Tag: To Be Filled By O.E.M.",
         "crw-rw-rw- 1 root video 195, 0 Jan 31 18:00 /dev/nvidia0",
         "getty@tty1.service user@1000.service rootflags=subvol=@home crashkernel=512M@64M",
-        "500 https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64  Packages",
+        "500 https://download.nvidia.com/compute/cuda/repos/debian12/x86_64  Packages",
         'Unattended-Upgrade::Package-Blacklist:: "nvidia";',
         "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
         "pool uuid 00000000-0000-0000-0000-000000000000 00:00:00:00:00:00",

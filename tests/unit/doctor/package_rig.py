@@ -47,8 +47,8 @@ def installed(
     return "== dpkg-query -W\n" + "\n".join(sorted(rows)) + "\n"
 
 
-UBUNTU = "http://archive.ubuntu.com/ubuntu jammy-updates/restricted amd64 Packages"
-CUDA = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64  Packages"
+UBUNTU = "http://mirror.lan/ubuntu jammy-updates/restricted amd64 Packages"
+CUDA = "https://mirror.lan/compute/cuda/repos/ubuntu2204/x86_64  Packages"
 RUNS = """\
 == apt-config dump Unattended-Upgrade
 Unattended-Upgrade "";

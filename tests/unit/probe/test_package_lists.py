@@ -175,7 +175,7 @@ def test_policies() -> None:
 @pytest.mark.parametrize(
     ("place", "origin"),
     [
-        ("http://ppa.launchpad.net/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages", "ppa"),
+        ("http://mirror.lan/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages", "ppa"),
         ("https://mirror.lan/compute/cuda/repos/ubuntu2204/x86_64  Packages", "nvidia"),
         ("https://nvidia.github.io/libnvidia-container/stable/deb/amd64  Packages", "nvidia"),
         ("file:/var/lib/vault ./ Packages", "local"),
