@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,3 +71,44 @@ class Finding:
             "remedy": self.remedy.as_json() if self.remedy else None,
         }
         return {**document, "data": dict(self.data)} if self.data else document
+
+
+class Say(Protocol):
+    def __call__(
+        self,
+        status: Status,
+        summary: str,
+        evidence: tuple[Evidence, ...] = (),
+        *,
+        subject: str = HOST,
+        why: str = "",
+        remedy: Remedy | None = None,
+        data: Mapping[str, object] | None = None,
+    ) -> Finding: ...
+
+
+def saying(check: str) -> Say:
+    """What a check says, under its own id."""
+
+    def say(
+        status: Status,
+        summary: str,
+        evidence: tuple[Evidence, ...] = (),
+        *,
+        subject: str = HOST,
+        why: str = "",
+        remedy: Remedy | None = None,
+        data: Mapping[str, object] | None = None,
+    ) -> Finding:
+        return Finding(
+            id=check,
+            status=status,
+            summary=summary,
+            subject=subject,
+            evidence=evidence,
+            why=why,
+            remedy=remedy,
+            data=data or {},
+        )
+
+    return say

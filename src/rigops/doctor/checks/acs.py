@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import pcie, redirection
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ def source_validation(examined: Examined) -> list[Finding]:
     return [_validation("ok", "no port above a card has SrcValid alone")]
 
 
-def _validation(status: Status, summary: str) -> Finding:
-    return Finding(id=SOURCE_VALIDATION, status=status, summary=summary)
+_validation = saying(SOURCE_VALIDATION)
 
 
 def _ports_above(examined: Examined) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state
 
 if TYPE_CHECKING:
@@ -103,24 +103,7 @@ def _logged(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
     return _taken(examined, "fail", "another driver has taken a card", HOST, lines)
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    *,
-    subject: str = HOST,
-    evidence: tuple[Evidence, ...] = (),
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=NOUVEAU,
-        status=status,
-        summary=summary,
-        subject=subject,
-        evidence=evidence,
-        why=why,
-        remedy=remedy,
-    )
+_finding = saying(NOUVEAU)
 
 
 CHECKS = (

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 from rigops.bootloader import grub
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import unwanted_arguments
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.doctor.finding import Status
     from rigops.probe.facts import HostFacts
     from rigops.probe.sections.bootloader import Bootloader
 
@@ -189,24 +188,7 @@ def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Remedy:
     )
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-    data: dict[str, object] | None = None,
-) -> Finding:
-    return Finding(
-        id=DRIFT,
-        status=status,
-        summary=summary,
-        evidence=evidence,
-        why=why,
-        remedy=remedy,
-        data=data or {},
-    )
+_finding = saying(DRIFT)
 
 
 CHECKS = (

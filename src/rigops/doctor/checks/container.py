@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks.driver_packages import not_read
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.probe.sections.container import HOOK
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.facts import HostFacts
     from rigops.probe.sections.container import Container
 
@@ -124,8 +123,7 @@ def _unknown_to(found: Container, engines: str) -> Finding:
     )
 
 
-def _finding(status: Status, summary: str) -> Finding:
-    return Finding(id=CONTAINER, status=status, summary=summary)
+_finding = saying(CONTAINER)
 
 
 CHECKS = (

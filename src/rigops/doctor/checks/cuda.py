@@ -9,10 +9,9 @@ from rigops.catalog import find_branch
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks.driver_packages import PACKAGES, not_read
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.sections.packages import Package, Packages
 
 COMPAT = "cuda.compat"
@@ -114,8 +113,7 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
     )
 
 
-def _finding(status: Status, summary: str) -> Finding:
-    return Finding(id=COMPAT, status=status, summary=summary)
+_finding = saying(COMPAT)
 
 
 CHECKS = (

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state
 from rigops.probe.facts import field_of
 from rigops.probe.sections import SECTIONS
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.facts import HostFacts
     from rigops.probe.sections.processes import Task
 
@@ -95,17 +94,7 @@ def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
     )
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=HANG, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+_finding = saying(HANG)
 
 
 CHECKS = (

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
+from rigops.doctor.finding import HOST, Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.doctor.rig.cards import Card
     from rigops.probe.sections.nvidia_params import NvidiaParams
     from rigops.probe.sections.nvidia_smi_xml import SmiReport
@@ -83,17 +82,7 @@ def _value(text: str) -> int | str:
     return int(plain, 8 if is_octal else 10)
 
 
-def _params(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=PARAMS, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+_params = saying(PARAMS)
 
 
 def persistence(examined: Examined) -> list[Finding]:
@@ -146,24 +135,7 @@ def _off(card: Card, subject: str) -> Finding:
     )
 
 
-def _persistence(
-    status: Status,
-    summary: str,
-    *,
-    subject: str = HOST,
-    evidence: tuple[Evidence, ...] = (),
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=PERSISTENCE,
-        status=status,
-        summary=summary,
-        subject=subject,
-        evidence=evidence,
-        why=why,
-        remedy=remedy,
-    )
+_persistence = saying(PERSISTENCE)
 
 
 CHECKS = (

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.probe.package_names import driver_version
 from rigops.probe.sections.pci import NVIDIA
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.sections.packages import Package
 
 FABRIC = "fabric"
@@ -90,8 +89,7 @@ def _manager(packages: tuple[Package, ...]) -> Package | None:
     return next((one for one in packages if one.is_installed and one.name.startswith(names)), None)
 
 
-def _finding(status: Status, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(id=FABRIC, status=status, summary=summary, evidence=evidence)
+_finding = saying(FABRIC)
 
 
 CHECKS = (

@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.sections.sensors import Reading, Sensors, Throttled
 
 HOST = "tmp.host"
@@ -58,8 +57,7 @@ def host(examined: Examined) -> list[Finding]:
     ]
 
 
-def _plain(status: Status, summary: str) -> Finding:
-    return Finding(id=HOST, status=status, summary=summary)
+_plain = saying(HOST)
 
 
 def _believed(sensors: Sensors) -> list[Reading]:

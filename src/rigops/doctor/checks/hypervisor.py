@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.finding import Evidence, Finding, saying
 from rigops.doctor.rig import pcie
-
-if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
 
 IN_VM = "acs.in_vm"
 IOMMU = "iommu.present"
@@ -59,8 +54,7 @@ def iommu_present(examined: Examined) -> list[Finding]:
     return [_iommu("unknown", "the IOMMU groups could not be read")]
 
 
-def _iommu(status: Status, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(id=IOMMU, status=status, summary=summary, evidence=evidence)
+_iommu = saying(IOMMU)
 
 
 CHECKS = (

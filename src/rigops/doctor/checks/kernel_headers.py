@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import modules_on_disk, next_boot
 from rigops.doctor.rig.driver_state import NO_GPU
 from rigops.doctor.rig.modules_on_disk import DKMS
-
-if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
 
 HEADERS = "drv.headers"
 
@@ -38,8 +33,7 @@ def headers(examined: Examined) -> list[Finding]:
     return [_finding("ok", f"the headers of {' and '.join(wanted)} are installed")]
 
 
-def _finding(status: Status, summary: str) -> Finding:
-    return Finding(id=HEADERS, status=status, summary=summary)
+_finding = saying(HEADERS)
 
 
 def _missing(kernels: list[str], evidence: tuple[Evidence, ...]) -> Finding:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.doctor.rig.cards import Card
 
 MIG = "mig"
@@ -73,8 +72,7 @@ def _card(card: Card) -> list[Finding]:
     ]
 
 
-def _finding(status: Status, summary: str) -> Finding:
-    return Finding(id=MIG, status=status, summary=summary)
+_finding = saying(MIG)
 
 
 CHECKS = (

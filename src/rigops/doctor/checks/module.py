@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
-
-if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
 
 LOADED = "drv.loaded"
 
@@ -100,24 +95,7 @@ def _other_cause(examined: Examined) -> tuple[str, Remedy]:
     return "why is not to be seen in what was collected", install
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-    data: dict[str, object] | None = None,
-) -> Finding:
-    return Finding(
-        id=LOADED,
-        status=status,
-        summary=summary,
-        evidence=evidence,
-        why=why,
-        remedy=remedy,
-        data=data or {},
-    )
+_finding = saying(LOADED)
 
 
 CHECKS = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
 from rigops.doctor.rig.modules_on_disk import DKMS, MODINFO
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from rigops.catalog import Catalog
     from rigops.catalog.model import Flavour, Gpu
-    from rigops.doctor.finding import Status
 
 FLAVOR = "drv.flavor"
 PATCHED = "drv.patched"
@@ -126,17 +125,7 @@ def _change(wanted: str) -> Remedy:
     )
 
 
-def _flavor(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=FLAVOR, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+_flavor = saying(FLAVOR)
 
 
 def patched(examined: Examined) -> list[Finding]:

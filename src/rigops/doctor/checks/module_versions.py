@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
 from rigops.doctor.rig.driver_state import numbers
 from rigops.doctor.rig.modules_on_disk import DKMS, MODINFO
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.facts import HostFacts
 
 MISMATCH = "drv.mismatch"
@@ -63,17 +62,7 @@ def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Fi
     return _finding("ok", everywhere, driver_state.loaded(examined).evidence)
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=MISMATCH, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+_finding = saying(MISMATCH)
 
 
 def _is_told_by_modinfo(facts: HostFacts) -> bool:

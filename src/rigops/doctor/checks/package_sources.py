@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks.driver_packages import HOLDS, PACKAGES, AptRig, apt_rig
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.apt_policy import Offer, Origin, Policy
 
 SOURCES = "pkg.sources"
@@ -50,8 +49,7 @@ def _run_files(examined: Examined) -> tuple[str, ...]:
     return holds.run_files or () if holds else ()
 
 
-def _finding(status: Status, summary: str) -> Finding:
-    return Finding(id=SOURCES, status=status, summary=summary)
+_finding = saying(SOURCES)
 
 
 def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:

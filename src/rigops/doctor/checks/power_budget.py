@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import reported
 from rigops.power import budget
 
@@ -183,8 +183,7 @@ def split(examined: Examined) -> list[Finding]:
     return [_split("ok", cards)]
 
 
-def _finding(status: Status, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(id=BUDGET, status=status, summary=summary, evidence=evidence)
+_finding = saying(BUDGET)
 
 
 def _split(status: Status, summary: str) -> Finding:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
 from rigops.doctor.rig.modules_on_disk import MODINFO
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.facts import HostFacts
 
 SECURE_BOOT = "drv.secureboot"
@@ -68,17 +67,7 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
     return _finding("unknown", "Secure Boot is on, and nothing tells whether it is in the way")
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    remedy: Remedy | None = None,
-) -> Finding:
-    return Finding(
-        id=SECURE_BOOT, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+_finding = saying(SECURE_BOOT)
 
 
 def _state(facts: HostFacts) -> tuple[Evidence, ...]:

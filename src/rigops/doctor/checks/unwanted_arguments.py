@@ -9,12 +9,11 @@ from rigops.bootloader import grub
 from rigops.bootloader.arguments import name as name_of
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Remedy, saying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rigops.doctor.finding import Status
 
 BAD = "cmdline.bad"
 
@@ -127,8 +126,7 @@ def bad(examined: Examined) -> list[Finding]:
     ]
 
 
-def _finding(status: Status, summary: str) -> Finding:
-    return Finding(id=BAD, status=status, summary=summary)
+_finding = saying(BAD)
 
 
 def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
