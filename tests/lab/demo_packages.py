@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 FOLDER = "/srv/demo-apt"
 _SOURCE = f"deb [trusted=yes] copy:{FOLDER} ./"  # copied, as from a network: it takes room
+# Holds a lock as apt does. It ends by itself, also if nobody comes for it.
+_HOLD = (
+    "import fcntl, sys, time\n"
+    "lock = open('/var/lib/dpkg/lock-frontend', 'w')\n"
+    "fcntl.lockf(lock, fcntl.LOCK_EX)\n"
+    "print('held', flush=True)\n"
+    "time.sleep(float(sys.argv[1]))\n"
+)
+_HOLDER = (
+    "rm -f /root/held; setsid python3 /root/upgrader {} >/root/held 2>&1 </dev/null & "
+    "until grep -q held /root/held; do sleep 0.05; done"
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,18 @@ def publish(host: Host, demos: list[Demo]) -> None:
         given=b64encode(stream.getvalue()).decode(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def begin_work(host: Host, seconds: int) -> None:
+    """Somebody else, named upgrader, is at work on packages for so long."""
+    host.run("cat >/root/upgrader", given=_HOLD)
+    done = host.run(_HOLDER.format(seconds))
+    assert done.returncode == 0, done.stderr
+
+
+def end_work(host: Host) -> bool:
+    """Whether it was still going on."""
+    return host.run("pkill -f [/]root/upgrader").returncode == 0
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

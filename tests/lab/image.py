@@ -42,7 +42,7 @@ def _build(new: Path) -> None:
     debootstrap = [
         "mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}",
         "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-        f"--customize-hook={setup}", SUITE, str(new / "root"), *_sources(),
+        f"--customize-hook={setup}", SUITE, str(new / "root"), *sources(),
     ]  # fmt: skip
     done = subprocess.run(
         namespace.enter(["exec " + shlex.join(debootstrap)]),
@@ -57,7 +57,7 @@ def _build(new: Path) -> None:
     tell("the base image is ready")
 
 
-def _sources() -> list[str]:
+def sources() -> list[str]:
     """The machine's own apt sources of this suite; none leaves the choice to mmdebstrap."""
     apt = Path("/etc/apt")
     files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*.sources"))]

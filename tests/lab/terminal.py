@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Person:
-    """`answers`: what is typed, by words of the question; each is given once, in this order."""
+    """`answers`: what is typed, by words of the question; each is given once, in this order.
+
+    `program`: what is called as rigops.
+    """
 
     answers: Mapping[str, str]
+    program: Sequence[str] = ("-m", "rigops")
     seen: list[str] = field(default_factory=list)
 
     def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:
@@ -31,7 +35,7 @@ class Person:
         master, slave = pty.openpty()
         began = time.monotonic()
         process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", sys.executable, "-m", "rigops", *words],
+            ["setsid", "--ctty", "--wait", sys.executable, *self.program, *words],
             cwd=laptop.folder,
             stdin=slave,
             stdout=subprocess.PIPE,

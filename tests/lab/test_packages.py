@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab import clients, hosts
-from tests.lab.demo_packages import FOLDER, Demo, publish
+from tests.lab.demo_packages import FOLDER, Demo, begin_work, end_work, publish
 from tests.tiers import LAB_APPLY
 
 if TYPE_CHECKING:
@@ -40,18 +40,6 @@ told = story(host)
 found = {"packages": asdict(told.packages), "blocked": told.blocked, "notices": told.notices}
 Path(os.environ["TOLD"]).write_text(json.dumps(found))
 """
-# Holds a lock as apt does. It ends by itself, also if nobody comes for it.
-_HOLD = (
-    "import fcntl, sys, time\n"
-    "lock = open('/var/lib/dpkg/lock-frontend', 'w')\n"
-    "fcntl.lockf(lock, fcntl.LOCK_EX)\n"
-    "print('held', flush=True)\n"
-    "time.sleep(float(sys.argv[1]))\n"
-)
-_HOLDER = (
-    "rm -f /root/held; setsid python3 /root/upgrader {} >/root/held 2>&1 </dev/null & "
-    "until grep -q held /root/held; do sleep 0.05; done"
-)
 _LOUD = "#!/bin/sh\nset -e\nfor n in 1 2 3 4; do echo $n; echo $n >&2; sleep 0.5; done\n"
 
 DEMOS = [
@@ -189,11 +177,10 @@ def test_a_held_package_stays_unless_its_hold_may_be_broken_and_is_held_again(de
 
 def test_somebody_elses_package_work_is_waited_for_until_it_ends_or_time_is_up(desk: Desk) -> None:
     desk.does("apt-get -qq -y --purge remove rigdemo-new rigdemo-lib")
-    desk.host.run("cat >/root/upgrader", given=_HOLD)
-    desk.does(_HOLDER.format(60))
+    begin_work(desk.host, 60)
     late = desk.run(install={"rigdemo-lib": None}, lock_wait_s=1)
-    desk.does("pkill -f [/]root/upgrader")
-    desk.does(_HOLDER.format(4))
+    assert end_work(desk.host)
+    begin_work(desk.host, 4)
     waited = desk.run(install={"rigdemo-lib": None}, lock_wait_s=30)
 
     assert late.code != 0

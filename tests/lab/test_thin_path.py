@@ -118,8 +118,10 @@ def test_a_reboot_that_was_not_agreed_to_stays_visible_as_a_debt(laptop: Laptop)
     (host,) = said.json()["hosts"]
     assert said.code == 0
     assert host["outcome"] == "reboot_owed"
-    assert host["changes"][0]["subject"] == "/etc/default/grub.d/99-rigops.cfg"
-    assert "iommu=pt" in laptop.host.run("cat /boot/grub/grub.cfg").stdout
+    assert [change["after"] for change in host["changes"]] == ["iommu=pt"]
+    assert laptop.finding("cmdline.drift")["status"] == "warn"
+    # Until a boot has tried it, nothing that a bootloader's tools read has it.
+    assert laptop.host.run("grep -r iommu=pt /boot/grub /etc/default /etc/grub.d").stdout == ""
     assert "iommu=pt" not in laptop.host.run("cat /proc/cmdline").stdout
 
 
@@ -129,7 +131,11 @@ def test_apply_pays_the_debt_and_the_iommu_is_out_of_the_way(laptop: Laptop) -> 
     (host,) = said.json()["hosts"]
     assert said.code == 0, said.err
     assert host["outcome"] == "changed"
+    assert any("was tried, and holds" in line for line in host["story"])
     assert "iommu=pt" in laptop.host.run("cat /proc/cmdline").stdout
+    assert "iommu=pt" in laptop.host.run("cat /boot/grub/grub.cfg").stdout
+    assert laptop.host.run("ls /boot/grub/custom.cfg").returncode != 0
+    assert laptop.finding("cmdline.drift")["status"] == "ok"
     assert laptop.finding("iommu.mode")["status"] == "ok"
     assert laptop.finding("drv.pin")["status"] == "fail"
 
@@ -181,14 +187,22 @@ def test_an_empty_declaration_brings_the_host_back_to_what_it_was(laptop: Laptop
 
 def test_the_same_deploy_runs_under_plain_pyinfra(laptop: Laptop) -> None:
     known_hosts = clients.config().with_name("known_hosts")
-    laptop.declare(f"'kernel_args': ['pci=realloc'], 'ssh_known_hosts_file': {str(known_hosts)!r}")
+    wanted = f"'kernel_args': ['pci=realloc'], 'ssh_known_hosts_file': {str(known_hosts)!r}"
 
-    done = subprocess.run(
-        [Path(sys.executable).with_name("pyinfra"), "inventory.py",
-         ROOT / "deploys/kernel_args.py", "-y"],
-        cwd=laptop.folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    def pyinfra() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [Path(sys.executable).with_name("pyinfra"), "inventory.py",
+             ROOT / "deploys/kernel_args.py", "-y"],
+            cwd=laptop.folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
 
+    laptop.declare(wanted)
+    refused = pyinfra()
+    laptop.declare(f"{wanted}, 'kernel_trial': 'off'")
+    done = pyinfra()
+
+    assert refused.returncode != 0
+    assert 'kernel_trial = "off"' in refused.stderr
     assert done.returncode == 0, done.stderr
     assert "pci=realloc" in laptop.host.run("cat /boot/grub/grub.cfg").stdout
     assert "99-rigops.cfg" in laptop.host.run("cat /var/lib/rigops/owned.json").stdout

@@ -6,14 +6,23 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.catalog import versions
-from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, DriverBranch, Evidence, Gpu, Link, Xid
+from rigops.catalog.model import (
+    ARCHITECTURES,
+    EVERY_CARD,
+    DriverBranch,
+    Evidence,
+    FirmwareSetting,
+    Gpu,
+    Link,
+    Xid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rigops.catalog.model import Release, Verdict
 
-Entry = DriverBranch | Gpu | Xid | Link
+Entry = DriverBranch | Gpu | Xid | Link | FirmwareSetting
 
 _DATE = re.compile(r"(\d{4}(-\d{2}(-\d{2})?)?)?")
 _BRANCH = re.compile(r"[1-9]\d{1,3}")
@@ -34,6 +43,8 @@ def faults(entry: Entry) -> Iterator[Fault]:
         yield from _gpu(entry)
     elif isinstance(entry, Link):
         yield from _link(entry)
+    elif isinstance(entry, FirmwareSetting):
+        yield from _firmware(entry)
     elif entry.number < 1:
         yield Fault("number is no Xid", str(entry.number), "a whole number from 1 on")
 
@@ -99,6 +110,22 @@ def _link(entry: Link) -> Iterator[Fault]:
     if not 0 < low <= high <= entry.theoretical:
         accepted = "0 < low <= high <= theoretical"
         yield Fault("one_way is out of order", f"{low}, {high}", accepted)
+
+
+def _firmware(entry: FirmwareSetting) -> Iterator[Fault]:
+    for at, board in enumerate(entry.boards):
+        field = f"boards[{at}]"
+        yield from _evidence(f"{field}.evidence", board.evidence)
+        if not board.words:
+            yield Fault(f"{field}.words is empty", "[]", "what the board's menus call the setting")
+        for maker in board.makers:
+            if not maker or maker != maker.lower():
+                accepted = 'a part of the vendor\'s name in lower case, such as "asus"'
+                yield Fault(f"{field}.makers holds what is never found", maker, accepted)
+    every = [board.cpu for board in entry.boards if not board.makers]
+    if not ("any" in every or {"amd", "intel"} <= set(every)):
+        accepted = "words with makers = [], for any cpu or for amd and intel each"
+        yield Fault("boards has no words for every other board", str(every), accepted)
 
 
 def _evidence(field: str, evidence: tuple[Evidence, ...]) -> Iterator[Fault]:

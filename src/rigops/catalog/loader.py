@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rigops.catalog import checks, toml, versions
-from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, DriverBranch, Gpu, Link, Xid
+from rigops.catalog.model import (
+    ARCHITECTURES,
+    EVERY_CARD,
+    DriverBranch,
+    FirmwareSetting,
+    Gpu,
+    Link,
+    Xid,
+)
 from rigops.catalog.reader import Place, Reader, Values, build
 from rigops.errors import Problem, UsageError
 
@@ -26,7 +34,7 @@ SHIPPED = Path(__file__).with_name("data")
 
 _LINE = re.compile(r"\(?at line (\d+)")
 
-E = TypeVar("E", DriverBranch, Gpu, Xid, Link)
+E = TypeVar("E", DriverBranch, Gpu, Xid, Link, FirmwareSetting)
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,9 @@ DRIVERS = Table("drivers", DriverBranch, "branch")
 GPUS = Table("gpus", Gpu, "name")
 XIDS = Table("xids", Xid, "number")
 LINKS = Table("links", Link, "name")
+FIRMWARE = Table("firmware", FirmwareSetting, "setting")
 
-TABLES = ("drivers", "gpus", "xids", "links")
+TABLES = ("drivers", "gpus", "xids", "links", "firmware")
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,10 @@ class Catalog:
     @cached_property
     def links(self) -> tuple[Link, ...]:
         return self._entries(LINKS)
+
+    @cached_property
+    def firmware(self) -> tuple[FirmwareSetting, ...]:
+        return self._entries(FIRMWARE)
 
     def _entries(self, table: Table[E]) -> tuple[E, ...]:
         own = merged(table, (), open_document(self._directory / f"{table.name}.toml"))

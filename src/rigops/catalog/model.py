@@ -11,6 +11,8 @@ Purpose = Literal["any", "p2p", "install", "stability"]
 Flavour = Literal["proprietary", "open"]
 Severity = Literal["fail", "warn", "info"]
 P2PExpectation = Literal["nvlink", "pcie", "nvlink-or-none", "none", "unknown"]
+Setting = Literal["iommu", "acs", "above-4g", "resizable-bar"]
+Cpu = Literal["any", "amd", "intel"]
 LinkKind = Literal["pcie", "nvlink", "staged", "cross-socket"]
 
 ARCHITECTURES = (
@@ -118,3 +120,25 @@ class Link:
     evidence: tuple[Evidence, ...]
     both_ways: tuple[float, float] | None = None
     latency_us: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class BoardWords:
+    """What a setting is called on the boards of a maker, and in which menu it stands."""
+
+    makers: tuple[str, ...]  # parts of the vendor that DMI names, lower case; () is every board
+    cpu: Cpu
+    words: tuple[str, ...]
+    place: str  # "" where menus differ too much to name one
+    evidence: tuple[Evidence, ...]
+    along: tuple[str, ...] = ()  # what has to be set with it
+
+
+@dataclass(frozen=True)
+class FirmwareSetting:
+    """A setting that only a person can reach, and how Linux shows whether it took."""
+
+    setting: Setting
+    seen: str
+    boards: tuple[BoardWords, ...]
+    evidence: tuple[Evidence, ...]

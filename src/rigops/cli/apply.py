@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -13,44 +12,35 @@ from rigops.cli.converging import (
     EXIT_INTERRUPTED,
     agreed,
     asks,
-    limited,
-    prepared,
-    selection_options,
-    the_inventory,
+    chosen,
+    consent_options,
+    converging,
+    failed,
+    host_options,
+    inventory_options,
+    reboots,
+    report,
 )
-from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option, sudo_password
-from rigops.cli.options import common, inventory_option, json_option
-from rigops.cli.output import print_json
-from rigops.cli.progress import Progress
 from rigops.converge.agreement import Agreement
-from rigops.converge.concerns import Selection
-from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.result import exit_code
 from rigops.record import journal
-from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 from rigops.report.preflight import preflight_text
+from rigops.report.words import plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rigops.converge.agreement import PreflightWhen
+    from rigops.converge.result import HostResult
     from rigops.converge.run import Apply
 
-SCHEMA = "rigops.apply/1"
 WIDEST = 100
 
 
 @click.command("apply")
-@click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path)
-@inventory_option
-@selection_options
-@click.option("--yes", is_flag=True, help="Confirm the plan. Reboots are asked for apart.")
-@click.option(
-    "--reboot",
-    type=click.Choice(("ask", "auto", "never")),
-    default="ask",
-    show_default=True,
-    help="ask without a terminal is never; never leaves the debt visible.",
-)
+@inventory_options
+@consent_options(reboot_help="ask without a terminal is never; never leaves the debt visible.")
 @click.option(
     "--serial",
     type=click.IntRange(min=1),
@@ -61,7 +51,11 @@ WIDEST = 100
 @click.option(
     "--prune", is_flag=True, help="With --yes: take back what is no longer declared at all."
 )
-@click.option("--allow-busy", is_flag=True, help="Reboot although GPU jobs are running.")
+@click.option(
+    "--accept-no-trial",
+    is_flag=True,
+    help="Make new kernel arguments permanent at once where no boot can try them first.",
+)
 @click.option(
     "--force-reboot-wedged",
     is_flag=True,
@@ -74,10 +68,7 @@ WIDEST = 100
     show_default=True,
     help="Prove P2P afterwards; auto does it where the last proof no longer speaks for the host.",
 )
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     inventory_argument: Path | None,
@@ -90,6 +81,7 @@ def command(
     serial: int,
     prune: bool,
     allow_busy: bool,
+    accept_no_trial: bool,
     force_reboot_wedged: bool,
     preflight: PreflightWhen,
     asks_sudo_password: bool,
@@ -108,30 +100,38 @@ def command(
       rigops apply --only kernel_args --yes --reboot never
       rigops apply --yes --reboot auto --serial 4 --json
     """
-    selection = Selection.of(only, skip)
-    inventory = the_inventory(inventory_argument, inventory_path)
-    password = sudo_password(asked=asks_sudo_password)
-    deliver_to_caller()
-    with Progress("applying") as progress:
-        run = prepared(
-            limited(inventory, limit),
-            selection,
-            inventory_digest=inventory.digest,
-            accepted_keys=accepted_keys,
-            sudo_password=password,
-            tell=progress.say,
-        )
+    hosts, selection, digest = chosen(
+        inventory_argument, inventory_path, limit=limit, only=only, skip=skip
+    )
+    interrupted = False
+    told: frozenset[str] = frozenset()
+    with converging(
+        "applying",
+        hosts,
+        selection,
+        inventory_digest=digest,
+        accepted_keys=accepted_keys,
+        asks_sudo_password=asks_sudo_password,
+        allow_busy=allow_busy,
+    ) as (run, progress):
         try:
             run.plan()
             with progress.silent():
-                click.echo(plan_text(run.results), err=True)
+                told = _show(run)
+                to_mend = _repairs(run, yes=yes)
+            if to_mend:
+                run.mend(to_mend)
+                with progress.silent():
+                    told = _show(run)
+            with progress.silent():
                 if not _confirmed(run, yes=yes):
                     if as_json:
-                        _report(run, as_json=True)
+                        report(run.results, as_json=True)
                     return EXIT_DECLINED
                 agreement = Agreement(
                     removals=_removals(run, yes=yes, prune=prune),
-                    reboots=_reboots(run, reboot),
+                    untried=accept_no_trial or _without_trial(run, yes=yes),
+                    reboots=reboots(run, reboot),
                     busy=allow_busy,
                     wedged=force_reboot_wedged,
                     preflight=preflight,
@@ -139,16 +139,55 @@ def command(
                 )
             run.agree(agreement)
             run.carry_out(agreement)
-            interrupted = False
         except KeyboardInterrupt:
             interrupted = True
-        finally:
-            run.close()
     _note(run)
     if interrupted:
         click.echo("\nInterrupted. This is where each host stands:", err=True)
-    _report(run, as_json=as_json)
+    proofs = [result.preflight for result in run.results if result.preflight]
+    if proofs and not as_json:
+        click.echo(preflight_text(proofs, min(get_terminal_size().columns, WIDEST)))
+    report(run.results, as_json=as_json, told=told)
     return EXIT_INTERRUPTED if interrupted else exit_code(run.results)
+
+
+def _show(run: Apply) -> frozenset[str]:
+    """The hosts whose error is told by that."""
+    click.echo(plan_text(run.results), err=True)
+    return failed(run)
+
+
+def _repairs(run: Apply, *, yes: bool) -> frozenset[str]:
+    """Hosts where the package manager is first to finish what it began: asked apart from the plan.
+
+    Where nobody is asked, the cure by hand stands in the plan.
+    """
+    if yes or not asks():
+        return frozenset()
+    return frozenset(
+        result.host
+        for result in run.results
+        if any(not repair.agreed for repair in result.repairs) and _may_mend(result)
+    )
+
+
+def _without_trial(run: Apply, *, yes: bool) -> bool:
+    """New kernel arguments that no boot can try first are asked for apart, too."""
+    hosts = [result.host for result in run.results if result.untried]
+    if not hosts or yes or not asks():
+        return False
+    question = (
+        f"{', '.join(hosts)}: no boot can try the new kernel arguments first. Make them permanent "
+        "at once?"
+    )
+    return click.confirm(question, err=True)
+
+
+def _may_mend(result: HostResult) -> bool:
+    broken = "; ".join(dict.fromkeys(repair.broken for repair in result.repairs))
+    commands = ", ".join(dict.fromkeys(f"`{repair.command}`" for repair in result.repairs))
+    question = f"{result.host}: {plain(broken)}. Finish what it began first ({commands})?"
+    return click.confirm(question, err=True)
 
 
 def _confirmed(run: Apply, *, yes: bool) -> bool:
@@ -169,28 +208,8 @@ def _removals(run: Apply, *, yes: bool, prune: bool) -> bool:
     return click.confirm("Take these back?", err=True)
 
 
-def _reboots(run: Apply, choice: str) -> frozenset[str]:
-    owing = [rig.wanted.name for rig in run.rigs if rig.owes_reboot]
-    if not owing or choice == "never" or (choice == "ask" and not asks()):
-        return frozenset()
-    if choice == "ask" and not click.confirm(f"Reboot {', '.join(owing)}?", err=True):
-        return frozenset()
-    return frozenset(owing)
-
-
 def _note(run: Apply) -> None:
     """Hosts that were reached, on this machine too: it may be all that is left of them."""
     for rig in run.rigs:
         if rig.result.outcome not in {"not_run", "unreachable"}:
             journal.append(rig.journal_entry())
-
-
-def _report(run: Apply, *, as_json: bool) -> None:
-    if as_json:
-        hosts = [result.as_json() for result in run.results]
-        print_json({"schema": SCHEMA, "hosts": hosts})
-        return
-    proofs = [result.preflight for result in run.results if result.preflight]
-    if proofs:
-        click.echo(preflight_text(proofs, min(get_terminal_size().columns, WIDEST)))
-    click.echo(outcome_text(run.results))

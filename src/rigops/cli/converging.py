@@ -1,4 +1,4 @@
-"""What plan, apply and release have in common: which hosts, which concerns, and who asks."""
+"""What plan, apply and release have in common: which hosts, which concerns, who asks, who tells."""
 
 from __future__ import annotations
 
@@ -6,35 +6,47 @@ import getpass
 import socket
 import sys
 import uuid
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.cli.hosts import host_key_policy
-from rigops.cli.options import read_inventory, words
-from rigops.converge.concerns import deploys
+from rigops.cli.hosts import (
+    accept_host_key_option,
+    ask_sudo_password_option,
+    host_key_policy,
+    sudo_password,
+)
+from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
+from rigops.cli.output import print_json
+from rigops.cli.progress import Progress
+from rigops.converge.concerns import Selection, deploys
+from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.lock import Holder
 from rigops.converge.run import Apply
 from rigops.converge.wanted import Run, Wanted
 from rigops.errors import Problem, UsageError
+from rigops.report.apply import outcome_text
 from rigops.spec.names import did_you_mean
 from rigops.transport import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from rigops.converge.concerns import Selection
+    from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
+APPLY_SCHEMA = "rigops.apply/1"
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
-def selection_options(function: Command) -> Command:
+def inventory_options(function: Command) -> Command:
+    """Which inventory, and what of it."""
     for option in (
         click.option(
             "--skip", multiple=True, callback=words, metavar="CONCERN", help="All but this."
@@ -45,9 +57,53 @@ def selection_options(function: Command) -> Command:
         click.option(
             "--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob."
         ),
+        inventory_option,
+        click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path),
     ):
         function = option(function)
     return function
+
+
+def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
+    def options(function: Command) -> Command:
+        for option in (
+            click.option("--allow-busy", is_flag=True, help="Go on although GPU jobs are running."),
+            click.option(
+                "--reboot",
+                type=click.Choice(("ask", "auto", "never")),
+                default="ask",
+                show_default=True,
+                help=reboot_help,
+            ),
+            click.option(
+                "--yes", is_flag=True, help="Confirm the plan. Reboots are asked for apart."
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return options
+
+
+def host_options(function: Command) -> Command:
+    """How hosts are reached, and what is said of them."""
+    for option in (common, json_option, accept_host_key_option, ask_sudo_password_option):
+        function = option(function)
+    return function
+
+
+def chosen(
+    argument: Path | None,
+    option: Path | None,
+    *,
+    limit: Sequence[str],
+    only: Sequence[str],
+    skip: Sequence[str],
+) -> tuple[list[Wanted], Selection, str]:
+    """Hosts, concerns, and the digest of the inventory that they are from."""
+    selection = Selection.of(only, skip)
+    inventory = the_inventory(argument, option)
+    return limited(inventory, limit), selection, inventory.digest
 
 
 def the_inventory(argument: Path | None, option: Path | None) -> Inventory:
@@ -62,27 +118,41 @@ def the_inventory(argument: Path | None, option: Path | None) -> Inventory:
     return read_inventory(argument or option)
 
 
-def prepared(
+@contextmanager
+def converging(
+    doing: str,
     hosts: Sequence[Wanted],
     selection: Selection,
     *,
     inventory_digest: str,
     accepted_keys: Sequence[str],
-    sudo_password: str | None,
-    tell: Callable[[str, str], None],
-) -> Apply:
+    asks_sudo_password: bool,
+    allow_busy: bool = False,
+) -> Iterator[tuple[Apply, Progress]]:
+    """A run on these hosts, whose connections end with it."""
+    password = sudo_password(asked=asks_sudo_password)
+    deliver_to_caller()
     started = now()
-    run = Run(
-        selection=selection,
-        deploys=deploys(selection),
-        host_keys=host_key_policy(accepted_keys),
-        sudo_password=sudo_password,
-        holder=Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started),
-        inventory_digest=inventory_digest,
-        at=started,
-        tell=tell,
-    )
-    return Apply(hosts, run)
+    with Progress(doing) as progress:
+        holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
+        run = Apply(
+            hosts,
+            Run(
+                selection=selection,
+                deploys=deploys(selection),
+                host_keys=host_key_policy(accepted_keys),
+                sudo_password=password,
+                holder=holder,
+                inventory_digest=inventory_digest,
+                at=started,
+                tell=progress.say,
+                allow_busy=allow_busy,
+            ),
+        )
+        try:
+            yield run, progress
+        finally:
+            run.close()
 
 
 def limited(inventory: Inventory, patterns: Sequence[str]) -> list[Wanted]:
@@ -114,6 +184,36 @@ def agreed(question: str) -> bool:
         return click.confirm(question, err=True)
     click.echo("Declined: nobody is here to agree.\n    cure: --yes", err=True)
     return False
+
+
+def reboots(run: Apply, choice: str) -> frozenset[str]:
+    """The hosts that may be rebooted, of those that owe it."""
+    owing = [rig.wanted.name for rig in run.rigs if rig.owes_reboot]
+    if not owing or choice == "never" or (choice == "ask" and not asks()):
+        return frozenset()
+    if choice == "ask" and not click.confirm(f"Reboot {', '.join(owing)}?", err=True):
+        return frozenset()
+    return frozenset(owing)
+
+
+def failed(run: Apply) -> frozenset[str]:
+    """The hosts of which there is nothing but an error."""
+    return frozenset(result.host for result in run.results if result.error is not None)
+
+
+def report(
+    results: Sequence[HostResult],
+    *,
+    as_json: bool,
+    words: Mapping[str, str] | None = None,
+    told: Collection[str] = (),
+) -> None:
+    """`words` and `told`: see outcome_text."""
+    if as_json:
+        hosts = [result.as_json() for result in results]
+        print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
+    else:
+        click.echo(outcome_text(results, words, told=told))
 
 
 def now() -> str:

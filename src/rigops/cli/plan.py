@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.converging import limited, prepared, selection_options, the_inventory
-from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option, sudo_password
-from rigops.cli.options import common, inventory_option, json_option
+from rigops.cli.converging import chosen, converging, host_options, inventory_options
 from rigops.cli.output import print_json
-from rigops.cli.progress import Progress
-from rigops.converge.concerns import Selection
-from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.result import gravest
 from rigops.report.plan import plan_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from rigops.converge.result import HostResult
 
@@ -27,14 +22,9 @@ _PENDING = 4
 
 
 @click.command("plan")
-@click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path)
-@inventory_option
-@selection_options
+@inventory_options
 @click.option("--exit-code", "tells_pending", is_flag=True, help="Exit 4 when changes are pending.")
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     inventory_argument: Path | None,
@@ -58,23 +48,18 @@ def command(
       rigops plan --limit 'v100*' --only kernel_args
       rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'something is to be done'
     """
-    selection = Selection.of(only, skip)
-    inventory = the_inventory(inventory_argument, inventory_path)
-    password = sudo_password(asked=asks_sudo_password)
-    deliver_to_caller()
-    with Progress("planning") as progress:
-        run = prepared(
-            limited(inventory, limit),
-            selection,
-            inventory_digest=inventory.digest,
-            accepted_keys=accepted_keys,
-            sudo_password=password,
-            tell=progress.say,
-        )
-        try:
-            run.plan()
-        finally:
-            run.close()
+    hosts, selection, digest = chosen(
+        inventory_argument, inventory_path, limit=limit, only=only, skip=skip
+    )
+    with converging(
+        "planning",
+        hosts,
+        selection,
+        inventory_digest=digest,
+        accepted_keys=accepted_keys,
+        asks_sudo_password=asks_sudo_password,
+    ) as (run, _):
+        run.plan()
     if as_json:
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})
     else:

@@ -6,23 +6,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.converging import EXIT_DECLINED, EXIT_INTERRUPTED, agreed, asks, prepared
-from rigops.cli.hosts import (
-    accept_host_key_option,
-    ask_sudo_password_option,
-    choose_hosts,
-    sudo_password,
+from rigops.cli.converging import (
+    EXIT_DECLINED,
+    EXIT_INTERRUPTED,
+    agreed,
+    consent_options,
+    converging,
+    failed,
+    host_options,
+    reboots,
+    report,
 )
-from rigops.cli.options import common, inventory_option, json_option
-from rigops.cli.output import print_json
-from rigops.cli.progress import Progress
+from rigops.cli.hosts import choose_hosts
+from rigops.cli.options import inventory_option
 from rigops.converge.agreement import Agreement
 from rigops.converge.concerns import Selection
-from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.result import exit_code
 from rigops.converge.wanted import Wanted
 from rigops.record import journal
-from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 from rigops.spec import RigSpec
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rigops.converge.result import HostResult
-
-SCHEMA = "rigops.apply/1"
 _WORDS = {
     "converged": "is released: nothing of rigops was there",
     "changed": "is released: what rigops did there is undone, and the host forgotten",
@@ -43,19 +41,10 @@ _WORDS = {
 @click.command("release")
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST…")
 @inventory_option
-@click.option("--yes", is_flag=True, help="Confirm the plan. Reboots are asked for apart.")
-@click.option(
-    "--reboot",
-    type=click.Choice(("ask", "auto", "never")),
-    default="ask",
-    show_default=True,
-    help="Where what was undone needs one; without it the host is not forgotten yet.",
+@consent_options(
+    reboot_help="Where what was undone needs one; without it the host is not forgotten yet."
 )
-@click.option("--allow-busy", is_flag=True, help="Reboot although GPU jobs are running.")
-@ask_sudo_password_option
-@accept_host_key_option
-@json_option
-@common
+@host_options
 def command(
     *,
     hosts: tuple[str, ...],
@@ -79,51 +68,42 @@ def command(
       rigops release old-rig --yes --reboot auto
     """
     chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
-    password = sudo_password(asked=asks_sudo_password)
-    deliver_to_caller()
     interrupted = False
-    with Progress("releasing") as progress:
-        run = prepared(
-            [Wanted(host.name, host.target, {}, RigSpec()) for host in chosen],
-            Selection(),
-            inventory_digest="",
-            accepted_keys=accepted_keys,
-            sudo_password=password,
-            tell=progress.say,
-        )
+    told: frozenset[str] = frozenset()
+    with converging(
+        "releasing",
+        [Wanted(host.name, host.target, {}, RigSpec()) for host in chosen],
+        Selection(),
+        inventory_digest="",
+        accepted_keys=accepted_keys,
+        asks_sudo_password=asks_sudo_password,
+        allow_busy=allow_busy,
+    ) as (run, progress):
         try:
             run.plan()
             with progress.silent():
                 click.echo(plan_text(run.results), err=True)
+                told = failed(run)
                 names = ", ".join(one.host for one in run.results if one.error is None)
                 question = f"Take all of this back, and forget {names}?"
                 if names and not (yes or agreed(question)):
                     if as_json:
-                        _report(run.results, as_json=True)
+                        report(run.results, as_json=True)
                     return EXIT_DECLINED
-                owing = [rig.wanted.name for rig in run.rigs if rig.owes_reboot]
-            agreement = Agreement(
-                removals=True,
-                reboots=frozenset(owing if _may_reboot(reboot, owing) else ()),
-                busy=allow_busy,
-                preflight="never",
-            )
+                agreement = Agreement(
+                    removals=True,
+                    reboots=reboots(run, reboot),
+                    busy=allow_busy,
+                    preflight="never",
+                )
             run.agree(agreement)
             run.carry_out(agreement)
             for host, lines in run.forget().items():
                 _keep(host, lines)
         except KeyboardInterrupt:
             interrupted = True
-        finally:
-            run.close()
-    _report(run.results, as_json=as_json)
+    report(run.results, as_json=as_json, words=_WORDS, told=told)
     return EXIT_INTERRUPTED if interrupted else exit_code(run.results)
-
-
-def _may_reboot(choice: str, owing: Sequence[str]) -> bool:
-    if choice != "ask" or not owing:
-        return choice == "auto"
-    return asks() and click.confirm(f"Reboot {', '.join(owing)}?", err=True)
 
 
 def _keep(host: str, lines: Sequence[bytes]) -> None:
@@ -132,10 +112,3 @@ def _keep(host: str, lines: Sequence[bytes]) -> None:
     for run in reversed(journal.parse(lines).runs):
         if (run.at, run.inventory_digest) not in known:
             journal.append(run)
-
-
-def _report(results: Sequence[HostResult], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"schema": SCHEMA, "hosts": [result.as_json() for result in results]})
-    else:
-        click.echo(outcome_text(results, _WORDS))

@@ -19,6 +19,7 @@ class Agreement:
     reboots: frozenset[str] = frozenset()  # hosts
     busy: bool = False  # interrupt GPU jobs
     wedged: bool = False  # force a host down whose shutdown may block
+    untried: bool = False  # make kernel arguments permanent that no boot can try first
     preflight: PreflightWhen = "auto"
     at_once: int = 1  # hosts that are rebooted at the same time
 

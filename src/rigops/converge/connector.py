@@ -17,7 +17,9 @@ from pyinfra.connectors.util import (
 from rigops.converge.memo import Memo
 from rigops.operations.take_steps import TakeSteps
 from rigops.operations.taking_steps import joined, script
-from rigops.transport import TransportError
+from rigops.operations.telling import Telling
+from rigops.transport import Result, TransportError
+from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,10 +28,11 @@ if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 
-    from rigops.transport import Connection, Privilege, Result
+    from rigops.transport import Connection, Privilege
 
 _SEAT: Final = "rigops_seat"
 _DEADLINE: Final = 600.0
+_NEVER: Final = b"\0"  # no line begins so
 _MOST_AT_ONCE: Final = 512 * 1024  # bytes of files that travel in one exec
 
 
@@ -39,13 +42,17 @@ class StepsFailedError(Exception):
 
 @dataclass
 class Seat:
-    """What the engine keeps for one host: how to reach it, what is known, what is still to do."""
+    """What the engine keeps for one host: how to reach it, what is known, what is still to do.
+
+    `tell` hears what a command says of how far it is.
+    """
 
     connection: Connection
     privilege: Privilege
     wrap: Callable[[Sequence[str]], list[str]] = list
     memo: Memo = field(default_factory=Memo)
     waiting: list[TakeSteps] = field(default_factory=list)
+    tell: Callable[[str], None] = lambda _: None
 
     def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         return self.connection.run(
@@ -53,6 +60,27 @@ class Seat:
             stdin=self.privilege.preamble + stdin,
             deadline_s=deadline_s,
         )
+
+    def hear(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
+        """As `run`, with the lines of its output told as they come."""
+        holding = self.connection.hold(
+            [*self.privilege.argv, *argv],
+            stdin=self.privilege.preamble + stdin,
+            ready=_NEVER,
+            deadline_s=deadline_s,
+            tell=self._tell_line,
+        )
+        holding.release()
+        code = holding.ended
+        return Result(
+            exit_code=-1 if code is None else code,
+            stdout="\n".join(holding.said).encode(),
+            stderr=holding.complained,
+        )
+
+    def _tell_line(self, line: str) -> None:
+        if text := clean(line):
+            self.tell(text)
 
     def settle(self) -> None:
         """Carry out, in one exec, the steps that operations have asked for."""
@@ -113,7 +141,8 @@ class RigConnector(BaseConnector):
         accepted = control.get("_success_exit_codes") or [0]
         line = make_unix_command_for_host(self.state, self.host, command, **arguments)
         argv = shlex.split(line.get_raw_value())
-        result = seat.run(
+        carry_out = seat.hear if isinstance(command, Telling) else seat.run
+        result = carry_out(
             seat.wrap(argv) if changes else argv,
             _bytes(control.get("_stdin")),
             control.get("_timeout") or _DEADLINE,

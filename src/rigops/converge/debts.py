@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rigops.bootloader import grub
 from rigops.owned import Ownership
-from rigops.probe.sections.rigops_state import LEAVING
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
+from rigops.record.arguments import arguments
 from rigops.record.leaving import leaving
 
 if TYPE_CHECKING:
@@ -48,8 +49,15 @@ def left_running(state: RigopsState | None, boot: Boot | None) -> tuple[str, ...
 
 
 def added_arguments(state: RigopsState | None, boot: Bootloader | None) -> tuple[str, ...]:
-    """The arguments in our drop-in, if it is ours."""
-    if state is None or boot is None or state.owned is None:
+    """The arguments of ours that are part of every boot to come."""
+    if state is None or boot is None:
+        return ()
+    words = arguments(state.records.get(ARGUMENTS)).written
+    return (*words, *(one for one in _in_drop_in(state, boot) if one not in words))
+
+
+def _in_drop_in(state: RigopsState, boot: Bootloader) -> tuple[str, ...]:
+    if state.owned is None:
         return ()
     owned = Ownership.parse(state.owned).files.get(grub.DROP_IN)
     found = state.present.get(grub.DROP_IN)

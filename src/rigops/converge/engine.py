@@ -24,9 +24,10 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 
 from rigops.converge.connector import RigConnector, Seat, StepsFailedError, seat_of, take_seat
 from rigops.converge.troubles import DeployError
-from rigops.facts.files import files_section
 from rigops.operations.change import PackageChanges, begin_story, story
-from rigops.operations.consent import agree
+from rigops.operations.consent import Consent, agree, let_repair
+from rigops.operations.guards import let_interrupt
+from rigops.operations.trying import let_try
 from rigops.probe.collect import collect
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
     from rigops.converge.memo import Memo
     from rigops.facts.sections import SectionFact
-    from rigops.operations.change import Change
+    from rigops.operations.change import Change, Repair
+    from rigops.operations.trying import Way
     from rigops.probe.bundle import Bundle
 
 Value = TypeVar("Value")
@@ -48,6 +50,7 @@ Value = TypeVar("Value")
 # pyinfra tells its story on a logger of its own; what matters is in our results.
 logging.getLogger("pyinfra").setLevel(logging.CRITICAL)
 
+_NOTHING = Consent()
 _GUESSES = 5  # a fact may show that yet another one is wanted
 
 
@@ -55,10 +58,14 @@ _GUESSES = 5  # a fact may show that yet another one is wanted
 class Planned:
     changes: tuple[Change, ...]
     packages: PackageChanges
+    repairs: tuple[Repair, ...]
     blocked: tuple[tuple[str, str], ...]  # concern and reason
     notices: tuple[tuple[str, str], ...]
     undeclared: Mapping[str, tuple[str, ...]]  # concern, and the files of it that would go
     pending: bool  # some operation would run a command
+    trying: tuple[str, ...] = ()  # kernel arguments for the next boot to try
+    trial_wait_s: int = 0  # what the bootloader's menus add to that
+    untried: str = ""  # why they cannot be tried
 
 
 class _State(State):
@@ -126,7 +133,13 @@ class Engine:
         self._state.activate_host(host)
 
     def plan(
-        self, name: str, deploys: Sequence[Path], *, agreed: Collection[str] | None = None
+        self,
+        name: str,
+        deploys: Sequence[Path],
+        *,
+        agreed: Collection[str] | None = None,
+        consent: Consent = _NOTHING,
+        way: Way | None = None,
     ) -> Planned:
         """`agreed`: the removals of whole concerns that were agreed to; None plans them all."""
         host = self._host(name)
@@ -134,14 +147,14 @@ class Engine:
         for _ in range(_GUESSES):
             with memo.guessing():
                 try:
-                    return self._planned(host, deploys, agreed)
+                    return self._planned(host, deploys, agreed, consent, way)
                 except _MissingError:
                     pass
                 except Exception:
                     if not memo.missing:
                         raise
             _look(host, memo)
-        return self._planned(host, deploys, agreed)
+        return self._planned(host, deploys, agreed, consent, way)
 
     def apply(
         self,
@@ -149,16 +162,23 @@ class Engine:
         deploys: Sequence[Path],
         *,
         agreed: Collection[str] = (),
+        consent: Consent = _NOTHING,
+        way: Way | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        host = self._start(name, StateStage.Execute, agreed)
+        host = self._start(name, StateStage.Execute, agreed, consent, way)
         with self._state.taking_effect():
             self._run(host, deploys, tell)
 
     def _planned(
-        self, host: Host, deploys: Sequence[Path], agreed: Collection[str] | None
+        self,
+        host: Host,
+        deploys: Sequence[Path],
+        agreed: Collection[str] | None,
+        consent: Consent,
+        way: Way | None,
     ) -> Planned:
-        self._start(host.name, StateStage.Prepare, agreed)
+        self._start(host.name, StateStage.Prepare, agreed, consent, way)
         self._run(host, deploys, lambda _: None)
         if seat_of(host).memo.missing:
             raise _MissingError
@@ -167,13 +187,24 @@ class Engine:
         return Planned(
             changes=tuple(told.changes),
             packages=told.packages,
+            repairs=tuple(told.repairs),
             blocked=tuple(told.blocked),
             notices=tuple(told.notices),
             undeclared=dict(told.undeclared),
             pending=any(one.operation_meta.will_change for one in operations),
+            trying=told.trying,
+            trial_wait_s=told.trial_wait_s,
+            untried=told.untried,
         )
 
-    def _start(self, name: str, stage: StateStage, agreed: Collection[str] | None) -> Host:
+    def _start(
+        self,
+        name: str,
+        stage: StateStage,
+        agreed: Collection[str] | None,
+        consent: Consent,
+        way: Way | None,
+    ) -> Host:
         if self._state.current_stage < stage:
             self._state.set_stage(stage)
         host = self._host(name)
@@ -182,6 +213,9 @@ class Engine:
         self._state.op_meta = {}
         begin_story(host)
         agree(host, agreed)
+        let_repair(host, allowed=consent.repair)
+        let_interrupt(host, allowed=consent.interrupt)
+        let_try(host, way)
         return host
 
     def _run(self, host: Host, deploys: Sequence[Path], tell: Callable[[str], None]) -> None:
@@ -224,17 +258,15 @@ def _compiled(path: Path) -> CodeType:
 
 def _look(host: Host, memo: Memo) -> None:
     """Everything that was missing, in one exec."""
-    facts, paths = list(memo.missing_sections), list(memo.missing_files)
-    sections = [fact.section for fact in facts]
-    files = files_section(paths)
+    looks = list(memo.missing.looks())
     seat = seat_of(host)
-    wanted = [*sections, files] if paths else sections
-    bundle = collect(seat.connection, wanted, host=host.name, as_root=seat.privilege).bundle
-    for fact, value in seen(bundle, facts):
-        memo.seed(fact, value)
-    answer = bundle.sections.get(files.name)
-    if answer is not None and answer.whole:
-        memo.seed_files(paths, files.parse(answer.text))
+    sections = [look.section for look in looks]
+    bundle = collect(seat.connection, sections, host=host.name, as_root=seat.privilege).bundle
+    for look in looks:
+        answer = bundle.sections.get(look.section.name)
+        if answer is not None and answer.whole:
+            for fact, asked, value in look.known(look.section.parse(answer.text)):
+                memo.seed(fact, value, **asked)
 
 
 def seen(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rigops.converge.missing import Missing
 from rigops.facts.files import FileAt, FileFound
-from rigops.facts.sections import RigopsState, SectionFact
+from rigops.facts.sections import RigopsState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,23 +24,22 @@ Key = tuple[type, str, str]
 class Memo:
     """Facts by class and arguments. Any command that is not a fact's empties it.
 
-    While it guesses, a section or file that nobody has looked at yet is empty and noted down, so
-    that one look can bring them all.
+    While it guesses, what nobody has looked at yet is guessed and noted down, so that one look can
+    bring all of it.
     """
 
     def __init__(self) -> None:
         self._known: dict[Key, Any] = {}
         self._reading = False
         self._guessing = False
-        self.missing_sections: dict[type[SectionFact[Any]], None] = {}
-        self.missing_files: dict[str, None] = {}
+        self.missing = Missing()
 
-    def seed(self, fact: type[FactBase[Fact]], value: Fact) -> None:
-        self._known[_key(fact, (), {})] = value
+    def seed(self, fact: type[FactBase[Fact]], value: Fact, **asked: object) -> None:
+        self._known[_key(fact, (), asked)] = value
 
     def seed_files(self, paths: Collection[str], found: Mapping[str, FileFound]) -> None:
         for path in paths:
-            self._known[_key(FileAt, (), {"path": path})] = found.get(path)
+            self.seed(FileAt, found.get(path), path=path)
 
     def get(
         self,
@@ -51,26 +51,17 @@ class Memo:
         key = _key(fact, args, kwargs)
         if key in self._known:
             return self._known[key]
-        if self._guessing and fact is FileAt:
-            self.missing_files[str(kwargs["path"])] = None
-            return None
-        if self._guessing and issubclass(fact, SectionFact):
-            self.missing_sections[fact] = None
-            return fact.section.parse("")
+        if self._guessing and self.missing.takes(fact):
+            return self.missing.note(fact, kwargs)
         with self._fact_is_read():
             value = fetch(fact, *args, **kwargs)
         self._known[key] = value
         return value
 
-    @property
-    def missing(self) -> bool:
-        return bool(self.missing_sections or self.missing_files)
-
     @contextmanager
     def guessing(self) -> Iterator[None]:
         """Afterwards it is known what was missing."""
-        self.missing_sections.clear()
-        self.missing_files.clear()
+        self.missing = Missing()
         self._guessing = True
         try:
             yield

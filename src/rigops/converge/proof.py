@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
+from rigops.bootloader.trial import without_marks
 from rigops.errors import RigopsError
 from rigops.preflight.verdict import REFUSED
 from rigops.probe import address
@@ -88,7 +89,7 @@ def observed(host: str, seen: Sight, *, at: str, inventory_digest: str) -> Prove
         driver=Driver(loaded.version, loaded.flavour or ""),
         packages={},
         kernel=kernel.release or "",
-        command_line=seen.command_line.arguments,
+        command_line=without_marks(seen.command_line.arguments),
         bios=silicon.bios,
         gpus=silicon.gpus,
         level="",

@@ -10,7 +10,7 @@ from rigops.operations.change import PackageChanges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rigops.operations.change import Change
+    from rigops.operations.change import Change, Repair
     from rigops.preflight.document import HostFound
 
 Outcome = Literal[
@@ -75,6 +75,9 @@ class HostResult:
     outcome: Outcome = "not_run"
     changes: tuple[Change, ...] = ()
     packages: PackageChanges = field(default_factory=PackageChanges)
+    repairs: tuple[Repair, ...] = ()  # of the package manager, agreed to or offered
+    trying: tuple[str, ...] = ()  # kernel arguments that the next boot is to try
+    untried: str = ""  # why no boot can try them first
     reboot_reasons: tuple[str, ...] = ()
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboots owed to concerns outside the selection
@@ -89,7 +92,11 @@ class HostResult:
 
     @property
     def pending(self) -> bool:
-        return bool(self.changes or self.packages or self.reboot_reasons)
+        return bool(self.changes or self.packages or self.mends or self.reboot_reasons)
+
+    @property
+    def mends(self) -> bool:
+        return any(repair.agreed for repair in self.repairs)
 
     @property
     def status(self) -> str:
@@ -135,8 +142,10 @@ class HostResult:
         return {
             "changes": [asdict(change) for change in self.changes],
             "packages": asdict(self.packages),
+            "repairs": [asdict(one) for one in self.repairs],
             "reboot": bool(self.reboot_reasons),
             "reboot_reasons": list(self.reboot_reasons),
+            "trial": {"arguments": list(self.trying), "not_possible": self.untried},
             "reboot_hits": list(self.reboot_hits),
             "other_debts": list(self.other_debts),
             "blocked": [asdict(one) for one in self.blocked],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from gevent import GreenletExit
 
-from rigops.converge import distribution, occupants, proof, seeing
+from rigops.converge import distribution, occupants, proof, seeing, trial
 from rigops.converge.agreement import not_now
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.connector import Seat
@@ -25,7 +25,10 @@ from rigops.converge.remember import entry, remember
 from rigops.converge.result import Blocked, HostResult, Stage, Withheld
 from rigops.converge.troubles import DeployError, NoRootError, trouble
 from rigops.errors import RigopsError
+from rigops.guarding import clock
 from rigops.nccl_conf import PATH as NCCL_CONF
+from rigops.operations.consent import Consent
+from rigops.operations.trying import Way
 from rigops.owned.lines import companion
 from rigops.transport import HostKeyPolicy, Privilege, TransportError, connect, with_password
 
@@ -75,6 +78,8 @@ class Rig:
         self._lock: Lock | None = None
         self._ours: tuple[str, ...] = ()  # the arguments that rigops had added before this run
         self._agreed: Collection[str] = ()  # removals
+        self._untried = True  # new kernel arguments may become permanent where no boot can try them
+        self._consent = Consent(interrupt=run.allow_busy)
         self._impossible: set[str] = set()  # concerns that are blocked here
         self._stage_now = ""
         self._began = self._looked_at = time.monotonic()
@@ -149,23 +154,31 @@ class Rig:
             self._look()
             self._ours = added_arguments(self._seen.state, self._seen.bootloader)
         with self._stage("plan"):
-            self._note(self._engine.plan(self.wanted.name, self._deploys))
+            self._note(self._planned(None))
         if self.result.reboot_reasons:
             self._see_who_is_there()
         if not self.result.pending and not self.result.blocked:
             self.result.outcome = "converged"
 
+    def mend(self) -> None:
+        """From now on a broken package manager is repaired, and the plan is made for that."""
+        self._consent = replace(self._consent, repair=True)
+        with self._stage("plan"):
+            self._note(self._planned(None))
+        if self.result.reboot_reasons:
+            self._see_who_is_there()
+
     def agree(self, agreement: Agreement) -> None:
         """From now on removals are what was agreed to, and the plan is made for that."""
         result = self.result
-        if not result.undeclared:
-            return
+        self._untried = agreement.untried
         if agreement.removals:
             self._agreed = tuple(result.undeclared)
-            return
-        withheld = result.undeclared.items()
-        result.withheld = tuple(Withheld(concern, paths) for concern, paths in withheld)
-        self._note(self._engine.plan(self.wanted.name, self._deploys, agreed=()))
+        else:
+            withheld = result.undeclared.items()
+            result.withheld = tuple(Withheld(concern, paths) for concern, paths in withheld)
+        if result.withheld or (result.untried and not self._untried):
+            self._note(self._planned(self._agreed))
 
     # Stages after consent
 
@@ -178,13 +191,13 @@ class Rig:
         with self._stage("probe"):
             self._look()
         with self._stage("plan"):
-            self._note(self._engine.plan(self.wanted.name, self._deploys, agreed=self._agreed))
+            self._note(self._planned(self._agreed))
         if self._shown() != shown:
             raise DeployError("it is not what it was when the plan was shown: run this again")
 
     def change(self) -> None:
         """Everything that needs no reboot, and the look whether it holds."""
-        if self.result.changes or self.result.packages:
+        if self.result.changes or self.result.packages or self.result.mends:
             self._apply()
         if self.result.pending:
             self._verify()
@@ -199,22 +212,17 @@ class Rig:
             self.result.blocked += (Blocked("reboot", (), reason),)
             return
         self._touched = True
+        before, ordered = self._seen, self._order_trial()
+        trying = ordered.trying
         if self.wanted.target.local:
             with self._stage("reboot"):
                 order_only(self._reached, self._privilege)
-            self.result.story.append("this machine reboots now; run the same command after that")
+            self.result.story.append(trial.after_this(trying, self._reboot_timeout_s))
             return
         self._release()
-        deadline_s = self.wanted.spec.reboot_timeout or REBOOT_TIMEOUT_S
-        with self._stage("reboot"):
-            self._connection = reboot(
-                self._reached,
-                self.wanted.target,
-                self._privilege,
-                deadline_s=deadline_s,
-                waiting=lambda _: self._tell("reboot, waiting for it to come back"),
-                last_resort_s=min(_LAST_RESORT_S, deadline_s / 3) if who.wedged else None,
-            )
+        self._reboot(who, ordered)
+        if trying:
+            self._judge(before, trying, who)
         if self._planned_anew().pending:
             self._apply()
             self._verify()
@@ -230,9 +238,15 @@ class Rig:
         if when == "never" or self.result.outcome not in {"converged", "changed"}:
             return
         seen = self._seen
-        if when == "auto" and (
-            not (self.wanted.spec.gpus or (seen.silicon and seen.silicon.has_cards))
-            or proof.still_holds(proof.recorded(seen.state), self._observed())
+        # What lies between the cards is no part of the state that a proof is kept for.
+        is_another_path = any(change.kind == "setting" for change in self.result.changes)
+        if (
+            when == "auto"
+            and not is_another_path
+            and (
+                not (self.wanted.spec.gpus or (seen.silicon and seen.silicon.has_cards))
+                or proof.still_holds(proof.recorded(seen.state), self._observed())
+            )
         ):
             return
         from rigops.preflight.run import prove  # noqa: PLC0415  seldom needed
@@ -295,10 +309,16 @@ class Rig:
 
     def _shown(self) -> tuple[object, ...]:
         result = self.result
-        return result.changes, result.packages, result.reboot_reasons, result.blocked
+        return (
+            result.changes,
+            result.packages,
+            result.repairs,
+            result.reboot_reasons,
+            result.blocked,
+        )
 
     def _look(self) -> None:
-        seat = Seat(self._reached, self._privilege, work_argv)
+        seat = Seat(self._reached, self._privilege, work_argv, tell=self._tell)
         name = self.wanted.name
         concerns = [path.stem for path in self._run.deploys]
         sight = seeing.look(self._reached, self._privilege, concerns, self.wanted.spec)
@@ -307,11 +327,21 @@ class Rig:
         self._seat, self._sight = seat, sight
         self._looked_at = time.monotonic()
 
+    def _planned(self, agreed: Collection[str] | None) -> Planned:
+        """Of all deploys: what stands in the way of one may have gone, and is told else."""
+        return self._engine.plan(
+            self.wanted.name,
+            self._run.deploys,
+            agreed=agreed,
+            consent=self._consent,
+            way=self._way(),
+        )
+
     def _note(self, planned: Planned) -> None:
         spec, selection = self.wanted.spec, self._run.selection
         refusal = distribution.refusal(self._seen.system, spec)
         result = self.result
-        result.notices = tuple(text for _, text in planned.notices)
+        result.notices = (*self._wrong_clock(), *(text for _, text in planned.notices))
         result.undeclared = {
             concern: tuple(_SHOWN_AS.get(path, path) for path in paths)
             for concern, paths in planned.undeclared.items()
@@ -327,10 +357,19 @@ class Rig:
             one for one in planned.changes if one.concern not in self._impossible
         )
         result.packages = planned.packages
+        result.trying, result.untried = planned.trying, planned.untried
+        result.repairs = planned.repairs
         result.reboot_reasons = self._debts(selection)
         result.other_debts = tuple(
             debt for debt in self._debts(Selection()) if debt not in result.reboot_reasons
         )
+
+    def _wrong_clock(self) -> tuple[str, ...]:
+        epoch_s = self._seen.boot.epoch_s if self._seen.boot else None
+        if epoch_s is None:
+            return ()
+        wrong = clock.wrong(epoch_s, time.time(), time.monotonic() - self._looked_at)
+        return (str(wrong),) if wrong else ()
 
     def _debts(self, selection: Selection) -> tuple[str, ...]:
         """What cannot be configured is not brought by a reboot either."""
@@ -340,21 +379,80 @@ class Rig:
         wanted = () if takes_back else self.wanted.spec.kernel_args
         return debts(self._seen, wanted, self._ours)
 
-    def _apply(self) -> None:
+    def _apply(self, stage: str = "change", way: Way | None = None) -> None:
         self._take_lock()
-        with self._stage("change"):
+        with self._stage(stage):
             self._touched = True
             self._engine.apply(
                 self.wanted.name,
                 self._deploys,
                 agreed=self._agreed,
+                consent=self._consent,
+                way=way or self._way(),
                 tell=self._tell_of_concern,
             )
 
     def _planned_anew(self) -> Planned:
         with self._stage("verify"):
             self._look()
-            return self._engine.plan(self.wanted.name, self._deploys, agreed=self._agreed)
+            return self._engine.plan(
+                self.wanted.name,
+                self._deploys,
+                agreed=self._agreed,
+                consent=self._consent,
+                way=self._way(),
+            )
+
+    def _reboot(self, who: Occupants, ordered: Planned | None = None) -> None:
+        """A trial that fails ends by itself at the deadline, and is followed by one boot more."""
+        deadline_s = patience_s = self._reboot_timeout_s
+        if ordered and ordered.trying:
+            patience_s = 2 * deadline_s + ordered.trial_wait_s + trial.MARGIN_S
+        with self._stage("reboot"):
+            self._connection = reboot(
+                self._reached,
+                self.wanted.target,
+                self._privilege,
+                deadline_s=patience_s,
+                waiting=lambda _: self._tell("reboot, waiting for it to come back"),
+                last_resort_s=min(_LAST_RESORT_S, deadline_s / 3) if who.wedged else None,
+            )
+
+    def _way(self, *, now: bool = False, given_up: bool = False) -> Way:
+        return Way(
+            deadline_s=round(self._reboot_timeout_s),
+            now=now,
+            given_up=given_up,
+            untried=self._untried,
+        )
+
+    def _order_trial(self) -> Planned:
+        """Have the next boot try what is new, and no boot after it."""
+        way = self._way(now=True)
+        planned = self._engine.plan(
+            self.wanted.name, self._deploys, agreed=self._agreed, consent=self._consent, way=way
+        )
+        if planned.trying:
+            self._apply("trial", way)
+        return planned
+
+    def _judge(self, before: Sight, trying: tuple[str, ...], who: Occupants) -> None:
+        """Only arguments that a boot was seen to come through with become permanent."""
+        with self._stage("verify"):
+            self._look()
+        reason = trial.shortfall(before, self._seen, trying)
+        if not reason:
+            self.result.story.append(trial.held(trying))
+            return
+        kept = self._seated.run(["cat", trial.LOG], b"", _ANSWER_S).stdout
+        if trial.is_trial(self._seen):
+            self._reboot(who)  # its next boot is the old one
+            with self._stage("verify"):
+                self._look()
+        self._apply("return", self._way(given_up=True))
+        self._release()
+        self.result.story += trial.story(trying, reason, kept.decode(errors="replace"))
+        raise DeployError(f"the boot that tried {' '.join(trying)} did not hold: {reason}")
 
     def _verify(self) -> None:
         """Declared has to be live, not merely written."""
@@ -400,6 +498,10 @@ class Rig:
             at=self._run.at,
             inventory_digest=self._run.inventory_digest,
         )
+
+    @property
+    def _reboot_timeout_s(self) -> float:
+        return self.wanted.spec.reboot_timeout or REBOOT_TIMEOUT_S
 
     @property
     def _deploys(self) -> list[Path]:

@@ -15,7 +15,7 @@ from rigops.converge.rig import Rig
 from rigops.converge.troubles import SameMachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rigops.converge.agreement import Agreement
     from rigops.converge.result import HostResult
@@ -40,6 +40,10 @@ class Apply:
         """Reach every host and see what is to be done. Touches nothing."""
         _at_once(self._rigs, lambda rig: rig.plan())
         self._refuse_twins()
+
+    def mend(self, names: Collection[str]) -> None:
+        """At these hosts the package manager finishes what it began; the plan is made for that."""
+        _at_once([rig for rig in self._working() if rig.wanted.name in names], Rig.mend)
 
     def agree(self, agreement: Agreement) -> None:
         for rig in self._working():

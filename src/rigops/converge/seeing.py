@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rigops.converge.engine import seen
 from rigops.converge.proof import SECTION as SILICON
 from rigops.converge.troubles import NoRootError
+from rigops.facts.acs import Acs
 from rigops.facts.files import FileFound, files_section
 from rigops.facts.limit_surroundings import LimitSurroundings
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Limits, OsRelease, RigopsState
@@ -115,6 +116,8 @@ def _facts(concerns: Collection[str], spec: RigSpec) -> list[type[SectionFact[An
         found += [Limits, LimitSurroundings]
     if "kernel_args" in concerns:
         found.append(Bootloader)
+    if "acs" in concerns and spec.acs_redirect == "off":
+        found.append(Acs)
     return found
 
 

@@ -37,3 +37,4 @@ class Run:
     inventory_digest: str
     at: str
     tell: Callable[[str, str], None]
+    allow_busy: bool = False  # interrupt GPU jobs

@@ -47,6 +47,7 @@ from rigops.doctor.checks import (
     secure_boot,
     slot,
     temperature,
+    wall_clock,
     xid,
 )
 from rigops.doctor.order import told
@@ -100,6 +101,7 @@ CHECKS: tuple[Check, ...] = (
     *peer_access.CHECKS,
     *peer_hindrances.CHECKS,
     *nccl.CHECKS,
+    *wall_clock.CHECKS,
 )
 
 

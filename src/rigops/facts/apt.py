@@ -19,7 +19,7 @@ from rigops.probe.script import PATH
 from rigops.probe.section import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # The first who holds a lock that installing takes, or that means that the lists are being renewed.
 # Numbers of devices differ between /proc/locks and stat, so open files tell two inodes apart.
@@ -56,6 +56,8 @@ simulate() {
 """
 _ROW: Final = r"${db:Status-Abbrev}\t${Package}\t${Architecture}\t${Version}\n"
 _UNFINISHED: Final = r"^.([HUFWt]|.R)"
+
+_APT_S: Final = 60  # it reads all lists anew, twice, on a slow machine too
 
 _STATE: Final = f"""{HOLDER}
 state() {{
@@ -118,6 +120,17 @@ def packages_section(names: Iterable[str]) -> Section[DpkgState]:
     return Section(name="packages-of", snippet=snippet, parse=dpkg_state.parse, wants_root=True)
 
 
+def simulated_section(words: Sequence[str], number: int) -> Section[Simulated]:
+    """What apt would do, likewise. The number tells several of them apart."""
+    return Section(
+        name=f"apt-would-{number}",
+        snippet=f"{_ASK_APT}{_asking(words)}",
+        parse=apt_simulated.parse,
+        timeout_s=_APT_S,
+        wants_root=True,
+    )
+
+
 class Dpkg(FactBase[DpkgState]):
     """These packages in dpkg's own view."""
 
@@ -140,8 +153,7 @@ class AptWould(FactBase[Simulated]):
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
         self, *, words: tuple[str, ...]
     ) -> StringCommand:
-        names = " ".join(word.partition("=")[0].removesuffix("-") for word in words)
-        return _shell(f"{_ASK_APT}{shlex.join(('ask_apt', names, *words))}")
+        return _shell(f"{_ASK_APT}{_asking(words)}")
 
     def process(self, output: list[str]) -> Simulated:
         return apt_simulated.parse("\n".join(output))
@@ -149,6 +161,11 @@ class AptWould(FactBase[Simulated]):
     @staticmethod
     def default() -> Simulated:
         return Simulated()
+
+
+def _asking(words: Sequence[str]) -> str:
+    names = " ".join(word.partition("=")[0].removesuffix("-") for word in words)
+    return shlex.join(("ask_apt", names, *words))
 
 
 def _shell(text: str) -> StringCommand:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from rigops.facts.sections import SectionFact
 from rigops.guarding import root
-from rigops.probe.sections import modprobe
+from rigops.probe.sections import firmware, modprobe
+
+
+class Firmware(SectionFact[firmware.Firmware]):
+    section = firmware.SECTION
 
 
 class Modprobe(SectionFact[modprobe.Modprobe]):

@@ -33,7 +33,7 @@ def warning(because: str, pci: Pci, modprobe: Modprobe, command_line: Iterable[s
         return ""
     return (
         f"{because} concerns virtual machines here too ({'; '.join(uses)}): shut them down before, "
-        "and try them after the reboot"
+        "and try them after that"
     )
 
 

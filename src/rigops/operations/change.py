@@ -16,7 +16,7 @@ class Change:
     """`before` and `after` are texts to compare; None is absent."""
 
     concern: str
-    kind: Literal["file", "unit", "argument"]
+    kind: Literal["file", "unit", "argument", "setting"]
     subject: str
     before: str | None
     after: str | None
@@ -52,16 +52,29 @@ class PackageChanges:
         return bool(self.install or self.remove or self.upgrade or self.downgrade)
 
 
+@dataclass(frozen=True)
+class Repair:
+    """What the package manager was interrupted in, and the command that finishes it."""
+
+    broken: str
+    command: str
+    agreed: bool  # else it is only offered
+
+
 @dataclass
 class Story:
     """All that the operations of one host have to say in one run of its deploys."""
 
     changes: list[Change] = field(default_factory=list)
     packages: PackageChanges = field(default_factory=PackageChanges)
+    repairs: list[Repair] = field(default_factory=list)
     blocked: list[tuple[str, str]] = field(default_factory=list)  # concern and reason
     notices: list[tuple[str, str]] = field(default_factory=list)  # concern and what to know
     undeclared: dict[str, tuple[str, ...]] = field(default_factory=dict)  # concern and its files
     kept: dict[str, set[str]] = field(default_factory=dict)  # concern and the paths still wanted
+    trying: tuple[str, ...] = ()  # kernel arguments that the next boot is to try
+    trial_wait_s: int = 0  # what the bootloader's menus add to that
+    untried: str = ""  # why new kernel arguments cannot be tried once
 
 
 def story(host: Host) -> Story:
@@ -83,6 +96,13 @@ def announce(host: Host, change: Change) -> None:
 def announce_packages(host: Host, changes: PackageChanges) -> None:
     told = story(host)
     told.packages = told.packages + changes
+
+
+def announce_repair(host: Host, repair: Repair) -> None:
+    """Once, whichever operations stand on it."""
+    told = story(host).repairs
+    if repair not in told:
+        told.append(repair)
 
 
 def notice(host: Host, concern: str, text: str) -> None:

@@ -12,10 +12,12 @@ from pyinfra import logger
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops import catalog
+from rigops.bootloader import grub
 from rigops.facts.files import FileAt
-from rigops.facts.guarding import Modprobe, Root
-from rigops.facts.sections import CommandLine, Pci, Processes, Units
-from rigops.guarding import gpu_jobs, rivals, root, vfio
+from rigops.facts.guarding import Firmware, Modprobe, Root
+from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, Processes, Units
+from rigops.guarding import firmware, gpu_jobs, iommu, kernel_line, rivals, root, vfio
 from rigops.operations.blocked import blocked
 from rigops.operations.change import notice, story
 
@@ -69,12 +71,73 @@ def no_rivals(*, concern: str, sets: Collection[Setting]) -> Generator[StringCom
 
 
 @operation()
+def arguments_can_count(
+    *, concern: str, wanted: tuple[str, ...]
+) -> Generator[StringCommand, None, None]:
+    """Stand in the way of arguments that would do nothing, or get lost. It comes before the change.
+
+    + concern: the deploy that adds them
+    + wanted: the kernel arguments
+    """
+    live = host.get_fact(CommandLine).arguments
+    coming = [one for one in wanted if one not in live]
+    if not coming:
+        return
+    files = host.get_fact(Bootloader).files
+    others = grub.foreign_arguments(files)
+    found = (
+        *iommu.refusals([one for one in coming if one not in others]),
+        *kernel_line.obstacles(coming, files),
+    )
+    # A plan goes no further than the first command.
+    yield from [blocked(host, concern, reason) for reason in found]
+
+
+@operation()
+def tell_of_iommu(*, concern: str, wanted: tuple[str, ...]) -> Generator[StringCommand, None, None]:
+    """Say what new arguments about the IOMMU do to this machine. It comes after the change."""
+    live = host.get_fact(CommandLine).arguments
+    coming = [one for one in vfio.of_the_iommu(wanted) if one not in live]
+    if _is_told(concern) or not coming:
+        return
+    files = host.get_fact(Bootloader).files
+    with_them = (*wanted, *(grub.foreign_arguments(files) if files else live))
+    seen = host.get_fact(Firmware)
+    lacking = firmware.for_an_iommu(catalog.load(), seen, coming) if _has_menus() else ""
+    for text in [lacking] if lacking else iommu.notes(coming, with_them, seen):
+        _tell(concern, text)
+    yield from ()
+
+
+@operation()
+def tell_of_firmware(
+    *, concern: str, p2p: str | None = None, acs: bool = False
+) -> Generator[StringCommand, None, None]:
+    """Say which settings of the BIOS the goal of a change needs too. It comes after the change.
+
+    + p2p: what is declared of P2P: ``required`` wants the whole memory of each card in its BAR1
+    + acs: whether the change clears ACS redirection, for which some boards have a setting
+    """
+    if _is_told(concern) or not (acs or p2p == "required") or not _has_menus():
+        return
+    seen = host.get_fact(Firmware)
+    if p2p == "required":
+        pci = host.get_fact(Pci)
+        _tell(concern, firmware.for_large_windows(catalog.load(), seen, pci))
+    if acs:
+        _tell(concern, firmware.for_acs(catalog.load(), seen))
+    yield from ()
+
+
+@operation()
 def tell_of_other_arguments(
     *, concern: str, wanted: tuple[str, ...]
 ) -> Generator[StringCommand, None, None]:
-    """Say which kernel arguments tuned adds, if any of ours change. It comes after the change."""
+    """Say who else writes on the kernel line, if any of ours change. It comes after the change."""
     if _is_told(concern):
         return
+    for text in kernel_line.conflicts(wanted, host.get_fact(Bootloader).files):
+        _tell(concern, text)
     file = host.get_fact(FileAt, path=rivals.TUNED_ARGUMENTS)
     _tell(concern, rivals.kernel_arguments(file.text if file else None, wanted))
     yield from ()
@@ -107,6 +170,11 @@ def tell_of_no_snapshot(*, concern: str) -> Generator[StringCommand, None, None]
         return
     _tell(concern, root.notice(host.get_fact(Root)))
     yield from ()
+
+
+def _has_menus() -> bool:
+    """The firmware of a virtual machine is the hypervisor's."""
+    return host.get_fact(Boot).is_virtual_machine is not True
 
 
 def _is_told(concern: str) -> bool:

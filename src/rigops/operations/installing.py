@@ -1,8 +1,9 @@
 """The sh script that has apt do on a host what it said that it would do, in one exec. Pure.
 
 Two parts. The first waits for whoever has apt's locks, asks apt once more, and ends here if it says
-anything but what was announced. The second is a session of its own, with a log for its output: it
-comes to its end even if the connection does not, or whoever waits here is ended.
+anything but what was announced; a line every second ends it where nobody listens any more. The
+second is a session of its own, with a log for its output: it comes to its end even if the
+connection does not, or whoever waits here is ended. Lines on stdout say what is going on.
 """
 
 from __future__ import annotations
@@ -33,18 +34,32 @@ umask 022
 _WAIT: Final = f"""{HOLDER}
 now() {{ read -r seconds _ </proc/uptime; echo "${{seconds%.*}}"; }}
 wait_for_locks() {{
-    began=$(now) said=
+    since=$(now) said=
     while found=$(holder); do
         pid=${{found%% *}} name=${{found#* }}
-        if [ $(($(now) - began)) -ge "$1" ]; then
+        if [ $(($(now) - since)) -ge "$1" ]; then
             echo "$name (process $pid) still has apt's lock after $1 s: see what it does with" \\
                 "ps -fp $pid, and run this again when it is done" >&2
             exit 1
         fi
-        [ "$said" = "$found" ] || echo "waiting for $name (process $pid), which has apt's lock" >&2
-        said=$found
+        [ "$said" = "$found" ] || text=$(waits_for "$pid" "$name" "$1")
+        echo "$text"
+        said=$found text=
         sleep 1
     done
+}}
+waits_for() {{
+    echo "waiting up to $3 s for apt's lock, held by $2 (process $1$(began "$1"))"
+}}
+began() {{
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
+    # shellcheck disable=SC2086  # its fields, behind the name, which may hold anything
+    set -- ${{stat##*) }}
+    age=$(($(now) - ${{20}} / 100))
+    if [ "$age" -lt 120 ]; then age="$age s"
+    elif [ "$age" -lt 7200 ]; then age="$((age / 60)) min"
+    else age="$((age / 3600)) h"; fi
+    echo ", begun $age ago"
 }}
 """
 _APART: Final = """
@@ -76,6 +91,7 @@ as_announced() {{
     fi
 }}
 """
+_RUN: Final = "main </dev/null\nexit\n"  # what brings the script may stay open behind it
 _FORCE: Final = "--force-confdef --force-confold"
 _APT: Final = (
     "apt-get -q -y --no-install-recommends -o APT::Cmd::Pattern-Only=true -o Dpkg::Use-Pty=0"
@@ -103,23 +119,25 @@ class Installing:
 
 def waiting(lock_wait_s: int) -> str:
     """Nothing but the wait."""
-    return f"{_HEAD}{_WAIT}\nmain() {{\nwait_for_locks {lock_wait_s}\n}}\nmain\n"
+    return f"{_HEAD}{_WAIT}\nmain() {{\nwait_for_locks {lock_wait_s}\n}}\n{_RUN}"
 
 
 def script(work: Installing) -> str:
     body = "\n".join(_lines(work))
     tools = f"{_HEAD}log={LOG}\n{_WAIT}{_APART}{_AS_ANNOUNCED}"
-    return f"{tools}\nmain() {{\n{body}\n}}\nmain\n"  # in part, it does nothing
+    return f"{tools}\nmain() {{\n{body}\n}}\n{_RUN}"  # in part, it does nothing
 
 
 def _lines(work: Installing) -> Iterator[str]:
     yield f"wait_for_locks {work.lock_wait_s}"
     if work.repairs:
+        yield "echo 'dpkg finishes what it was interrupted in'"
         yield shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}"))
     if not work.said:
         return
     announced = "\n".join(work.said)
     yield shlex.join(("as_announced", announced, *work.words))
+    yield "echo 'apt is at work'"
     yield shlex.join(("apart", "\n".join(_acting(work))))
 
 

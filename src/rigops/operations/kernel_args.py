@@ -1,24 +1,29 @@
-"""Kernel arguments that rigops owns, for GRUB with drop-ins."""
+"""Kernel arguments that rigops owns, wherever this machine's bootloader has its own."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from hashlib import sha256
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.bootloader import grub
 from rigops.bootloader.arguments import against
+from rigops.bootloader.choice import Refused
+from rigops.bootloader.refusal import CannotEditError
+from rigops.bootloader.trial import CONFIRMED, DISARM, LOG, UNIT_FILE
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState
 from rigops.operations.blocked import blocked
+from rigops.operations.boot_places import COMMAND_LINE, CONCERN, place_of
 from rigops.operations.change import Change, announce, notice
 from rigops.operations.consent import may_undo
-from rigops.operations.take_steps import TakeSteps, digest, ownership
-from rigops.operations.taking_steps import Effect, Work
-from rigops.owned import Present, Show, WantedFile, reconcile
-from rigops.probe.sections.rigops_state import LEAVING
+from rigops.operations.kernel_trial import attempt
+from rigops.operations.take_steps import TakeSteps, digest, ownership, present
+from rigops.operations.taking_steps import Effect, Work, noted
+from rigops.owned import Show, WantedFile, reconcile
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
+from rigops.record import arguments as records
+from rigops.record.arguments import Arguments
 from rigops.record.leaving import document, leaving
 
 if TYPE_CHECKING:
@@ -26,113 +31,158 @@ if TYPE_CHECKING:
 
     from pyinfra.api.command import StringCommand
 
-    from rigops.probe.sections import bootloader
+    from rigops.operations.boot_places import Part, Place
+    from rigops.operations.kernel_trial import Attempt
+    from rigops.owned import Ownership
 
-CONCERN = "kernel_args"
+__all__ = ["CONCERN", "kernel_args"]
 
-# update-grub writes into grub.cfg itself; a crash there leaves half a menu. This one is made aside
-# and checked before it takes the place of the old one.
-_REGENERATE = """\
-new=/boot/grub/grub.cfg.rigops-new
-trap 'rm -f "$new" "$new.new"' EXIT  # grub-mkconfig's own is the second
-grub-mkconfig -o "$new"
-grub-script-check "$new"
-sync "$new"
-mv -f "$new" /boot/grub/grub.cfg
-trap - EXIT
-sync /boot/grub
-"""
+
+@dataclass(frozen=True)
+class _Ours:
+    """What rigops has on the host of this concern."""
+
+    owned: Ownership
+    paths: list[str]
+    record: Arguments
 
 
 @operation()
 def kernel_args(
-    *, wanted: tuple[str, ...], declared: bool = True
+    *,
+    wanted: tuple[str, ...],
+    declared: bool = True,
+    trial: Literal["required", "off"] = "required",
 ) -> Generator[StringCommand, None, None]:
-    """Make these arguments part of every normal boot from the next one on.
+    """Make these arguments part of every normal boot, once one boot with them was verified.
 
     + wanted: the arguments, such as ``("iommu=pt",)``; none takes back what rigops added
     + declared: whether the inventory speaks of arguments at all; else taking back needs consent
+    + trial: ``off`` makes new arguments permanent at once
     """
-    owned = ownership(host.get_fact(RigopsState))
+    state = host.get_fact(RigopsState)
+    owned = ownership(state)
     ours = [path for path, file in owned.files.items() if file.concern == CONCERN]
-    if not declared and not (ours and may_undo(host, CONCERN, ours)):
+    record = records.arguments(state.records.get(ARGUMENTS))
+    something = bool(ours or record)
+    if not declared and not (something and may_undo(host, CONCERN, ours or [ARGUMENTS])):
         host.noop("no kernel arguments are declared")
         return
-    boot = host.get_fact(Bootloader)
-    if not boot.has_grub or not boot.reads_drop_ins:
+    place = place_of(host.get_fact(Bootloader), owned, state, record)
+    if isinstance(place, Refused):
         if wanted:
-            yield blocked(
-                host,
-                CONCERN,
-                "no bootloader that this version can edit (GRUB with /etc/default/grub.d); add "
-                f"by hand: {' '.join(wanted)}",
-            )
+            yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
+        elif something:
+            yield blocked(host, CONCERN, f"{place.reason}, so what rigops added stays")
         return
-    found = against(wanted, grub.foreign_arguments(boot.files))
-    content = grub.drop_in(found.ours).encode() if found.ours else b""
-    files = {}
-    if content:
-        files[grub.DROP_IN] = WantedFile(CONCERN, digest(content), grub.DROP_IN_MODE)
-    there = host.get_fact(RigopsState).present.get(grub.DROP_IN) or _foreign(boot)
-    steps = reconcile(owned.only(ours), files, {grub.DROP_IN: there}, selected={CONCERN})
-    if any(isinstance(step, Show) for step in steps):
-        text = f"{grub.DROP_IN} is no longer declared, but somebody changed it: left alone"
-        notice(host, CONCERN, text)
-    effect = Effect(_REGENERATE)
-    # An earlier run may have got no further than the file.
-    late = any(not _in_menu(boot, argument) for argument in found.ours)
-    work = Work(
-        before=owned,
-        steps=tuple(steps),
-        contents={grub.DROP_IN: content},
-        effects={grub.DROP_IN: effect},
-        anew=(effect,) if late else (),
+    found = against(wanted, place.foreign)
+    try:
+        yield from _have(found.ours, wanted, place, _Ours(owned, ours, record), trial)
+    except CannotEditError as error:
+        yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
+
+
+def _have(
+    ours: tuple[str, ...],
+    wanted: tuple[str, ...],
+    place: Place,
+    there: _Ours,
+    trial: Literal["required", "off"],
+) -> Generator[StringCommand, None, None]:
+    owned, paths, record = there.owned, there.paths, there.record
+    live = host.get_fact(CommandLine).arguments
+    before = place.written
+    new = tuple(one for one in ours if one not in before and one not in live)
+    tried = attempt(
+        host,
+        new=new,
+        leaving=tuple(one for one in before if one not in ours),
+        record=record,
+        is_required=trial == "required",
     )
-    if not work:
+    if tried.refusal:
+        yield blocked(host, CONCERN, tried.refusal)
+        return
+    part = place.having(before if tried.holds_back else ours)
+    work = _work(owned, paths, part, tried)
+    following = _record(record, new, part, tried, is_clear=set(paths) <= set(part.present))
+    notes = {ARGUMENTS: _document(following)} if following != record else {}
+    if part.unsettled is not None:
+        begun = replace(following, written=part.unsettled, is_unsettled=True)
+        notes = {ARGUMENTS: _document(begun)}
+        work = replace(work, anew=(*work.anew, Effect(noted(ARGUMENTS, _document(following)))))
+    if not work and not notes:
         host.noop(f"kernel arguments are configured: {' '.join(wanted) or 'none of ours'}")
         return
-    announce(
-        host,
-        Change(
-            concern=CONCERN,
-            kind="file",
-            subject=grub.DROP_IN,
-            before=boot.files.get(grub.DROP_IN),
-            after=content.decode() or None,
-        ),
-    )
-    if ours:
-        work = replace(work, notes=_leaving(boot, wanted))
-    yield TakeSteps(work, touches=frozenset({Bootloader}))
+    for path in paths:
+        if path not in part.present and not tried.trial:
+            announce(host, Change(CONCERN, "file", path, "of the boot that was tried\n", None))
+    _announce(part, record, following, before)
+    if not tried.holds_back:
+        notes |= _going(before, wanted)
+    yield TakeSteps(replace(work, notes=notes), touches=frozenset({Bootloader}))
 
 
-def _leaving(boot: bootloader.Bootloader, wanted: tuple[str, ...]) -> dict[str, bytes]:
+def _document(record: Arguments) -> bytes:
+    return records.document(record).encode()
+
+
+def _record(
+    record: Arguments, new: tuple[str, ...], part: Part, tried: Attempt, *, is_clear: bool
+) -> Arguments:
+    """`is_clear`: nothing of a trial is left on the host."""
+    trying = new if tried.holds_back and not tried.is_given_up else ()
+    armed_in = record.armed_in if is_clear and trying == record.trying else ""
+    if tried.trial:
+        armed_in = host.get_fact(Boot).boot_id or ""
+    return Arguments(trying=trying, written=part.written, armed_in=armed_in)
+
+
+def _work(owned: Ownership, ours: list[str], part: Part, tried: Attempt) -> Work:
+    """The places of every boot, and the files of a trial: laid out now, or taken back."""
+    wanted, contents, effects = dict(part.wanted), dict(part.contents), dict(part.effects)
+    anew = part.anew
+    if tried.trial:
+        armed = Effect(tried.trial.arm)
+        anew = (*anew, armed)
+        for path, file in tried.trial.files.items():
+            wanted[path] = WantedFile(CONCERN, digest(file.content), file.mode)
+            contents[path], effects[path] = file.content, armed
+    effects |= {path: _ended(path) for path in ours if path not in effects}
+    others = [path for path in (*ours, *wanted) if path not in part.present]
+    there = {**present(host, others), **part.present}
+    steps = reconcile(owned.only(ours), wanted, there, selected={CONCERN})
+    for step in steps:
+        if isinstance(step, Show):
+            text = f"{step.owned.path} is no longer declared, but somebody changed it: left alone"
+            notice(host, CONCERN, text)
+    return Work(before=owned, steps=tuple(steps), contents=contents, effects=effects, anew=anew)
+
+
+def _ended(path: str) -> Effect:
+    """To stop what would take this boot back is to confirm it; the file is for one that hangs."""
+    unit = UNIT_FILE.rpartition("/")[2] if path == UNIT_FILE else ""
+    confirmed = f"mkdir -p {CONFIRMED.rpartition('/')[0]}\n: >{CONFIRMED}\n"
+    return Effect(f"{confirmed}{DISARM}rm -f {LOG}\n", unit=unit)
+
+
+def _announce(part: Part, record: Arguments, following: Arguments, before: tuple[str, ...]) -> None:
+    for change in part.changes:
+        announce(host, change)
+    if following.trying != record.trying:
+        coming = " ".join((*before, *following.trying)) if following.trying else None
+        told = " ".join((*before, *record.trying)) or None
+        announce(host, Change(CONCERN, "argument", COMMAND_LINE, told, coming))
+
+
+def _going(before: tuple[str, ...], wanted: tuple[str, ...]) -> dict[str, bytes]:
     """What goes out of the menu now, and stays in the kernel until it is booted anew."""
     boot_id = host.get_fact(Boot).boot_id
     if boot_id is None:
         return {}
     live = host.get_fact(CommandLine).arguments
-    before = leaving(host.get_fact(RigopsState).records.get(LEAVING), boot_id)
-    added = grub.added_arguments(boot.files.get(grub.DROP_IN, ""))
+    earlier = leaving(host.get_fact(RigopsState).records.get(LEAVING), boot_id)
     going = tuple(
-        one for one in dict.fromkeys((*before, *added)) if one in live and one not in wanted
+        one for one in dict.fromkeys((*earlier, *before)) if one in live and one not in wanted
     )
     return {LEAVING: document(going, boot_id).encode()} if going else {}
-
-
-def _foreign(boot: bootloader.Bootloader) -> Present | None:
-    """A file at our path that nobody has recorded."""
-    text = boot.files.get(grub.DROP_IN)
-    if text is None:
-        return None
-    return Present(sha256(text.encode()).hexdigest(), grub.DROP_IN_MODE)
-
-
-def _in_menu(boot: bootloader.Bootloader, argument: str) -> bool:
-    """Whether every normal entry has it. Recovery entries stay as they are: a way back."""
-    normal = [entry for entry in boot.menu or () if not _is_recovery(entry.arguments)]
-    return bool(normal) and all(argument in entry.arguments for entry in normal)
-
-
-def _is_recovery(arguments: tuple[str, ...]) -> bool:
-    return not {"single", "recovery"}.isdisjoint(arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from pyinfra.context import host
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
 from rigops.operations.change import Change, announce, notice, story
+from rigops.operations.foreign_files import replaced, target
 from rigops.operations.take_steps import TakeSteps, digest, ownership
 from rigops.operations.taking_steps import Effect, Work
 from rigops.owned import Present, WantedFile, lines, reconcile
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 _COMPANION_MODE: Final = 0o644
-_ABSENT: Final = "absent"
 
 
 @dataclass(frozen=True)
@@ -159,18 +158,8 @@ def _put(host: Host, concern: str, file: LinesFile, block: str) -> str:
 
 
 def _target(file: LinesFile) -> str:
-    """A link stays one. Whoever changed the file since it was read is not overruled."""
-    expected = file.present.digest if file.present else _ABSENT
-    path = shlex.quote(file.path)
-    return f'at=$(readlink -f {path}) || at={path}\nexpect "$at" {expected}'
+    return target(file.path, file.present.digest if file.present else None)
 
 
 def _replace(file: LinesFile, text: str) -> str:
-    """With owner, mode and all that an existing file has; at every moment the old or the new."""
-    return f"""\
-{_target(file)}
-if [ -e "$at" ]; then cp -a "$at" "$at.rigops-new"; else : >"$at.rigops-new"; fi
-base64 -d >"$at.rigops-new" <<'RIGOPS_END'
-{b64encode(text.encode()).decode()}
-RIGOPS_END
-settle "$at\""""
+    return replaced(file.path, file.present.digest if file.present else None, text)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.facts.dpkg_state import DpkgState
     from rigops.operations.package_wish import Wish
 
-CONFIGURE: Final = "sudo dpkg --configure -a"
+CONFIGURE: Final = "dpkg --configure -a"
 _UPDATE: Final = "sudo apt-get update"
 _OLD_S: Final = 30 * 24 * 3600
 _DAY_S: Final = 24 * 3600

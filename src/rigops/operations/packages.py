@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -13,7 +12,15 @@ from rigops.errors import RigopsError
 from rigops.facts.apt import AptWould, Dpkg
 from rigops.facts.dpkg_versions import compare
 from rigops.operations.blocked import blocked
-from rigops.operations.change import Package, PackageChanges, announce_packages, notice
+from rigops.operations.change import (
+    Package,
+    PackageChanges,
+    Repair,
+    announce_packages,
+    announce_repair,
+    notice,
+)
+from rigops.operations.consent import may_repair
 from rigops.operations.installing import Installing, script, waiting
 from rigops.operations.package_trouble import (
     CONFIGURE,
@@ -24,11 +31,13 @@ from rigops.operations.package_trouble import (
     without_apt,
 )
 from rigops.operations.package_wish import Wish
+from rigops.operations.telling import Telling
 from rigops.owned.packages import OwnedPackage, OwnedPackages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
 
+    from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 
     from rigops.facts.apt_simulated import Simulated, Step
@@ -54,7 +63,7 @@ def packages(
     + install: versions by name; None is what the sources would install, or what is installed
     + remove: names; their configuration stays
     + change_held: names whose hold may be broken; they are held again afterwards
-    + repair: have dpkg first finish what it was interrupted in
+    + repair: have dpkg first finish what it was interrupted in, whoever agreed to that
     + lock_wait_s: how long to wait for somebody else's package work
     """
     asked = _Asked(
@@ -83,9 +92,9 @@ class _Asked:
     repair: bool
     lock_wait_s: int
 
-    def command(self, text: str) -> StringCommand:
+    def command(self, text: str) -> Telling:
         most = 2 * self.lock_wait_s + _LONGEST_S
-        return StringCommand("sh", "-s", _stdin=text, _timeout=most)
+        return Telling("sh", "-s", _stdin=text, _timeout=most)
 
 
 def _somebody_works(host: Host, asked: _Asked) -> bool:
@@ -106,25 +115,29 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
         return without_apt(asked.wish, state)
     if asked.wish.is_met_by(state):
         return None
+    repairs = False
     if state.holder:
         text = f"{state.holder} is at work on packages; apply waits up to {asked.lock_wait_s} s"
         notice(host, asked.concern, text)
     elif left := unfinished(state):
-        incurable = not_to_be_configured(state)
-        if incurable or not asked.repair:
-            return incurable or f"{left}: {CONFIGURE}"
-        notice(host, asked.concern, f"{left}: dpkg --configure -a is run first")
-    return _planned(host, asked, state)
+        if incurable := not_to_be_configured(state):
+            return incurable
+        repairs = asked.repair or may_repair(host)
+        announce_repair(host, Repair(left, CONFIGURE, repairs))
+        if not repairs:
+            return f"{left}: sudo {CONFIGURE}"
+    return _planned(host, asked, state, repairs=repairs)
 
 
-def _planned(host: Host, asked: _Asked, state: DpkgState) -> Installing | str | None:
+def _planned(
+    host: Host, asked: _Asked, state: DpkgState, *, repairs: bool
+) -> Installing | str | None:
     words = asked.wish.words(state)
     simulated: Simulated = host.get_fact(AptWould, words=words)
     if reason := trouble(asked.wish, state, simulated, asked.change_held):
         return reason
     if text := old_lists(simulated):
         notice(host, asked.concern, text)
-    repairs = asked.repair and bool(unfinished(state))
     if not simulated.said and not repairs:
         return None
     found = changes(simulated.steps)

@@ -54,7 +54,15 @@ class TakeSteps(StringCommand):
                     present.pop(owned.path, None)
                 case _:
                     pass
-        return replace(state, owned=self.work.after.to_json(), present=present, strays=(), units={})
+        notes = {path: text.decode() for path, text in self.work.notes.items()}
+        return replace(
+            state,
+            owned=self.work.after.to_json(),
+            present=present,
+            strays=(),
+            units={},
+            records={**state.records, **notes},
+        )
 
 
 def ownership(state: rigops_state.RigopsState) -> Ownership:

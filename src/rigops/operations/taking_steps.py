@@ -90,10 +90,10 @@ class Work:
     effects: Mapping[str, Effect] = field(default_factory=dict)
     anew: tuple[Effect, ...] = ()
     strays: tuple[str, ...] = ()
-    notes: Mapping[str, bytes] = field(default_factory=dict)  # of ours, written before all else
+    notes: Mapping[str, bytes] = field(default_factory=dict)  # JSON of ours, before all else
 
     def __bool__(self) -> bool:
-        return bool(self.anew or self.strays or _real(self.steps))
+        return bool(self.anew or self.strays or self.notes or _real(self.steps))
 
     @property
     def after(self) -> Ownership:
@@ -124,16 +124,20 @@ def script(work: Work) -> str:
     return f"{_TOOLS}take_steps() {{\n{lines}\n}}\ntake_steps\n"
 
 
+def noted(path: str, note: bytes) -> str:
+    """Shell that writes a record of ours, whole at every moment."""
+    return f"{_aside(path, _RECORD_MODE, note)}\n{shlex.join(('settle', path))}"
+
+
 def _lines(work: Work) -> Iterator[str]:
     steps = _real(work.steps)
     if work.strays:
         yield shlex.join(("rm", "-f", *work.strays))
     yield from map(_expectation, steps)
-    if steps:
+    if steps or work.notes:
         yield _FOLDERS
-        for path, note in work.notes.items():
-            yield _aside(path, _RECORD_MODE, note)
-            yield shlex.join(("settle", path))
+    for path, note in work.notes.items():
+        yield noted(path, note)
     puts = [step for step in steps if isinstance(step, (Write, Conflict))]
     backs = [step for step in steps if isinstance(step, (Restore, Remove, Forget))]
     if puts:
@@ -201,8 +205,7 @@ def _real(steps: Iterable[Step]) -> list[Step]:
 
 
 def _record(ownership: Ownership) -> str:
-    put = _aside(RECORD, _RECORD_MODE, ownership.to_json().encode())
-    return f"{put}\n{shlex.join(('settle', RECORD))}"
+    return noted(RECORD, ownership.to_json().encode())
 
 
 def _aside(path: str, mode: int, content: bytes) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         cpufreq,
         dev_nodes,
         dkms,
+        firmware,
         iommu_groups,
         limits,
         lspci,
@@ -60,6 +61,7 @@ class HostFacts:
 
     `cut`: sections whose answer is not whole; what they do say is true, and more is missing.
     `timed_out` and `without_root`: why a section may be missing or say little.
+    `collected_at` is by the clock of whoever looked, where somebody did.
     """
 
     os_release: os_release.OsRelease | None = None
@@ -78,6 +80,7 @@ class HostFacts:
     dkms: dkms.Dkms | None = None
     secure_boot: secure_boot.SecureBoot | None = None
     bootloader: bootloader.Bootloader | None = None
+    firmware: firmware.Firmware | None = None
     package_holds: package_holds.PackageHolds | None = None
     packages: packages.Packages | None = None
     package_history: package_history.PackageHistory | None = None
@@ -105,6 +108,7 @@ class HostFacts:
     nvidia_smi_p2p_nvlink: PeerMatrix | None = None
     nvidia_smi_p2p_atomics: PeerMatrix | None = None
     nvidia_smi_nvlink: nvidia_smi_nvlink.NvLinks | None = None
+    collected_at: str | None = None
     cut: frozenset[str] = frozenset()
     timed_out: frozenset[str] = frozenset()
     without_root: frozenset[str] = frozenset()
@@ -122,6 +126,7 @@ def read(bundle: Bundle) -> HostFacts:
     found = bundle.sections
     return HostFacts(
         **{field_of(section.name): _facts(bundle, section) for section in SECTIONS},
+        collected_at=bundle.collected_at,
         cut=frozenset(name for name, one in found.items() if not one.whole),
         timed_out=frozenset(name for name, one in found.items() if one.timed_out),
         without_root=frozenset(name for name, one in found.items() if not one.root),

@@ -10,7 +10,7 @@ from rigops.report.plan import blocked_lines, error_lines
 from rigops.report.words import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rigops.converge.result import HostResult
 
@@ -27,19 +27,51 @@ _WORDS = {
 }
 
 
-def outcome_text(results: Sequence[HostResult], words: Mapping[str, str] | None = None) -> str:
-    """`words` for outcomes that another command than apply has to tell otherwise."""
+def outcome_text(
+    results: Sequence[HostResult],
+    words: Mapping[str, str] | None = None,
+    *,
+    told: Collection[str] = (),
+) -> str:
+    """What came of it; where it is the same on several hosts, once.
+
+    `words`: for outcomes that another command than apply has to tell otherwise. `told`: the hosts
+    whose error was shown with the plan, and its cure with it.
+    """
     said = {**_WORDS, **(words or {})}
-    return "\n".join(line for result in results for line in _outcome(result, said))
+    folded: dict[tuple[str, ...], list[HostResult]] = {}
+    for result in results:
+        known = result.host in told
+        lines = (_what_became(result, said, told=known), *_lines(result, told=known))
+        folded.setdefault(lines, []).append(result)
+    return "\n".join(
+        line
+        for (became, *lines), same in folded.items()
+        for line in (f"{_head(same)} {became} ({_took(same)})", *lines)
+    )
 
 
-def _outcome(result: HostResult, words: Mapping[str, str]) -> Iterator[str]:
-    took = sum(stage.seconds for stage in result.stages)
+def _head(results: Sequence[HostResult]) -> str:
+    names = click.style(", ".join(result.host for result in results), bold=True)
+    return names if len(results) == 1 else f"{names} ({len(results)} hosts): each"
+
+
+def _took(results: Sequence[HostResult]) -> str:
+    times = [sum(stage.seconds for stage in result.stages) for result in results]
+    least, most = f"{min(times):.1f}", f"{max(times):.1f}"
+    return f"{most} s" if least == most else f"{least} to {most} s"
+
+
+def _what_became(result: HostResult, words: Mapping[str, str], *, told: bool) -> str:
     color, text = _COLORS.get(result.outcome, "red"), words[result.outcome]
     if result.blocked and result.outcome in {"changed", "converged"}:
         color, text = "yellow", f"{text}, but for what is in the way"
-    said = click.style(text, fg=color)
-    yield f"{click.style(result.host, bold=True)} {said} ({took:.1f} s)"
+    if told and result.error is not None:
+        text = f"{text}: {plain(result.error.message)}"
+    return click.style(text, fg=color)
+
+
+def _lines(result: HostResult, *, told: bool) -> Iterator[str]:
     if result.outcome == "reboot_owed":
         yield from (f"    reboot owed: {reason}" for reason in result.reboot_reasons)
     yield from (f"    reboot owed to another concern: {debt}" for debt in result.other_debts)
@@ -51,5 +83,6 @@ def _outcome(result: HostResult, words: Mapping[str, str]) -> Iterator[str]:
             fg="yellow",
         )
     yield from (f"    {plain(line)}" for line in result.story)
-    yield from error_lines(result)
+    if not told:
+        yield from error_lines(result)
     yield from blocked_lines(result)

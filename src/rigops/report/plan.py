@@ -44,13 +44,7 @@ def _lines(result: HostResult) -> Iterator[str]:
         )
     for change in result.changes:
         yield from _change(change)
-    for verb, packages in (
-        ("install", result.packages.install),
-        ("remove", result.packages.remove),
-        ("upgrade", result.packages.upgrade),
-        ("downgrade", result.packages.downgrade),
-    ):
-        yield from (f"    {verb} {_package(one)}" for one in packages)
+    yield from _packages(result)
     for reason in result.reboot_reasons:
         yield f"    reboot: {reason}"
     for hit in result.reboot_hits:
@@ -86,6 +80,19 @@ def _change(change: Change) -> Iterator[str]:
         color = {"+": "green", "-": "red"}.get(line[:1])
         if not line.startswith("@@"):
             yield click.style(f"        {printable(line)}", fg=color)
+
+
+def _packages(result: HostResult) -> Iterator[str]:
+    for repair in result.repairs:
+        if repair.agreed:
+            yield f"    first `{repair.command}`, since {plain(repair.broken)}"
+    for verb, packages in (
+        ("install", result.packages.install),
+        ("remove", result.packages.remove),
+        ("upgrade", result.packages.upgrade),
+        ("downgrade", result.packages.downgrade),
+    ):
+        yield from (f"    {verb} {_package(one)}" for one in packages)
 
 
 def _package(one: Package) -> str:

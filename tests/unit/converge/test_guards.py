@@ -12,8 +12,9 @@ from rigops.converge.connector import Seat, seat_of
 from rigops.converge.engine import Engine, Planned
 from rigops.converge.troubles import DeployError
 from rigops.facts.files import FileFound
-from rigops.facts.guarding import Modprobe, Root
+from rigops.facts.guarding import Firmware, Modprobe, Root
 from rigops.facts.sections import (
+    Boot,
     Bootloader,
     CommandLine,
     Pci,
@@ -23,8 +24,9 @@ from rigops.facts.sections import (
     Units,
 )
 from rigops.guarding import rivals, root
-from rigops.operations.guards import let_interrupt
-from rigops.probe.sections import modprobe, pci, proc_cmdline, processes, units
+from rigops.operations.consent import Consent
+from rigops.probe.sections import boot as boot_section
+from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline, processes, units
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Connection, Privilege
 from rigops.transport.local import LocalConnection
@@ -71,11 +73,12 @@ class Rig:
         **answers: str,
     ) -> None:
         self.host = FakeHost()
-        self.engine = Engine({"rig": {"kernel_args": declared}})
+        self.engine = Engine({"rig": {"kernel_args": declared, "kernel_trial": "off"}})
         seat = Seat(reached or self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (Bootloader, bootloader),
             (RigopsState, state or StateFacts()),
+            (Boot, boot_section.Boot(virtualization="none")),
             (CommandLine, proc_cmdline.parse(answers.get("command_line", "ro quiet"))),
         ]
         if looked:
@@ -83,6 +86,7 @@ class Rig:
             known += [
                 (Pci, pci.parse(answers.get("pci", ""))),
                 (Modprobe, modprobe.Modprobe()),
+                (Firmware, firmware.parse(answers.get("firmware", ""))),
                 (Root, root.Root(file_system=answers.get("root", "ext4"))),
                 (Units, units.parse(f"== systemctl show\n{answers.get('units', '')}")),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
@@ -140,7 +144,8 @@ def test_the_plan_names_virtual_machines_tuned_and_the_missing_snapshot() -> Non
 
     planned = rig.plan()
 
-    of_tuned, of_machines, of_root = notices(planned)
+    of_isolation, of_tuned, of_machines, of_root = notices(planned)
+    assert "isolation" in of_isolation
     assert "iommu=pt and iommu=off" in of_tuned
     assert "GPU 0000:0b:00.0 bound to vfio-pci" in of_machines
     assert "takes no snapshot" in of_root
@@ -161,7 +166,7 @@ def test_virtual_machines_are_not_spoken_of_where_no_iommu_argument_comes(
 
 
 def test_an_ordinary_host_gets_no_notice() -> None:
-    assert notices(Rig(["iommu=pt"]).plan()) == []
+    assert notices(Rig(["pci=realloc"]).plan()) == []
 
 
 def test_what_is_true_of_the_host_is_said_once_for_all_concerns(tmp_path: Path) -> None:
@@ -170,7 +175,7 @@ def test_what_is_true_of_the_host_is_said_once_for_all_concerns(tmp_path: Path) 
         "from rigops.operations.guards import tell_of_no_snapshot\n"
         "from rigops.operations.kernel_args import kernel_args\n"
         "from rigops.operations.owned_files import owned_file\n"
-        "kernel_args(wanted=('iommu=pt',))\n"
+        "kernel_args(wanted=('iommu=pt',), trial='off')\n"
         "tell_of_no_snapshot(concern='kernel_args')\n"
         "owned_file(concern='other', path='/etc/other', content='x')\n"
         "tell_of_no_snapshot(concern='other')\n"
@@ -188,7 +193,7 @@ def _guarded(folder: Path, guard: str) -> Path:
         "from rigops.operations.guards import gpus_are_free, no_rivals\n"
         "from rigops.operations.kernel_args import kernel_args\n"
         f"{guard}\n"
-        "kernel_args(wanted=('iommu=pt',))\n"
+        "kernel_args(wanted=('iommu=pt',), trial='off')\n"
     )
     return deploy
 
@@ -222,11 +227,12 @@ def test_jobs_on_the_cards_are_in_the_way_of_a_disruptive_change(tmp_path: Path)
 def test_jobs_on_the_cards_are_only_told_where_somebody_agreed(tmp_path: Path) -> None:
     deploy = _guarded(tmp_path, "gpus_are_free(concern='nvidia_driver')")
     rig = Rig(None, processes=BUSY)
-    let_interrupt(rig.engine._host("rig"), allowed=True)
 
-    planned = rig.plan(deploy)
+    planned = rig.engine.plan("rig", [deploy], consent=Consent(interrupt=True))
+
     assert not planned.blocked
     assert notices(planned) == ["GPU jobs are interrupted: python3 (4711)"]
+    assert rig.plan(deploy).blocked
 
 
 def test_free_cards_are_no_obstacle_and_unseen_ones_are(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from rigops.bootloader import grub
 from rigops.converge.connector import Seat
 from rigops.converge.engine import Engine, Planned
 from rigops.converge.troubles import DeployError
-from rigops.facts.guarding import Modprobe, Root
+from rigops.facts.guarding import Firmware, Modprobe, Root
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, RigopsState, SectionFact
 from rigops.guarding import rivals, root
 from rigops.owned import OwnedFile, Ownership, Present
-from rigops.probe.sections import modprobe, pci, proc_cmdline
+from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
@@ -62,13 +62,14 @@ class Rig:
         self, declared: list[str] | None, facts: BootFacts, state: StateFacts | None = None
     ) -> None:
         self.host = FakeHost()
-        self.engine = Engine({"rig": {"kernel_args": declared}})
+        self.engine = Engine({"rig": {"kernel_args": declared, "kernel_trial": "off"}})
         seat = Seat(self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (Boot, BootIdFacts(boot_id=BOOT_ID)),
             (Bootloader, facts),
             (RigopsState, state or StateFacts()),
             (CommandLine, proc_cmdline.parse("root=UUID=1 ro quiet")),
+            (Firmware, firmware.parse("")),
             (Modprobe, modprobe.Modprobe()),
             (Pci, pci.Pci()),
             (Root, root.Root()),
@@ -97,8 +98,8 @@ def test_a_new_argument_is_written_into_a_drop_in_of_ours_and_the_menu_is_made_a
     assert len(rig.host.sent) == 1  # one exec for record, file and menu
     written = [b64decode(line).decode() for line in script.splitlines() if _is_base64(line)]
     assert grub.drop_in(["iommu=pt"]) in written
-    assert script.index("grub-mkconfig -o") < script.index("grub-script-check")
-    assert script.index("grub-script-check") < script.index('mv -f "$new" /boot/grub/grub.cfg')
+    assert script.index('mkconfig" -o') < script.index("script-check")
+    assert script.index("script-check") < script.index('mv -f "$new"')
 
 
 def test_what_is_configured_is_left_alone() -> None:
@@ -191,12 +192,18 @@ def test_hosts_that_raise_leave_the_others_alone(tmp_path: Path) -> None:
         "from pyinfra.context import host\n"
         "if host.name == 'bad':\n    raise ValueError('this one')\n"
         "from rigops.operations.kernel_args import kernel_args\n"
-        "kernel_args(wanted=('iommu=pt',))\n"
+        "kernel_args(wanted=('iommu=pt',), trial='off')\n"
     )
     engine = Engine({"bad": {}, "good": {}})
+    known: list[tuple[type[SectionFact[Any]], object]] = [
+        (Boot, BootIdFacts(boot_id=BOOT_ID)),
+        (Bootloader, boot("ro")),
+        (CommandLine, proc_cmdline.parse("ro")),
+        (RigopsState, StateFacts()),
+    ]
     for name in ("bad", "good"):
         seat = Seat(FakeHost(), Privilege("root"))
-        engine.attach(name, seat, [(Bootloader, boot("ro")), (RigopsState, StateFacts())])
+        engine.attach(name, seat, known)
 
     with pytest.raises(ValueError, match="this one"):
         engine.plan("bad", [deploy])

@@ -49,8 +49,8 @@ def test_by_hand_only_the_ports_between_the_cards_are_cleared() -> None:
     remedy = found(PATH, {"lspci": SWITCHES})[0].remedy
 
     assert remedy is not None
-    assert "setpci -s 0000:02:01.0 ECAP_ACS+6.w=0000" in remedy.by_hand
-    assert "setpci -s 0000:40:01.1 ECAP_ACS+6.w=0000" in remedy.by_hand
+    assert "setpci -s 0000:02:01.0 ECAP_ACS+6.w=0:2c" in remedy.by_hand
+    assert "setpci -s 0000:40:01.1 ECAP_ACS+6.w=0:2c" in remedy.by_hand
     assert "0000:01:00.0" not in remedy.by_hand
 
 

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.doctor.checks import command_line
+from rigops.doctor.rig import next_arguments
 from rigops.probe.sections import bootloader
+from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.record import arguments
 from tests.corpus import CORPUS
+from tests.unit.bootloader import machines
 from tests.unit.doctor import package_rig as rig
 from tests.unit.doctor.examining import spec
 from tests.unit.probe import answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHECKS = command_line.CHECKS
 DRIFT = "cmdline.drift"
@@ -67,10 +76,69 @@ def test_an_owed_reboot_is_all_that_is_missing() -> None:
     assert [one.section for one in found.evidence] == ["proc-cmdline", "bootloader"]
 
 
+def test_an_argument_that_waits_for_its_trial_is_owed_although_no_bootloader_has_it() -> None:
+    record = arguments.document(arguments.Arguments(trying=("iommu=pt",)))
+    state = f"== {ARGUMENTS}\n{record}"
+    found = rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, rigops_state=state)
+
+    assert (found.status, found.data) == ("warn", {"owed": ["iommu=pt"]})
+    assert "waits for the reboot that tries it" in found.summary
+    assert [one.section for one in found.evidence] == ["proc-cmdline", "rigops-state"]
+    assert found.remedy is not None
+    assert "systemctl reboot" not in found.remedy.by_hand  # that would not bring it
+
+
 def test_a_menu_that_was_not_made_anew_does_not_boot_the_argument() -> None:
     stale = answers.GRUB.replace("quiet iommu=pt\n", "quiet\n")
 
     assert rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, bootloader=stale).status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "place"),
+    [
+        ("debian-12", "quiet", "/boot/grub/grub.cfg"),
+        ("arch-grub", "loglevel=3", "/boot/grub/grub.cfg"),
+        ("fedora", "rhgb", "6.11.4-301.fc41.x86_64.conf"),
+        ("el8", "crashkernel=auto", "4.18.0-553.el8_10.x86_64.conf"),
+        ("archinstall", "zswap.enabled=0", "lts.conf"),
+        ("debian-systemd-boot", "quiet", "6.12.48-amd64.conf"),
+        ("pop-os", "splash", "Pop_OS-oldkern.conf"),
+        ("arch-uki", "quiet", "/etc/kernel/cmdline"),
+    ],
+)
+def test_the_next_boot_of_every_bootloader_is_known(
+    name: str, there: str, place: str, tmp_path: Path
+) -> None:
+    known = machines.machine(name)
+    known.lay_out(tmp_path)
+    text = known.ask(tmp_path)
+    declared, absent = spec(kernel_args=[there]), spec(kernel_args=["absent=1"])
+    live = "BOOT_IMAGE=/x root=/y"
+
+    owed = rig.look(DRIFT, CHECKS, declared, proc_cmdline=live, bootloader=text)
+    missing = rig.look(DRIFT, CHECKS, absent, proc_cmdline=live, bootloader=text)
+    typed = rig.look(DRIFT, CHECKS, absent, proc_cmdline=f"{live} absent=1", bootloader=text)
+
+    assert owed.status == "warn"
+    assert owed.remedy is not None
+    assert place in owed.remedy.text
+    assert there in owed.evidence[-1].line or "$kernelopts" in owed.evidence[-1].line
+    assert missing.status == "fail"
+    assert "declared and not configured" in missing.summary
+    # Where only the sources of an image are seen, what it has inside is not.
+    assert typed.status == ("ok" if name == "arch-uki" else "warn")
+
+
+def test_by_hand_is_told_in_the_words_of_the_bootloader(tmp_path: Path) -> None:
+    known = machines.machine("fedora")
+    known.lay_out(tmp_path)
+    text = known.ask(tmp_path)
+
+    remedy = rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, bootloader=text).remedy
+
+    assert remedy is not None
+    assert remedy.by_hand == 'run `grubby --update-kernel=ALL --args="iommu=pt"` and reboot'
 
 
 def test_each_argument_counts() -> None:
@@ -183,7 +251,7 @@ def test_defaults_of_grub_of_real_machines(path: str) -> None:
     text = f"== {'/etc/default/grub'}\n{pasted}"
     arguments, count, told = ROWS[path]
 
-    following = command_line.configured(bootloader.parse(text))
+    following = next_arguments.configured(bootloader.parse(text))
 
     assert following is not None
     assert following.place == "/etc/default/grub"

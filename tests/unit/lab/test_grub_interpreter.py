@@ -147,6 +147,32 @@ def test_words_split_where_grub_splits_them(tmp_path: Path) -> None:
     assert boot(root).command_line == f'BOOT_IMAGE={NEW} x a b "a b" "y za b"'
 
 
+def test_a_block_on_a_file_system_that_grub_only_reads_is_never_cleared(tmp_path: Path) -> None:
+    root = with_grub(tmp_path, "plain")
+    custom(root)
+    path = environment(root, next_entry="rigops-trial")
+    (root / "etc/rigsim").mkdir(parents=True)
+    (root / "etc/rigsim/disk").write_text("fs=btrfs\n")
+
+    assert boot(root).title == boot(root).title == "rigops trial"
+    assert grub_environment.read(path)["next_entry"] == "rigops-trial"
+
+
+def test_a_block_on_the_efi_system_partition_can_be_cleared(tmp_path: Path) -> None:
+    root = with_grub(tmp_path, "plain")
+    block = root / "boot/efi/rigops/grubenv"
+    block.parent.mkdir(parents=True)
+    block.write_text((root / "boot/grub/grubenv").read_text())
+    grub_environment.change(block, {"a": "1"})
+    (root / "etc/rigsim").mkdir(parents=True)
+    (root / "etc/rigsim/disk").write_text("fs=btrfs\nesp_uuid=4F2A-91C3\n")
+    search = "search --fs-uuid --set=esp 4F2A-91C3\nload_env --file ($esp)/rigops/grubenv a\n"
+    custom(root, search + "set default=$a\nset a=\nsave_env --file ($esp)/rigops/grubenv a\n")
+
+    assert boot(root).title.startswith("Debian GNU/Linux, with Linux ")
+    assert grub_environment.read(block) == {"a": ""}
+
+
 @pytest.mark.parametrize(
     ("vendor", "default", "arguments", "mode"),
     [

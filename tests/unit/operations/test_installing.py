@@ -7,7 +7,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +19,7 @@ from rigops.operations.installing import Installing, script, waiting
 from rigops.owned.packages import RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SAID = ("Inst a [1] (2 here [all])", "Remv b [1]")
@@ -30,6 +32,11 @@ echo "apt-get $*" >>"$ROOT/asked"
 echo "apt-get ended" >>"$ROOT/asked"
 [ ! -f "$ROOT/fails" ] || { echo "E: it failed"; exit 100; }
 """
+# Holds a lock as apt does. It ends by itself, also if nobody comes for it.
+_HOLDS = (
+    "import fcntl, sys, time; lock = open(sys.argv[1], 'w'); fcntl.lockf(lock, fcntl.LOCK_EX);"
+    "print('held', flush=True); time.sleep(30)"
+)
 _SAYS = '#!/bin/sh\necho "${0##*/} $*" >>"$ROOT/asked"\n'
 
 
@@ -64,6 +71,20 @@ class Machine:
         with self.start("") as running:
             _, error = running.communicate(self.text(script(work)), timeout=20)
         return running.returncode, error
+
+    @contextmanager
+    def locked(self) -> Iterator[subprocess.Popen[str]]:
+        lock = self.below("/var/lib/dpkg/lock-frontend")
+        lock.parent.mkdir(parents=True)
+        with subprocess.Popen(
+            [sys.executable, "-c", _HOLDS, lock], stdout=subprocess.PIPE, text=True
+        ) as holder:
+            assert holder.stdout is not None
+            holder.stdout.readline()
+            try:
+                yield holder
+            finally:
+                holder.kill()
 
     @property
     def asked(self) -> list[str]:
@@ -160,6 +181,40 @@ def test_a_script_that_arrives_in_part_does_nothing(machine: Machine) -> None:
         with machine.start("") as running:
             running.communicate(whole[:end], timeout=20)
 
+    assert machine.asked == []
+
+
+def test_whose_end_is_waited_for_is_said_while_it_lasts_and_once(machine: Machine) -> None:
+    with machine.locked() as holder, machine.start("") as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(machine.text(script(WORK)))
+        running.stdin.flush()
+        line = running.stdout.readline()
+        still_held = holder.poll() is None
+        holder.kill()
+        rest, _ = running.communicate(timeout=20)
+
+    assert still_held
+    who = rf"held by \S+ \(process {holder.pid}, begun \d+ s ago\)"
+    assert re.fullmatch(rf"waiting up to 5 s for apt's lock, {who}\n", line)
+    assert rest.split("\n")[-2:] == ["apt is at work", ""]
+    assert rest.count("waiting") == 0
+
+
+def test_one_who_waits_and_is_heard_by_nobody_any_more_installs_nothing(machine: Machine) -> None:
+    with machine.locked() as holder, machine.start("") as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(machine.text(script(WORK)))
+        running.stdin.flush()
+        running.stdout.readline()
+        running.stdout.close()
+        running.wait(timeout=20)
+        held = holder.poll() is None
+        holder.kill()
+
+    assert held
     assert machine.asked == []
 
 

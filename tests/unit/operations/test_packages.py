@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from rigops.facts.apt import Dpkg
 from rigops.facts.apt_simulated import Simulated, Step
 from rigops.facts.dpkg_state import DpkgState, Entry, Holder
-from rigops.operations.change import Package, story
+from rigops.operations.change import Package, Repair, story
+from rigops.operations.consent import let_repair
 from rigops.operations.installing import Installing
 from rigops.operations.package_wish import Wish
 from rigops.operations.packages import _answer, _Asked, _somebody_works, changes
@@ -109,11 +110,46 @@ def test_unfinished_packages_are_in_the_way_unless_they_may_be_repaired() -> Non
     machine = Machine(dpkg=replace(BARE, unfinished=(Entry("x", "all", "1", "F"),)))
 
     refused = machine.plan()
+    offered = story(machine.host).repairs
     repaired = machine.plan(replace(ASKED, repair=True))
 
+    broken = "dpkg did not finish with x (half-configured)"
+    assert offered[:1] == [Repair(broken, "dpkg --configure -a", agreed=False)]
     assert refused == "dpkg did not finish with x (half-configured): sudo dpkg --configure -a"
     assert isinstance(repaired, Installing)
     assert repaired.repairs
+
+
+def test_who_agreed_to_the_repair_need_not_have_said_so_in_the_deploy() -> None:
+    machine = Machine(dpkg=replace(BARE, interrupted=True))
+    let_repair(machine.host, allowed=True)
+
+    repaired = machine.plan()
+
+    assert isinstance(repaired, Installing)
+    assert repaired.repairs
+    assert story(machine.host).repairs == [
+        Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
+    ]
+
+
+def test_a_repair_that_is_all_there_is_to_do_is_done() -> None:
+    machine = Machine(dpkg=replace(BARE, interrupted=True), apt=Simulated(done=True))
+    let_repair(machine.host, allowed=True)
+
+    repaired = machine.plan(replace(ASKED, wish=Wish({"new": None})))
+
+    assert isinstance(repaired, Installing)
+    assert (repaired.repairs, repaired.said) == (True, ())
+
+
+def test_packages_that_configuring_does_not_cure_are_not_offered_for_repair() -> None:
+    damaged = Entry("x", "all", "1", "H", must_be_reinstalled=True)
+    machine = Machine(dpkg=replace(BARE, unfinished=(damaged,)))
+    let_repair(machine.host, allowed=True)
+
+    assert "--reinstall x" in str(machine.plan())
+    assert story(machine.host).repairs == []
 
 
 def test_what_somebody_has_just_begun_is_no_fault_and_is_waited_for() -> None:

@@ -150,3 +150,15 @@ def test_earlier_content_is_kept_where_only_root_may_look(machine: Machine) -> N
 
     folder = Path(machine.root / PREVIOUS_FOLDER.lstrip("/"))
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_note_alone_is_work_and_stands_there_whole(machine: Machine) -> None:
+    path = f"{machine.root}/var/lib/rigops/kernel_args.json"
+    work = Work(Ownership(), notes={path: b'{"schema": "rigops.kernel_args/1"}\n'})
+
+    done = machine.run(script(work).replace(PREVIOUS_FOLDER, f"{machine.root}{PREVIOUS_FOLDER}"))
+
+    assert work
+    assert done.returncode == 0, done.stderr
+    assert Path(path).read_text() == '{"schema": "rigops.kernel_args/1"}\n'
+    assert machine.stray() == []

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+FIRMWARE = """\
+== /sys/class/dmi/id/board_vendor
+ASUSTeK COMPUTER INC.
+
+== /sys/class/dmi/id/board_name
+Pro WS WRX80E-SAGE SE WIFI
+
+== grep vendor_id /proc/cpuinfo
+vendor_id\t: AuthenticAMD
+== ls /sys/firmware/acpi/tables
+IVRS
+== grep CONFIG_INTEL_IOMMU /boot/config
+CONFIG_INTEL_IOMMU=y
+# CONFIG_INTEL_IOMMU_DEFAULT_ON is not set
+"""
 MEMORY = """\
 == /proc/meminfo
 MemTotal:       131900412 kB
@@ -213,6 +228,7 @@ NCCL_DEBUG = WARN
 """
 
 ALL = {
+    "firmware": FIRMWARE,
     "memory": MEMORY,
     "storage": STORAGE,
     "smart": SMART,

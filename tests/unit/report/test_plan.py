@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from rigops.converge.result import Blocked, Error, HostResult, Withheld
-from rigops.operations.change import Change, Package, PackageChanges
+from rigops.converge.result import Blocked, Error, HostResult, Stage, Withheld
+from rigops.operations.change import Change, Package, PackageChanges, Repair
 from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 FILE = Change("base", "file", "/etc/nccl.conf", "# mine\nA=1\n", "# mine\nA=2\n")
 STEERS = "\x1b[2J\x07"
@@ -28,8 +28,8 @@ def told(**what: Any) -> list[str]:
     return rest
 
 
-def outcome(*results: HostResult) -> list[str]:
-    return click.unstyle(outcome_text(results)).splitlines()
+def outcome(*results: HostResult, shown: Collection[str] = ()) -> list[str]:
+    return click.unstyle(outcome_text(results, told=shown)).splitlines()
 
 
 def test_what_is_the_same_on_several_hosts_is_told_once() -> None:
@@ -92,6 +92,22 @@ def test_packages_have_their_versions_and_a_removal_is_a_line_of_its_own() -> No
         "    remove old 2",
         "    upgrade up 1 -> 2",
         "    downgrade down 2 -> 1",
+    ]
+
+
+def test_a_repair_that_was_agreed_to_comes_first_and_makes_a_plan() -> None:
+    offered = Repair("dpkg was interrupted", "dpkg --configure -a", agreed=False)
+    agreed = Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
+    ways = (Blocked("demo", (), "dpkg was interrupted: sudo dpkg --configure -a"),)
+
+    assert told(repairs=(agreed,)) == [
+        "    first `dpkg --configure -a`, since dpkg was interrupted"
+    ]
+    assert told(repairs=(offered,), blocked=ways) == [f"    in the way: demo: {ways[0].reason}"]
+    assert HostResult("rig", repairs=(agreed,)).pending
+    assert not HostResult("rig", repairs=(offered,)).pending
+    assert HostResult("rig", repairs=(offered,)).plan_json()["repairs"] == [
+        {"broken": "dpkg was interrupted", "command": "dpkg --configure -a", "agreed": False}
     ]
 
 
@@ -188,4 +204,32 @@ def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_cure() -> 
         f"    cure: {DEAD.cure}",
         "odd was left alone (0.0 s)",
         "    in the way: borg (borg): not in this version",
+    ]
+
+
+def test_the_same_outcome_of_several_hosts_is_told_once_with_the_time_that_they_took() -> None:
+    odd = HostResult("odd", "changed", story=["took over the lock of kim"])
+    results = [
+        HostResult(name, "converged", stages=[Stage("probe", seconds)])
+        for name, seconds in (("a", 0.5), ("b", 1.25), ("c", 0.75))
+    ]
+
+    assert outcome(results[0], odd, *results[1:]) == [
+        "a, b, c (3 hosts): each is as declared (0.5 to 1.2 s)",
+        "odd was changed and is as declared (0.0 s)",
+        "    took over the lock of kim",
+    ]
+
+
+def test_the_cure_of_an_error_that_was_shown_with_the_plan_is_not_told_again() -> None:
+    said = outcome(
+        HostResult("rig", "unreachable", error=DEAD),
+        HostResult("later", "failed", error=Error("failed", "the disk is full")),
+        shown=["rig"],
+    )
+
+    assert said == [
+        f"rig was not reached: {DEAD.message} (0.0 s)",
+        "later FAILED (0.0 s)",
+        "    the disk is full",
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import pcie, redirection
+from rigops.doctor.rig import board, pcie, redirection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,11 +104,11 @@ def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: 
         summary = f"{len(ports)} {verb}, and no P2P over PCIe is granted that could suffer from it"
         return _path(status, summary, [*evidence, *rows], why=_HARMLESS)
     summary = f"{len(ports)} {verb} what the cards send to each other: {', '.join(ports)}"
-    return _path(status, summary, [*evidence, *rows], why=_WHY, remedy=_remedy(ports))
+    return _path(status, summary, [*evidence, *rows], why=_WHY, remedy=_remedy(examined, ports))
 
 
-def _remedy(ports: tuple[str, ...]) -> Remedy:
-    commands = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0000" for port in ports)
+def _remedy(examined: Examined, ports: tuple[str, ...]) -> Remedy:
+    commands = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0:2c" for port in ports)
     return Remedy(
         kind="apply",
         concern="acs",
@@ -116,7 +116,8 @@ def _remedy(ports: tuple[str, ...]) -> Remedy:
         text="`rigops apply` clears the redirect bits of the ports between the cards, now and at "
         "every boot",
         by_hand=f"as root: {commands} (lost at the next boot; what stays is the kernel argument "
-        f"pci=disable_acs_redir={';'.join(ports)}, in quotes for GRUB, or ACS off in the BIOS)",
+        f"pci=disable_acs_redir={';'.join(ports)}, in quotes for GRUB; or, on boards that let you, "
+        f"{board.steps(examined, 'acs', turn='off')})",
     )
 
 

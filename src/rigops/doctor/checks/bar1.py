@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.rig import board
 from rigops.doctor.rig.lost import SMI, lost_cards
 from rigops.probe import address as addresses
 
@@ -28,10 +29,8 @@ _NO_GPU = "there is no NVIDIA GPU"
 _UNITS = {"MB": _MIB, "GB": _GIB, "TB": _GIB << 10}
 _NO_SPACE = re.compile(r"BAR1 is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]{7,20})\)")
 _NO_WINDOW = re.compile(r"<ignored>|<unassigned>")
-_ABOVE_4G = (
-    "in the BIOS turn on Above 4G Decoding (also: Above 4G memory, Memory Mapped I/O above 4 GB) "
-    "and Re-Size BAR Support, and CSM off; a VBIOS whose sizes end at 256 MB (bar1.capability) "
-    "needs the maker's VBIOS update first"
+_OLD_VBIOS = (
+    "A VBIOS whose sizes end at 256 MB (bar1.capability) needs the maker's VBIOS update first"
 )
 _WHY_SMALL = (
     "P2P over PCIe in the way that drivers of today do it maps the whole memory of a card into its "
@@ -86,8 +85,13 @@ def _judge(examined: Examined, card: Card) -> Finding:
         subject=card.subject,
         evidence=window.evidence,
         why=why,
-        remedy=Remedy(kind="bios", text=_ABOVE_4G) if status in {"fail", "warn"} else None,
+        remedy=_in_the_bios(examined) if status in {"fail", "warn"} else None,
     )
+
+
+def _in_the_bios(examined: Examined) -> Remedy:
+    steps = board.steps(examined, "above-4g", "resizable-bar")
+    return Remedy(kind="bios", text=f"{steps}. {_OLD_VBIOS}")
 
 
 def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.bootloader import grub
+from rigops.bootloader.choice import Refused
+from rigops.bootloader.grub import DropIns
+from rigops.bootloader.grub_defaults import Defaults
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import unwanted_arguments
 from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.rig import next_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rigops.doctor.rig.next_arguments import NextBoot
     from rigops.probe.facts import HostFacts
     from rigops.probe.sections.bootloader import Bootloader
 
@@ -20,18 +24,9 @@ DRIFT = "cmdline.drift"
 
 _LIVE = "proc-cmdline"
 _BOOTLOADER = "bootloader"
+_STATE = "rigops-state"
 _CONCERN = "kernel_args"
 _MENU: Final = "/boot/grub/grub.cfg"
-
-
-@dataclass(frozen=True)
-class NextBoot:
-    """The arguments of the next boot, as far as they can be read."""
-
-    arguments: frozenset[str]
-    place: str
-    line: str
-    is_whole: bool = True  # an argument that is not among them will not be there
 
 
 def drift(examined: Examined) -> list[Finding]:
@@ -39,14 +34,14 @@ def drift(examined: Examined) -> list[Finding]:
     if not declared:
         return [_finding("skipped", "no kernel arguments are declared")]
     live = _live(facts)
-    following = next_boot(facts)
+    following = next_arguments.of(facts)
     absent = [one for one in declared if live is not None and one not in live]
     unknown = live is None or (bool(absent) and not facts.is_whole(_LIVE))
-    arguments = following.arguments if following else frozenset()
+    arguments = (following.arguments if following else frozenset()) | next_arguments.trying(facts)
     unconfigured = [one for one in declared if one not in arguments]
     if absent or unknown:
         return [_not_live(examined, declared, absent, unconfigured, following, unknown=unknown)]
-    if unconfigured and following and following.is_whole and following.place == _MENU:
+    if unconfigured and following and following.is_whole and following.counts:
         return [_lost_next(examined, declared, unconfigured, following)]
     return [
         _finding("ok", f"{_told(declared)} {_is(declared)} live", (Evidence(_LIVE, _line(facts)),))
@@ -57,29 +52,6 @@ def _live(facts: HostFacts) -> frozenset[str] | None:
     """None: the command line was not read."""
     running = facts.proc_cmdline
     return frozenset(running.arguments) if running and running.arguments else None
-
-
-def next_boot(facts: HostFacts) -> NextBoot | None:
-    found = configured(facts.bootloader) if facts.bootloader else None
-    return found and replace(found, is_whole=facts.is_whole(_BOOTLOADER))
-
-
-def configured(boots: Bootloader) -> NextBoot | None:
-    """What boots counts, where it can be read; else the files that the menu is made from."""
-    if boots.menu:
-        entry = boots.menu[0]
-        return NextBoot(frozenset(entry.arguments), _MENU, entry.line)
-    if grub.DEFAULTS not in boots.files and grub.DROP_IN not in boots.files:
-        return None
-    own = grub.added_arguments(boots.files.get(grub.DROP_IN, ""))
-    others = grub.foreign_arguments(boots.files)
-    place = grub.DROP_IN if own else grub.DEFAULTS
-    return NextBoot(frozenset((*own, *others)), place, _cited(boots, place))
-
-
-def _cited(boots: Bootloader, place: str) -> str:
-    said = boots.files.get(place, "").splitlines()
-    return next((line for line in said if line.startswith("GRUB_CMDLINE_LINUX")), place)
 
 
 def _not_live(
@@ -128,6 +100,8 @@ def _not_live(
             "could not be read",
             evidence,
         )
+    if next_arguments.trying(facts) & set(absent):
+        return _waits_for_its_trial(facts, declared, absent)
     place = following.place if following else ""
     return _finding(
         "warn",
@@ -145,8 +119,29 @@ def _not_live(
     )
 
 
+def _waits_for_its_trial(facts: HostFacts, declared: tuple[str, ...], absent: list[str]) -> Finding:
+    """A plain reboot does not bring what rigops' record alone has."""
+    return _finding(
+        "warn",
+        f"{_told(absent)} {_is(absent)} configured and waits for the reboot that tries it",
+        (Evidence(_LIVE, _line(facts)), Evidence(_STATE, next_arguments.record(facts).strip())),
+        why="It becomes permanent once one boot with it was verified.",
+        remedy=Remedy(
+            kind="apply+reboot",
+            concern=_CONCERN,
+            declare={"kernel_args": list(declared)},
+            text="only the reboot is missing, which `rigops apply` does to try it first",
+            by_hand="only the reboot is missing, which rigops does to try it first: `rigops apply`",
+        ),
+        data={"owed": absent},
+    )
+
+
 def _lost_next(
-    examined: Examined, declared: tuple[str, ...], unconfigured: list[str], following: NextBoot
+    examined: Examined,
+    declared: tuple[str, ...],
+    unconfigured: list[str],
+    following: NextBoot,
 ) -> Finding:
     facts = examined.facts
     return _finding(
@@ -173,11 +168,12 @@ def _is(arguments: Iterable[str]) -> str:
 
 def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Remedy:
     words = _told(declared)
+    chosen = boots.configuration if boots is not None else Refused("it was not read")
     by_hand = (
         f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
         f"(elsewhere `grub-mkconfig -o {_MENU}`) and reboot"
-        if boots is not None and boots.has_grub
-        else f"add {words} to the kernel command line in the bootloader's configuration, and reboot"
+        if isinstance(chosen, DropIns | Defaults)
+        else chosen.by_hand(declared)
     )
     return Remedy(
         kind="apply+reboot",
@@ -197,10 +193,10 @@ CHECKS = (
         title="The declared kernel arguments are live",
         explanation=(
             "Compares `kernel_args` of the inventory, word by word, with /proc/cmdline and with "
-            "what the bootloader will start next (grub.cfg where it can be read, else the files "
-            "that it is made from). Live is well. Configured and not live waits for a reboot: a "
-            "warning. Neither is a failure. Live and not in grub.cfg any more is a warning too, "
-            "since the next boot loses it."
+            "what the bootloader will start next (grub.cfg or its entries where they can be read, "
+            "else the files that these are made from). Live is well. Configured and not live waits "
+            "for a reboot: a warning. Neither is a failure. Live and not in grub.cfg or the "
+            "entries any more is a warning too, since the next boot loses it."
         ),
         run=drift,
         keys=frozenset({"kernel_args"}),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, saying
-from rigops.doctor.rig import pcie
+from rigops.doctor.rig import board, pcie
+from rigops.guarding.iommu import INTEL_ON, leaves_intel_off
 
 IN_VM = "acs.in_vm"
 IOMMU = "iommu.present"
 
 _GROUPS = "iommu-groups"
+_ONLY_FOR_GUESTS = "P2P needs no IOMMU. To pass cards to virtual machines"
 
 
 def in_vm(examined: Examined) -> list[Finding]:
@@ -50,8 +52,23 @@ def iommu_present(examined: Examined) -> list[Finding]:
         seen = Evidence(_GROUPS, groups.members[0].line)
         return [_iommu("info", f"an IOMMU is active, with {count} groups", (seen,))]
     if groups.is_off and examined.facts.is_whole(_GROUPS):
-        return [_iommu("info", "no IOMMU is active: there is no group")]
+        return [_iommu("info", "no IOMMU is active: there is no group", why=_how_to(examined))]
     return [_iommu("unknown", "the IOMMU groups could not be read")]
+
+
+def _how_to(examined: Examined) -> str:
+    """Nothing to mend: only virtual machines that get cards need one."""
+    seen = board.firmware(examined.facts)
+    if pcie.is_virtual_machine(examined.facts):
+        return ""
+    if seen.offers_iommu is False:
+        return f"{_ONLY_FOR_GUESTS}: {board.steps(examined, 'iommu')}"
+    if seen.offers_iommu and leaves_intel_off(seen):
+        return (
+            f"{_ONLY_FOR_GUESTS}: this kernel leaves Intel's off unless the kernel line has "
+            f"{INTEL_ON}; the firmware offers it"
+        )
+    return ""
 
 
 _iommu = saying(IOMMU)

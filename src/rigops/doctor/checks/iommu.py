@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.rig import passthrough, peers
+from rigops.doctor.rig import board, passthrough, peers
+from rigops.guarding.firmware import for_an_iommu
+from rigops.guarding.iommu import INTEL_ON, leaves_intel_off, notes
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Remedy, Status
@@ -35,10 +37,23 @@ def mode(examined: Examined) -> list[Finding]:
     if groups is None:
         return [_finding("unknown", "the IOMMU groups were not collected")]
     if groups.is_off and facts.is_whole(_SECTION):
-        return [_finding("ok", "the IOMMU is off, so nothing is translated")]
+        said = "the IOMMU is off, so nothing is translated"
+        return [_finding("ok", said, why=_why_off(examined))]
     if facts.pci is None:
         return [_finding("unknown", "which groups are those of the cards is not known")]
     return [_judged(examined, facts.pci, groups)]
+
+
+def _why_off(examined: Examined) -> str:
+    """Where passthrough is declared, and only an IOMMU could give it."""
+    declared = examined.spec.kernel_args or ()
+    seen = board.firmware(examined.facts)
+    lacking = for_an_iommu(examined.catalog, seen, declared)
+    if lacking:
+        return lacking
+    live = examined.facts.proc_cmdline.arguments if examined.facts.proc_cmdline else ()
+    is_left_off = leaves_intel_off(seen) and INTEL_ON not in (*declared, *live)
+    return " ".join(notes(declared, (*declared, *live), seen)) if is_left_off else ""
 
 
 def _finding(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
-from rigops.doctor.rig import driver_state, kernel_logs, passthrough
+from rigops.doctor.rig import board, driver_state, kernel_logs, passthrough
 from rigops.doctor.rig.device_names import Owner, owner_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _WHY_OF_OTHERS = (
 _REMAINS = (
     "iommu=pt is live and does not stop it: update the BIOS, clear ACS redirection between the "
     "cards (acs.path), try a driver that grants no P2P between these cards, and last switch the "
-    "IOMMU off (amd_iommu=off or intel_iommu=off, or in the BIOS)"
+    "IOMMU off: amd_iommu=off or intel_iommu=off, or {bios}"
 )
 _OF_OTHERS = (
     "update that device's firmware and the BIOS, and see whether it still does it; nothing is to "
@@ -138,7 +138,8 @@ def _reaches_directly(facts: HostFacts, told: Sequence[Told]) -> bool | None:
 def _remedy(examined: Examined, told: Sequence[Told]) -> Remedy:
     direct = _reaches_directly(examined.facts, told)
     if direct or (direct is None and passthrough.is_asked_for(examined.facts)):
-        return Remedy(kind="hands", text=_REMAINS)
+        off = board.steps(examined, "iommu", turn="off")
+        return Remedy(kind="hands", text=_REMAINS.format(bios=off))
     return passthrough.remedy(examined)
 
 

@@ -10,6 +10,7 @@ from rigops.bootloader.arguments import name as name_of
 from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.guarding.iommu import INSTEAD_OF_AMD_ON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ _SINGLE: Final = {
     "amd_iommu=on": Trouble(
         "",
         "is no documented value and is ignored",
-        "AMD's IOMMU is on unless it is switched off: amd_iommu=on does nothing.",
+        f"amd_iommu=on does nothing: {INSTEAD_OF_AMD_ON}.",
     ),
     "iommu=soft": Trouble(
         "",

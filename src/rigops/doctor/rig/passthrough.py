@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.bootloader import grub
-from rigops.bootloader.arguments import split
+from rigops.bootloader.choice import Refused
 from rigops.doctor.finding import Remedy
+from rigops.doctor.rig import board, next_arguments
+from rigops.guarding.iommu import INTEL_ON, leaves_intel_off
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
@@ -34,8 +35,13 @@ def remedy(examined: Examined) -> Remedy:
         )
     is_declared = bool(_PASSTHROUGH & set(declared))
     arguments = list(declared) if is_declared else [*declared, WANTED]
-    place = _configured(facts.bootloader)
-    if place:
+    if _needs_intel_on(facts) and INTEL_ON not in arguments:
+        arguments = [INTEL_ON, *arguments]
+    place = _configured(facts)
+    if _PASSTHROUGH & next_arguments.trying(facts):
+        text = "only the reboot is missing, which `rigops apply` does to try iommu=pt first"
+        by_hand = text
+    elif place:
         text = f"iommu=pt is configured ({place}): only the reboot is missing"
         by_hand = f"{text}, `systemctl reboot`"
     else:
@@ -50,22 +56,18 @@ def remedy(examined: Examined) -> Remedy:
     )
 
 
-def _configured(bootloader: Bootloader | None) -> str:
+def _needs_intel_on(facts: HostFacts) -> bool:
+    """The IOMMU is wanted, and this kernel has it only because it was told to."""
+    live = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    return INTEL_ON in live and leaves_intel_off(board.firmware(facts))
+
+
+def _configured(facts: HostFacts) -> str:
     """Where the next boot gets the argument from, or nothing. What boots counts, if readable."""
-    if bootloader is None:
-        return ""
-    if bootloader.menu:
-        return "/boot/grub/grub.cfg" if _PASSTHROUGH & set(bootloader.menu[0].arguments) else ""
-    own = split(bootloader.files.get(grub.DROP_IN, "").replace('"', " "))
-    if _PASSTHROUGH & set(own):
-        return grub.DROP_IN
-    return grub.DEFAULTS if _PASSTHROUGH & set(grub.foreign_arguments(bootloader.files)) else ""
+    following = next_arguments.of(facts)
+    return following.place if following and _PASSTHROUGH & following.arguments else ""
 
 
 def _by_hand(bootloader: Bootloader | None) -> str:
-    if bootloader is not None and bootloader.has_grub:
-        return (
-            f"add {WANTED} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
-            "(elsewhere `grub-mkconfig -o /boot/grub/grub.cfg`) and reboot"
-        )
-    return f"add {WANTED} to the kernel command line in the bootloader's configuration, and reboot"
+    chosen = bootloader.configuration if bootloader else Refused("it was not read")
+    return chosen.by_hand((WANTED,))

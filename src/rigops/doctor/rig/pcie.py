@@ -20,10 +20,6 @@ _FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
 _HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
 _ROOT_PORT = "Root Port"
 _HOST_BRIDGE_CLASS = 0x0600
-# They share the kernel of a machine that may well be made of metal.
-_CONTAINERS = frozenset(
-    {"docker", "podman", "lxc", "lxc-libvirt", "systemd-nspawn", "rkt", "openvz", "proot", "pouch"}
-)
 # QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
 _VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
 
@@ -126,11 +122,11 @@ def redirects(port: LspciFunction | None) -> bool | None:
 
 def is_virtual_machine(facts: HostFacts) -> bool | None:
     """Where the bus is one that a hypervisor made up."""
-    said = facts.boot.virtualization if facts.boot else None
-    if said is not None and said != "none" and said not in _CONTAINERS:
+    said = facts.boot.is_virtual_machine if facts.boot else None
+    if said:
         return True
     seen = {one.vendor for one in facts.pci.functions} if facts.pci else set()
     listed = {one.vendor for one in facts.lspci.functions} if facts.lspci else set()
     if (seen | listed) & _VIRTUAL_VENDORS:
         return True
-    return False if said == "none" else None
+    return said

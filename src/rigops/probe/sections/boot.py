@@ -13,10 +13,16 @@ UPTIME = "/proc/uptime"
 REBOOT_REQUIRED = "/run/reboot-required"
 REBOOT_PACKAGES = "/run/reboot-required.pkgs"
 VIRTUALIZATION = "systemd-detect-virt"
+CLOCK = "date +%s"
 
 _BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UPTIME = re.compile(r"(\d+\.\d+) \d+\.\d+")
+_EPOCH = re.compile(r"[0-9]{1,12}")
 _VIRTUALIZATION = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
+# They share the kernel of a machine that may well be made of metal.
+_CONTAINERS = frozenset(
+    {"docker", "podman", "lxc", "lxc-libvirt", "systemd-nspawn", "rkt", "openvz", "proot", "pouch"}
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,15 @@ class Boot:
     reboot_required: bool = False
     reboot_packages: tuple[str, ...] = ()
     virtualization: str | None = None  # "none" on bare metal
+    epoch_s: int | None = None  # by the host's own clock
     unread: tuple[str, ...] = ()
+
+    @property
+    def is_virtual_machine(self) -> bool | None:
+        """None where nobody said, and in a container."""
+        if self.virtualization is None or self.virtualization in _CONTAINERS:
+            return None
+        return self.virtualization != "none"
 
 
 def parse(text: str) -> Boot:
@@ -36,18 +50,21 @@ def parse(text: str) -> Boot:
     known_id = _BOOT_ID.fullmatch(boot_id)
     packages = [line.strip() for line in lines(found.get(REBOOT_PACKAGES, ""))]
     virtualization = found.get(VIRTUALIZATION, "").strip()
+    epoch = found.get(CLOCK, "").strip()
     return Boot(
         boot_id=boot_id if known_id else None,
         uptime_s=float(uptime[1]) if uptime else None,
         reboot_required=REBOOT_REQUIRED in found,
         reboot_packages=tuple(dict.fromkeys(name for name in packages if name)),
         virtualization=virtualization if _VIRTUALIZATION.fullmatch(virtualization) else None,
+        epoch_s=int(epoch) if _EPOCH.fullmatch(epoch) else None,
         unread=(() if known_id else (BOOT_ID,)) + (() if uptime else (UPTIME,)),
     )
 
 
 _SNIPPET = f"""
 show {BOOT_ID} {UPTIME} {REBOOT_REQUIRED} {REBOOT_PACKAGES}
+run {CLOCK}
 if command -v {VIRTUALIZATION} >/dev/null; then run {VIRTUALIZATION}; fi
 exit 0  # on bare metal it says "none" and ends with 1
 """

@@ -1,17 +1,25 @@
-"""How the next boot is configured. So far for GRUB; other bootloaders are only recognised."""
+"""How the next boot is configured: the bootloader's files, and traces of which one it is."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
+from rigops.bootloader import choice, entries, kernel_cmdline, kernel_install, kernelstub
+from rigops.bootloader import mkinitcpio as mkinitcpio_files
 from rigops.bootloader.arguments import split
+from rigops.bootloader.configuration import RUNNING, Files
+from rigops.bootloader.grubby import ENVIRONMENTS
 from rigops.probe.section import Section
 from rigops.probe.text import assignments, blocks, lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rigops.bootloader.configuration import Configuration
 
 GRUB_DEFAULTS = "/etc/default/grub"
 GRUB_DROP_INS = "/etc/default/grub.d/"
@@ -20,10 +28,31 @@ GRUB_CUSTOM = "/boot/grub/custom.cfg"
 
 _TOOLS = "command -v update-grub grub-mkconfig grub2-mkconfig grubby bootctl kernel-install"
 _READS_DROP_INS = "grep -l default/grub.d grub-mkconfig"
-_MENU = "grep linux /boot/grub/grub.cfg"
+_MENU = "grep linux "
 _KERNELS = "ls /boot"
 _OTHERS = "ls loader"
+_DIGESTS = "sha256sum"
+_LOADER = "cat LoaderInfo"
+_SELECTED = "cat LoaderEntrySelected"
+_HIDDEN = "***"
 _LINUX = re.compile(r"\s*linux(?:16|efi)?\s+(?P<kernel>\S+)(?:\s+(?P<arguments>.*))?")
+_DIGEST = re.compile(r"(?P<digest>[0-9a-f]{64})[ *]+(?P<path>/.+)")
+
+# What may have to be changed, and has to be known byte for byte then.
+_CHANGED: Final = (
+    GRUB_DEFAULTS, f"{GRUB_DROP_INS}*.cfg", RUNNING, kernel_cmdline.CMDLINE,
+    kernel_cmdline.VENDOR, f"{mkinitcpio_files.DROP_INS}/*.conf",
+    *(f"{folder}/*.conf" for folder in entries.FOLDERS),
+)  # fmt: skip
+_READ: Final = (
+    *ENVIRONMENTS, GRUB_CUSTOM, *kernel_install.SETTINGS, *choice.LOADER_CONFS,
+    f"{mkinitcpio_files.PRESETS}/*.preset", kernelstub.CONFIGURATION,
+)  # fmt: skip
+_TRACES: Final = (
+    *entries.FOLDERS[:1], *choice.TRACES, kernel_cmdline.CMDLINE, "/boot/grub2", "/ostree"
+)  # fmt: skip
+_VARIABLES = "/sys/firmware/efi/efivars"
+_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 
 
 @dataclass(frozen=True)
@@ -43,8 +72,12 @@ class Bootloader:
     environment: Mapping[str, str] = field(default_factory=dict)
     custom: str | None = None
     menu: tuple[MenuEntry, ...] | None = None
+    menu_path: str = choice.GRUB_MENUS[0]
     kernels: tuple[str, ...] = ()  # releases that have an image in /boot
-    others: tuple[str, ...] = ()  # traces of other bootloaders
+    others: tuple[str, ...] = ()  # traces of this and other bootloaders
+    texts: Files = field(default_factory=Files)  # of every bootloader, and the running arguments
+    loader: str = ""  # how the bootloader calls itself to EFI
+    selected: str = ""  # and what it started
     unread: tuple[str, ...] = ()
 
     @property
@@ -52,18 +85,38 @@ class Bootloader:
         made_by = {tool.rpartition("/")[2] for tool in self.tools}
         return GRUB_DEFAULTS in self.files and bool(made_by & {"update-grub", "grub-mkconfig"})
 
+    @property
+    def every_file(self) -> Files:
+        return Files({**self.texts.texts, **self.files}, self.texts.inexact)
+
+    @property
+    def configuration(self) -> Configuration | choice.Refused:
+        """Where this machine's kernel arguments are changed."""
+        has_menu = (self.menu_path,) if self.menu is not None else ()
+        return choice.choose(
+            choice.Seen(
+                files=self.every_file,
+                tools=tuple(tool.rpartition("/")[2] for tool in self.tools),
+                traces=(*self.others, *has_menu),
+                reads_drop_ins=self.reads_drop_ins,
+                loader=self.loader,
+                selected=self.selected,
+            )
+        )
+
 
 def parse(text: str) -> Bootloader:
     # A file that someone put there by hand is the one that everybody knows.
     found = blocks(text) or ({GRUB_DEFAULTS: text} if "GRUB_CMDLINE_LINUX" in text else {})
+    texts = {head: body for head, body in found.items() if head.startswith("/")}
     files = {
         path: body
-        for path, body in found.items()
+        for path, body in texts.items()
         if path == GRUB_DEFAULTS or (path.startswith(GRUB_DROP_INS) and path.endswith(".cfg"))
     }
-    known = {
-        _TOOLS, _READS_DROP_INS, _MENU, _KERNELS, _OTHERS, GRUB_ENVIRONMENT, GRUB_CUSTOM, *files
-    }  # fmt: skip
+    known = {_TOOLS, _READS_DROP_INS, _KERNELS, _OTHERS, _DIGESTS, _LOADER, _SELECTED}
+    menus = {path: f"{_MENU}{path}" for path in choice.GRUB_MENUS}
+    menu_path = next((path for path, head in menus.items() if head in found), None)
     images = [line for line in lines(found.get(_KERNELS, "")) if line.startswith("vmlinuz-")]
     return Bootloader(
         files=files,
@@ -71,40 +124,90 @@ def parse(text: str) -> Bootloader:
         reads_drop_ins=bool(_words(found, _READS_DROP_INS)),
         environment=assignments(found.get(GRUB_ENVIRONMENT, "")),
         custom=found.get(GRUB_CUSTOM),
-        menu=_menu(found[_MENU]) if _MENU in found else None,
+        menu=_menu(found[menus[menu_path]]) if menu_path else None,
+        menu_path=menu_path or choice.GRUB_MENUS[0],
         kernels=tuple(image.removeprefix("vmlinuz-") for image in images),
         others=_words(found, _OTHERS),
-        unread=tuple(head for head in found if head not in known),
+        texts=_exact(texts, found.get(_DIGESTS)),
+        loader=_first(found, _LOADER),
+        selected=_first(found, _SELECTED),
+        unread=tuple(
+            head
+            for head in found
+            if head not in known
+            and head not in menus.values()
+            and not _is_one_of((*_CHANGED, *_READ), head)
+        ),
     )
+
+
+def _exact(texts: Mapping[str, str], digests: str | None) -> Files:
+    """Secrets are hidden, and lines are ended anew, on the way here: the digest tells."""
+    known = {
+        one["path"]: one["digest"]
+        for line in lines(digests or "")
+        if (one := _DIGEST.fullmatch(line))
+    }
+    exact: dict[str, str] = {}
+    inexact: set[str] = set()
+    for path, text in texts.items():
+        spellings = (text, text.replace("\n", "\r\n"))
+        is_sure = digests is None or not _is_one_of(_CHANGED, path)
+        same = [one for one in spellings if is_sure or known.get(path) == _digest(one)]
+        exact[path] = same[0] if same else text
+        if not same or _HIDDEN in text:
+            inexact.add(path)
+    return Files(exact, frozenset(inexact))
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _is_one_of(patterns: tuple[str, ...], path: str) -> bool:
+    return any(fnmatchcase(path, one) for one in patterns)
 
 
 def _words(found: Mapping[str, str], head: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines(found.get(head, "")) if line.strip())
 
 
+def _first(found: Mapping[str, str], head: str) -> str:
+    return next(iter(_words(found, head)), "")
+
+
 def _menu(body: str) -> tuple[MenuEntry, ...]:
-    entries = ((line, _LINUX.fullmatch(line)) for line in lines(body))
+    shapes = ((line, _LINUX.fullmatch(line)) for line in lines(body))
     return tuple(
         MenuEntry(entry["kernel"], split(entry["arguments"] or ""), line.strip())
-        for line, entry in entries
+        for line, entry in shapes
         if entry
     )
 
 
 _SNIPPET = f"""
-show {GRUB_DEFAULTS} {GRUB_DROP_INS}*.cfg {GRUB_ENVIRONMENT} {GRUB_CUSTOM}
+show {" ".join((*_CHANGED, *_READ))}
+echo "== {_DIGESTS}"
+sha256sum {" ".join(_CHANGED)} 2>/dev/null
 echo "== {_TOOLS}"
 for tool in {_TOOLS.removeprefix("command -v ")}; do command -v "$tool"; done
 echo "== {_READS_DROP_INS}"
-grep -l default/grub.d "$(command -v grub-mkconfig)" 2>/dev/null
-if [ -r /boot/grub/grub.cfg ]; then
-    echo "== {_MENU}"
-    grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" /boot/grub/grub.cfg | hide
-fi
+maker=$(command -v grub-mkconfig) || maker=$(command -v grub2-mkconfig)
+[ ! "$maker" ] || grep -l default/grub.d "$maker" 2>/dev/null
+for menu in {" ".join(choice.GRUB_MENUS)}; do
+    [ -r "$menu" ] || continue
+    echo "== {_MENU}$menu"
+    grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu" | hide
+done
 run {_KERNELS}
 echo "== {_OTHERS}"
-ls -d /boot/loader/entries /boot/efi/loader/loader.conf /efi/loader/loader.conf \\
-    /etc/kernel/cmdline /boot/limine.conf /boot/refind_linux.conf /boot/grub2 /ostree 2>/dev/null
+ls -d {" ".join(_TRACES)} 2>/dev/null
+for variable in LoaderInfo LoaderEntrySelected; do
+    [ -r "{_VARIABLES}/$variable-{_VENDOR}" ] || continue
+    echo "== cat $variable"
+    tail -c +5 "{_VARIABLES}/$variable-{_VENDOR}" 2>/dev/null | tr -d "\\000"
+    echo
+done
 exit 0
 """
 

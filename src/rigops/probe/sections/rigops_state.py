@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STATE = "/var/lib/rigops"
 LEAVING = f"{STATE}/leaving.json"
+ARGUMENTS = f"{STATE}/kernel_args.json"
 JOURNAL = f"tail -n 50 {STATE}/journal.jsonl"
 OWNED_FILES = "sha256sum OWNED"
 OWNED_UNITS = "systemctl show OWNED"

@@ -14,6 +14,7 @@ from . import (
     mounts,
     paths,
     pci_tree,
+    process_one,
     settings,
     topology,
 )
@@ -74,6 +75,7 @@ def boot(*, cover: bool) -> None:
         mounts.lay_out(trees)
         kernel_files.lay_out()
         mounts.bind(paths.INSTALLED / "bin" / _DETECTOR.name, _DETECTOR)
+        process_one.obey(command_line)
     kernel_log.boot(rig, mode, command_line)
     if nouveau:
         kernel_log.held_by_nouveau(rig)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from . import grub_environment
+from . import disk, grub_environment
 from .grub_syntax import Command, For, Function, GrubError, If, Parser, Statement, Token
 
 _FEATURES = (
@@ -14,13 +14,14 @@ _FEATURES = (
 )  # fmt: skip
 # Drivers, screen and disks: there is nothing behind them here, and they work.
 _HARMLESS = frozenset((
-    "insmod", "search", "echo", "loadfont", "terminal_output", "terminal_input", "export",
+    "insmod", "echo", "loadfont", "terminal_output", "terminal_input", "export",
     "background_image", "sleep", "clear", "gfxmode", "initrd", "initrd16", "initrdefi", "rmmod",
     "play", "keymap", "password", "password_pbkdf2", "true", "normal", "videoinfo", "hdparm",
     "cutmem", "serial", "boot",
 ))  # fmt: skip
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _DEVICE = re.compile(r"^\([^)]*\)")
+_ROOT, _ESP = "hd0,gpt2", "hd0,gpt1"
 _OPTION_WITH_VALUE = ("--class", "--users", "--hotkey", "--id", "--source")
 
 
@@ -110,6 +111,7 @@ class _Tests:
 class Grub:
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._disk = disk.read(root)
         directory = next(
             (name for name in ("/boot/grub", "/boot/grub2") if (root / name[1:]).is_dir()),
             "/boot/grub",
@@ -118,7 +120,7 @@ class Grub:
             "prefix": directory,
             "config_directory": directory,
             "config_file": f"{directory}/grub.cfg",
-            "root": "hd0,gpt2",
+            "root": _ROOT,
             "grub_platform": "efi" if (root / "boot/efi").is_dir() else "pc",
             "grub_cpu": "x86_64",
         }
@@ -132,10 +134,15 @@ class Grub:
     def _find(self, word: str) -> Path | None:
         """The file that GRUB would open: its root is this tree's, or a /boot of its own."""
         path = _DEVICE.sub("", word).lstrip("/")
-        for candidate in (self._root / path, self._root / "boot" / path):
+        places = ("boot/efi",) if self._is_on_esp(word) else ("", "boot")
+        for candidate in (self._root / place / path for place in places):
             if path and candidate.exists():
                 return candidate
         return None
+
+    @staticmethod
+    def _is_on_esp(word: str) -> bool:
+        return word.startswith(f"({_ESP})")
 
     def _expand(self, token: Token) -> list[str]:
         words, current, started = [], "", False
@@ -213,6 +220,7 @@ class Grub:
             "unset": self._unset,
             "load_env": self._load_env,
             "save_env": self._save_env,
+            "search": self._search,
             "source": self._source,
             ".": self._source,
             "configfile": self._source,
@@ -246,7 +254,21 @@ class Grub:
             self.variables.pop(name, None)
         return True
 
-    def _environment(self, arguments: list[str]) -> tuple[Path | None, list[str]]:
+    def _search(self, arguments: list[str]) -> bool:
+        """There is an EFI system partition, if any, and whatever else is looked for is the root."""
+        name, wanted, rest = "root", "", list(arguments)
+        while rest:
+            word = rest.pop(0)
+            if word == "--set" and rest:
+                name = rest.pop(0)
+            elif word.startswith("--set="):
+                name = word.partition("=")[2]
+            elif not word.startswith("-"):
+                wanted = word
+        self.variables[name] = _ESP if wanted and wanted == self._disk.esp_uuid else _ROOT
+        return True
+
+    def _environment(self, arguments: list[str]) -> tuple[str, list[str]]:
         file, names, rest = f"{self.variables['prefix']}/grubenv", [], list(arguments)
         while rest:
             word = rest.pop(0)
@@ -256,10 +278,11 @@ class Grub:
                 file = word.partition("=")[2]
             elif not word.startswith("-"):
                 names.append(word)
-        return self._find(file), names
+        return file, names
 
     def _load_env(self, arguments: list[str]) -> bool:
-        path, names = self._environment(arguments)
+        file, names = self._environment(arguments)
+        path = self._find(file)
         if path is None:
             return False
         values = grub_environment.read(path)
@@ -267,9 +290,13 @@ class Grub:
         return True
 
     def _save_env(self, arguments: list[str]) -> bool:
-        path, names = self._environment(arguments)
-        return path is not None and grub_environment.change(
-            path, {name: self.variables.get(name) for name in names}
+        file, names = self._environment(arguments)
+        path = self._find(file)
+        can_be_written = self._is_on_esp(file) or self._disk.can_be_written
+        return (
+            can_be_written
+            and path is not None
+            and grub_environment.change(path, {name: self.variables.get(name) for name in names})
         )
 
     def _source(self, arguments: list[str]) -> bool:

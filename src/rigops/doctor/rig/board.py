@@ -1,0 +1,51 @@
+"""The board of a host, and its firmware's settings in the words that this board uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rigops.guarding.firmware import in_the_bios
+from rigops.probe.sections.firmware import Cpu, Firmware
+
+if TYPE_CHECKING:
+    from rigops.catalog.firmware import Turn
+    from rigops.catalog.model import Setting
+    from rigops.doctor.check import Examined
+    from rigops.probe.facts import HostFacts
+
+_DMI = re.compile(r"^DMI: (?P<system>.+)/(?P<board>[^/]+), BIOS ")
+_HOST_BRIDGE: Final = 0x0600
+_MAKERS: Final[dict[int, Cpu]] = {0x1022: "amd", 0x8086: "intel"}
+
+
+def firmware(facts: HostFacts) -> Firmware:
+    """As the host says it, else as its kernel log and its bus tell."""
+    found = facts.firmware or Firmware()
+    if not found.vendor:
+        system, board = _logged(facts)
+        found = replace(found, vendor=system, board=board)
+    return found if found.cpu else replace(found, cpu=_by_host_bridge(facts))
+
+
+def steps(examined: Examined, *settings: Setting, turn: Turn = "on") -> str:
+    return in_the_bios(examined.catalog, firmware(examined.facts), *settings, turn=turn)
+
+
+def _logged(facts: HostFacts) -> tuple[str, str]:
+    for entry in facts.kernel_log.matching(_DMI) if facts.kernel_log else ():
+        if shape := _DMI.search(entry.message):
+            system, board = shape["system"], shape["board"]
+            return system, "" if system.endswith(board) else board
+    return "", ""
+
+
+def _by_host_bridge(facts: HostFacts) -> Cpu:
+    bridges = [
+        one.vendor
+        for one in (facts.pci.functions if facts.pci else ())
+        if one.pci_class >> 8 == _HOST_BRIDGE
+    ]
+    known = {_MAKERS[vendor] for vendor in bridges if vendor in _MAKERS}
+    return known.pop() if len(known) == 1 else ""

@@ -1,0 +1,137 @@
+"""No ACS redirection on the ports between the GPUs: now, at every boot, and back again.
+
+A boot unit runs a program of ours on the host, which finds the ports itself: addresses change with
+the cards. What it has cleared it writes down, so that taking it back is exact.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops import acs as ports
+from rigops.facts.acs import Acs
+from rigops.facts.sections import Boot, Processes, RigopsState
+from rigops.guarding import gpu_jobs
+from rigops.hostside.packing import pack
+from rigops.operations import guards
+from rigops.operations.change import Change, announce, notice
+from rigops.operations.consent import may_undo
+from rigops.operations.obstacles import obstacles
+from rigops.operations.owned_files import owned_file, owned_unit, taken_back
+from rigops.operations.take_steps import TakeSteps, ownership
+from rigops.operations.taking_steps import Effect, Work
+from rigops.probe.sections.rigops_state import STATE
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator
+
+    from rigops.spec.model import AcsRedirect
+
+CONCERN: Final = "acs"
+UNIT: Final = "rigops-acs.service"
+PROGRAM: Final = f"/usr/local/libexec/rigops/{ports.PROGRAM}"
+
+_PROGRAM_MODE: Final = 0o755
+
+
+def acs(*, redirect: AcsRedirect | None) -> None:
+    """Have no redirection between the cards, or take back what was cleared; None: not declared."""
+    files = ownership(host.get_fact(RigopsState)).files
+    owned = {path for path, file in files.items() if file.concern == CONCERN}
+    if redirect != "off":
+        _take_back(owned, is_declared=redirect is not None)
+        return
+    seen = host.get_fact(Acs)
+    boot = host.get_fact(Boot)
+    machine = (boot.virtualization or "") if boot.is_virtual_machine else ""
+    if reason := ports.obstacle(seen, machine):
+        obstacles(name="What stands in the way", concern=CONCERN, reasons=(reason,))
+        return
+    # A card that is lost for a while takes nothing back.
+    if not owned and (reason := ports.nothing_to_clear(seen)):
+        notice(host, CONCERN, reason)
+        return
+    if seen.redirecting:
+        _spare_the_jobs()
+    owned_file(
+        name=PROGRAM,
+        concern=CONCERN,
+        path=PROGRAM,
+        content=pack(ports.PROGRAM).text,
+        mode=_PROGRAM_MODE,
+        secret=True,  # pages of sh would hide the ports in the plan
+    )
+    owned_unit(
+        name=UNIT,
+        concern=CONCERN,
+        unit=UNIT,
+        content=render("rigops-acs.service.j2", program=PROGRAM, state=STATE),
+    )
+    redirection_off(name="Ports between the cards")
+
+
+def _take_back(owned: Collection[str], *, is_declared: bool) -> None:
+    if owned and host.get_fact(Acs).to_put_back:
+        _spare_the_jobs()
+    redirection_back(name="Ports between the cards", declared=is_declared)
+    taken_back(name="What is no longer declared", concern=CONCERN, declared=is_declared)
+
+
+def _spare_the_jobs() -> None:
+    """What one card writes to another may arrive out of order while its way changes."""
+    jobs = gpu_jobs.jobs(host.get_fact(Processes))
+    if jobs or jobs is None:
+        guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
+
+
+@operation()
+def redirection_off() -> Generator[TakeSteps, None, None]:
+    """Clear what redirects, by the unit that does so at every boot. It comes after its files."""
+    found = host.get_fact(Acs).redirecting
+    if not found:
+        host.noop("no port between the cards redirects")
+        return
+    for port in found:
+        _announce(port, port.cleared)
+    # The program itself as well: it says which port does not take it, where a unit only fails.
+    effect = Effect(shlex.join((PROGRAM, "off")), unit=UNIT)
+    work = Work(before=ownership(host.get_fact(RigopsState)), anew=(effect,))
+    yield TakeSteps(work, touches=frozenset({Acs}))
+
+
+@operation()
+def redirection_back(*, declared: bool) -> Generator[TakeSteps, None, None]:
+    """Set again what was cleared since the boot. A ``taken_back`` of the files comes after it.
+
+    + declared: whether the inventory speaks of redirection at all; else this needs consent
+    """
+    owned = ownership(host.get_fact(RigopsState))
+    ours = [path for path, file in owned.files.items() if file.concern == CONCERN]
+    if not ours or not (declared or may_undo(host, CONCERN, ours)):
+        host.noop("nothing was cleared that is to be set again")
+        return
+    for port in host.get_fact(Acs).to_put_back:
+        _announce(port, port.put_back)
+    # Not the installed one, which somebody may have changed.
+    command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
+    work = Work(before=owned, anew=(Effect(command),))
+    yield TakeSteps(work, touches=frozenset({Acs}))
+
+
+def _announce(port: ports.Port, after: int) -> None:
+    before = "" if port.word is None else ports.control(port.word)
+    announce(
+        host,
+        Change(
+            concern=CONCERN,
+            kind="setting",
+            subject=port.address,
+            before=f"{before}\n",
+            after=f"{ports.control(after)}\n",
+        ),
+    )

@@ -1,0 +1,107 @@
+"""The board and what its firmware offers, and what the kernel makes of Intel's IOMMU by itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Cpu = Literal["amd", "intel", ""]
+
+VENDOR: Final = "/sys/class/dmi/id/board_vendor"
+BOARD: Final = "/sys/class/dmi/id/board_name"
+CPU: Final = "grep vendor_id /proc/cpuinfo"
+TABLES: Final = "ls /sys/firmware/acpi/tables"
+KERNEL: Final = "grep CONFIG_INTEL_IOMMU /boot/config"
+
+_CPUS: Final[dict[str, Cpu]] = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
+_GROUPS: Final = "iommu_groups"  # a kernel that uses one has been offered it, however that was told
+_OFFERED: Final = frozenset({"DMAR", "IVRS", _GROUPS})
+_OPTION = re.compile(r"(?P<name>CONFIG_\w+)=(?P<value>\S+)|# (?P<unset>CONFIG_\w+) is not set")
+_INTEL = "CONFIG_INTEL_IOMMU"
+# The second is Debian's own: on, but for graphics inside the CPU.
+_ON_BY_ITSELF: Final = (f"{_INTEL}_DEFAULT_ON", f"{_INTEL}_DEFAULT_ON_INTGPU_OFF")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firmware:
+    """Empty or None is what nobody said.
+
+    `offers_iommu`: the firmware describes one to the kernel, which it does not where it is off.
+    `intel_by_itself`: the kernel switches Intel's IOMMU on without being told to.
+    """
+
+    vendor: str = ""
+    board: str = ""
+    cpu: Cpu = ""
+    offers_iommu: bool | None = None
+    intel_by_itself: bool | None = None
+    said: tuple[str, ...] = ()  # the raw lines of what the two last ones stand on
+    unread: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return " ".join(word for word in (self.vendor, self.board) if word)
+
+
+def parse(text: str) -> Firmware:
+    found = blocks(text)
+    cpu = found.get(CPU, "").partition(":")[2].strip()
+    tables = [line.strip() for line in lines(found.get(TABLES, "")) if line.strip()]
+    options = _options(found.get(KERNEL, ""))
+    known = {VENDOR, BOARD, CPU, TABLES, KERNEL}
+    return Firmware(
+        vendor=" ".join(found.get(VENDOR, "").split()),
+        board=" ".join(found.get(BOARD, "").split()),
+        cpu=_CPUS.get(cpu, ""),
+        offers_iommu=bool(_OFFERED & set(tables)) if TABLES in found else None,
+        intel_by_itself=_intel_by_itself(options),
+        said=(*tables, *(line for line in map(str.strip, lines(found.get(KERNEL, ""))) if line)),
+        unread=tuple(head for head in found if head not in known),
+    )
+
+
+def _options(body: str) -> Mapping[str, str]:
+    shapes = (_OPTION.fullmatch(line.strip()) for line in lines(body))
+    return {shape["name"] or shape["unset"]: shape["value"] or "n" for shape in shapes if shape}
+
+
+def _intel_by_itself(options: Mapping[str, str]) -> bool | None:
+    if options.get(_INTEL) != "y":
+        return None
+    if any(options.get(name) == "y" for name in _ON_BY_ITSELF):
+        return True
+    return False if _ON_BY_ITSELF[0] in options else None
+
+
+_SNIPPET = f"""
+show {VENDOR} {BOARD}
+echo "== {CPU}"
+grep -m 1 '^vendor_id' /proc/cpuinfo
+if [ -d /sys/firmware/acpi/tables ]; then
+    echo "== {TABLES}"
+    for table in DMAR IVRS; do
+        if [ -e "/sys/firmware/acpi/tables/$table" ]; then echo "$table"; fi
+    done
+    [ ! -e /sys/kernel/{_GROUPS}/0 ] || echo {_GROUPS}
+fi
+release=$(uname -r)
+for file in "/boot/config-$release" "/usr/lib/modules/$release/config" /proc/config.gz; do
+    [ -r "$file" ] || continue
+    echo "== {KERNEL}"
+    case $file in
+        *.gz) gzip -dc "$file" 2>/dev/null | grep CONFIG_INTEL_IOMMU ;;
+        *) grep CONFIG_INTEL_IOMMU "$file" ;;
+    esac
+    break
+done
+exit 0
+"""
+
+SECTION = Section(name="firmware", snippet=_SNIPPET, parse=parse, lane="machine")

@@ -1,0 +1,187 @@
+"""Packages in a whole apply: a dpkg that was interrupted, and somebody else who is at work."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab.applying import INVENTORY, by_host, outcomes
+from tests.lab.demo_packages import FOLDER, Demo, begin_work, end_work, publish
+from tests.lab.laptop import Laptop, Said
+from tests.lab.terminal import Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.lab.conftest import Lab
+    from tests.lab.hosts import Host
+
+# rigops, with a deploy of the test's own in the place of its own ones.
+PROGRAM = """
+import sys
+import rigops.converge.early
+from pathlib import Path
+from rigops.cli import converging
+from rigops.cli.main import main
+
+converging.deploys = lambda _: [Path("demo.py")]
+main()
+"""
+DEPLOY = """
+from rigops.operations.packages import packages
+
+packages(concern="demo", install={wanted!r})
+"""
+SLOW = "#!/bin/sh\nset -e\nfor n in 1 2 3 4; do sleep 0.5; done\n"
+DEMOS = [
+    Demo("rigdemo", "1.0"),
+    Demo("rigdemo-lib", "1.5"),
+    Demo("rigdemo-slow", "1.0", postinst=SLOW),
+]
+# As a power cut does: in the middle of a script of a package.
+BREAK = f"""
+dpkg --install {FOLDER}/rigdemo-slow_1.0_all.deb >/dev/null 2>&1 </dev/null &
+until pgrep -f "[r]igdemo-slow.postinst" >/dev/null; do sleep 0.05; done
+pkill -KILL -x dpkg
+while pgrep -f "[r]igdemo-slow.postinst" >/dev/null; do sleep 0.05; done
+"""
+STATE = "dpkg-query -W -f '${{db:Status-Abbrev}}' {}"
+BY_HAND = "sudo dpkg --configure -a"
+ASKS = "Finish what it began first (`dpkg --configure -a`)?"
+
+
+@dataclass(frozen=True)
+class Desk:
+    host: Host
+    laptop: Laptop
+    words: tuple[str, ...] = ("apply", "--preflight", "never", *INVENTORY)
+    program: tuple[str, ...] = field(default=("program.py",))
+
+    def declare(self, **wanted: str | None) -> None:
+        names = {name.replace("_", "-"): version for name, version in wanted.items()}
+        (self.laptop.folder / "demo.py").write_text(DEPLOY.format(wanted=names))
+
+    def apply(self, answers: Mapping[str, str], *words: str) -> Said:
+        return Person(answers, program=self.program).rigops(self.laptop, [*self.words, *words])
+
+    def state(self, package: str) -> str:
+        return self.host.run(STATE.format(package)).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def desk(module_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    host = module_lab.one("fresh-install")
+    folder: Path = tmp_path_factory.mktemp("laptop")
+    (folder / "program.py").write_text(PROGRAM)
+    desk = Desk(host, Laptop(folder))
+    desk.laptop.declare({host.name: {}})
+    publish(host, DEMOS)
+    return desk
+
+
+@pytest.fixture(scope="module")
+def broken(desk: Desk) -> Desk:
+    done = desk.host.run(BREAK)
+    assert done.returncode == 0, done.stderr
+    assert desk.state("rigdemo-slow") not in {"ii", ""}
+    desk.declare(rigdemo=None)
+    return desk
+
+
+def test_a_no_leaves_an_interrupted_dpkg_with_the_cure_by_hand(broken: Desk) -> None:
+    said = broken.apply({ASKS: "n"}, "--json")
+
+    host = by_host(said)[broken.host.name]
+    assert (said.code, host["outcome"]) == (1, "refused")
+    assert BY_HAND in said.err
+    (repair,) = host["repairs"]
+    assert "rigdemo-slow" in repair["broken"]
+    assert (repair["command"], repair["agreed"]) == ("dpkg --configure -a", False)
+    (blocked,) = host["blocked"]
+    assert BY_HAND in blocked["reason"]
+    assert broken.state("rigdemo-slow") != "ii"
+    assert broken.state("rigdemo") == ""
+
+
+def test_who_only_confirms_the_plan_has_not_agreed_to_a_repair(broken: Desk) -> None:
+    said = broken.apply({}, "--yes")
+
+    assert said.code == 1
+    assert ASKS not in said.err
+    assert BY_HAND in said.err
+    assert broken.state("rigdemo-slow") != "ii"
+
+
+def test_after_a_yes_the_plan_has_the_repair_in_it_and_all_of_it_is_done(broken: Desk) -> None:
+    said = broken.apply({ASKS: "y", "Change these hosts?": "y"}, "--json")
+
+    assert (said.code, outcomes(said)) == (0, {broken.host.name: "changed"}), said.err
+    asked, confirmed = said.err.index(ASKS), said.err.index("Change these hosts?")
+    shown = said.err[asked:confirmed]
+    assert "first `dpkg --configure -a`, since dpkg did not finish with rigdemo-slow" in shown
+    assert "install rigdemo 1.0" in shown
+    assert BY_HAND not in shown
+    assert broken.state("rigdemo-slow") == "ii"
+    assert broken.state("rigdemo") == "ii"
+    assert by_host(said)[broken.host.name]["repairs"][0]["agreed"]
+
+
+def test_a_wait_for_somebody_elses_package_work_is_shown_while_it_lasts(desk: Desk) -> None:
+    with _waiting(desk, 6) as (running, seen):
+        still_held = desk.host.run("pgrep -f [/]root/upgrader").returncode == 0
+        out, err = running.communicate(timeout=60)
+
+    assert still_held, "".join(seen) + err
+    who = r"held by upgrader \(process \d+, begun \d+ s ago\)"
+    assert re.fullmatch(rf"{desk.host.name}: waiting up to 600 s for apt's lock, {who}\n", seen[-1])
+    assert running.returncode == 0, out + err
+    assert f"{desk.host.name}: apt is at work" in err.splitlines()
+    assert desk.state("rigdemo-lib") == "ii"
+
+
+def test_an_interrupted_wait_ends_on_the_host_too_and_installs_nothing(desk: Desk) -> None:
+    desk.host.run("apt-get -qq -y purge rigdemo-lib")
+    with _waiting(desk, 60) as (running, _):
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+
+    ended = desk.host.run(
+        "for n in $(seq 100); do pgrep -x flock >/dev/null || exit 0; sleep 0.1; done; exit 1"
+    )
+    still_held = end_work(desk.host)
+    assert running.returncode == 130
+    assert "was interrupted; run this again to finish" in out
+    assert ended.returncode == 0
+    assert still_held
+    assert desk.state("rigdemo-lib") in {"", "un"}
+
+
+@contextmanager
+def _waiting(desk: Desk, seconds: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """An apply, and what it has said until it waits for somebody who works for so long."""
+    desk.declare(rigdemo_lib=None)
+    begin_work(desk.host, seconds)
+    with subprocess.Popen(
+        [sys.executable, *desk.program, *desk.words, "--yes"],
+        cwd=desk.laptop.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=desk.laptop.environment(),
+    ) as running:
+        assert running.stderr is not None
+        seen: list[str] = []
+        for line in running.stderr:
+            seen.append(line)
+            if "waiting up to" in line:
+                break
+        yield running, seen

@@ -1,0 +1,234 @@
+"""What takes a trial boot back, in a tree of its own where every program is the test's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.bootloader.trial_log import told
+from rigops.hostside import pack
+from rigops.hostside.packing import PACKAGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
+HARMLESS = ("grep", "tr", "head", "cut")
+SLEEP = shutil.which("sleep")
+BOOT_ID = "6d3c8f4e-0000-4000-8000-000000000001"
+UPTIME = "1000.50"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Its process 1 began at 988 s of UPTIME, and each sleep takes 1 s of its clock."""
+
+    root: Path
+    shell: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for folder in (
+            "proc/1", "proc/sys/kernel/random", "dev", "bin", "run/rigops", "var/lib/rigops",
+            "boot/grub",
+        ):  # fmt: skip
+            (self.root / folder).mkdir(parents=True)
+        (self.root / "proc/uptime").write_text(f"{UPTIME} 1.0\n")
+        fields = " ".join(["S", *["0"] * 18, "98800", *["0"] * 30])
+        (self.root / "proc/1/stat").write_text(f"1 (a) (init) {fields}\n")
+        (self.root / "proc/1/environ").write_bytes(b"PATH=/bin\0HOME=/\0")
+        (self.root / "proc/sys/kernel/random/boot_id").write_text(f"{BOOT_ID}\n")
+        (self.root / "dev/kmsg").write_text("")
+        (self.root / "boot/grub/grubenv").write_text("")
+        for name in HARMLESS:
+            self._program(name, f'exec {shutil.which(name)} "$@"')
+        for name in ("reboot", "sync", "logger", "journalctl", "grub-editenv"):
+            self.command(name)
+        self.command("systemctl", "case $1 in is-active) echo inactive ;; esac")
+        self.command("ip", "echo 'enp5s0 UP 192.168.1.20/24'")
+        clock = self.root / "proc/uptime"
+        tick = f'read -r now _ <{clock}; echo "$((${{now%%.*}} + 1)).50 1.0" >{clock}'
+        self.command("sleep", f"{tick}\nexec {SLEEP} 0.02")
+
+    def command(self, name: str, does: str = "") -> None:
+        self._program(name, f'echo "{name} $*" >>"{self.root}/done"\n{does}')
+
+    def _program(self, name: str, text: str) -> None:
+        """Never a link: what is written to one is written to the machine's own program."""
+        path = self.root / "bin" / name
+        assert not path.is_symlink()
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    @property
+    def done(self) -> list[str]:
+        """Without what was only said or waited for."""
+        said = (self.root / "done").read_text().splitlines()
+        return [line.strip() for line in said if not line.startswith(("logger", "sleep"))]
+
+    @property
+    def log(self) -> str:
+        file = self.root / "var/lib/rigops/trial.log"
+        return file.read_text() if file.exists() else ""
+
+    @property
+    def seconds(self) -> int:
+        return int((self.root / "proc/uptime").read_text().partition(".")[0]) - 1000
+
+    def sysrq(self) -> int:
+        os.mkfifo(self.root / "proc/sysrq-trigger")
+        return os.open(self.root / "proc/sysrq-trigger", os.O_RDWR | os.O_NONBLOCK)
+
+    def run(self, deadline_s: int, *, patience: float = 20, ask_s: int = 100) -> int | None:
+        """How it ended; None where it had to be."""
+        text = pack("trial").text
+        text, paths = re.subn(r"(?m)^( +)PATH=\S+$", rf"\1PATH={self.root}/bin", text)
+        text, limits = re.subn(r"(?m)^(reboot|remount|reset)_s=\d+$", r"\1_s=2", text)
+        # A second of this clock is a moment of the real one, which a busy machine takes longer for.
+        text, asked = re.subn(r"(?m)^ask_s=\d+$", f"ask_s={ask_s}", text)
+        assert (paths, limits, asked) == (1, 3, 1)  # or it would reboot the machine that tests it
+        process = subprocess.Popen(
+            [*self.shell, "-c", text, "trial", str(deadline_s), str(self.root)],
+            env={"PATH": f"{self.root}/bin"},
+            start_new_session=True,
+        )
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=patience)
+        code = process.poll()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return code
+
+
+@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
+    shell = shutil.which(request.param[0])
+    if shell is None:
+        pytest.skip(f"there is no {request.param[0]}")
+    return Machine(tmp_path / "host", (shell, *request.param[1:]))
+
+
+def test_at_its_deadline_it_tells_and_reboots(machine: Machine) -> None:
+    machine.run(20)
+
+    assert told(machine.log) == (
+        "its services were started, 12 s after it began",
+        "nobody could confirm it, so that it ended itself 20 s after it began",
+        "its addresses were enp5s0 192.168.1.20/24",
+        "no ssh server ran",
+    )
+    assert machine.log.startswith(f"reached {BOOT_ID} 12\n")
+    done = machine.done
+    assert "systemctl --no-pager --failed" in done
+    order = [done.index(one) for one in ("grub-editenv - unset next_entry", "sync")]
+    order += [done.index("systemctl reboot --force"), done.index("reboot -ff")]
+    assert order == sorted(order)
+    assert "nobody has confirmed" in (machine.root / "dev/kmsg").read_text()
+
+
+def test_a_deadline_that_has_passed_already_is_now(machine: Machine) -> None:
+    machine.run(5)
+
+    assert "given-up 12\n" in machine.log
+
+
+def test_a_confirmed_boot_is_left_alone(machine: Machine) -> None:
+    (machine.root / "run/rigops/trial-confirmed").touch()
+
+    assert machine.run(5) == 0
+    assert "confirmed 12\n" in machine.log
+    assert not (machine.root / "done").exists() or "reboot -ff" not in machine.done
+
+
+def test_a_confirmation_is_seen_while_it_waits(machine: Machine) -> None:
+    machine.command("sleep", f": >{machine.root}/run/rigops/trial-confirmed; exec {SLEEP} 0.02")
+
+    assert machine.run(3600) == 0
+    assert "given-up" not in machine.log
+
+
+def test_before_its_deadline_it_does_nothing(machine: Machine) -> None:
+    machine.command("sleep", f"exec {SLEEP} 0.05")
+
+    assert machine.run(20, patience=1) is None
+    assert machine.done == []
+
+
+def test_it_writes_once_the_folder_is_there(machine: Machine) -> None:
+    folder = machine.root / "var/lib/rigops"
+    folder.rmdir()
+    mkdir, clock = shutil.which("mkdir"), machine.root / "proc/uptime"
+    made = f'read -r now _ <{clock}; [ "${{now%%.*}}" -lt 1004 ] || {mkdir} -p {folder}'
+    tick = (machine.root / "bin/sleep").read_text().partition("\n")[2].partition("\n")[2]
+    machine.command("sleep", f"{made}\n{tick}")
+    machine.run(20)
+
+    assert machine.log.startswith(f"reached {BOOT_ID} 1")
+    assert int(machine.log.split()[2]) >= 16
+
+
+def test_without_a_folder_it_reboots_all_the_same(machine: Machine) -> None:
+    (machine.root / "var/lib/rigops").rmdir()
+    machine.run(14)
+
+    assert machine.log == ""
+    assert "systemctl reboot --force" in machine.done
+
+
+def test_what_hangs_does_not_hold_it_up(machine: Machine) -> None:
+    for name in ("systemctl", "ip", "journalctl", "sync", "logger", "grub-editenv"):
+        machine.command(name, f"exec {SLEEP} 30")
+    machine.run(14, patience=25, ask_s=2)
+
+    assert machine.done[-1] == "reboot -ff"
+
+
+def test_a_reboot_that_hangs_is_followed_by_the_kernels_own(machine: Machine) -> None:
+    trigger = machine.sysrq()
+    machine.run(14)
+
+    assert os.read(trigger, 100) == b"s\nu\nb\n"
+    os.close(trigger)
+
+
+def test_in_a_container_it_leaves_the_machines_kernel_alone(machine: Machine) -> None:
+    trigger = machine.sysrq()
+    (machine.root / "proc/1/environ").write_bytes(b"PATH=/bin\0container=systemd-nspawn\0")
+    machine.run(14)
+
+    with pytest.raises(BlockingIOError):
+        os.read(trigger, 100)
+    assert machine.done[-1] == "reboot -ff"
+    os.close(trigger)
+
+
+def test_it_goes_on_where_nothing_tells_the_time(machine: Machine) -> None:
+    for name in ("uptime", "1/stat"):
+        (machine.root / "proc" / name).unlink()
+    machine.command("sleep", f"exec {SLEEP} 0.02")
+    machine.run(3)
+
+    assert "reboot -ff" in machine.done
+
+
+def test_no_environment_block_of_grub_is_made(machine: Machine) -> None:
+    (machine.root / "boot/grub/grubenv").unlink()
+    machine.run(14)
+
+    assert not any(line.startswith("grub-editenv") for line in machine.done)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+def test_shellcheck_has_nothing_to_say() -> None:
+    program = PACKAGE / "hostside" / "trial.sh"
+    done = subprocess.run(["shellcheck", str(program)], text=True, capture_output=True, check=False)
+
+    assert done.stdout == ""
