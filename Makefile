@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container btrfs-progs kmod \
-  iproute2 gcc libc6-dev shellcheck busybox mksh
+  iproute2 gcc libc6-dev shellcheck busybox mksh qemu-system-x86 qemu-utils fdisk \
+  dosfstools grub-common
 
 .PHONY: test test-all shard demo bench format system clean
 .DELETE_ON_ERROR:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tests.lab.requirements import lacks
+from tests.lab.vm.requirements import lacks as lacks_machines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,10 @@ BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
 LAB_FLEET = "lab-fleet"
 LAB_APPLY = "lab-apply"
-SHARDS = (BARE_DEBIAN, PROPERTIES, LAB_FLEET, LAB_APPLY)
+VM_LAB = "vm-lab"
+VM_TRIAL = "vm-trial"
+VM_LAYOUTS = "vm-layouts"
+SHARDS = (BARE_DEBIAN, PROPERTIES, LAB_FLEET, LAB_APPLY, VM_LAB, VM_TRIAL, VM_LAYOUTS)
 
 _HERE = [sys.executable, "-m"]
 _PYTEST = [*_HERE, "pytest", "-q"]
@@ -65,7 +69,6 @@ STEPS = (
     Step("imports", ([str(Path(sys.executable).with_name("lint-imports"))],)),
     Step("unit", ([*_PYTEST, *_ON_EVERY_CORE, "tests/unit"],)),
     Step("lab", ([*_PYTEST, "tests/lab"],), _needs_sshd),
-    Step("vm", ([*_PYTEST, "tests/vm"],)),
 )
 
 _SHARD_STEPS = {
@@ -77,6 +80,9 @@ _SHARD_STEPS = {
     ),
     LAB_FLEET: Step(LAB_FLEET, ([*_PYTEST, "--shard", LAB_FLEET, "tests/lab"],), lacks),
     LAB_APPLY: Step(LAB_APPLY, ([*_PYTEST, "--shard", LAB_APPLY, "tests/lab"],), lacks),
+    VM_LAB: Step(VM_LAB, ([*_PYTEST, "--shard", VM_LAB, "tests/vm"],), lacks_machines),
+    VM_TRIAL: Step(VM_TRIAL, ([*_PYTEST, "--shard", VM_TRIAL, "tests/vm"],), lacks_machines),
+    VM_LAYOUTS: Step(VM_LAYOUTS, ([*_PYTEST, "--shard", VM_LAYOUTS, "tests/vm"],), lacks_machines),
 }
 
 Outcome = Literal["passed", "FAILED", "could not run here", "has no tests yet"]

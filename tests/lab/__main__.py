@@ -9,6 +9,7 @@ import sys
 from tests.lab import clients, hosts, rigs, runs, settings
 from tests.lab.errors import LabError
 from tests.lab.image import tell
+from tests.lab.vm import cli as vm
 
 
 def main() -> int:
@@ -41,6 +42,7 @@ def _arguments() -> argparse.Namespace:
     change.add_argument("words", nargs="+", metavar="KEY=VALUE")
     down = commands.add_parser("down", help="end hosts: these, or all")
     down.add_argument("names", nargs="*", metavar="NAME")
+    vm.add(commands.add_parser("vm", help="whole machines under QEMU"))
     return parser.parse_args()
 
 
@@ -109,6 +111,7 @@ _COMMANDS = {
     "ssh-config": _ssh_config,
     "set": _set,
     "down": _down,
+    "vm": vm.run,
 }
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         rig = Rig(Laptop(tmp_path_factory.mktemp("laptop")), host)
         host.run("mkdir -p /etc/tuned && cat >/etc/tuned/bootcmdline",
                  given='TUNED_BOOT_CMDLINE="skew_tick=1"\n')  # fmt: skip
-        rig.declare(kernel_args=["iommu=pt"], nccl={"NCCL_P2P_LEVEL": "SYS"})
+        rig.declare(kernel_args=["iommu=pt"], kernel_trial="off", nccl={"NCCL_P2P_LEVEL": "SYS"})
         yield rig
 
 

@@ -11,7 +11,7 @@ from pyinfra.context import host
 from rigops.bootloader.arguments import against
 from rigops.bootloader.choice import Refused
 from rigops.bootloader.refusal import CannotEditError
-from rigops.bootloader.trial import CONFIRMED, DISARM, LOG, UNIT_FILE
+from rigops.bootloader.trial import CONFIRMED, DISARM, LOG, PROGRAM, UNIT_FILE
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState
 from rigops.operations.blocked import blocked
 from rigops.operations.boot_places import COMMAND_LINE, CONCERN, place_of
@@ -163,7 +163,8 @@ def _ended(path: str) -> Effect:
     """To stop what would take this boot back is to confirm it; the file is for one that hangs."""
     unit = UNIT_FILE.rpartition("/")[2] if path == UNIT_FILE else ""
     confirmed = f"mkdir -p {CONFIRMED.rpartition('/')[0]}\n: >{CONFIRMED}\n"
-    return Effect(f"{confirmed}{DISARM}rm -f {LOG}\n", unit=unit)
+    emptied = f"rmdir {PROGRAM.rpartition('/')[0]} 2>/dev/null || :\n"
+    return Effect(f"{confirmed}{DISARM}rm -f {LOG}\n{emptied}", unit=unit)
 
 
 def _announce(part: Part, record: Arguments, following: Arguments, before: tuple[str, ...]) -> None:

@@ -122,6 +122,7 @@ for function in /sys/bus/pci/devices/*; do
     get "$function/class"; class=$value; line="$line class=$value"
     get "$function/revision"; line="$line rev=${value#0x}"
     driver=-; go "$function/driver" && driver=${here##*/}
+    case $driver in *" "*) driver=${driver%% *}_${driver##* } ;; esac
     line="$line driver=$driver"
     get "$function/current_link_speed"; speed=${value%% *}
     get "$function/current_link_width"; line="$line link=$speed,$value"

@@ -1,0 +1,1 @@
+"""Whole machines under QEMU, with firmware, GRUB, a kernel and an IOMMU of their own."""

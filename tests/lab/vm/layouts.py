@@ -1,0 +1,79 @@
+"""How the disk of a machine is divided: what GRUB can write to decides what it can do at boot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from tests.lab.errors import LabError
+
+SUBVOLUME = "@rootfs"  # the name that Debian's installer gives it
+_MIB = 1 << 20
+_DISK_MIB = 8192
+_BIOS_BOOT = "21686148-6449-6E6F-744E-656564454649"
+_LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+_ESP = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    where: str
+    kind: str
+    start: int  # bytes
+    size: int
+    part_type: str
+    options: str = "defaults"
+    check: int = 0
+    uuid: str = field(default_factory=lambda: str(uuid4()))
+
+    @property
+    def fstab(self) -> str:
+        return f"UUID={self.uuid} {self.where} {self.kind} {self.options} 0 {self.check}\n"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`beside`: what is not in the root file system."""
+
+    root: FileSystem
+    beside: tuple[FileSystem, ...]
+    size: int = _DISK_MIB * _MIB
+
+    @property
+    def table(self) -> str:
+        """For sfdisk; the first partition is where GRUB keeps its core image."""
+        lines = ["label: gpt", f"start=1MiB, size=1MiB, type={_BIOS_BOOT}"]
+        for one in (*self.beside, self.root):
+            start, size = one.start // _MIB, one.size // _MIB
+            lines.append(f"start={start}MiB, size={size}MiB, type={one.part_type}")
+        return "\n".join(lines) + "\n"
+
+    @property
+    def fstab(self) -> str:
+        return "".join(one.fstab for one in (self.root, *self.beside))
+
+
+NAMES = ("ext4", "btrfs", "esp")
+
+
+def layout(name: str) -> Layout:
+    """ext4: /boot on ext4; btrfs: /boot in the root; esp: the same, and a FAT ESP."""
+    if name == "ext4":
+        return _rooted(FileSystem("/boot", "ext4", 2 * _MIB, 512 * _MIB, _LINUX, check=2))
+    if name == "btrfs":
+        return _rooted()
+    if name == "esp":
+        number = uuid4().hex[:8].upper()
+        esp = FileSystem(
+            "/boot/efi", "vfat", 2 * _MIB, 256 * _MIB, _ESP, "umask=0077", 1,
+            f"{number[:4]}-{number[4:]}",
+        )  # fmt: skip
+        return _rooted(esp)
+    raise LabError(f"layout={name}: there are {', '.join(NAMES)}")
+
+
+def _rooted(*beside: FileSystem) -> Layout:
+    start = 2 * _MIB + sum(one.size for one in beside)
+    size = (_DISK_MIB - 1) * _MIB - start
+    root = FileSystem("/", "btrfs", start, size, _LINUX, f"defaults,subvol={SUBVOLUME}")
+    return Layout(root, beside)
