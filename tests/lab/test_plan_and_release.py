@@ -134,7 +134,7 @@ def test_history_has_what_the_host_knows_and_this_machine_and_tells_of_a_silent_
     rigs: list[Host], laptop: Laptop, tmp_path: Path
 ) -> None:
     rig = rigs[0]
-    laptop.declare({rig.name: {"kernel_args": [ARGUMENT]}})
+    declare(laptop, [rig], ARGUMENT)
     for _ in range(2):  # the second changes nothing, so that only this machine knows of it
         assert laptop.rigops("apply", "--reboot", "never", *QUIETLY).code == 0
     laptop.declare({rig.name: {}, "gone": dict(GONE)})

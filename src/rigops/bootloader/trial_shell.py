@@ -45,7 +45,7 @@ trial_disarm() {
     for prefix in grub grub2; do
         [ -e "/boot/$prefix/grubenv" ] || continue # which a look at it would make
         # An empty one is what GRUB leaves of an order that it has followed.
-        "$prefix-editenv" list 2>/dev/null | grep -qx "next_entry=\(@ID@\)\{0,1\}" || continue
+        "$prefix-editenv" list 2>/dev/null | grep -Eqx "next_entry=(@ID@)?" || continue
         "$prefix-editenv" - unset next_entry || left="next_entry of GRUB's environment"
     done
     for esp in @ESPS@; do

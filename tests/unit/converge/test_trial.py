@@ -1,0 +1,74 @@
+"""Whether a boot that tried new arguments held, and what there is to tell of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigops.converge import trial
+from rigops.converge.proof import Silicon
+from rigops.converge.seeing import Sight
+from rigops.probe.sections import proc_cmdline
+from rigops.record import Bios, ProvenGpu
+
+TRYING = ("iommu=pt",)
+
+
+def sight(line: str, *addresses: str) -> Sight:
+    cards = tuple(ProvenGpu(f"GPU-{at}", at, "RTX 3090", None) for at in addresses)
+    return Sight(
+        boot=None,
+        bootloader=None,
+        command_line=proc_cmdline.parse(line),
+        driver=None,
+        silicon=Silicon(Bios("", ""), cards, has_cards=bool(cards)),
+        state=None,
+        system=None,
+        uname=None,
+        known=(),
+        paths=(),
+        files={},
+    )
+
+
+BEFORE = sight("ro quiet", "0000:0a:00.0", "0000:0b:00.0")
+
+
+def test_it_held_where_the_arguments_are_live_and_every_card_is_there() -> None:
+    now = sight("ro quiet iommu=pt rigops.trial", "0000:0a:00.0", "0000:0b:00.0", "0000:0c:00.0")
+
+    assert trial.shortfall(BEFORE, now, TRYING) == ""
+    assert trial.is_trial(now)
+
+
+def test_old_arguments_are_no_success_however_well_the_host_is() -> None:
+    now = sight("ro quiet", "0000:0a:00.0", "0000:0b:00.0")
+
+    assert "iommu=pt" in trial.shortfall(BEFORE, now, TRYING)
+    assert not trial.is_trial(now)
+
+
+def test_a_card_that_is_gone_with_the_new_arguments_takes_them_back() -> None:
+    now = sight("ro quiet iommu=pt rigops.trial", "0000:0a:00.0")
+
+    assert "0000:0b:00.0 is gone" in trial.shortfall(BEFORE, now, TRYING)
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("", "left no trace"),
+        ("reached 6d3c 12\n", "its services were started, 12 s after it began"),
+        ("reached 6d3c 12\ngiven-up 900\n", "nobody could confirm it"),
+    ],
+)
+def test_the_story_says_how_far_that_boot_came_and_how_it_ends(log: str, told: str) -> None:
+    first, last = trial.story(TRYING, "the host does not run with iommu=pt", log)
+
+    assert "iommu=pt" in first
+    assert told in first
+    assert "nothing of the new ones is left" in last
+
+
+def test_this_machine_is_told_when_to_run_the_command_again() -> None:
+    assert "run the same command after that" in trial.after_this((), 900)
+    assert "within 15 minutes" in trial.after_this(TRYING, 900)
