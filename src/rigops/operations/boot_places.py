@@ -112,8 +112,9 @@ class DropIn:
             wanted[grub.DROP_IN] = WantedFile(CONCERN, digest, grub.DROP_IN_MODE)
         found, aim = self.present, wanted.get(grub.DROP_IN)
         is_there = (found.digest, found.mode) if found else None
+        concerns_us = aim is not None or grub.DROP_IN in self.owned.files
         changes: tuple[Change, ...] = ()
-        if late or is_there != ((aim.digest, aim.mode) if aim else None):
+        if late or (concerns_us and is_there != ((aim.digest, aim.mode) if aim else None)):
             changes = (Change(CONCERN, "file", grub.DROP_IN, before, content.decode() or None),)
         return Part(
             present={grub.DROP_IN: found},

@@ -1,0 +1,153 @@
+"""Kernel arguments in files of somebody else's: our words come and go, and nothing else changes."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rigops.bootloader import grub
+from rigops.converge.connector import Seat
+from rigops.converge.engine import Engine
+from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
+from rigops.probe.sections import proc_cmdline
+from rigops.probe.sections.boot import Boot as BootIdFacts
+from rigops.probe.sections.bootloader import Bootloader as BootFacts
+from rigops.probe.sections.bootloader import MenuEntry
+from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from rigops.record.arguments import Arguments, arguments, document
+from rigops.transport import Privilege
+from tests.unit.converge.fakes import FakeHost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rigops.converge.engine import Planned
+
+THEIRS = "# mine\nGRUB_TIMEOUT=3\nGRUB_CMDLINE_LINUX_DEFAULT='loglevel=3 quiet'  # keep\n"
+OURS = THEIRS.replace("quiet'", "quiet iommu=pt'")
+
+
+class Rig:
+    """Arch: GRUB whose generator reads /etc/default/grub alone."""
+
+    def __init__(
+        self,
+        deploy: Path,
+        declared: list[str] | None,
+        *,
+        defaults: str = THEIRS,
+        record: Arguments | None = None,
+    ) -> None:
+        self.host, self.deploy = FakeHost(), deploy
+        self.engine = Engine({"rig": {"kernel_args": declared}})
+        seat = Seat(self.host, Privilege("root"))
+        records = {ARGUMENTS: document(record)} if record else {}
+        boot = BootFacts(
+            files={grub.DEFAULTS: defaults},
+            tools=("/usr/bin/grub-mkconfig",),
+            menu=(MenuEntry("/vmlinuz-linux", ("rw", "quiet"), "linux /vmlinuz-linux rw quiet"),),
+        )
+        known: list[tuple[type[SectionFact[Any]], object]] = [
+            (Boot, BootIdFacts(boot_id="a")),
+            (Bootloader, boot),
+            (CommandLine, proc_cmdline.parse("rw loglevel=3 quiet")),
+            (RigopsState, StateFacts(records=records)),
+        ]
+        self.engine.attach("rig", seat, known)
+
+    def plan(self) -> Planned:
+        return self.engine.plan("rig", [self.deploy])
+
+    def apply(self) -> str:
+        self.engine.apply("rig", [self.deploy], agreed=("kernel_args",))
+        return "".join(sent.stdin for sent in self.host.sent)
+
+
+@pytest.fixture
+def deploy(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel_args.py"
+    path.write_text(
+        "from pyinfra.context import host\n"
+        "from rigops.operations.kernel_args import kernel_args\n"
+        "wanted = host.data.get('kernel_args')\n"
+        "kernel_args(wanted=tuple(wanted or ()), declared=wanted is not None, trial='off')\n"
+    )
+    return path
+
+
+def texts(script: str) -> list[str]:
+    lines = script.splitlines()
+    return [
+        b64decode(lines[at + 1]).decode()
+        for at, line in enumerate(lines)
+        if line.endswith("<<'RIGOPS_END'")
+    ]
+
+
+def test_a_word_of_ours_is_added_and_all_else_stays_as_it_is(deploy: Path) -> None:
+    (change,) = Rig(deploy, ["iommu=pt"]).plan().changes
+    script = Rig(deploy, ["iommu=pt"]).apply()
+
+    assert (change.subject, change.before, change.after) == (grub.DEFAULTS, THEIRS, OURS)
+    assert OURS in texts(script)
+    assert "mkconfig" in script
+
+
+def test_the_record_is_unsettled_until_the_menu_was_made(deploy: Path) -> None:
+    script = Rig(deploy, ["iommu=pt"]).apply()
+
+    first, last = (arguments(one) for one in texts(script) if "rigops.kernel_args/1" in one)
+    assert (first.written, first.is_unsettled) == (("iommu=pt",), True)
+    assert (last.written, last.is_unsettled) == (("iommu=pt",), False)
+    assert script.index(f"settle {ARGUMENTS}") < script.index("mkconfig")
+    assert script.rindex(f"settle {ARGUMENTS}") > script.rindex("mkconfig")
+
+
+def test_what_is_there_already_is_left_alone(deploy: Path) -> None:
+    rig = Rig(deploy, ["iommu=pt"], defaults=OURS, record=Arguments(written=("iommu=pt",)))
+
+    assert not rig.plan().pending
+    assert rig.apply() == ""
+
+
+def test_a_run_that_was_cut_off_is_finished(deploy: Path) -> None:
+    record = Arguments(written=("iommu=pt",), is_unsettled=True)
+    rig = Rig(deploy, ["iommu=pt"], defaults=OURS, record=record)
+
+    assert rig.plan().pending
+    script = rig.apply()
+    assert "mkconfig" in script
+    assert not arguments(texts(script)[-1]).is_unsettled
+
+
+def test_taking_ours_out_leaves_the_file_as_it_was(deploy: Path) -> None:
+    rig = Rig(deploy, [], defaults=OURS, record=Arguments(written=("iommu=pt",)))
+
+    script = rig.apply()
+
+    assert THEIRS in texts(script)
+    assert arguments(texts(script)[-1]) == Arguments()
+
+
+def test_what_nobody_declares_any_more_wants_an_agreement_here_too(deploy: Path) -> None:
+    rig = Rig(deploy, None, defaults=OURS, record=Arguments(written=("iommu=pt",)))
+
+    assert rig.plan().undeclared == {"kernel_args": (ARGUMENTS,)}
+    assert not rig.engine.plan("rig", [deploy], agreed=()).pending
+
+
+def test_a_word_of_somebody_elses_is_never_ours(deploy: Path) -> None:
+    assert not Rig(deploy, ["quiet"]).plan().pending
+    assert not Rig(deploy, [], record=Arguments(written=("gone=1",))).plan().changes
+
+
+def test_a_value_that_is_computed_is_refused_and_left(deploy: Path) -> None:
+    computed = 'GRUB_CMDLINE_LINUX_DEFAULT="$(cat /etc/arguments)"\n'
+    planned = Rig(deploy, ["iommu=pt"], defaults=computed).plan()
+
+    ((concern, reason),) = planned.blocked
+    assert concern == "kernel_args"
+    assert grub.DEFAULTS in reason
