@@ -22,7 +22,8 @@ FOR_EVERY_BOOT: Final = "GRUB_CMDLINE_LINUX"
 FOR_NORMAL_BOOTS: Final = "GRUB_CMDLINE_LINUX_DEFAULT"
 
 # grub-mkconfig writes into grub.cfg itself; a crash there leaves half a menu. This one is made
-# aside and checked before it takes the place of the old one.
+# aside and checked before it takes the place of the old one. GRUB replays no journal: a freeze of a
+# separate /boot writes out what would only be in that.
 REGENERATE: Final = apart(
     """\
 grub=grub; command -v grub-mkconfig >/dev/null || grub=grub2
@@ -37,6 +38,9 @@ trap 'rm -f "$new" "$new.new"' EXIT  # grub-mkconfig's own is the second
 sync "$new"
 mv -f "$new" "$folder/grub.cfg"
 sync "$folder"
+case $(findmnt -n -o FSTYPE --mountpoint /boot 2>/dev/null | tail -n 1) in
+    ext* | xfs) if fsfreeze -f /boot; then fsfreeze -u /boot; fi ;;
+esac
 """,
     needs_room=True,
 )

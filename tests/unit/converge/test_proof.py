@@ -118,3 +118,10 @@ def test_only_a_passed_preflight_is_a_proof(status: str, *, is_proof: bool) -> N
 
     assert passed(HostFound(host="rig", status=status, pairs=(pair,))) is is_proof
     assert not passed(HostFound(host="rig", status=status))
+
+
+def test_a_boot_that_only_tried_arguments_proves_the_plain_one_with_them() -> None:
+    tried = now(line="ro iommu=pt rigops.trial systemd.wants=rigops-trial.service panic=10")
+
+    assert tried.key() == now(line="ro iommu=pt").key()
+    assert tried.key() != now(line="ro").key()
