@@ -97,7 +97,7 @@ class Fleet:
         return self.hosts[-1]
 
     def declare(self, **more: object) -> None:
-        declared = {"kernel_args": [ARGUMENT], **more}
+        declared = {"kernel_args": [ARGUMENT], "kernel_trial": "off", **more}
         entries: dict[str, dict[str, object]] = {one.name: dict(declared) for one in self.hosts}
         entries[self.wrong_key.name]["ssh_known_hosts_file"] = str(self._another_key())
         entries["dead"] = {**declared, "ssh_hostname": "127.0.0.1", "ssh_port": 1}

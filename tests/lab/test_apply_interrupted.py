@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab import clients, hosts
+from tests.lab.applying import left_of_a_trial
 from tests.lab.laptop import Laptop
 from tests.lab.meter import Meter, measured
 from tests.lab.sshd import until
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 RIG = "threadripper-3x3090"
 PARTS = 20
 # Between them files are written, replaced and taken back, units start and stop, and the kernel's
-# arguments change, so that a reboot is part of the session.
+# arguments change, so that a boot which tries them is part of the session, and what ends it.
 OLD = {
     "kernel_args": ["pci=realloc"],
+    "kernel_trial": "off",  # so that it stands in the menu without a reboot
     "limits": {"shm": "2G", "removeipc": False},
     "nccl": {"NCCL_DEBUG": "WARN"},
     "reboot_timeout": 120,
@@ -157,6 +159,7 @@ class Story:
     next: Mapping[str, Any]
     contents: Mapping[str, Contents]
     command_lines: Mapping[str, str]
+    trials: Mapping[str, str]  # what is left of them
     last: Mapping[str, Any]
 
 
@@ -203,6 +206,7 @@ def _story(
         next=after,
         contents={host.name: whole.contents(host) for host in everyone.hosts},
         command_lines={host.name: host.run("cat /proc/cmdline").stdout for host in disturbed},
+        trials={host.name: left_of_a_trial(host) for host in disturbed},
         last=everyone.apply(NEW, *ALL),
     )
 
@@ -242,6 +246,10 @@ def test_the_next_apply_has_every_file_as_an_undisturbed_one_has(
 
 def test_no_temporary_file_is_left(story: Story) -> None:
     assert not any(story.strays.values())
+
+
+def test_nothing_of_a_trial_boot_is_left(story: Story) -> None:
+    assert {name: left for name, left in story.trials.items() if left} == {}
 
 
 def test_whose_lock_was_left_is_told_by_the_next_apply_that_takes_it(story: Story) -> None:

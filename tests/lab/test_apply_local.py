@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.bootloader.trial import PROGRAM
 from tests.lab import machine
+from tests.lab.applying import is_set_up, left_of_a_trial
 from tests.lab.sshd import until
 from tests.tiers import LAB_APPLY
 
@@ -62,17 +64,31 @@ def test_it_changes_itself_says_what_to_run_and_reboots(own_host: OwnHost) -> No
     said = own_host.rigops(APPLY)
 
     (line,) = (line for line in said.splitlines() if "reboots now" in line)
-    assert "run the same command after that" in line
+    assert "to try iommu=pt: run the same command within 15 minutes, or it goes back" in line
     assert own_host.boot_id() == before  # rigops has come to its end before that
     until(lambda: own_host.boot_id() not in {before, ""}, "another boot")
     assert "iommu=pt" in own_host.host.run("cat /proc/cmdline").stdout
+    assert PROGRAM in left_of_a_trial(own_host.host)
 
 
-def test_the_same_command_finds_the_reboot_done(own_host: OwnHost) -> None:
+def test_the_same_command_finds_the_reboot_done_and_makes_permanent_what_was_tried(
+    own_host: OwnHost,
+) -> None:
+    before = own_host.boot_id()
+
+    (found,) = json.loads(own_host.rigops(f"{APPLY} --json"))["hosts"]
+
+    assert (found["outcome"], found["reboot"]) == ("changed", False)
+    assert own_host.boot_id() == before
+    assert is_set_up(own_host.host, "iommu=pt")
+    assert left_of_a_trial(own_host.host) == ""
+
+
+def test_after_that_nothing_is_left_to_do(own_host: OwnHost) -> None:
     (found,) = json.loads(own_host.rigops(f"{APPLY} --json"))["hosts"]
 
     assert (found["outcome"], found["changes"], found["reboot"]) == ("converged", [], False)
-    assert [run["outcome"] for run in own_host.runs()] == ["converged", "reboot_owed"]
+    assert [run["outcome"] for run in own_host.runs()] == ["converged", "changed", "reboot_owed"]
     assert not list(own_host.host.root.rglob("*.rigops-new"))
     assert not (own_host.host.root / "var/lib/rigops/lock.json").exists()
 

@@ -23,6 +23,7 @@ from tests.lab.applying import (
     by_host,
     half_written,
     is_set_up,
+    is_to_be_tried,
     outcomes,
     sessions,
 )
@@ -136,7 +137,7 @@ def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is
     ):
         assert words in errors[name]["message"]
         assert cure in errors[name]["cure"]
-    assert is_set_up(well, "nosmt")
+    assert is_to_be_tried(well, "nosmt")
     assert written(before[0], read_only) == written(before[1], damaged) == set()
 
     read_only.run(WRITABLE_AGAIN)
@@ -145,7 +146,7 @@ def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is
     again = laptop.rigops("apply", "--reboot", "never", "--json", *QUIETLY)
 
     assert again.code == 0, again.err
-    assert all(is_set_up(one, "nosmt") for one in rigs)
+    assert all(is_to_be_tried(one, "nosmt") for one in rigs)
     changed = {name: bool(host["changes"]) for name, host in by_host(again).items()}
     assert changed == {well.name: False, read_only.name: True, damaged.name: True}
 
@@ -161,11 +162,13 @@ class Full:
 
     folder: str
     changed: bool = False
+    said: str = "No space left on device"
+    cure: str = "df -h"
 
     def fill(self, rig: Host) -> None:
         done = rig.run(
             f"mkdir -p {self.folder}; cp -a {self.folder} /run/kept;"
-            f" mount -t tmpfs -o size=64k none {self.folder} && cp -a /run/kept/. {self.folder};"
+            f" mount -t tmpfs -o size=512k none {self.folder} && cp -a /run/kept/. {self.folder};"
             f" ! head -c 1M /dev/zero >{self.folder}/fills 2>/dev/null"
         )
         assert done.returncode == 0, done.stderr
@@ -184,8 +187,9 @@ class Full:
 def test_a_full_disk_leaves_nothing_half_and_the_next_run_finishes(
     rigs: list[Host], laptop: Laptop
 ) -> None:
-    disks = [Full("/var/lib/rigops"), Full("/etc/default/grub.d"), Full("/boot/grub", changed=True)]
-    declare(laptop, *(one.name for one in rigs), arguments=("full=1",))
+    no_menu = Full("/boot/grub", changed=True, said="/boot/grub has 0 KiB free", cure="make room")
+    disks = [Full("/var/lib/rigops"), Full("/etc/default/grub.d"), no_menu]
+    declare(laptop, *(one.name for one in rigs), arguments=("full=1",), kernel_trial="off")
     for rig, disk in zip(rigs, disks, strict=True):
         disk.fill(rig)
     try:
@@ -197,8 +201,8 @@ def test_a_full_disk_leaves_nothing_half_and_the_next_run_finishes(
         for rig, disk, (drop_in, menu) in zip(rigs, disks, before, strict=True):
             host = by_host(said)[rig.name]
             assert host["outcome"] == "failed"
-            assert "No space left on device" in host["error"]["message"]
-            assert "df -h" in host["error"]["cure"]
+            assert disk.said in host["error"]["message"]
+            assert disk.cure in host["error"]["message"] + host["error"]["cure"]
             drop_in_now, menu_now = _drop_in_and_menu(rig)
             assert menu_now == menu
             assert ("full=1" in drop_in_now) if disk.changed else (drop_in_now == drop_in)
@@ -272,7 +276,8 @@ def test_two_names_of_one_machine_are_both_refused_and_a_third_host_goes_on(
         assert found[name]["outcome"] == "failed"
         text = f"{one.name} and alias are the same machine"
         assert text in found[name]["error"]["message"]
-    assert not is_set_up(one, "twins=1")
+    assert is_to_be_tried(third, "twins=1")
+    assert not is_to_be_tried(one, "twins=1")
 
 
 NIXOS = "ID=nixos\nVERSION_ID=24.05\n"
@@ -335,7 +340,7 @@ def test_a_host_that_another_apply_works_on_is_refused_with_the_name_of_the_hold
 
     with another_controller(rig):
         said = laptop.rigops("apply", "--reboot", "never", "--json", *QUIETLY)
-        while_held = is_set_up(rig, "locked=1")
+        while_held = is_to_be_tried(rig, "locked=1")
 
     assert said.code == 1
     assert outcomes(said) == {rig.name: "failed", other.name: "reboot_owed"}
@@ -343,6 +348,7 @@ def test_a_host_that_another_apply_works_on_is_refused_with_the_name_of_the_hold
     assert "kim@laptop, begun 2025-11-21T22:00:00Z, held for " in error["message"]
     assert "wait for it to end" in error["cure"]
     assert not while_held
+    assert is_to_be_tried(other, "locked=1")
 
 
 def test_the_lock_of_a_dead_apply_is_taken_over_and_told(rig: Host, laptop: Laptop) -> None:
@@ -355,7 +361,7 @@ def test_the_lock_of_a_dead_apply_is_taken_over_and_told(rig: Host, laptop: Lapt
 
     assert said.code == 0, said.err
     assert "took over the lock of an apply of kim@laptop" in said.out
-    assert is_set_up(rig, "taken=1")
+    assert is_to_be_tried(rig, "taken=1")
 
 
 # ---- reboots
@@ -443,6 +449,6 @@ def test_after_a_first_host_with_another_key_no_second_one_is_rebooted(
         f"not rebooted, since {first.name} did not come through its own"
     ]
     assert second.run(boot).stdout == before
-    assert is_set_up(second, "canary=1")
+    assert is_to_be_tried(second, "canary=1")
     seen = laptop.rigops("plan", "--json", "--limit", second.name, *INVENTORY)
     assert by_host(seen)[second.name]["reboot_reasons"]

@@ -21,6 +21,7 @@ ARGUMENT = "planned=1"
 GONE = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}
 # What a login leaves, and what the journal writes all the time.
 ALWAYS_CHANGES = ("/var/log/", "/run/")
+BACK = "unless it is confirmed, the host goes back to the old ones 900 s after its start"
 BOOT = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -70,8 +71,7 @@ def test_a_plan_tells_once_what_is_the_same_on_several_hosts_and_touches_nothing
         "    kernel_args: write kernel command line",
         f"        +{ARGUMENT}",
         f"    reboot: the kernel does not run with {ARGUMENT} yet",
-        "    note: new kernel arguments are tried by one boot first; unless it is confirmed, the "
-        "host goes back to the old ones 900 s after its start",
+        f"    note: new kernel arguments are tried by one boot first; {BACK}",
         "    note: should that boot hang, it takes a power cycle to end it: no hardware watchdog",
     ]
     assert [changed(tree, rig) for tree, rig in zip(fresh, rigs, strict=True)] == [set()] * 3

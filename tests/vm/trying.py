@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.lab.laptop import Laptop, Said
     from tests.lab.vm.machines import Machine
 
-REBOOT_TIMEOUT_S = 120  # an emulated processor takes half a minute to boot
+REBOOT_TIMEOUT_S = 180  # an emulated processor takes half a minute to boot, or longer
 PATIENCE_S = 900.0
 TRACES = """
 ls /boot/grub/custom.cfg /etc/grub.d/42_rigops-trial /etc/systemd/system/rigops-trial.service

@@ -153,6 +153,8 @@ class Rig:
         with self._stage("probe"):
             self._look()
             self._ours = added_arguments(self._seen.state, self._seen.bootloader)
+            if lost := trial.lost(self._seen):
+                raise DeployError(lost)
         with self._stage("plan"):
             self._note(self._planned(None))
         if self.result.reboot_reasons:
@@ -214,13 +216,14 @@ class Rig:
         self._touched = True
         before, ordered = self._seen, self._order_trial()
         trying = ordered.trying
-        if self.wanted.target.local:
-            with self._stage("reboot"):
-                order_only(self._reached, self._privilege)
-            self.result.story.append(trial.after_this(trying, self._reboot_timeout_s))
-            return
-        self._release()
-        self._reboot(who, ordered)
+        with self._order_taken_back(trying):
+            if self.wanted.target.local:
+                with self._stage("reboot"):
+                    order_only(self._reached, self._privilege)
+                self.result.story.append(trial.after_this(trying, self._reboot_timeout_s))
+                return
+            self._release()
+            self._reboot(who, ordered)
         if trying:
             self._judge(before, trying, who)
         if self._planned_anew().pending:
@@ -383,6 +386,8 @@ class Rig:
         self._take_lock()
         with self._stage(stage):
             self._touched = True
+            if trial.is_trial(self._seen):  # before its time is over, in the middle of this
+                self._seated.run(trial.CONFIRM, b"", _ANSWER_S)
             self._engine.apply(
                 self.wanted.name,
                 self._deploys,
@@ -421,6 +426,7 @@ class Rig:
     def _way(self, *, now: bool = False, given_up: bool = False) -> Way:
         return Way(
             deadline_s=round(self._reboot_timeout_s),
+            cards=trial.cards(self._seen),
             now=now,
             given_up=given_up,
             untried=self._untried,
@@ -435,6 +441,23 @@ class Rig:
         if planned.trying:
             self._apply("trial", way)
         return planned
+
+    @contextmanager
+    def _order_taken_back(self, trying: tuple[str, ...]) -> Iterator[None]:
+        """Where the reboot was refused: a later one that nobody watches is to try nothing.
+
+        To a host that did not come back there is no connection any more.
+        """
+        try:
+            yield
+        except RigopsError:
+            stage = self._stage_now
+            with suppress(RigopsError):
+                if trying:
+                    self._apply("return", self._way(given_up=True))
+                    self._release()
+            self._stage_now = stage
+            raise
 
     def _judge(self, before: Sight, trying: tuple[str, ...], who: Occupants) -> None:
         """Only arguments that a boot was seen to come through with become permanent."""

@@ -20,6 +20,7 @@ from rigops.operations.consent import may_undo
 from rigops.operations.kernel_trial import attempt
 from rigops.operations.take_steps import TakeSteps, digest, ownership, present
 from rigops.operations.taking_steps import Effect, Work, noted
+from rigops.operations.trying import way_to_try
 from rigops.owned import Show, WantedFile, reconcile
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record import arguments as records
@@ -132,10 +133,13 @@ def _record(
 ) -> Arguments:
     """`is_clear`: nothing of a trial is left on the host."""
     trying = new if tried.holds_back and not tried.is_given_up else ()
-    armed_in = record.armed_in if is_clear and trying == record.trying else ""
-    if tried.trial:
-        armed_in = host.get_fact(Boot).boot_id or ""
-    return Arguments(trying=trying, written=part.written, armed_in=armed_in)
+    following = Arguments(trying=trying, written=part.written)
+    way = way_to_try(host)
+    if tried.trial and way:
+        return replace(following, armed_in=host.get_fact(Boot).boot_id or "", cards=way.cards)
+    if is_clear and trying == record.trying:
+        return replace(following, armed_in=record.armed_in, cards=record.cards)
+    return following
 
 
 def _work(owned: Ownership, ours: list[str], part: Part, tried: Attempt) -> Work:

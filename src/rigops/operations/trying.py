@@ -16,9 +16,13 @@ _WAY: Final = "rigops_way_to_try"
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """`deadline_s`: how long after its start a trial boot waits for somebody to confirm it."""
+    """`deadline_s`: how long after its start a trial boot waits for somebody to confirm it.
+
+    `cards`: the addresses of those that have to be there then.
+    """
 
     deadline_s: int
+    cards: tuple[str, ...] = ()
     now: bool = False  # the reboot follows at once: lay the trial entry out, and order it
     given_up: bool = False  # a trial failed: leave nothing of it behind
     untried: bool = True  # where it cannot be tried, it may become permanent without

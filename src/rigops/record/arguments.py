@@ -21,6 +21,7 @@ SCHEMA: Final = "rigops.kernel_args/1"
 class Arguments:
     """`armed_in`: the boot id of the boot in which the trial was ordered; empty where it is not.
 
+    `cards`: the addresses of those that were there then.
     `is_unsettled`: somebody else's files were about to be changed, and nobody saw the end of it.
     Then `written` has all that may be in them.
     """
@@ -29,6 +30,7 @@ class Arguments:
     written: tuple[str, ...] = ()
     armed_in: str = ""
     is_unsettled: bool = False
+    cards: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.trying or self.written)
@@ -46,6 +48,7 @@ def arguments(text: str | None) -> Arguments:
             written=fields.texts("written"),
             armed_in=fields.text("armed_in"),
             is_unsettled=fields.raw("unsettled") is True,
+            cards=fields.texts("cards"),
         )
     except RigopsError:
         return Arguments()
@@ -59,6 +62,7 @@ def document(record: Arguments) -> str:
             "written": list(record.written),
             "armed_in": record.armed_in,
             "unsettled": record.is_unsettled,
+            "cards": list(record.cards),
         })
         + "\n"
     )  # fmt: skip

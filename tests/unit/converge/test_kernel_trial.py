@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEPLOY = assets.find("deploys") / "kernel_args.py"
+WAY = Way(deadline_s=900, cards=("0000:0a:00.0",))
 BEFORE, AFTER = "6d3c8f4e-0000-4000-8000-00000000000a", "6d3c8f4e-0000-4000-8000-00000000000b"
 RUNNING = "BOOT_IMAGE=/vmlinuz-6.1.0-50-amd64 root=UUID=1 ro quiet"
 CUSTOM = "/boot/grub/custom.cfg"
@@ -124,11 +126,11 @@ class Rig:
         seat.memo.seed_files(paths, {LOG: text} if text else {})
         self.engine.attach("rig", seat, known)
 
-    def plan(self, **way: bool) -> Planned:
-        return self.engine.plan("rig", [self.deploy], way=Way(deadline_s=900, **way))
+    def plan(self, **way: Any) -> Planned:
+        return self.engine.plan("rig", [self.deploy], way=replace(WAY, **way))
 
-    def apply(self, **way: bool) -> str:
-        self.engine.apply("rig", [self.deploy], way=Way(deadline_s=900, **way))
+    def apply(self, **way: Any) -> str:
+        self.engine.apply("rig", [self.deploy], way=replace(WAY, **way))
         return "".join(sent.stdin for sent in self.host.sent)
 
 
@@ -179,7 +181,8 @@ def test_right_before_the_reboot_the_entry_is_laid_out_and_ordered_once(alone: P
 
     script = rig.apply(now=True)
 
-    assert recorded(script).armed_in == BEFORE
+    record = recorded(script)
+    assert (record.armed_in, record.cards) == (BEFORE, WAY.cards)
     assert script.index(f"settle {ARGUMENTS}") < script.index(f"aside {CUSTOM} ")
     assert script.index(f"aside {CUSTOM} ") < script.index("grub-reboot rigops-trial")
     assert f"aside {grub.DROP_IN} " not in script

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rigops.converge import trial
 from rigops.converge.proof import Silicon
 from rigops.converge.seeing import Sight
 from rigops.probe.sections import proc_cmdline
+from rigops.probe.sections.rigops_state import ARGUMENTS, RigopsState
 from rigops.record import Bios, ProvenGpu
+from rigops.record.arguments import Arguments, document
 
 TRYING = ("iommu=pt",)
 
@@ -51,6 +55,19 @@ def test_a_card_that_is_gone_with_the_new_arguments_takes_them_back() -> None:
     now = sight("ro quiet iommu=pt rigops.trial", "0000:0a:00.0")
 
     assert "0000:0b:00.0 is gone" in trial.shortfall(BEFORE, now, TRYING)
+
+
+def test_a_trial_boot_that_another_run_ordered_is_held_against_the_cards_of_then() -> None:
+    record = Arguments(TRYING, armed_in="a", cards=("0000:0a:00.0", "0000:0b:00.0"))
+    state = RigopsState(records={ARGUMENTS: document(record)})
+    tried = "ro iommu=pt rigops.trial"
+    whole = replace(sight(tried, "0000:0a:00.0", "0000:0b:00.0"), state=state)
+    poorer = replace(sight(tried, "0000:0a:00.0"), state=state)
+    plain = replace(sight("ro", "0000:0a:00.0"), state=state)
+
+    assert trial.cards(whole) == record.cards
+    assert (trial.lost(whole), trial.lost(plain)) == ("", "")
+    assert "0000:0b:00.0 is gone with it" in trial.lost(poorer)
 
 
 @pytest.mark.parametrize(

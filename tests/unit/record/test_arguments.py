@@ -8,7 +8,13 @@ from rigops.record.arguments import Arguments, arguments, document
 
 
 def test_what_was_written_is_read_again() -> None:
-    record = Arguments(("iommu=pt",), ("quiet",), "6d3c8f4e-0000-4000-8000-000000000001")
+    record = Arguments(
+        trying=("iommu=pt",),
+        written=("quiet",),
+        armed_in="6d3c8f4e-0000-4000-8000-000000000001",
+        is_unsettled=True,
+        cards=("0000:0a:00.0",),
+    )
 
     assert arguments(document(record)) == record
 
