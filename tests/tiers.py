@@ -34,7 +34,19 @@ LAB_APPLY = "lab-apply"
 VM_LAB = "vm-lab"
 VM_TRIAL = "vm-trial"
 VM_LAYOUTS = "vm-layouts"
-SHARDS = (BARE_DEBIAN, PROPERTIES, LAB_FLEET, LAB_APPLY, VM_LAB, VM_TRIAL, VM_LAYOUTS)
+VM_POWER = "vm-power"
+VM_FALLBACK = "vm-fallback"
+SHARDS = (
+    BARE_DEBIAN,
+    PROPERTIES,
+    LAB_FLEET,
+    LAB_APPLY,
+    VM_LAB,
+    VM_TRIAL,
+    VM_LAYOUTS,
+    VM_POWER,
+    VM_FALLBACK,
+)
 
 _HERE = [sys.executable, "-m"]
 _PYTEST = [*_HERE, "pytest", "-q"]
@@ -83,6 +95,10 @@ _SHARD_STEPS = {
     VM_LAB: Step(VM_LAB, ([*_PYTEST, "--shard", VM_LAB, "tests/vm"],), lacks_machines),
     VM_TRIAL: Step(VM_TRIAL, ([*_PYTEST, "--shard", VM_TRIAL, "tests/vm"],), lacks_machines),
     VM_LAYOUTS: Step(VM_LAYOUTS, ([*_PYTEST, "--shard", VM_LAYOUTS, "tests/vm"],), lacks_machines),
+    VM_POWER: Step(VM_POWER, ([*_PYTEST, "--shard", VM_POWER, "tests/vm"],), lacks_machines),
+    VM_FALLBACK: Step(
+        VM_FALLBACK, ([*_PYTEST, "--shard", VM_FALLBACK, "tests/vm"],), lacks_machines
+    ),
 }
 
 Outcome = Literal["passed", "FAILED", "could not run here", "has no tests yet"]

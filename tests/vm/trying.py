@@ -18,7 +18,7 @@ ls /boot/grub/custom.cfg /etc/grub.d/42_rigops-trial /etc/systemd/system/rigops-
 ls /usr/local/libexec/rigops/trial /var/lib/rigops/trial.log /boot/efi/rigops
 grub-editenv list | grep next_entry
 grep -l rigops-trial /boot/grub/grub.cfg
-find /boot /etc /var/lib/rigops -name '*.rigops-new'
+find /boot /etc /var/lib/rigops -name '*.rigops-new*'
 true
 """
 
