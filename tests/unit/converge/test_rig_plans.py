@@ -63,8 +63,8 @@ def planned(folder: Path) -> Rig:
     engine = Engine({"rig": {}})
     engine.attach("rig", Seat(FakeHost(), Privilege("root")), [])
     rig = Rig(Wanted("rig", Target(name="rig"), {}, RigSpec()), run, engine)
-    rig._sight = UNSEEN
-    rig._note(rig._planned(None))
+    rig._visit._sight = UNSEEN
+    rig._note(rig._deploying.plan_of_all(None))
     return rig
 
 

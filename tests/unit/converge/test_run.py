@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -20,6 +21,8 @@ from rigops.transport import LOCAL, HostKeyPolicy, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rigops.converge.visit import Visit
 
 TARGET = Target(name="rig")
 
@@ -55,8 +58,7 @@ class Fake(Rig):
         self.result.outcome = "failed"
         super().fail(error)
 
-    _touched = True
-    _stage_now = "reboot"
+    _visit = cast("Visit", SimpleNamespace(touched=True, stage_now="reboot"))
 
     def plan(self) -> None: ...
     def renew(self) -> None: ...
