@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.bootloader.trial_marks import UNIT
-from rigops.hostside.packing import pack
+from rigops.hostside.packing import MODE, installed_at, pack
 from rigops.rendering import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROGRAM: Final = "/usr/local/libexec/rigops/trial"
+PROGRAM: Final = installed_at("trial")
 UNIT_FILE: Final = f"/etc/systemd/system/{UNIT}"
 LOG: Final = "/var/lib/rigops/trial.log"
 CONFIRMED: Final = "/run/rigops/trial-confirmed"
@@ -59,6 +59,6 @@ def watching(deadline_s: int) -> dict[str, TrialFile]:
         tries=max(1, deadline_s // _RETRY_S),
     )
     return {
-        PROGRAM: TrialFile(pack("trial").text.encode(), 0o755),
+        PROGRAM: TrialFile(pack("trial").text.encode(), MODE),
         UNIT_FILE: TrialFile(unit.encode()),
     }

@@ -3,9 +3,8 @@
 #
 #     trial.sh SECONDS
 #
-# It begins with systemd, before most of what it uses is mounted or started, and has to go on where
-# nothing else does. Time is counted from the start of process 1, by a clock that nobody can set; on
-# a machine that is the start of its kernel. Whatever may hang runs beside it.
+# It begins with systemd, before most of what it uses is mounted or started. Time is counted from the
+# start of process 1; on a machine that is the start of its kernel.
 #
 # The log tells who comes after that userspace was reached, and why nobody could be: lines
 # `reached BOOT_ID SECONDS` and then `confirmed` or `given-up`, and blocks headed by `== COMMAND`.
@@ -15,12 +14,8 @@ reboot_s=30
 remount_s=5
 reset_s=10
 
-now() { # sets now, in whole seconds; each call counts as one where nothing tells
-    if { read -r uptime _ <"$system/proc/uptime"; } 2>/dev/null
-    then now=${uptime%%.*}
-    else now=$((${now:-0} + 1))
-    fi
-}
+# shellcheck source=shared/forced_reboot.sh
+. ./shared/forced_reboot.sh
 
 # The 22nd field, in hundredths; the second may hold anything in its brackets.
 born() {
@@ -31,11 +26,6 @@ born() {
     [ "$#" -lt 20 ] || born=$((${20} / 100))
 }
 
-say() {
-    { echo "rigops: $1" >>"$system/dev/kmsg"; } 2>/dev/null
-    logger -t rigops -- "$1" >/dev/null 2>&1 &
-}
-
 # The folder is made by rigops, so that it is not there before its file system is.
 note() {
     [ -d "$state" ] && { echo "$1" >>"$log"; } 2>/dev/null
@@ -44,13 +34,6 @@ note() {
 reached() {
     { read -r boot_id <"$system/proc/sys/kernel/random/boot_id"; } 2>/dev/null || boot_id=unknown
     note "reached $boot_id $((now - born))"
-}
-
-# Waits for the command, but not longer than so many seconds.
-within() { # SECONDS COMMAND…
-    now; limit=$((now + $1)); shift
-    "$@" & child=$!
-    while kill -s 0 "$child" 2>/dev/null && now && [ "$now" -lt "$limit" ]; do sleep 1; done
 }
 
 ask() {
@@ -79,17 +62,10 @@ take_order_back() {
     done
 }
 
-# A container's kernel and file systems are those of the machine around it.
-in_container() {
-    [ -e "$system/run/systemd/container" ] ||
-        tr '\0' '\n' <"$system/proc/1/environ" 2>/dev/null | grep -q '^container='
-}
-
 go_back() {
     within "$ask_s" sync
     within "$reboot_s" systemctl reboot --force >/dev/null 2>&1
-    now; until=$((now + reboot_s)) # it is only begun
-    while now; [ "$now" -lt "$until" ]; do sleep 1; done
+    wait_for "$reboot_s" # it is only begun
     say "the reboot has not come to its end: sync, read-only, forced reboot"
     if ! in_container && [ -w "$system/proc/sysrq-trigger" ]; then
         echo s >"$system/proc/sysrq-trigger"
@@ -102,13 +78,10 @@ go_back() {
 }
 
 trial() { # SECONDS [FOLDER]: in tests FOLDER is what / is otherwise
-    PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/run/current-system/sw/bin
-    LC_ALL=C
-    export PATH LC_ALL
+    stand_alone
     umask 022
     system=${2:-}
     state=$system/var/lib/rigops log=$state/trial.log
-    cd / || :
 
     now; born
     say "this boot tries new kernel arguments, and ends $1 s after its start unless it is confirmed"
@@ -130,4 +103,5 @@ trial() { # SECONDS [FOLDER]: in tests FOLDER is what / is otherwise
     go_back
 }
 
+# Last, so that a program that arrives in part does nothing.
 trial "$@"

@@ -16,12 +16,12 @@ from rigops import acs as ports
 from rigops.facts.acs import Acs
 from rigops.facts.sections import Boot, Processes, RigopsState
 from rigops.guarding import gpu_jobs
-from rigops.hostside.packing import pack
+from rigops.hostside.packing import installed_at, pack
 from rigops.operations import guards
 from rigops.operations.change import Change, announce, notice
 from rigops.operations.consent import may_undo
 from rigops.operations.obstacles import obstacles
-from rigops.operations.owned_files import owned_file, owned_unit, taken_back
+from rigops.operations.owned_files import owned_program, owned_unit, taken_back
 from rigops.operations.take_steps import TakeSteps, ownership
 from rigops.operations.taking_steps import Effect, Work
 from rigops.probe.sections.rigops_state import STATE
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 CONCERN: Final = "acs"
 UNIT: Final = "rigops-acs.service"
-PROGRAM: Final = f"/usr/local/libexec/rigops/{ports.PROGRAM}"
-
-_PROGRAM_MODE: Final = 0o755
+PROGRAM: Final = installed_at(ports.PROGRAM)
 
 
 def acs(*, redirect: AcsRedirect | None) -> None:
@@ -58,14 +56,7 @@ def acs(*, redirect: AcsRedirect | None) -> None:
         return
     if seen.redirecting:
         _spare_the_jobs()
-    owned_file(
-        name=PROGRAM,
-        concern=CONCERN,
-        path=PROGRAM,
-        content=pack(ports.PROGRAM).text,
-        mode=_PROGRAM_MODE,
-        secret=True,  # pages of sh would hide the ports in the plan
-    )
+    owned_program(name=PROGRAM, concern=CONCERN, program=ports.PROGRAM)
     owned_unit(
         name=UNIT,
         concern=CONCERN,

@@ -1,4 +1,4 @@
-"""Files and units that rigops owns on a host: written, and taken back when nobody wants them."""
+"""Files, programs and units that rigops owns on a host: written, and taken back at their end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.facts.sections import RigopsState
+from rigops.hostside.packing import MODE, installed_at, pack
 from rigops.operations.change import Change, announce, notice, story
 from rigops.operations.consent import may_undo
 from rigops.operations.take_steps import TakeSteps, digest, ownership, present, tell
@@ -53,6 +54,25 @@ def owned_file(
         kind=None if secret else "file",
         live=live,
         touches=touches,
+    )
+
+
+@operation()
+def owned_program(*, concern: str, program: str) -> Generator[TakeSteps, None, None]:
+    """Have this host-side program of rigops installed. ``taken_back`` ends it.
+
+    + concern: the deploy that wants it
+    + program: its name, such as ``acs``
+    """
+    packed = pack(program)
+    yield from _hold(
+        WantedFile(concern, packed.digest, MODE),
+        path=installed_at(program),
+        content=packed.text.encode(),
+        effect=Effect(),
+        kind="file",
+        live=True,
+        touches=frozenset(),
     )
 
 

@@ -10,6 +10,7 @@ from pyinfra.api.command import StringCommand
 
 from rigops.facts.files import FileAt, FileFound
 from rigops.facts.sections import RigopsState
+from rigops.hostside.packing import FOLDER
 from rigops.operations.change import Change, announce
 from rigops.operations.taking_steps import script
 from rigops.owned import Conflict, Forget, Ownership, Present, Remove, Restore, Write
@@ -84,12 +85,12 @@ def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
 
 
 def tell(host: Host, steps: list[Step], contents: Mapping[str, bytes], *, kind: str) -> None:
-    """Every step that changes something, with what stands there now."""
+    """Every step that changes something, with what stands there now. Of a program, its digest."""
     for step in steps:
         match step:
             case Write(record, before) | Conflict(record, before):
-                after: str | None = contents[record.path].decode("utf-8", "replace")
                 path, concern = record.path, record.concern
+                after: str | None = _told(path, contents[path])
             case Restore(owned, previous):
                 before, after = Present(owned.digest, owned.mode), f"(as it was: {previous.name})\n"
                 path, concern = owned.path, owned.concern
@@ -104,15 +105,31 @@ def tell(host: Host, steps: list[Step], contents: Mapping[str, bytes], *, kind: 
                 concern=concern,
                 kind="unit" if kind == "unit" else "file",
                 subject=path,
-                before=_text(host, path) if before else None,
+                before=_stands(host, path) if before else None,
                 after=after,
             ),
         )
 
 
-def _text(host: Host, path: str) -> str | None:
+def _told(path: str, content: bytes) -> str:
+    return _version(digest(content)) if _is_program(path) else content.decode("utf-8", "replace")
+
+
+def _stands(host: Host, path: str) -> str | None:
+    if _is_program(path):
+        there = present(host, [path])[path]
+        return _version(there.digest) if there else None
     found: FileFound | None = host.get_fact(FileAt, path=path)
     return found.text if found else None
+
+
+def _is_program(path: str) -> bool:
+    """One of ours: a plan's reader wants to know which, and not to read pages of it."""
+    return path.startswith(f"{FOLDER}/")
+
+
+def _version(known: str) -> str:
+    return f"sha256 {known}\n"
 
 
 def digest(content: bytes) -> str:

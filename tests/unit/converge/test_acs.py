@@ -120,6 +120,8 @@ def test_the_plan_has_the_files_and_the_word_that_each_port_gets() -> None:
 
     assert settings(planned) == {"0000:00:03.1": "001d -> 0011", "0000:40:01.3": "001d -> 0011"}
     assert {PROGRAM, UNIT_PATH} < subjects(planned)
+    (program,) = (one.after for one in planned.changes if one.subject == PROGRAM)
+    assert program == f"sha256 {pack('acs').digest}\n"  # pages of sh would hide the ports
 
 
 def test_the_program_says_what_it_cannot_clear_before_the_unit_only_fails() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from rigops.converge.connector import Seat
 from rigops.converge.engine import Engine, Planned
 from rigops.converge.troubles import DeployError
 from rigops.facts.sections import RigopsState
+from rigops.hostside import installed_at, pack
 from rigops.owned import OwnedFile, Ownership, Present
 from rigops.probe.sections.rigops_state import OwnedUnit
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
@@ -20,10 +22,13 @@ from tests.unit.converge.fakes import FakeHost
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEAD = "from rigops.operations.owned_files import owned_file, owned_unit, taken_back\n"
+HEAD = (
+    "from rigops.operations.owned_files import owned_file, owned_program, owned_unit, taken_back\n"
+)
 END = 'taken_back(name="the rest", concern="things")\n'
 FILES = tuple(f"/etc/things/{number:02}.conf" for number in range(18))
 UNITS = ("rigops-a.service", "rigops-b.service")
+PROGRAM = installed_at("acs")
 MANY = (
     HEAD
     + "".join(f'owned_file(concern="things", path="{path}", content="a\\n")\n' for path in FILES)
@@ -42,7 +47,8 @@ class Rig:
         self.deploy = folder / "things.py"
         self.engine = Engine({"rig": {}})
         self.seat = Seat(self.host, Privilege("root"))
-        self.seat.memo.seed_files([*FILES, *(f"/etc/systemd/system/{one}" for one in UNITS)], {})
+        units = (f"/etc/systemd/system/{one}" for one in UNITS)
+        self.seat.memo.seed_files([*FILES, *units, PROGRAM], {})
         self.engine.attach("rig", self.seat, [(RigopsState, state or StateFacts())])
 
     def declare(self, text: str) -> None:
@@ -178,6 +184,56 @@ def test_a_secret_is_not_in_the_plan(rig: Rig) -> None:
     )
 
     assert "hush" not in str(rig.plan())
+
+
+def having_program(owned: bytes, there: bytes) -> StateFacts:
+    recorded, found = sha256(owned).hexdigest(), sha256(there).hexdigest()
+    file = OwnedFile(path=PROGRAM, concern="things", digest=recorded, mode=0o755)
+    return StateFacts(
+        owned=Ownership({PROGRAM: file}).to_json(), present={PROGRAM: Present(found, 0o755)}
+    )
+
+
+def version(text: bytes) -> str:
+    return f"sha256 {sha256(text).hexdigest()}\n"
+
+
+OURS = pack("acs").text.encode()
+PROGRAM_WANTED = HEAD + 'owned_program(concern="things", program="acs")\n' + END
+
+
+def test_a_program_is_installed_executable_and_a_plan_has_its_digest(rig: Rig) -> None:
+    rig.declare(PROGRAM_WANTED)
+
+    (change,) = rig.plan().changes
+    assert (change.subject, change.before, change.after) == (PROGRAM, None, version(OURS))
+    (script,) = rig.apply()
+    assert b64encode(OURS).decode() in script.replace("\n", "")
+    assert f"aside {PROGRAM} 0755" in script
+    assert not rig.plan().pending
+
+
+@pytest.mark.parametrize(("owned", "there"), [(b"old\n", b"old\n"), (OURS, b"theirs\n")])
+def test_a_program_that_is_another_one_is_replaced(
+    tmp_path: Path, owned: bytes, there: bytes
+) -> None:
+    rig = Rig(tmp_path, having_program(owned, there))
+    rig.declare(PROGRAM_WANTED)
+
+    (change,) = rig.plan().changes
+    assert (change.before, change.after) == (version(there), version(OURS))
+
+
+def test_a_program_that_nobody_wants_any_more_goes_and_a_plan_has_its_digest(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, having_program(OURS, OURS))
+    rig.declare(HEAD + END)
+
+    (change,) = rig.plan().changes
+    assert (change.subject, change.before, change.after) == (PROGRAM, version(OURS), None)
+    (script,) = rig.apply()
+    assert f"rm -f {PROGRAM}" in script
 
 
 def test_files_that_nobody_looked_at_are_looked_at_together(tmp_path: Path) -> None:

@@ -3,93 +3,39 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
-import subprocess
 import time
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.hostside import pack
-from rigops.hostside.packing import PACKAGE
+from tests.unit.hostside.forced import SHELLS, SLEEP, Tree, path_of, shellcheck_says
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
-HARMLESS = ("grep", "tr")
-SLEEP = shutil.which("sleep")
+LIMITS: Final[Mapping[str, int]] = {"sync": 1, "remount": 1, "reset": 1}
 
 
-@dataclass(frozen=True)
-class Machine:
-    """`told`: what was written to sysrq. Nothing of the real one can be reached from here."""
-
-    root: Path
-    shell: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for folder in ("proc/1", "dev", "bin", "run/systemd"):
-            (self.root / folder).mkdir(parents=True)
+class Machine(Tree):
+    def __init__(self, root: Path, shell: Sequence[str]) -> None:
+        super().__init__(root, shell, folders=["run/systemd"], harmless=["grep", "tr"])
         (self.root / "proc/uptime").symlink_to("/proc/uptime")
-        (self.root / "proc/1/environ").write_bytes(b"PATH=/bin\0HOME=/\0")
-        for name in HARMLESS:
-            self._program(name, f'exec {shutil.which(name)} "$@"')
-        for name in ("reboot", "sync", "mount", "logger"):
-            self.command(name)
+        self.command("mount")
         self.command("sleep", f"exec {SLEEP} 0.05")
-
-    def command(self, name: str, does: str = "") -> None:
-        self._program(name, f'echo "{name} $*" >>"{self.root}/done"\n{does}')
-
-    def _program(self, name: str, text: str) -> None:
-        """Never a link: what is written to one is written to the machine's own program."""
-        path = self.root / "bin" / name
-        assert not path.is_symlink()
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-
-    @property
-    def done(self) -> list[str]:
-        """Without what was only said or waited for."""
-        said = (self.root / "done").read_text().splitlines()
-        return [line.strip() for line in said if not line.startswith(("logger", "sleep"))]
-
-    def sysrq(self) -> int:
-        os.mkfifo(self.root / "proc/sysrq-trigger")
-        return os.open(self.root / "proc/sysrq-trigger", os.O_RDWR | os.O_NONBLOCK)
 
     def run(self, seconds: int = 0, *, patience: float = 20) -> float:
         """How long it took, or was let run."""
-        text = pack("last_resort").text
-        text, paths = re.subn(r"(?m)^( +)PATH=\S+$", rf"\1PATH={self.root}/bin", text)
-        text, limits = re.subn(r"(?m)^(sync|remount|reset)_s=\d+$", r"\1_s=1", text)
-        assert (paths, limits) == (1, 3)  # or it would reboot the machine that tests it
         began = time.monotonic()
-        process = subprocess.Popen(
-            [*self.shell, "-c", text, "last-resort", str(seconds), str(self.root)],
-            env={"PATH": f"{self.root}/bin"},
-            start_new_session=True,
-        )
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=patience)
-        took = time.monotonic() - began
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return took
+        self.run_text(self.text("last_resort", LIMITS), seconds, patience=patience)
+        return time.monotonic() - began
 
 
 @pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    shell = shutil.which(request.param[0])
-    if shell is None:
-        pytest.skip(f"there is no {request.param[0]}")
-    return Machine(tmp_path / "host", (shell, *request.param[1:]))
+    return Machine(tmp_path / "host", path_of(request.param))
 
 
 def test_with_sysrq_it_syncs_makes_read_only_and_resets(machine: Machine) -> None:
@@ -166,9 +112,15 @@ def test_a_watchdog_that_nobody_holds_is_opened_and_not_fed(machine: Machine) ->
     assert "not fed" in (machine.root / "dev/kmsg").read_text()
 
 
+def test_of_a_program_that_arrives_in_part_nothing_runs(machine: Machine) -> None:
+    text = machine.text("last_resort", LIMITS)
+    *before, last = text.splitlines()
+    assert last == 'last_resort "$@"'
+    machine.run_text("\n".join(before), 0, patience=20)
+
+    assert not (machine.root / "done").exists()
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
 def test_shellcheck_has_nothing_to_say() -> None:
-    program = PACKAGE / "hostside" / "last_resort.sh"
-    done = subprocess.run(["shellcheck", str(program)], text=True, capture_output=True, check=False)
-
-    assert done.stdout == ""
+    assert shellcheck_says(pack("last_resort").text) == ""

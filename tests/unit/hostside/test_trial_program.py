@@ -3,53 +3,41 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
-import subprocess
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.bootloader.trial_log import told
 from rigops.hostside import pack
-from rigops.hostside.packing import PACKAGE
+from tests.unit.hostside.forced import SHELLS, SLEEP, Tree, path_of, shellcheck_says
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
-HARMLESS = ("grep", "tr", "head", "cut")
-SLEEP = shutil.which("sleep")
 BOOT_ID = "6d3c8f4e-0000-4000-8000-000000000001"
 UPTIME = "1000.50"
+LIMITS: Final[Mapping[str, int]] = {"reboot": 2, "remount": 2, "reset": 2}
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Tree):
     """Its process 1 began at 988 s of UPTIME, and each sleep takes 1 s of its clock."""
 
-    root: Path
-    shell: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for folder in (
-            "proc/1", "proc/sys/kernel/random", "dev", "bin", "run/rigops", "var/lib/rigops",
-            "boot/grub",
-        ):  # fmt: skip
-            (self.root / folder).mkdir(parents=True)
+    def __init__(self, root: Path, shell: Sequence[str]) -> None:
+        super().__init__(
+            root,
+            shell,
+            folders=["proc/sys/kernel/random", "run/rigops", "var/lib/rigops", "boot/grub"],
+            harmless=["grep", "tr", "head", "cut"],
+        )
         (self.root / "proc/uptime").write_text(f"{UPTIME} 1.0\n")
         fields = " ".join(["S", *["0"] * 18, "98800", *["0"] * 30])
         (self.root / "proc/1/stat").write_text(f"1 (a) (init) {fields}\n")
-        (self.root / "proc/1/environ").write_bytes(b"PATH=/bin\0HOME=/\0")
         (self.root / "proc/sys/kernel/random/boot_id").write_text(f"{BOOT_ID}\n")
         (self.root / "dev/kmsg").write_text("")
         (self.root / "boot/grub/grubenv").write_text("")
-        for name in HARMLESS:
-            self._program(name, f'exec {shutil.which(name)} "$@"')
-        for name in ("reboot", "sync", "logger", "journalctl", "grub-editenv"):
+        for name in ("journalctl", "grub-editenv"):
             self.command(name)
         self.command("systemctl", "case $1 in is-active) echo inactive ;; esac")
         self.command("ip", "echo 'enp5s0 UP 192.168.1.20/24'")
@@ -57,63 +45,21 @@ class Machine:
         tick = f'read -r now _ <{clock}; echo "$((${{now%%.*}} + 1)).50 1.0" >{clock}'
         self.command("sleep", f"{tick}\nexec {SLEEP} 0.02")
 
-    def command(self, name: str, does: str = "") -> None:
-        self._program(name, f'echo "{name} $*" >>"{self.root}/done"\n{does}')
-
-    def _program(self, name: str, text: str) -> None:
-        """Never a link: what is written to one is written to the machine's own program."""
-        path = self.root / "bin" / name
-        assert not path.is_symlink()
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-
-    @property
-    def done(self) -> list[str]:
-        """Without what was only said or waited for."""
-        said = (self.root / "done").read_text().splitlines()
-        return [line.strip() for line in said if not line.startswith(("logger", "sleep"))]
-
     @property
     def log(self) -> str:
         file = self.root / "var/lib/rigops/trial.log"
         return file.read_text() if file.exists() else ""
 
-    @property
-    def seconds(self) -> int:
-        return int((self.root / "proc/uptime").read_text().partition(".")[0]) - 1000
-
-    def sysrq(self) -> int:
-        os.mkfifo(self.root / "proc/sysrq-trigger")
-        return os.open(self.root / "proc/sysrq-trigger", os.O_RDWR | os.O_NONBLOCK)
-
     def run(self, deadline_s: int, *, patience: float = 20, ask_s: int = 100) -> int | None:
         """How it ended; None where it had to be."""
-        text = pack("trial").text
-        text, paths = re.subn(r"(?m)^( +)PATH=\S+$", rf"\1PATH={self.root}/bin", text)
-        text, limits = re.subn(r"(?m)^(reboot|remount|reset)_s=\d+$", r"\1_s=2", text)
         # A second of this clock is a moment of the real one, which a busy machine takes longer for.
-        text, asked = re.subn(r"(?m)^ask_s=\d+$", f"ask_s={ask_s}", text)
-        assert (paths, limits, asked) == (1, 3, 1)  # or it would reboot the machine that tests it
-        process = subprocess.Popen(
-            [*self.shell, "-c", text, "trial", str(deadline_s), str(self.root)],
-            env={"PATH": f"{self.root}/bin"},
-            start_new_session=True,
-        )
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=patience)
-        code = process.poll()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return code
+        text = self.text("trial", {**LIMITS, "ask": ask_s})
+        return self.run_text(text, deadline_s, patience=patience)
 
 
 @pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    shell = shutil.which(request.param[0])
-    if shell is None:
-        pytest.skip(f"there is no {request.param[0]}")
-    return Machine(tmp_path / "host", (shell, *request.param[1:]))
+    return Machine(tmp_path / "host", path_of(request.param))
 
 
 def test_at_its_deadline_it_tells_and_reboots(machine: Machine) -> None:
@@ -226,9 +172,15 @@ def test_no_environment_block_of_grub_is_made(machine: Machine) -> None:
     assert not any(line.startswith("grub-editenv") for line in machine.done)
 
 
+def test_of_a_program_that_arrives_in_part_nothing_runs(machine: Machine) -> None:
+    text = machine.text("trial", LIMITS)
+    *before, last = text.splitlines()
+    assert last == 'trial "$@"'
+    machine.run_text("\n".join(before), 0, patience=20)
+
+    assert not (machine.root / "done").exists()
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
 def test_shellcheck_has_nothing_to_say() -> None:
-    program = PACKAGE / "hostside" / "trial.sh"
-    done = subprocess.run(["shellcheck", str(program)], text=True, capture_output=True, check=False)
-
-    assert done.stdout == ""
+    assert shellcheck_says(pack("trial").text) == ""

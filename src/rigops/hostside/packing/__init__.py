@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import Literal
+from typing import Final, Literal
 
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import python, shell
@@ -17,6 +17,13 @@ from rigops.hostside.packing import python, shell
 Language = Literal["python", "sh"]
 
 PACKAGE = Path(__file__).resolve().parents[2]
+
+FOLDER: Final = "/usr/local/libexec/rigops"  # on hosts, of the programs that stay there
+MODE: Final = 0o755
+
+
+def installed_at(name: str) -> str:
+    return f"{FOLDER}/{name}"
 
 
 @dataclass(frozen=True)
