@@ -33,6 +33,12 @@ def by_host(said: Said) -> Mapping[str, Mapping[str, Any]]:
     return {host["host"]: host for host in said.json()["hosts"]}
 
 
+def only(said: Said) -> Mapping[str, Any]:
+    """What is said of a host that is the only one."""
+    (host,) = by_host(said).values()
+    return host
+
+
 def outcomes(said: Said) -> Mapping[str, str]:
     return {name: host["outcome"] for name, host in by_host(said).items()}
 

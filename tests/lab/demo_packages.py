@@ -7,14 +7,13 @@ import io
 import tarfile
 from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tests.lab.packages import deb
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
-
-    from tests.lab.hosts import Host
 
 FOLDER = "/srv/demo-apt"
 _SOURCE = f"deb [trusted=yes] copy:{FOLDER} ./"  # copied, as from a network: it takes room
@@ -30,6 +29,13 @@ _HOLDER = (
     "rm -f /root/held; setsid python3 /root/upgrader {} >/root/held 2>&1 </dev/null & "
     "until grep -q held /root/held; do sleep 0.05; done"
 )
+
+
+class Runs(Protocol):
+    """A host of either lab."""
+
+    def run(self, command: str, *, given: str = ...) -> subprocess.CompletedProcess[str]:
+        """As root, with this as its standard input."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Demo:
         return deb.pack(self.control, scripts, files)
 
 
-def publish(host: Host, demos: list[Demo]) -> None:
+def publish(host: Runs, demos: list[Demo]) -> None:
     """Have the host know these, and nothing but these, from this repository."""
     stream = io.BytesIO()
     stanzas = []
@@ -87,14 +93,19 @@ def publish(host: Host, demos: list[Demo]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def begin_work(host: Host, seconds: int) -> None:
+def state(host: Runs, package: str) -> str:
+    """In dpkg's own letters: ii is installed, and none is known to nobody."""
+    return host.run(f"dpkg-query -W -f '${{db:Status-Abbrev}}' {package}").stdout.strip()
+
+
+def begin_work(host: Runs, seconds: int) -> None:
     """Somebody else, named upgrader, is at work on packages for so long."""
     host.run("cat >/root/upgrader", given=_HOLD)
     done = host.run(_HOLDER.format(seconds))
     assert done.returncode == 0, done.stderr
 
 
-def end_work(host: Host) -> bool:
+def end_work(host: Runs) -> bool:
     """Whether it was still going on."""
     return host.run("pkill -f [/]root/upgrader").returncode == 0
 

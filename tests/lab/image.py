@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
 
-from tests.lab import cache, namespace
-from tests.lab.errors import LabError
+from tests.lab import bootstrap, cache
 
-SUITE = "bookworm"
 PACKAGES = (
     "systemd", "systemd-sysv", "systemd-journal-remote", "dbus", "udev", "kmod", "procps",
     "openssh-server", "sudo", "iproute2", "pciutils", "less", "btrfs-progs",
@@ -28,7 +24,7 @@ def kernel() -> str:
 
 
 def digest() -> str:
-    recipe = "\n".join([SUITE, *PACKAGES, kernel(), _SETUP.read_text()])
+    recipe = "\n".join([bootstrap.SUITE, *PACKAGES, kernel(), _SETUP.read_text()])
     return sha256(recipe.encode()).hexdigest()[:16]
 
 
@@ -39,35 +35,8 @@ def base() -> Path:
 def _build(new: Path) -> None:
     tell("building the base image, once: about a minute")
     setup = f'KERNEL={kernel()} chroot "$1" sh -eu < {shlex.quote(str(_SETUP))}'
-    debootstrap = [
-        "mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}",
-        "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-        f"--customize-hook={setup}", SUITE, str(new / "root"), *sources(),
-    ]  # fmt: skip
-    done = subprocess.run(
-        namespace.enter(["exec " + shlex.join(debootstrap)]),
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if done.returncode != 0:
-        raise LabError(f"mmdebstrap could not make the base image:\n{done.stdout[-4000:]}")
+    bootstrap.make("the base image", new / "root", PACKAGES, f"--customize-hook={setup}")
     tell("the base image is ready")
-
-
-def sources() -> list[str]:
-    """The machine's own apt sources of this suite; none leaves the choice to mmdebstrap."""
-    apt = Path("/etc/apt")
-    files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*.sources"))]
-    files += sorted((apt / "sources.list.d").glob("*.list"))
-    return [str(path) for path in files if path.is_file() and _is_debian(path.read_text())]
-
-
-def _is_debian(text: str) -> bool:
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    return bool(re.search(rf"(?m)^(deb\s.*|Suites:.*)\s{SUITE}(\s|$)", "\n".join(lines)))
 
 
 def tell(text: str) -> None:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tests.lab import clients, namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+RIGOPS = ("-m", "rigops")
 
 Finding = dict[str, Any]
 
@@ -99,9 +101,10 @@ class Laptop:
     def rigops(self, *arguments: str, timeout: float = 120) -> Said:
         return self.start(*arguments).wait(timeout)
 
-    def start(self, *arguments: str) -> Running:
+    def start(self, *arguments: str, program: Sequence[str] = RIGOPS) -> Running:
+        """`program`: what is called as rigops."""
         process = subprocess.Popen(
-            self._at_home([sys.executable, "-m", "rigops", *arguments]),
+            self._at_home([sys.executable, *program, *arguments]),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.lab.laptop import Said
+from tests.lab.laptop import RIGOPS, Said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Person:
     """
 
     answers: Mapping[str, str]
-    program: Sequence[str] = ("-m", "rigops")
+    program: Sequence[str] = RIGOPS
     seen: list[str] = field(default_factory=list)
 
     def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:

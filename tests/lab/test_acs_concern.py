@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.lab import clients, hosts
+from tests.lab import hosts
+from tests.lab.applying import INVENTORY, only
 from tests.lab.laptop import Laptop
+from tests.lab.tended import Tended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.lab.laptop import Said
-
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "acs-concern"
 PORTS = ("0000:00:03.1", "0000:40:01.3", "0000:40:03.1")  # above the three cards
 ELSEWHERE = "0000:00:01.0"  # above the disk
@@ -26,7 +21,6 @@ SET, CLEARED = "001d", "0011"
 UNIT = "/etc/systemd/system/rigops-acs.service"
 PROGRAM = "/usr/local/libexec/rigops/acs"
 RECORD = "/var/lib/rigops/acs.json"
-WITHOUT_QUESTIONS = ("--yes", "--preflight", "never", "--json", "-i", "inventory.py")
 OFF: Final[Mapping[str, Any]] = {"acs_redirect": "off"}
 JOB = """
 touch /dev/nvidia9
@@ -35,28 +29,14 @@ until [ -s /run/job ]; do sleep 0.1; done
 """
 
 
-class Rig:
-    def __init__(self, laptop: Laptop, host: hosts.Host) -> None:
-        self.laptop = laptop
-        self.host = host
-
-    def apply(self, code: int = 0, *options: str, **declared: object) -> Mapping[str, Any]:
-        self.declare(**declared)
-        said = self.laptop.rigops("apply", *options, *WITHOUT_QUESTIONS)
-        assert said.code == code, said.out + said.err
-        return _only(said)
-
+class Rig(Tended):
     def plan(self, **declared: object) -> Mapping[str, Any]:
         self.declare(**declared)
-        return _only(self.laptop.rigops("plan", "--json", "-i", "inventory.py"))
+        return only(self.laptop.rigops("plan", "--json", *INVENTORY))
 
     def finding(self, **declared: object) -> Mapping[str, Any]:
         self.declare(**declared)
-        return self.laptop.doctor("-i", "inventory.py").seen(NAME).one("acs.path")
-
-    def declare(self, **declared: object) -> None:
-        known_hosts = str(clients.config().with_name("known_hosts"))
-        self.laptop.declare({NAME: {**declared, "ssh_known_hosts_file": known_hosts}})
+        return self.laptop.doctor(*INVENTORY).seen(NAME).one("acs.path")
 
     def does(self, command: str) -> str:
         done = self.host.run(command)
@@ -66,12 +46,6 @@ class Rig:
     def words(self) -> dict[str, str]:
         """As pciutils reads them, which knows nothing of our program."""
         return {port: self.does(f"setpci -s {port} ECAP_ACS+6.w") for port in PORTS}
-
-
-def _only(said: Said) -> Mapping[str, Any]:
-    (host,) = said.json()["hosts"]
-    found: Mapping[str, Any] = host
-    return found
 
 
 def _settings(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -138,11 +112,7 @@ def test_a_bit_that_somebody_sets_again_is_found_and_cleared(rig: Rig) -> None:
 
 
 def test_it_is_cleared_again_at_every_boot(rig: Rig) -> None:
-    rig.does("touch /run/before && (sleep 0.2; systemctl reboot) >/dev/null 2>&1 &")
-    deadline = time.monotonic() + 30
-    while rig.host.run("test ! -e /run/before && systemctl is-system-running --wait").stdout == "":
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    rig.reboot()
 
     assert rig.words() == every(CLEARED)
     assert rig.does("systemctl is-active rigops-acs") == "active"
@@ -199,24 +169,14 @@ def test_jobs_on_the_cards_are_waited_for(rig: Rig) -> None:
 
 def test_the_same_deploy_runs_under_plain_pyinfra(rig: Rig) -> None:
     rig.declare(**OFF)
-    program, deploy = Path(sys.executable).with_name("pyinfra"), ROOT / "deploys/acs.py"
-
-    for _ in range(2):
-        done = subprocess.run(
-            [program, "inventory.py", deploy, "-y"],
-            cwd=rig.laptop.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    rig.pyinfra_twice("acs.py")
 
     assert rig.words() == every(CLEARED)
     assert rig.apply(**OFF)["outcome"] == "converged"
 
 
 def test_a_release_sets_back_what_was_set(rig: Rig) -> None:
-    said = rig.laptop.rigops("release", NAME, "--yes", "--json", "-i", "inventory.py")
+    said = rig.laptop.rigops("release", NAME, "--yes", "--json", *INVENTORY)
 
     assert said.code == 0, said.out + said.err
     assert rig.words() == every(SET)

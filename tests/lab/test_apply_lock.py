@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops.converge.lock import Holder, Lock, LockedError, LockError, take, work_argv
 from rigops.transport import HostKeyPolicy, Privilege, Target, connect, with_password
-from tests.lab import clients
+from tests.lab import clients, users
+from tests.lab.controllers import another_controller
 from tests.lab.sshd import until
+from tests.lab.users import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,19 +20,11 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
 
-ROOT = Path(__file__).resolve().parents[2]
 ME = Holder("me@here", "mine", "2025-11-21T23:00:00Z")
-PASSWORD = "Tr0ub4dor-and-3"
 
 PREPARE = f"""
-set -e
-for user in asks free; do
-    useradd --create-home --shell /bin/bash $user
-    install -d -o $user -g $user /home/$user/.ssh
-    install -o $user -g $user -m 600 /root/.ssh/authorized_keys /home/$user/.ssh
-done
-echo 'asks:{PASSWORD}' | chpasswd
-echo 'asks ALL=(ALL) ALL' >/etc/sudoers.d/asks
+{users.added("asks", "free")}
+{users.ASKS}
 echo 'free ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/free
 mkdir -p /root/slow/DEBIAN
 cd /root/slow/DEBIAN
@@ -43,24 +33,6 @@ do echo "$line"; done >control
 printf '#!/bin/sh\\nsetsid sleep 97 </dev/null >/dev/null 2>&1 &\\nsleep 2\\n' >postinst
 chmod 755 postinst
 dpkg-deb --build /root/slow /root/slow.deb
-"""
-
-# A controller of its own, so that it can be killed; with words, it does that work.
-CONTROLLER = """
-import sys, time
-from rigops.converge.lock import Holder, take, work_argv
-from rigops.transport import HostKeyPolicy, Privilege, Target, connect
-
-config, name, user, *work = sys.argv[1:]
-target = Target(name=name, user=user or None, config_file=config)
-connection = connect(target, host_keys=HostKeyPolicy())
-privilege = Privilege("free", ("sudo", "-n")) if user else Privilege("root")
-take(connection, privilege, Holder("kim@laptop", "kims", "2025-11-21T22:00:00Z"),
-     tell=print, deadline_s=10)
-print("held", flush=True)
-if work:
-    connection.run([*privilege.argv, *work_argv(work)], deadline_s=60)
-time.sleep(60)
 """
 
 
@@ -86,23 +58,6 @@ def reach(host: Host) -> Iterator[Callable[..., Connection]]:
         connection.close()
 
 
-@contextmanager
-def controller(host: Host, *work: str, user: str = "") -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", CONTROLLER, str(clients.config()), host.name, user, *work],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
-
-
 def lock(connection: Connection, privilege: Privilege | None = None, **how: object) -> Lock:
     told: Callable[[str], None] = how.get("tell", lambda _: None)  # type: ignore[assignment]
     return take(connection, privilege or Privilege("root"), ME, tell=told, deadline_s=20)
@@ -111,7 +66,7 @@ def lock(connection: Connection, privilege: Privilege | None = None, **how: obje
 def test_a_live_holder_is_named_and_its_work_goes_on(
     host: Host, reach: Callable[..., Connection]
 ) -> None:
-    with controller(host, user="free"):
+    with another_controller(host, user="free"):
         with pytest.raises(LockedError) as caught:
             lock(reach())
 
@@ -124,7 +79,7 @@ def test_a_live_holder_is_named_and_its_work_goes_on(
 def test_a_killed_controller_leaves_a_notice_and_no_lock(
     host: Host, reach: Callable[..., Connection]
 ) -> None:
-    with controller(host) as other:
+    with another_controller(host) as other:
         other.kill()
         other.wait()
 
@@ -139,7 +94,7 @@ def test_a_killed_controller_leaves_a_notice_and_no_lock(
 def test_package_work_of_a_killed_controller_is_waited_for(
     host: Host, reach: Callable[..., Connection]
 ) -> None:
-    with controller(host, "dpkg", "-i", "/root/slow.deb") as other:
+    with another_controller(host, "dpkg", "-i", "/root/slow.deb") as other:
         until(lambda: host.run("pgrep -f slow.postinst").returncode == 0, "the package's script")
         other.kill()
         other.wait()

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab import demo_deploy
 from tests.lab.applying import INVENTORY, by_host, outcomes
-from tests.lab.demo_packages import FOLDER, Demo, begin_work, end_work, publish
-from tests.lab.laptop import Laptop, Said
+from tests.lab.demo_deploy import ASKS, BY_HAND
+from tests.lab.demo_packages import FOLDER, Demo, begin_work, end_work, publish, state
+from tests.lab.laptop import Laptop
 from tests.lab.terminal import Person
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+    from tests.lab.laptop import Running, Said
 
-# rigops, with a deploy of the test's own in the place of its own ones.
-PROGRAM = """
-import sys
-import rigops.converge.early
-from pathlib import Path
-from rigops.cli import converging
-from rigops.cli.main import main
-
-converging.deploys = lambda _: [Path("demo.py")]
-main()
-"""
-DEPLOY = """
-from rigops.operations.packages import packages
-
-packages(concern="demo", install={wanted!r})
-"""
+WORDS = ("apply", "--preflight", "never", *INVENTORY)
 SLOW = "#!/bin/sh\nset -e\nfor n in 1 2 3 4; do sleep 0.5; done\n"
 DEMOS = [
     Demo("rigdemo", "1.0"),
@@ -53,35 +38,29 @@ until pgrep -f "[r]igdemo-slow.postinst" >/dev/null; do sleep 0.05; done
 pkill -KILL -x dpkg
 while pgrep -f "[r]igdemo-slow.postinst" >/dev/null; do sleep 0.05; done
 """
-STATE = "dpkg-query -W -f '${{db:Status-Abbrev}}' {}"
-BY_HAND = "sudo dpkg --configure -a"
-ASKS = "Finish what it began first (`dpkg --configure -a`)?"
 
 
 @dataclass(frozen=True)
 class Desk:
     host: Host
     laptop: Laptop
-    words: tuple[str, ...] = ("apply", "--preflight", "never", *INVENTORY)
-    program: tuple[str, ...] = field(default=("program.py",))
 
     def declare(self, **wanted: str | None) -> None:
         names = {name.replace("_", "-"): version for name, version in wanted.items()}
-        (self.laptop.folder / "demo.py").write_text(DEPLOY.format(wanted=names))
+        demo_deploy.write(self.laptop.folder, names)
 
     def apply(self, answers: Mapping[str, str], *words: str) -> Said:
-        return Person(answers, program=self.program).rigops(self.laptop, [*self.words, *words])
+        person = Person(answers, program=demo_deploy.PROGRAM)
+        return person.rigops(self.laptop, [*WORDS, *words])
 
     def state(self, package: str) -> str:
-        return self.host.run(STATE.format(package)).stdout.strip()
+        return state(self.host, package)
 
 
 @pytest.fixture(scope="module")
 def desk(module_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     host = module_lab.one("fresh-install")
-    folder: Path = tmp_path_factory.mktemp("laptop")
-    (folder / "program.py").write_text(PROGRAM)
-    desk = Desk(host, Laptop(folder))
+    desk = Desk(host, Laptop(tmp_path_factory.mktemp("laptop")))
     desk.laptop.declare({host.name: {}})
     publish(host, DEMOS)
     return desk
@@ -137,51 +116,46 @@ def test_after_a_yes_the_plan_has_the_repair_in_it_and_all_of_it_is_done(broken:
 def test_a_wait_for_somebody_elses_package_work_is_shown_while_it_lasts(desk: Desk) -> None:
     with _waiting(desk, 6) as (running, seen):
         still_held = desk.host.run("pgrep -f [/]root/upgrader").returncode == 0
-        out, err = running.communicate(timeout=60)
+        said = running.wait(60)
 
-    assert still_held, "".join(seen) + err
+    assert still_held, "".join(seen) + said.err
     who = r"held by upgrader \(process \d+, begun \d+ s ago\)"
     assert re.fullmatch(rf"{desk.host.name}: waiting up to 600 s for apt's lock, {who}\n", seen[-1])
-    assert running.returncode == 0, out + err
-    assert f"{desk.host.name}: apt is at work" in err.splitlines()
+    assert said.code == 0, said.out + said.err
+    assert f"{desk.host.name}: apt is at work" in said.err.splitlines()
     assert desk.state("rigdemo-lib") == "ii"
 
 
 def test_an_interrupted_wait_ends_on_the_host_too_and_installs_nothing(desk: Desk) -> None:
     desk.host.run("apt-get -qq -y purge rigdemo-lib")
     with _waiting(desk, 60) as (running, _):
-        running.send_signal(signal.SIGINT)
-        out, _ = running.communicate(timeout=60)
+        running.process.send_signal(signal.SIGINT)
+        said = running.wait(60)
 
     ended = desk.host.run(
         "for n in $(seq 100); do pgrep -x flock >/dev/null || exit 0; sleep 0.1; done; exit 1"
     )
     still_held = end_work(desk.host)
-    assert running.returncode == 130
-    assert "was interrupted; run this again to finish" in out
+    assert said.code == 130
+    assert "was interrupted; run this again to finish" in said.out
     assert ended.returncode == 0
     assert still_held
     assert desk.state("rigdemo-lib") in {"", "un"}
 
 
 @contextmanager
-def _waiting(desk: Desk, seconds: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def _waiting(desk: Desk, seconds: int) -> Iterator[tuple[Running, list[str]]]:
     """An apply, and what it has said until it waits for somebody who works for so long."""
     desk.declare(rigdemo_lib=None)
     begin_work(desk.host, seconds)
-    with subprocess.Popen(
-        [sys.executable, *desk.program, *desk.words, "--yes"],
-        cwd=desk.laptop.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=desk.laptop.environment(),
-    ) as running:
-        assert running.stderr is not None
+    running = desk.laptop.start(*WORDS, "--yes", program=demo_deploy.PROGRAM)
+    try:
+        assert running.process.stderr is not None
         seen: list[str] = []
-        for line in running.stderr:
+        for line in running.process.stderr:
             seen.append(line)
             if "waiting up to" in line:
                 break
         yield running, seen
+    finally:
+        running.end()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import clients
+from tests.lab import users
 from tests.lab.applying import (
     DROP_IN,
     INVENTORY,
@@ -27,26 +23,19 @@ from tests.lab.applying import (
     outcomes,
     sessions,
 )
+from tests.lab.controllers import another_controller
 from tests.lab.laptop import Laptop
 from tests.lab.terminal import Person
 from tests.lab.tree import Tree
+from tests.lab.users import PASSWORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
 
-ROOT = Path(__file__).resolve().parents[2]
-PASSWORD, WRONG = "Tr0ub4dor-and-3", "C0rrect-horse-4"
-ASKS = f"""
-set -e
-useradd --create-home --shell /bin/bash asks
-install -d -o asks -g asks /home/asks/.ssh
-install -o asks -g asks -m 600 /root/.ssh/authorized_keys /home/asks/.ssh
-echo 'asks:{PASSWORD}' | chpasswd
-echo 'asks ALL=(ALL) ALL' >/etc/sudoers.d/asks
-"""
+WRONG = "C0rrect-horse-4"
 GONE = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}
 # What a login leaves, and what the journal writes all the time.
 ALWAYS_CHANGES = ("/var/log/", "/run/")
@@ -73,25 +62,11 @@ END
 systemctl enable --quiet other-key
 """  # noqa: E501
 
-# Another controller, which goes on holding the lock.
-HOLDS = """
-import sys, time
-from rigops.converge.lock import Holder, take
-from rigops.transport import HostKeyPolicy, Privilege, Target, connect
-
-config, name = sys.argv[1:]
-connection = connect(Target(name=name, config_file=config), host_keys=HostKeyPolicy())
-take(connection, Privilege("root"), Holder("kim@laptop", "kims", "2025-11-21T22:00:00Z"),
-     tell=print, deadline_s=10)
-print("held", flush=True)
-time.sleep(60)
-"""
-
 
 @pytest.fixture(scope="module")
 def rigs(module_lab: Lab) -> list[Host]:
     rigs = module_lab.up(*["nvlink-2x3090"] * 3)
-    done = rigs[0].run(ASKS + VERBOSE)
+    done = rigs[0].run(users.added("asks") + users.ASKS + VERBOSE)
     assert done.returncode == 0, done.stderr
     return rigs
 
@@ -313,23 +288,6 @@ def test_a_distribution_that_makes_its_own_files_gets_a_snippet_and_stays_as_it_
 
 
 # ---- locks
-
-
-@contextmanager
-def another_controller(host: Host) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDS, str(clients.config()), host.name],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
 
 
 def test_a_host_that_another_apply_works_on_is_refused_with_the_name_of_the_holder(

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import clients, hosts
+from tests.lab import hosts
 from tests.lab.laptop import Laptop
+from tests.lab.tended import Tended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "base-concern"
 # Below what the machine of the lab allows, which is a container itself.
 LIMITS = {"shm": "1G", "memlock": "4M", "nofile": 8192, "removeipc": False}
 NCCL = {"NCCL_P2P_LEVEL": "SYS", "NCCL_DEBUG": "WARN"}
 THEIRS = b"# mine: caf\xc3\xa9\nNCCL_DEBUG=WARN # as declared\n\n\tNCCL_SOCKET_IFNAME = eno1"
-APPLY = ("apply", "--yes", "--preflight", "never", "--json", "-i", "inventory.py")
 REMOVE_IPC = (
     "busctl get-property org.freedesktop.login1 /org/freedesktop/login1 "
     "org.freedesktop.login1.Manager RemoveIPC"
@@ -30,23 +26,10 @@ REMOVE_IPC = (
 DEFAULTS = "systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE -p DefaultLimitNOFILESoft"
 
 
-class Rig:
-    def __init__(self, laptop: Laptop, host: hosts.Host) -> None:
-        self.laptop = laptop
-        self.host = host
-        self.conf = host.root / "etc/nccl.conf"
-
-    def apply(self, code: int = 0, **declared: object) -> Mapping[str, Any]:
-        self.declare(**declared)
-        said = self.laptop.rigops(*APPLY)
-        assert said.code == code, said.out + said.err
-        (host,) = said.json()["hosts"]
-        found: Mapping[str, Any] = host
-        return found
-
-    def declare(self, **declared: object) -> None:
-        known_hosts = str(clients.config().with_name("known_hosts"))
-        self.laptop.declare({NAME: {**declared, "ssh_known_hosts_file": known_hosts}})
+class Rig(Tended):
+    @property
+    def conf(self) -> Path:
+        return self.host.root / "etc/nccl.conf"
 
     def says(self, command: str) -> str:
         return self.host.run(command).stdout.strip()
@@ -99,11 +82,7 @@ def test_a_size_that_somebody_changed_by_hand_is_set_again(rig: Rig) -> None:
 
 
 def test_limits_hold_after_a_reboot(rig: Rig) -> None:
-    rig.says("touch /run/before && systemctl reboot")
-    deadline = time.monotonic() + 30
-    while rig.host.run("test ! -e /run/before").returncode != 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    rig.reboot()
 
     assert rig.shm_kib() == 1024**2
     assert rig.says(REMOVE_IPC) == "b false"
@@ -155,17 +134,7 @@ def test_lines_that_a_user_adds_to_a_file_of_ours_stay(rig: Rig) -> None:
 
 def test_the_same_deploy_runs_under_plain_pyinfra(rig: Rig) -> None:
     rig.declare(limits={"shm": "25%"}, nccl=NCCL)
-    program, deploy = Path(sys.executable).with_name("pyinfra"), ROOT / "deploys/base.py"
-
-    for _ in range(2):
-        done = subprocess.run(
-            [program, "inventory.py", deploy, "-y"],
-            cwd=rig.laptop.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    rig.pyinfra_twice("base.py")
 
     total = int(rig.says("awk '/MemTotal/ { print $2 }' /proc/meminfo"))
     assert abs(rig.shm_kib() - total // 4) < 1024

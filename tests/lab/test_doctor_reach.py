@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab import users
 from tests.lab.laptop import Laptop, Running, Said
 from tests.lab.sshd import processes_with
+from tests.lab.users import PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,20 +25,14 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
 
-PASSWORD, WRONG = "Tr0ub4dor-and-3", "C0rrect-horse-4"
+WRONG = "C0rrect-horse-4"
 ASKING = "sudo\0-k\0-S"
 UNREACHED = 3
 SLOW_SHELL_S = 1.3
 
 USERS = f"""
-set -e
-for user in plain asks noisy slow; do
-    useradd --create-home --shell /bin/bash $user
-    install -d -o $user -g $user /home/$user/.ssh
-    install -o $user -g $user -m 600 /root/.ssh/authorized_keys /home/$user/.ssh
-done
-echo 'asks:{PASSWORD}' | chpasswd
-echo 'asks ALL=(ALL) ALL' >/etc/sudoers.d/asks
+{users.added("plain", "asks", "noisy", "slow")}
+{users.ASKS}
 for user in noisy slow; do echo "$user ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/$user; done
 echo 'echo Welcome to the rig; echo "(base) conda" >&2' >/home/noisy/.bashrc
 echo 'sleep {SLOW_SHELL_S}' >/home/slow/.bashrc

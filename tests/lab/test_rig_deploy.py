@@ -2,62 +2,41 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import clients, hosts
+from tests.lab import hosts
 from tests.lab.laptop import Laptop
+from tests.lab.tended import DEPLOYS, Tended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "rig-deploy"
 TUNED = "[Service]\nExecStart=sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 
-class Rig:
-    def __init__(self, laptop: Laptop, host: hosts.Host) -> None:
-        self.laptop = laptop
-        self.host = host
-
-    def declare(self, **declared: object) -> None:
-        known_hosts = str(clients.config().with_name("known_hosts"))
-        self.laptop.declare({NAME: {**declared, "ssh_known_hosts_file": known_hosts}})
-
-    def pyinfra(self, *options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [Path(sys.executable).with_name("pyinfra"), "inventory.py", ROOT / "deploys/rig.py",
-             *options],
-            cwd=self.laptop.folder, capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
     with hosts.running([f"threadripper-3x3090={NAME}"]) as (host,):
-        rig = Rig(Laptop(tmp_path_factory.mktemp("laptop")), host)
+        rig = Tended(Laptop(tmp_path_factory.mktemp("laptop")), host)
         host.run("mkdir -p /etc/tuned && cat >/etc/tuned/bootcmdline",
                  given='TUNED_BOOT_CMDLINE="skew_tick=1"\n')  # fmt: skip
         rig.declare(kernel_args=["iommu=pt"], kernel_trial="off", nccl={"NCCL_P2P_LEVEL": "SYS"})
         yield rig
 
 
-def test_a_dry_run_tells_what_guards_have_to_say_and_touches_nothing(rig: Rig) -> None:
-    done = rig.pyinfra("--dry")
+def test_a_dry_run_tells_what_guards_have_to_say_and_touches_nothing(rig: Tended) -> None:
+    done = rig.pyinfra(DEPLOYS / "rig.py", "--dry")
 
     assert done.returncode == 0, done.stderr
     assert "tuned adds kernel arguments of its own to every boot: skew_tick=1" in done.stderr
     assert rig.host.run("ls /etc/default/grub.d/99-rigops.cfg /var/lib/rigops").returncode != 0
 
 
-def test_plain_pyinfra_brings_a_rig_to_all_that_is_declared(rig: Rig) -> None:
-    done = rig.pyinfra("-y")
+def test_plain_pyinfra_brings_a_rig_to_all_that_is_declared(rig: Tended) -> None:
+    done = rig.pyinfra(DEPLOYS / "rig.py", "-y")
 
     assert done.returncode == 0, done.stderr
     assert "skew_tick=1" in done.stderr
@@ -65,8 +44,8 @@ def test_plain_pyinfra_brings_a_rig_to_all_that_is_declared(rig: Rig) -> None:
     assert "NCCL_P2P_LEVEL=SYS" in rig.host.run("cat /etc/nccl.conf").stdout
 
 
-def test_a_second_run_has_nothing_to_do_and_nothing_to_say(rig: Rig) -> None:
-    done = rig.pyinfra("--dry")
+def test_a_second_run_has_nothing_to_do_and_nothing_to_say(rig: Tended) -> None:
+    done = rig.pyinfra(DEPLOYS / "rig.py", "--dry")
 
     assert done.returncode == 0, done.stderr
     assert "skew_tick" not in done.stderr
@@ -74,7 +53,7 @@ def test_a_second_run_has_nothing_to_do_and_nothing_to_say(rig: Rig) -> None:
     assert {tuple(row[-2:]) for row in rows} == {("-", "-")}, done.stderr
 
 
-def test_a_service_that_undoes_what_is_set_stops_plain_pyinfra_at_its_host(rig: Rig) -> None:
+def test_a_service_that_undoes_what_is_set_stops_plain_pyinfra_at_its_host(rig: Tended) -> None:
     rig.host.run("cat >/etc/systemd/system/tuned.service", given=TUNED)
     rig.host.run("systemctl daemon-reload && systemctl enable --now tuned")
     deploy = rig.laptop.folder / "cpu_tuning.py"
@@ -85,10 +64,7 @@ def test_a_service_that_undoes_what_is_set_stops_plain_pyinfra_at_its_host(rig: 
         "server.shell(name='Governor', commands='touch /changed')\n"
     )
 
-    done = subprocess.run(
-        [Path(sys.executable).with_name("pyinfra"), "inventory.py", deploy, "-y"],
-        cwd=rig.laptop.folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = rig.pyinfra(deploy, "-y")
 
     assert done.returncode != 0
     assert "tuned.service sets the CPU's governor anew" in done.stderr + done.stdout

@@ -15,23 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab import clients, hosts
+from tests.lab.laptop import Said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "thin-path"
-
-
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
-    seconds: float
-
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True)

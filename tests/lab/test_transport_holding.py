@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,12 +13,12 @@ from rigops.transport import Connection, HostKeyPolicy, connect
 from rigops.transport.clock import Clock
 from rigops.transport.route import resolve
 from rigops.transport.ssh_program import ProgramConnection, open_program
+from tests.lab.connecting import passes_under_gevent
 from tests.lab.sshd import Lab, is_running, lab_with, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-ROOT = Path(__file__).parents[2]
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -125,14 +122,6 @@ assert time.monotonic() - start < 7, time.monotonic() - start
 
 
 def test_greenlets_hold_over_ssh_at_the_same_time(lab: Lab) -> None:
-    words = [str(lab.sshd.port), str(lab.key), str(lab.known_hosts), str(lab.config)]
     began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", _UNDER_GEVENT, *words],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    passes_under_gevent(lab, _UNDER_GEVENT)
     assert time.monotonic() - began < 12

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.transport import HostKeyPolicy, Target, TransportError, UnknownKey, connect
+from rigops.transport import HostKeyPolicy, UnknownKey, connect
+from tests.lab.connecting import refusal, says
 from tests.lab.sshd import (
     Lab,
     Sshd,
@@ -27,23 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-KNOWN_ONLY = HostKeyPolicy()
-
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     yield from lab_with(tmp_path, trusted=False)
-
-
-def refusal(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> TransportError:
-    with pytest.raises(TransportError) as caught:
-        connect(target, host_keys=policy)
-    return caught.value
-
-
-def says(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> bytes:
-    with connect(target, host_keys=policy) as connection:
-        return connection.run(["echo", "here"], deadline_s=10).stdout
 
 
 def test_an_unknown_host_key_is_refused_with_its_fingerprint_and_nobody_logs_in(lab: Lab) -> None:

@@ -15,7 +15,8 @@ from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL
 from paramiko.server import InteractiveQuery
 
 from rigops.errors import UsageError
-from rigops.transport import HostKeyPolicy, Target, TransportError, connect
+from rigops.transport import HostKeyPolicy, Target, connect
+from tests.lab.connecting import KNOWN_ONLY, refusal, says
 from tests.lab.sshd import (
     USER,
     Lab,
@@ -32,8 +33,6 @@ from tests.lab.sshd import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-KNOWN_ONLY = HostKeyPolicy()
 
 
 @pytest.fixture
@@ -60,17 +59,6 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def add_to_agent(key: Path) -> None:
     subprocess.run(["ssh-add", "-q", str(key)], check=True, stdin=subprocess.DEVNULL)
-
-
-def refusal(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> TransportError:
-    with pytest.raises(TransportError) as caught:
-        connect(target, host_keys=policy)
-    return caught.value
-
-
-def says(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> bytes:
-    with connect(target, host_keys=policy) as connection:
-        return connection.run(["echo", "here"], deadline_s=10).stdout
 
 
 def test_a_wrong_user_is_refused_and_named(lab: Lab) -> None:

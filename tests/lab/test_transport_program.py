@@ -27,6 +27,7 @@ from rigops.transport.ssh_program import (
     look_command,
     run_command,
 )
+from tests.lab.connecting import KNOWN_ONLY, cut_while_it_sleeps, refusal
 from tests.lab.sshd import (
     USER,
     Lab,
@@ -44,8 +45,6 @@ from tests.lab.sshd import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-KNOWN_ONLY = HostKeyPolicy()
 
 
 @pytest.fixture
@@ -72,12 +71,6 @@ def connection(lab: Lab) -> Iterator[Connection]:
     with connect(lab.target(), host_keys=KNOWN_ONLY) as connection:
         assert isinstance(connection, ProgramConnection)
         yield connection
-
-
-def refusal(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> TransportError:
-    with pytest.raises(TransportError) as caught:
-        connect(target, host_keys=policy)
-    return caught.value
 
 
 def says(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> bytes:
@@ -120,17 +113,8 @@ def test_a_deadline_ends_the_command_there_too_through_the_program(connection: C
 
 def test_a_cut_connection_is_lost_through_the_program(lab: Lab, connection: Connection) -> None:
     word = f"{300 + secrets.randbelow(600)}.{secrets.randbelow(10**12):012d}"
-
-    def cut() -> None:
-        until(lambda: is_running(f"sleep\0{word}"), "the command")
-        lab.sshd.cut()
-
-    cutter = threading.Thread(target=cut)
-    cutter.start()
-    with pytest.raises(TransportError) as caught:
-        connection.run(["sh", "-c", f"echo some; sleep {word}; true"], deadline_s=20)
-    cutter.join()
-    assert caught.value.kind == "lost"
+    error = cut_while_it_sleeps(lab, connection, f"echo some; sleep {word}; true", word)
+    assert error.kind == "lost"
 
 
 def test_the_program_leaves_no_process_and_no_file_behind(lab: Lab) -> None:

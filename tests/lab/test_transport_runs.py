@@ -6,7 +6,6 @@ import hashlib
 import os
 import secrets
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -16,14 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.transport import Connection, HostKeyPolicy, TransportError, connect
+from rigops.transport import Connection, TransportError, connect
+from tests.lab.connecting import KNOWN_ONLY, cut_while_it_sleeps, passes_under_gevent
 from tests.lab.sshd import Lab, is_running, lab_with, require_sshd, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-KNOWN_ONLY = HostKeyPolicy()
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -145,18 +142,9 @@ def test_a_command_that_never_ends_is_ended_here_and_there(lab: Lab) -> None:
 def test_a_connection_cut_in_the_middle_is_lost_and_never_a_short_result(lab: Lab) -> None:
     with connect(lab.target(), host_keys=KNOWN_ONLY) as connection:
         word = seconds_word()
-
-        def cut() -> None:
-            until(lambda: is_running(f"sleep\0{word}"), "the command")
-            lab.sshd.cut()
-
-        cutter = threading.Thread(target=cut)
-        cutter.start()
-        with pytest.raises(TransportError) as caught:
-            connection.run(["sh", "-c", f"echo some; sleep {word}"], deadline_s=20)
-        cutter.join()
-    assert caught.value.kind == "lost"
-    assert "running sh" in str(caught.value)
+        error = cut_while_it_sleeps(lab, connection, f"echo some; sleep {word}", word)
+    assert error.kind == "lost"
+    assert "running sh" in str(error)
     connection.close()
 
 
@@ -326,12 +314,4 @@ assert time.monotonic() - start < 7, time.monotonic() - start
 
 def test_hosts_are_worked_on_at_the_same_time_under_gevent(lab: Lab) -> None:
     require_sshd()
-    words = [str(lab.sshd.port), str(lab.key), str(lab.known_hosts), str(lab.config)]
-    done = subprocess.run(
-        [sys.executable, "-c", _UNDER_GEVENT, *words],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    passes_under_gevent(lab, _UNDER_GEVENT)

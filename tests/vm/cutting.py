@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.lab.laptop import Running
+from tests.lab.applying import QUIETLY
+from tests.lab.laptop import RIGOPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from tests.lab.laptop import Running
     from tests.lab.vm.machines import Machine
     from tests.vm.trying import Tended
 
@@ -21,21 +20,9 @@ _UNTIL = "for n in $(seq 2400); do if {}; then exit 0; fi; sleep 0.1; done; exit
 
 
 @contextmanager
-def applying(
-    rig: Tended, *options: str, program: tuple[str, ...] = ("-m", "rigops")
-) -> Iterator[Running]:
+def applying(rig: Tended, *options: str, program: Sequence[str] = RIGOPS) -> Iterator[Running]:
     """An apply that is going on; it ends here, as where the laptop has no power either."""
-    words = ("apply", "--yes", "--preflight", "never", *options, "-i", "inventory.py")
-    process = subprocess.Popen(
-        [sys.executable, *program, *words],
-        cwd=rig.laptop.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=rig.laptop.environment(),
-    )
-    running = Running(process, time.monotonic())
+    running = rig.laptop.start("apply", *options, *QUIETLY, program=program)
     try:
         yield running
     finally:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shard(VM_FALLBACK)
 
-REBOOT_TIMEOUT_S = 180
 LATER = "2031-01-01T00:00:00"
 FROZEN = "/run/rigsim/frozen"
 # What nvidia-smi writes to there never ends, and neither does nvidia-smi; this boot's simulation is
@@ -43,7 +42,7 @@ def test_a_shutdown_that_something_unkillable_blocks_ends_by_force(
 ) -> None:
     """Without the force the ordered reboot is still under way when it strikes, a minute later."""
     rig = Tended(vm.up(), laptop)
-    rig.declare("lab.wedged=1", reboot_timeout=REBOOT_TIMEOUT_S)
+    rig.declare("lab.wedged=1")
     rig.machine.ssh(f"set -e\n{WEDGE}")
     before = rig.machine.boot_id()
 
@@ -65,7 +64,7 @@ def test_a_shutdown_that_something_unkillable_blocks_ends_by_force(
 
 def test_a_clock_that_is_years_off_is_told_and_in_nobodys_way(vm: Machines, laptop: Laptop) -> None:
     rig = Tended(vm.up(rtc=LATER), laptop)
-    rig.declare("lab.later=1", reboot_timeout=REBOOT_TIMEOUT_S)
+    rig.declare("lab.later=1")
     time = r"\d\d:\d\d:\d\d UTC"
     here = f"{datetime.now(timezone.utc):%Y}"
     line = re.compile(

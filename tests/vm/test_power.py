@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab.applying import DROP_IN, MENU
-from tests.lab.demo_packages import Demo, publish
-from tests.lab.laptop import Laptop
+from tests.lab import demo_deploy
+from tests.lab.applying import DROP_IN, INVENTORY, MENU
+from tests.lab.demo_deploy import ASKS, BY_HAND
+from tests.lab.demo_packages import Demo, publish, state
+from tests.lab.laptop import RIGOPS, Laptop
 from tests.lab.terminal import Person
-from tests.lab.test_apply_packages import ASKS, BY_HAND, DEPLOY, PROGRAM
 from tests.tiers import VM_POWER
 from tests.vm.cutting import applying, cut_at, cut_when, switch_on
 from tests.vm.trying import Tended
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from tests.lab.hosts import Host
     from tests.vm.conftest import Machines
 
 pytestmark = pytest.mark.shard(VM_POWER)
 
-REBOOT_TIMEOUT_S = 180
 HALF_WRITTEN = "find /boot /etc /usr/local /var/lib -name '*.rigops-new*'"
 ASIDE = f"{MENU}.rigops-new"
 SLOW = Demo("rigdemo-slow", "1.0", postinst="#!/bin/sh\nset -e\nsleep 20\n")
 NEXT = Demo("rigdemo", "1.0")
-PACKAGE = "dpkg-query -W -f '${db:Status-Abbrev}' "
 
 
 class Rig(Tended):
-    def wants(self, argument: str, **more: object) -> None:
-        self.declare(argument, **{"reboot_timeout": REBOOT_TIMEOUT_S, **more})
+    def cut_off(self, moment: str, *options: str, program: Sequence[str] = RIGOPS) -> None:
+        """Cut in the middle of an apply, which fails; the machine boots again."""
+        with applying(self, *options, program=program) as running:
+            cut_when(self.machine, moment)
+            said = running.wait()
+        switch_on(self.machine)
+        assert said.code == 1, said
+
+    def cut_into_the_trial(self, argument: str) -> None:
+        """Cut once the trial is ordered, so that the machine boots into it."""
+        self.declare(argument)
+        with applying(self, "--reboot", "auto") as running:
+            cut_at(self.machine, running, "reboot")
+        switch_on(self.machine)
+        assert "rigops.trial" in self.arguments
 
     def finish(self, argument: str) -> Mapping[str, Any]:
         """What the next apply says, which has to come to what is declared, and leave no trace."""
@@ -67,20 +77,16 @@ def rig(module_vm: Machines, tmp_path_factory: pytest.TempPathFactory) -> Rig:
     ],
 )
 def test_a_cut_while_the_menu_is_made(rig: Rig, argument: str, moment: str) -> None:
-    rig.wants(argument, kernel_trial="off")
+    rig.declare(argument, kernel_trial="off")
 
-    with applying(rig, "--reboot", "never") as running:
-        cut_when(rig.machine, moment)
-        cut_off = running.wait()
-    switch_on(rig.machine)
+    rig.cut_off(moment, "--reboot", "never")
 
-    assert cut_off.code == 1, cut_off
     rig.machine.ssh(f"grub-script-check {MENU}")
     rig.finish(argument)
 
 
 def test_a_cut_between_configuration_and_reboot(rig: Rig) -> None:
-    rig.wants("lab.owed=1")
+    rig.declare("lab.owed=1")
     code, host = rig.apply("--reboot", "never")
     rig.machine.cut()
     switch_on(rig.machine)
@@ -93,23 +99,15 @@ def test_a_cut_between_configuration_and_reboot(rig: Rig) -> None:
 def test_a_cut_once_the_trial_is_ordered_boots_the_trial_which_the_next_apply_confirms(
     rig: Rig,
 ) -> None:
-    rig.wants("lab.ordered=1")
-    with applying(rig, "--reboot", "auto") as running:
-        cut_at(rig.machine, running, "reboot")
-    switch_on(rig.machine)
+    rig.cut_into_the_trial("lab.ordered=1")
 
-    assert "rigops.trial" in rig.arguments
     rig.finish("lab.ordered=1")
 
 
 def test_a_cut_of_the_boot_that_tries_leads_back_and_the_next_apply_tells_and_tries_anew(
     rig: Rig,
 ) -> None:
-    rig.wants("lab.twice=1")
-    with applying(rig, "--reboot", "auto") as running:
-        cut_at(rig.machine, running, "reboot")
-    switch_on(rig.machine)
-    assert "rigops.trial" in rig.arguments
+    rig.cut_into_the_trial("lab.twice=1")
     rig.machine.cut()
     switch_on(rig.machine)
 
@@ -123,27 +121,23 @@ def test_a_cut_in_the_middle_of_a_package(rig: Rig) -> None:
 
     What dpkg was interrupted in is somebody's decision, so that --yes alone names the cure.
     """
-    publish(cast("Host", rig.machine), [SLOW, NEXT])
-    rig.declare()
-    (rig.laptop.folder / "program.py").write_text(PROGRAM)
+    program = demo_deploy.PROGRAM
     wanted = {SLOW.name: None, NEXT.name: None}
-    (rig.laptop.folder / "demo.py").write_text(DEPLOY.format(wanted=wanted))
-    program = ("program.py",)
-    with applying(rig, program=program) as running:
-        cut_when(rig.machine, f"pgrep -f '[r]{SLOW.name[1:]}.postinst'")
-        cut_off = running.wait()
-    switch_on(rig.machine)
+    publish(rig.machine, [SLOW, NEXT])
+    rig.declare()
+    demo_deploy.write(rig.laptop.folder, wanted)
 
-    assert cut_off.code == 1, cut_off
-    assert rig.machine.run(PACKAGE + SLOW.name).stdout.strip() != "ii"
+    rig.cut_off(f"pgrep -f '[r]{SLOW.name[1:]}.postinst'", program=program)
+
+    assert state(rig.machine, SLOW.name) != "ii"
     with applying(rig, program=program) as running:
         left_alone = running.wait()
     assert left_alone.code == 1
     assert BY_HAND in left_alone.err
-    words = shlex.split("apply --preflight never -i inventory.py")
+    words = ("apply", "--preflight", "never", *INVENTORY)
     answers = {ASKS: "y", "Change these hosts?": "y"}
     said = Person(answers, program=program).rigops(rig.laptop, words, timeout=240)
     assert said.code == 0, said
     for package in wanted:
-        assert rig.machine.ssh(PACKAGE + package) == "ii"
+        assert state(rig.machine, package) == "ii"
     assert rig.machine.ssh("dpkg --audit") == ""

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab import cache, image, layers, namespace
+from tests.lab import bootstrap, cache, image, layers
 from tests.lab.errors import LabError
 from tests.lab.packages.sources import AT, source
 from tests.lab.vm import access, disk, guest, layouts, qemu
@@ -76,7 +76,7 @@ def _folder(layout: str) -> Path:
 def _tree() -> Path:
     repository = layers.repository()
     hook = _hook(repository)
-    recipe = [*PACKAGES, image.SUITE, _RAMDISK, _SETUP.read_text(), hook]
+    recipe = [*PACKAGES, bootstrap.SUITE, _RAMDISK, _SETUP.read_text(), hook]
     digest = sha256(json.dumps(recipe).encode()).hexdigest()[:16]
     return cache.built("vm-tree", digest, lambda new: _build_tree(new, hook)) / _TREE
 
@@ -85,7 +85,7 @@ def _hook(repository: Path) -> str:
     """What mmdebstrap runs last, in sh, with the tree as $1."""
     given = {
         "KEY": cache.key().with_suffix(".pub").read_text().strip(),
-        "SOURCES": source("debian", image.SUITE),
+        "SOURCES": source("debian", bootstrap.SUITE),
     }
     words = " ".join(f"{name}={shlex.quote(value)}" for name, value in given.items())
     return f"""
@@ -99,22 +99,13 @@ trap 'umount "$1{AT}"' EXIT
 
 def _build_tree(new: Path, hook: str) -> None:
     image.tell("building the tree of the machines, once: about a minute")
-    command = [
-        "mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}",
-        "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-        f"--setup-hook={_RAMDISK}", f"--customize-hook={hook}",
-        image.SUITE, str(new / _TREE), *image.sources(),
-    ]  # fmt: skip
-    done = subprocess.run(
-        namespace.enter(["exec " + shlex.join(command)]),
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    bootstrap.make(
+        "the tree",
+        new / _TREE,
+        PACKAGES,
+        f"--setup-hook={_RAMDISK}",
+        f"--customize-hook={hook}",
     )
-    if done.returncode != 0:
-        raise LabError(f"mmdebstrap could not make the tree:\n{done.stdout[-4000:]}")
 
 
 def _build(new: Path, name: str, layout: Layout, tree: Path) -> None:

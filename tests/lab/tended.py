@@ -1,0 +1,67 @@
+"""A host under rigops' care, and what tests of its concerns ask of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.lab import clients
+from tests.lab.applying import QUIETLY, only
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.lab.hosts import Host
+    from tests.lab.laptop import Laptop
+
+DEPLOYS = Path(__file__).resolve().parents[2] / "deploys"
+_PATIENCE_S = 30
+_REBOOT = "touch /run/before && (sleep 0.2; systemctl reboot) >/dev/null 2>&1 &"
+_UP = "test ! -e /run/before && systemctl is-system-running --wait"
+
+
+@dataclass(frozen=True)
+class Tended:
+    laptop: Laptop
+    host: Host
+
+    def declare(self, **declared: object) -> None:
+        """For rigops, and for plain pyinfra, which needs to be told of known_hosts."""
+        known_hosts = str(clients.config().with_name("known_hosts"))
+        self.laptop.declare({self.host.name: {**declared, "ssh_known_hosts_file": known_hosts}})
+
+    def apply(self, code: int = 0, *options: str, **declared: object) -> Mapping[str, Any]:
+        """What it says of the host; it has to end with this code."""
+        self.declare(**declared)
+        said = self.laptop.rigops("apply", *options, "--json", *QUIETLY)
+        assert said.code == code, said.out + said.err
+        return only(said)
+
+    def pyinfra(self, deploy: Path, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [Path(sys.executable).with_name("pyinfra"), "inventory.py", deploy, *options],
+            cwd=self.laptop.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def pyinfra_twice(self, deploy: str) -> None:
+        """The second run is on a host that has it all."""
+        for _ in range(2):
+            done = self.pyinfra(DEPLOYS / deploy, "-y")
+            assert done.returncode == 0, done.stderr
+
+    def reboot(self) -> None:
+        """Until another boot has started all that it starts."""
+        ordered = self.host.run(_REBOOT)
+        assert ordered.returncode == 0, ordered.stderr
+        deadline = time.monotonic() + _PATIENCE_S
+        while self.host.run(_UP).stdout == "":
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
