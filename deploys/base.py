@@ -1,4 +1,4 @@
-"""What every rig needs before its GPUs: limits, nccl."""
+"""What every rig needs before its GPUs: limits, nccl, notify."""
 
 from pyinfra.context import host
 
@@ -7,4 +7,4 @@ from rigops.spec import read
 
 _spec = read(host.data.dict())
 
-base(limits=_spec.limits, nccl=_spec.nccl)
+base(limits=_spec.limits, nccl=_spec.nccl, notify=_spec.notify)

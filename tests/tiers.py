@@ -31,20 +31,26 @@ BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
 LAB_FLEET = "lab-fleet"
 LAB_APPLY = "lab-apply"
+LAB_DRIVER = "lab-driver"
+REAL_DRIVER = "real-driver"
 VM_LAB = "vm-lab"
 VM_TRIAL = "vm-trial"
 VM_LAYOUTS = "vm-layouts"
 VM_POWER = "vm-power"
+VM_DRIVER = "vm-driver"
 VM_FALLBACK = "vm-fallback"
 SHARDS = (
     BARE_DEBIAN,
     PROPERTIES,
     LAB_FLEET,
     LAB_APPLY,
+    LAB_DRIVER,
+    REAL_DRIVER,
     VM_LAB,
     VM_TRIAL,
     VM_LAYOUTS,
     VM_POWER,
+    VM_DRIVER,
     VM_FALLBACK,
 )
 
@@ -92,10 +98,13 @@ _SHARD_STEPS = {
     ),
     LAB_FLEET: Step(LAB_FLEET, ([*_PYTEST, "--shard", LAB_FLEET, "tests/lab"],), lacks),
     LAB_APPLY: Step(LAB_APPLY, ([*_PYTEST, "--shard", LAB_APPLY, "tests/lab"],), lacks),
+    REAL_DRIVER: Step(REAL_DRIVER, ([*_PYTEST, "--shard", REAL_DRIVER, "tests/lab"],), lacks),
+    LAB_DRIVER: Step(LAB_DRIVER, ([*_PYTEST, "--shard", LAB_DRIVER, "tests/lab"],), lacks),
     VM_LAB: Step(VM_LAB, ([*_PYTEST, "--shard", VM_LAB, "tests/vm"],), lacks_machines),
     VM_TRIAL: Step(VM_TRIAL, ([*_PYTEST, "--shard", VM_TRIAL, "tests/vm"],), lacks_machines),
     VM_LAYOUTS: Step(VM_LAYOUTS, ([*_PYTEST, "--shard", VM_LAYOUTS, "tests/vm"],), lacks_machines),
     VM_POWER: Step(VM_POWER, ([*_PYTEST, "--shard", VM_POWER, "tests/vm"],), lacks_machines),
+    VM_DRIVER: Step(VM_DRIVER, ([*_PYTEST, "--shard", VM_DRIVER, "tests/vm"],), lacks_machines),
     VM_FALLBACK: Step(
         VM_FALLBACK, ([*_PYTEST, "--shard", VM_FALLBACK, "tests/vm"],), lacks_machines
     ),

@@ -47,3 +47,16 @@ def _sources() -> list[str]:
 def _is_debian(text: str) -> bool:
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     return bool(re.search(rf"(?m)^(deb\s.*|Suites:.*)\s{SUITE}(\s|$)", "\n".join(lines)))
+
+
+def archive(*, security: bool = False) -> str:
+    """The URI of the Debian archive that this machine's own apt uses for this suite."""
+    suite = f"{SUITE}-security" if security else SUITE
+    for path in map(Path, _sources()):
+        for stanza in re.split(r"\n\s*\n", path.read_text()):
+            fields = dict(re.findall(r"(?m)^(URIs|Suites):\s*(.*)$", stanza))
+            if suite in fields.get("Suites", "").split():
+                return str(fields["URIs"].split()[0])
+            if line := re.search(rf"(?m)^deb\s+(?:\[.*?\]\s+)?(\S+)\s+{suite}\s", stanza):
+                return line[1]
+    raise LabError(f"this machine's apt has no source of {suite}")

@@ -126,4 +126,5 @@ class Laptop:
         return namespace.enter([bind, f"exec {shlex.join(command)}"])
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}
+        own = {"XDG_STATE_HOME": "state", "XDG_DATA_HOME": "data"}
+        return {**os.environ, **{name: str(self.folder / one) for name, one in own.items()}}

@@ -102,7 +102,7 @@ def test_a_plan_has_the_fields_of_its_schema_and_an_exit_code_for_scripts(
 
 @pytest.mark.parametrize(
     ("more", "code"),
-    [({"driver": "535"}, 1), ({}, 3)],
+    [({"gpu_power_limit": 300}, 1), ({}, 3)],
     ids=["in the way", "not reached"],
 )
 def test_a_plan_that_could_not_be_made_whole_is_told_by_its_exit_code(
@@ -119,7 +119,7 @@ def test_a_plan_that_could_not_be_made_whole_is_told_by_its_exit_code(
     found = by_host(said)
     if more:
         (blocked,) = found[rigs[0].name]["blocked"]
-        assert (blocked["concern"], blocked["keys"]) == ("nvidia_driver", ["driver"])
+        assert (blocked["concern"], blocked["keys"]) == ("gpu_tuning", ["gpu_power_limit"])
         assert found[rigs[0].name]["status"] == "refused"
         return
     assert found[rigs[0].name]["status"] == "pending"

@@ -82,13 +82,15 @@ def test_doctor_finds_the_breaking_driver_and_the_translating_iommu(laptop: Lapt
 
 
 def test_what_this_version_cannot_do_is_listed_and_is_no_success(laptop: Laptop) -> None:
-    said = laptop.rigops("apply", "--yes", "--reboot", "never", "--skip", "kernel_args", "--json")
+    laptop.declare("'gpu_power_limit': 285")
+
+    said = laptop.rigops("apply", "--yes", "--reboot", "never", "--json")
 
     assert said.code == 1
     (host,) = said.json()["hosts"]
     assert host["outcome"] == "refused"
     assert host["blocked"] == [
-        {"concern": "nvidia_driver", "keys": ["driver"], "reason": "not in this version"}
+        {"concern": "gpu_tuning", "keys": ["gpu_power_limit"], "reason": "not in this version"}
     ]
 
 

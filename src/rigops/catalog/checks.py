@@ -20,13 +20,14 @@ from rigops.catalog.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rigops.catalog.model import Release, Verdict
+    from rigops.catalog.model import KernelCeiling, Release, Verdict
 
 Entry = DriverBranch | Gpu | Xid | Link | FirmwareSetting
 
 _DATE = re.compile(r"(\d{4}(-\d{2}(-\d{2})?)?)?")
 _BRANCH = re.compile(r"[1-9]\d{1,3}")
 _PCI_ID = re.compile(r"[0-9a-f]{4}")
+_SERIES = re.compile(r"[1-9]\d*\.\d+")
 
 
 class Fault(NamedTuple):
@@ -57,6 +58,8 @@ def _branch(entry: DriverBranch) -> Iterator[Fault]:
         yield from _release(f"releases[{at}]", release, entry.branch)
     for at, verdict in enumerate(entry.verdicts):
         yield from _verdict(f"verdicts[{at}]", verdict)
+    for at, ceiling in enumerate(entry.kernels):
+        yield from _ceiling(f"kernels[{at}]", ceiling)
 
 
 def _release(field: str, release: Release, branch: str) -> Iterator[Fault]:
@@ -77,11 +80,22 @@ def _verdict(field: str, verdict: Verdict) -> Iterator[Fault]:
     yield from _date(f"{field}.since", verdict.since)
     if not verdict.gpus:
         yield Fault(f"{field}.gpus is empty", "[]", f'names of cards, or ["{EVERY_CARD}"]')
+    yield from _specifier(f"{field}.versions", verdict.versions)
+
+
+def _ceiling(field: str, ceiling: KernelCeiling) -> Iterator[Fault]:
+    yield from _evidence(f"{field}.evidence", ceiling.evidence)
+    yield from _specifier(f"{field}.versions", ceiling.versions)
+    if not _SERIES.fullmatch(ceiling.newest):
+        yield Fault(f"{field}.newest is no series of kernels", ceiling.newest, '"6.8"')
+
+
+def _specifier(field: str, text: str) -> Iterator[Fault]:
     try:
-        versions.specifier(verdict.versions)
+        versions.specifier(text)
     except ValueError:
         accepted = 'a specifier such as "<525.105.17", or "" for the whole branch'
-        yield Fault(f"{field}.versions is no version specifier", verdict.versions, accepted)
+        yield Fault(f"{field} is no version specifier", text, accepted)
 
 
 def _gpu(entry: Gpu) -> Iterator[Fault]:

@@ -196,6 +196,8 @@ def _overridden(entry: E, values: Values) -> E:
         given = build(DriverBranch, fields)
         if "verdicts" in values:
             fields["verdicts"] = given.verdicts + entry.verdicts
+        if "kernels" in values:
+            fields["kernels"] = given.kernels + entry.kernels
         fields["releases"] = _together(entry.releases, given.releases)
     return build(type(entry), fields)
 

@@ -86,6 +86,17 @@ def find_branch(catalog: Catalog, branch: str) -> DriverBranch | None:
     return next((one for one in catalog.drivers if one.branch == branch), None)
 
 
+def newest_kernel(branch: DriverBranch, version: str | Version) -> str:
+    """The series of the newest kernel that the release is known to build for; "" if nobody knows.
+
+    Of a release without a ceiling of its own only that of the branch's last release is known, which
+    is no lower.
+    """
+    parsed = versions.parse(version) if isinstance(version, str) else version
+    fitting = (one.newest for one in branch.kernels if versions.matches(one.versions, parsed))
+    return next(fitting, branch.newest_kernel)
+
+
 def expected_link(
     catalog: Catalog,
     kind: LinkKind,

@@ -58,6 +58,15 @@ class Release:
 
 
 @dataclass(frozen=True)
+class KernelCeiling:
+    """The newest kernel that some releases of a branch are known to build for."""
+
+    versions: str  # a version specifier; "" means every version of the branch
+    newest: str  # a series such as 6.8
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
 class DriverBranch:
     branch: str
     kind: str  # LTSB, production, new-feature or legacy
@@ -69,6 +78,7 @@ class DriverBranch:
     releases: tuple[Release, ...]
     verdicts: tuple[Verdict, ...]
     evidence: tuple[Evidence, ...]
+    kernels: tuple[KernelCeiling, ...] = ()  # the first that fits a release counts
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -20,12 +19,13 @@ from rigops.cli.converging import (
     inventory_options,
     reboots,
     report,
+    tell_proofs,
+    write_lock,
 )
 from rigops.converge.agreement import Agreement
 from rigops.converge.result import exit_code
 from rigops.record import journal
 from rigops.report.plan import plan_text
-from rigops.report.preflight import preflight_text
 from rigops.report.words import plain
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rigops.converge.agreement import PreflightWhen
     from rigops.converge.result import HostResult
     from rigops.converge.run import Apply
-
-WIDEST = 100
 
 
 @click.command("apply")
@@ -55,6 +53,16 @@ WIDEST = 100
     "--accept-no-trial",
     is_flag=True,
     help="Make new kernel arguments permanent at once where no boot can try them first.",
+)
+@click.option(
+    "--upgrade",
+    is_flag=True,
+    help="Take newer versions of what is declared, where an older one is installed.",
+)
+@click.option(
+    "--remove-foreign-driver",
+    is_flag=True,
+    help="Let a driver that NVIDIA's own installer put there be uninstalled by it.",
 )
 @click.option(
     "--force-reboot-wedged",
@@ -82,6 +90,8 @@ def command(
     prune: bool,
     allow_busy: bool,
     accept_no_trial: bool,
+    upgrade: bool,
+    remove_foreign_driver: bool,
     force_reboot_wedged: bool,
     preflight: PreflightWhen,
     asks_sudo_password: bool,
@@ -113,6 +123,8 @@ def command(
         accepted_keys=accepted_keys,
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
+        upgrade=upgrade,
+        remove_foreign_driver=remove_foreign_driver,
     ) as (run, progress):
         try:
             run.plan()
@@ -142,11 +154,10 @@ def command(
         except KeyboardInterrupt:
             interrupted = True
     _note(run)
+    write_lock(run)
     if interrupted:
         click.echo("\nInterrupted. This is where each host stands:", err=True)
-    proofs = [result.preflight for result in run.results if result.preflight]
-    if proofs and not as_json:
-        click.echo(preflight_text(proofs, min(get_terminal_size().columns, WIDEST)))
+    tell_proofs(run, as_json=as_json)
     report(run.results, as_json=as_json, told=told)
     return EXIT_INTERRUPTED if interrupted else exit_code(run.results)
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,15 +22,17 @@ from rigops.cli.hosts import (
     sudo_password,
 )
 from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
-from rigops.cli.output import print_json
+from rigops.cli.output import print_json, warn
 from rigops.cli.progress import Progress
 from rigops.converge.concerns import Selection, deploys
 from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.lock import Holder
 from rigops.converge.run import Apply
 from rigops.converge.wanted import Run, Wanted
-from rigops.errors import Problem, UsageError
+from rigops.errors import Problem, RigopsError, UsageError
+from rigops.record import lock
 from rigops.report.apply import outcome_text
+from rigops.report.preflight import preflight_text
 from rigops.spec.names import did_you_mean
 from rigops.transport import Target
 
@@ -38,10 +41,12 @@ if TYPE_CHECKING:
 
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
+    from rigops.record.lock import LockedHost
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 APPLY_SCHEMA = "rigops.apply/1"
+WIDEST = 100
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
@@ -128,6 +133,8 @@ def converging(
     accepted_keys: Sequence[str],
     asks_sudo_password: bool,
     allow_busy: bool = False,
+    upgrade: bool = False,
+    remove_foreign_driver: bool = False,
 ) -> Iterator[tuple[Apply, Progress]]:
     """A run on these hosts, whose connections end with it."""
     password = sudo_password(asked=asks_sudo_password)
@@ -147,6 +154,8 @@ def converging(
                 at=started,
                 tell=progress.say,
                 allow_busy=allow_busy,
+                upgrade=upgrade,
+                remove_foreign_driver=remove_foreign_driver,
             ),
         )
         try:
@@ -168,8 +177,17 @@ def limited(inventory: Inventory, patterns: Sequence[str]) -> list[Wanted]:
                     cure=did_you_mean(pattern, names),
                 )
             )
+    path = lock.path_of(inventory.path)
+    known = lock.read(path)
     return [
-        Wanted(host.name, Target.from_host_data(host.name, host.data), host.data, host.spec)
+        Wanted(
+            host.name,
+            Target.from_host_data(host.name, host.data),
+            host.data,
+            host.spec,
+            locked=known.hosts.get(host.name),
+            lock=path,
+        )
         for host in hosts
         if not patterns or any(_fits(host, pattern) for pattern in patterns)
     ]
@@ -214,6 +232,26 @@ def report(
         print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
     else:
         click.echo(outcome_text(results, words, told=told))
+
+
+def tell_proofs(run: Apply, *, as_json: bool) -> None:
+    proofs = [result.preflight for result in run.results if result.preflight]
+    if proofs and not as_json:
+        click.echo(preflight_text(proofs, min(get_terminal_size().columns, WIDEST)))
+
+
+def write_lock(run: Apply) -> None:
+    """What was proven, next to the inventory. That nobody could write it undoes no proof."""
+    found: dict[Path, dict[str, LockedHost]] = {}
+    for rig in run.rigs:
+        if rig.result.lock is not None and rig.wanted.lock is not None:
+            found.setdefault(rig.wanted.lock, {})[rig.wanted.name] = rig.result.lock
+    try:
+        for path, hosts in found.items():
+            if lock.update(path, hosts):
+                click.echo(f"{path.name} was written: keep it with the inventory", err=True)
+    except RigopsError as error:
+        warn([f"{one.message}: {one.cure}" for one in error.problems])
 
 
 def now() -> str:

@@ -1,4 +1,4 @@
-"""The command that prints what is known about drivers."""
+"""The command that tells what is known about drivers, and what of it hosts could run."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ import click
 from click.shell_completion import CompletionItem
 
 from rigops.catalog import Catalog, driver_rows, find_gpu, load
+from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option
 from rigops.cli.options import (
     common,
     default_inventory,
     inventory_option,
     json_option,
     read_inventory,
+    words,
 )
 from rigops.cli.output import print_json
 from rigops.errors import Problem, UsageError
 from rigops.report.drivers import drivers_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rigops.catalog.model import Gpu
 
+SCHEMA = "rigops.drivers/1"
 WIDEST = 100
 
 
@@ -40,26 +45,66 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
     help="Only what concerns this card: a model, a part of its name, or a PCI id.",
     shell_complete=_gpu_names,
 )
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    callback=words,
+    metavar="HOST",
+    help="What this host could run of what its package sources have (repeatable).",
+)
 @inventory_option
+@ask_sudo_password_option
+@accept_host_key_option
 @json_option
 @common
-def command(gpu_name: str | None, inventory_path: Path | None, as_json: bool) -> None:
+def command(
+    *,
+    gpu_name: str | None,
+    hosts: tuple[str, ...],
+    inventory_path: Path | None,
+    asks_sudo_password: bool,
+    accepted_keys: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Tell which NVIDIA drivers are good, bad or risky, why, since when, and who reported it.
 
     Entries that the inventory adds with the key `catalog` are included.
+
+    With --host: which of them that host could have of what its own package sources offer, and
+    which one is recommended, with the lines that declare it. The host is asked once and nothing is
+    changed there. HOST is a name of the inventory, an ssh alias or user@host:port.
 
     \b
     Examples:
       rigops drivers
       rigops drivers --gpu 3090
       rigops drivers --gpu V100 --json
+      rigops drivers --host threadripper
     """
-    catalog = load(_additions(inventory_path))
-    gpus = _gpus(catalog, gpu_name) if gpu_name is not None else ()
+    if not hosts:
+        catalog = load(_additions(inventory_path))
+        _tell(catalog, _gpus(catalog, gpu_name) if gpu_name is not None else (), as_json=as_json)
+        return 0
+    if gpu_name is not None:
+        raise UsageError(
+            Problem(message="a host is judged by its own cards", key="--gpu", cure="leave it out")
+        )
+    from rigops.cli.host_drivers import tell_of_hosts  # which imports the engine's facts
+
+    return tell_of_hosts(
+        hosts,
+        inventory_path,
+        accepted_keys=accepted_keys,
+        asks_sudo_password=asks_sudo_password,
+        as_json=as_json,
+    )
+
+
+def _tell(catalog: Catalog, gpus: Sequence[Gpu], *, as_json: bool) -> None:
     if as_json:
         rows = dict.fromkeys(row for gpu in gpus or (None,) for row in driver_rows(catalog, gpu))
-        document = {"schema": "rigops.drivers/1", "drivers": [row.as_json() for row in rows]}
-        print_json(document)
+        print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
     else:
         click.echo(drivers_text(catalog, gpus, min(get_terminal_size().columns, WIDEST)))
 

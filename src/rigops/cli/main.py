@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 COMMANDS = {
     "apply": "Make hosts what they are declared to be, and prove that P2P works.",
     "doctor": "Examine hosts: what is wrong, with the evidence and the way out.",
-    "drivers": "What is known about NVIDIA drivers, with the evidence.",
+    "drivers": "What is known about NVIDIA drivers, with the evidence, and what a host could run.",
     "history": "What was applied, when, from which inventory, and with which result.",
     "init": "Look at hosts and write the first inventory.",
     "plan": "What apply would change, and what is in the way. Touches nothing.",
     "preflight": "Proves that the GPUs of a host can copy to each other, or tells how they fail.",
     "release": "Undo everything that rigops owns on a host, and forget the host.",
+    "rollback": "Take a host back to the driver that was proven there before.",
     "ssh-config": "An OpenSSH configuration (and mounts) for every host of the inventory.",
 }
 
 
 # They run pyinfra, which has to come before every lock and thread.
-_CONVERGE = {"apply", "plan", "release"}
+_CONVERGE = {"apply", "plan", "release", "rollback"}
 
 
 class Commands(click.Group):

@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rigops.cli.hosts import Chosen
     from rigops.doctor.host_report import Source
     from rigops.probe.bundle import Bundle
+    from rigops.probe.section import Section
     from rigops.spec import RigSpec
     from rigops.transport import HostKeyPolicy, UnknownKey
 
@@ -56,11 +57,12 @@ class Sighting:
 
 @dataclass(frozen=True, kw_only=True)
 class Looking:
-    """How to look: with which rights, and which host keys are trusted."""
+    """How to look: with which rights, which host keys are trusted, and what is asked."""
 
     policy: HostKeyPolicy
     root: bool = True
     sudo_password: str | None = None
+    sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: SECTIONS
 
 
 def look_at(
@@ -120,7 +122,7 @@ def _reach_and_ask(host: Chosen, how: Looking, seen: Sighting) -> Sighting:
         wanted = how.sudo_password if how.root else None
         found = collect(
             connection,
-            SECTIONS,
+            how.sections(host.spec),
             host=host.name,
             root=how.root,
             as_root=None if wanted is None else with_password(connection, wanted),

@@ -27,11 +27,14 @@ class Deploying:
         self.agreed: Collection[str] = ()  # removals
         self.untried = True  # new kernel arguments may become permanent where no boot can try them
         self.impossible: set[str] = set()  # concerns that are blocked here
+        self.owed: tuple[tuple[str, str], ...] = ()  # concern and what a reboot is to bring
         self._visit = visit
         self._run = run
         self._engine = engine
         self._result = result
-        self._consent = Consent(interrupt=run.allow_busy)
+        self._consent = Consent(
+            interrupt=run.allow_busy, upgrade=run.upgrade, uninstall=run.remove_foreign_driver
+        )
 
     def mends(self) -> None:
         """From now on a broken package manager is repaired."""
@@ -84,13 +87,15 @@ class Deploying:
     def _plan(
         self, deploys: Sequence[Path], agreed: Collection[str] | None, way: Way | None = None
     ) -> Planned:
-        return self._engine.plan(
+        planned = self._engine.plan(
             self._visit.wanted.name,
             deploys,
             agreed=agreed,
             consent=self._consent,
             way=way or self.way(),
         )
+        self.owed = planned.owed
+        return planned
 
     @property
     def _deploys(self) -> list[Path]:

@@ -25,8 +25,8 @@ from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 from rigops.converge.connector import RigConnector, Seat, StepsFailedError, seat_of, take_seat
 from rigops.converge.troubles import DeployError
 from rigops.operations.change import PackageChanges, begin_story, story
-from rigops.operations.consent import Consent, agree, let_repair
-from rigops.operations.guards import let_interrupt
+from rigops.operations.consent import Consent, agree, give
+from rigops.operations.driver_vault import let_take
 from rigops.operations.trying import let_try
 from rigops.probe.collect import collect
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rigops.converge.memo import Memo
     from rigops.facts.sections import SectionFact
     from rigops.operations.change import Change, Repair
+    from rigops.operations.driver_vault import Shelf
     from rigops.operations.trying import Way
     from rigops.probe.bundle import Bundle
 
@@ -66,6 +67,7 @@ class Planned:
     trying: tuple[str, ...] = ()  # kernel arguments for the next boot to try
     trial_wait_s: int = 0  # what the bootloader's menus add to that
     untried: str = ""  # why they cannot be tried
+    owed: tuple[tuple[str, str], ...] = ()  # concern and what a reboot is to bring
 
 
 class _State(State):
@@ -132,6 +134,10 @@ class Engine:
         host.get_fact = remembered  # type: ignore[method-assign, assignment]  # pyinfra has no hook for it
         self._state.activate_host(host)
 
+    def bring(self, name: str, shelf: Shelf | None) -> None:
+        """The packages that deploys may take from the vault."""
+        let_take(self._host(name), shelf)
+
     def plan(
         self,
         name: str,
@@ -195,6 +201,7 @@ class Engine:
             trying=told.trying,
             trial_wait_s=told.trial_wait_s,
             untried=told.untried,
+            owed=tuple(told.owed),
         )
 
     def _start(
@@ -213,8 +220,7 @@ class Engine:
         self._state.op_meta = {}
         begin_story(host)
         agree(host, agreed)
-        let_repair(host, allowed=consent.repair)
-        let_interrupt(host, allowed=consent.interrupt)
+        give(host, consent)
         let_try(host, way)
         return host
 

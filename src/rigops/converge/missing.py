@@ -32,7 +32,7 @@ class Missing:
     _facts: dict[type[SectionFact[Any]], None] = field(default_factory=dict)
     _paths: dict[str, None] = field(default_factory=dict)
     _names: dict[tuple[str, ...], None] = field(default_factory=dict)  # of packages, by wish
-    _words: dict[tuple[str, ...], None] = field(default_factory=dict)  # for apt, by wish
+    _words: dict[tuple[tuple[str, ...], str], None] = field(default_factory=dict)  # and source
 
     def __bool__(self) -> bool:
         return bool(self._facts or self._paths or self._names or self._words)
@@ -50,7 +50,7 @@ class Missing:
             self._names[asked["names"]] = None
             return Dpkg.default()
         if fact is AptWould:
-            self._words[asked["words"]] = None
+            self._words[asked["words"], asked.get("source", "")] = None
             return AptWould.default()
         self._facts[fact] = None
         return fact.section.parse("")  # type: ignore[attr-defined]  # a section's fact, as is left
@@ -67,8 +67,9 @@ class Missing:
             every = {name for names in self._names for name in names}
             known = _whole([(Dpkg, {"names": names}) for names in self._names])
             yield Look(packages_section(every), known)
-        for number, words in enumerate(self._words, 1):
-            yield Look(simulated_section(words, number), _whole([(AptWould, {"words": words})]))
+        for number, (words, source) in enumerate(self._words, 1):
+            asked: dict[str, object] = {"words": words, "source": source}
+            yield Look(simulated_section(words, number, source), _whole([(AptWould, asked)]))
 
 
 def _whole(facts: Sequence[tuple[type, dict[str, object]]]) -> Callable[[object], list[Known]]:

@@ -10,8 +10,10 @@ from rigops.operations.change import PackageChanges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rigops.converge.keeping import VaultKept
     from rigops.operations.change import Change, Repair
     from rigops.preflight.document import HostFound
+    from rigops.record.lock import LockedHost
 
 Outcome = Literal[
     "converged",
@@ -88,6 +90,8 @@ class HostResult:
     stages: list[Stage] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     preflight: HostFound | None = None
+    vault: VaultKept | None = None  # None: there was nothing to keep
+    lock: LockedHost | None = None  # what it was proven with
     error: Error | None = None
 
     @property
@@ -135,6 +139,7 @@ class HostResult:
             ],
             "story": list(self.story),
             "preflight": self.preflight.as_json() if self.preflight else None,
+            "vault": asdict(self.vault) if self.vault else None,
             **self._error(),
         }
 

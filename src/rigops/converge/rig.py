@@ -19,6 +19,7 @@ from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.debts import added_arguments, debts
 from rigops.converge.deploying import Deploying
 from rigops.converge.forgetting import forget
+from rigops.converge.keeping import as_kept, is_whole, keep, not_kept, store
 from rigops.converge.remember import entry, remember
 from rigops.converge.result import Blocked, HostResult, Withheld
 from rigops.converge.trial_boot import TrialBoot
@@ -28,6 +29,7 @@ from rigops.errors import RigopsError
 from rigops.guarding import clock
 from rigops.nccl_conf import PATH as NCCL_CONF
 from rigops.owned.lines import companion
+from rigops.record import driver
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 if TYPE_CHECKING:
@@ -66,6 +68,14 @@ class Rig:
         """Its reboot: what stands in the way of something else is no fault of that."""
         proof = self.result.preflight
         return self.result.outcome == "changed" and (proof is None or proof.status != "fail")
+
+    @property
+    def pinned_driver(self) -> str:
+        """The version, as it was last seen; empty where none is pinned."""
+        sight = self._visit.sight
+        text = sight.state.records.get(driver.PATH) if sight and sight.state else None
+        found = driver.pinned(text)
+        return found.version if found else ""
 
     @property
     def owes_reboot(self) -> bool:
@@ -194,8 +204,9 @@ class Rig:
             self._deploying.verify()
         if owed := self._debts(self._run.selection):
             raise DeployError(
-                f"after the reboot {'; '.join(owed)}: another menu entry was booted, perhaps; see "
-                "`cat /proc/cmdline` and the boot menu there"
+                f"after the reboot {'; '.join(owed)}: another menu entry was booted, perhaps, or "
+                "the kernel refused it; see `cat /proc/cmdline`, `sudo dmesg` and the boot menu "
+                "there"
             )
         self.result.outcome = "changed"
 
@@ -245,6 +256,7 @@ class Rig:
                     raise
                 self.result.story.append(f"its own journal lacks this run, since {error}")
                 return
+        self._keep()
         self._visit.release()
 
     def forget(self) -> tuple[bytes, ...]:
@@ -307,11 +319,16 @@ class Rig:
 
     def _debts(self, selection: Selection) -> tuple[str, ...]:
         """What cannot be configured is not brought by a reboot either."""
+        owed = tuple(
+            reason
+            for concern, reason in self._deploying.owed
+            if selection.has(concern) and concern not in self._deploying.impossible
+        )
         if not selection.has("kernel_args") or "kernel_args" in self._deploying.impossible:
-            return ()
+            return owed
         takes_back = "kernel_args" in self.result.undeclared and not self.result.withheld
         wanted = () if takes_back else self.wanted.spec.kernel_args
-        return debts(self._visit.seen, wanted, self._ours)
+        return (*debts(self._visit.seen, wanted, self._ours), *owed)
 
     def _outcome(self) -> Outcome:
         if self._debts(self._run.selection):
@@ -319,6 +336,38 @@ class Rig:
         if self.result.blocked and not self.result.pending:
             return "refused"
         return "changed" if self.result.pending else "converged"
+
+    def _keep(self) -> None:
+        """The packages of what was proven, and what the lock is to say of it."""
+        proven = self._proven()
+        if proven is None:
+            return
+        is_done = is_whole(self._visit.seen.state, store(self.wanted))
+        if not is_done or (self._visit.touched and self.pinned_driver):
+            try:
+                with self._visit.stage("vault"):
+                    self._visit.take_lock()
+                    kept = keep(self._visit.seat, self._visit.seen, proven, self.wanted)
+            except RigopsError as error:  # nothing of what was proven
+                kept = not_kept(self._visit.seen, proven, self.wanted, str(error))
+        else:
+            kept = as_kept(self._visit.seen, proven, self.wanted)
+        self.result.lock, self.result.vault = kept.lock, kept.vault
+        if kept.vault:
+            self.result.story.append(str(kept.vault))
+
+    def _proven(self) -> Proven | None:
+        """By this run or one before it; where there is nothing to copy to, that the driver runs."""
+        found, now = self.result.preflight, self._observed()
+        if now is None or self.result.error or self.result.outcome not in {"converged", "changed"}:
+            return None
+        if found is not None and proof.passed(found):
+            return replace(now, pairs=proof.pairs_of(found), level=found.level or "")
+        before = proof.recorded(self._visit.seen.state)
+        if found is None and before and proof.still_holds(before, now):
+            return before
+        has_pairs = len(now.gpus) > 1 and self.wanted.spec.p2p != "skip"
+        return None if has_pairs or (found and found.status == "fail") else now
 
     def _observed(self) -> Proven | None:
         return proof.observed(

@@ -13,9 +13,25 @@ from rigops.converge.engine import seen
 from rigops.converge.proof import SECTION as SILICON
 from rigops.converge.troubles import NoRootError
 from rigops.facts.acs import Acs
+from rigops.facts.driver_ground import (
+    DriverGround,
+    DriverLoaded,
+    DriverModules,
+    DriverPackages,
+    SecureBoot,
+)
 from rigops.facts.files import FileFound, files_section
 from rigops.facts.limit_surroundings import LimitSurroundings
-from rigops.facts.sections import Boot, Bootloader, CommandLine, Limits, OsRelease, RigopsState
+from rigops.facts.sections import (
+    Boot,
+    Bootloader,
+    CommandLine,
+    Limits,
+    OsRelease,
+    Pci,
+    RigopsState,
+    Uname,
+)
 from rigops.nccl_conf import PATH as NCCL_CONF
 from rigops.probe.collect import collect
 from rigops.probe.sections import (
@@ -51,7 +67,7 @@ ALWAYS: Final = (
     uname.SECTION,
     SILICON,
 )
-_FACTS: Final = (Boot, CommandLine, OsRelease, RigopsState)
+_FACTS: Final = (Boot, CommandLine, DriverLoaded, OsRelease, RigopsState, Uname)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +134,8 @@ def _facts(concerns: Collection[str], spec: RigSpec) -> list[type[SectionFact[An
         found.append(Bootloader)
     if "acs" in concerns and spec.acs_redirect == "off":
         found.append(Acs)
+    if "nvidia_driver" in concerns and spec.driver is not None:
+        found += [DriverGround, DriverModules, DriverPackages, Pci, SecureBoot]
     return found
 
 

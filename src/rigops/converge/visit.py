@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.converge import occupants, seeing
 from rigops.converge.connector import Seat
+from rigops.converge.keeping import shelf
 from rigops.converge.lock import take, work_argv
 from rigops.converge.reboot import order_only, reboot
 from rigops.converge.result import Stage
@@ -109,6 +110,7 @@ class Visit:
         sight = seeing.look(self.connection, self._privilege, concerns, self.wanted.spec)
         seat.memo.seed_files(sight.paths, sight.files)
         self._engine.attach(name, seat, sight.known)
+        self._engine.bring(name, shelf(self.wanted))
         self._seat, self._sight = seat, sight
         self._looked_at = time.monotonic()
 

@@ -11,18 +11,22 @@ if TYPE_CHECKING:
 
     from rigops.converge.concerns import Selection
     from rigops.converge.lock import Holder
+    from rigops.record.lock import LockedHost
     from rigops.spec import RigSpec
     from rigops.transport import HostKeyPolicy, Target
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A host of the inventory and what was declared for it."""
+    """A host of the inventory, what was declared for it, and what it was proven with."""
 
     name: str
     target: Target
     data: Mapping[str, object]
     spec: RigSpec
+    locked: LockedHost | None = None
+    lock: Path | None = None  # the file that says so
+    back: bool = False  # to the driver that was proven before the present one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,3 +42,5 @@ class Run:
     at: str
     tell: Callable[[str, str], None]
     allow_busy: bool = False  # interrupt GPU jobs
+    upgrade: bool = False  # what is as declared, to a newer version that is too
+    remove_foreign_driver: bool = False  # one that came from no package

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
-from rigops.facts import apt_simulated, dpkg_state
+from rigops.facts import apt_beside, apt_simulated, dpkg_state
 from rigops.facts.apt_simulated import Simulated
 from rigops.facts.dpkg_state import DpkgState
 from rigops.owned.packages import RECORD
@@ -77,14 +77,15 @@ state() {{
     return 0
 }}
 """
-_ASK_APT: Final = f"""{SIMULATE}
+_ASK_APT: Final = f"""{apt_beside.BESIDE}{SIMULATE}
 ask_apt() {{
     names=$1; shift
-    echo "== lists"; find /var/lib/apt/lists -name '*_Packages*' | wc -l
+    echo "== lists"; find "$lists" -name '*_Packages*' | wc -l
     echo "== age"; date +%s
     stat -c %Y /var/lib/apt/periodic/update-success-stamp /var/lib/apt/lists \\
         /var/lib/apt/lists/partial 2>/dev/null
     echo "== simulated"; said=$(simulate install "$@" 2>&1); code=$?; echo "$said"
+    [ "$code" = 0 ] || [ -z "$trouble" ] || echo "$trouble"
     echo "== code"; echo "$code"
     if [ "$code" != 0 ]; then
         echo "== versions"
@@ -120,13 +121,13 @@ def packages_section(names: Iterable[str]) -> Section[DpkgState]:
     return Section(name="packages-of", snippet=snippet, parse=dpkg_state.parse, wants_root=True)
 
 
-def simulated_section(words: Sequence[str], number: int) -> Section[Simulated]:
+def simulated_section(words: Sequence[str], number: int, source: str = "") -> Section[Simulated]:
     """What apt would do, likewise. The number tells several of them apart."""
     return Section(
         name=f"apt-would-{number}",
-        snippet=f"{_ASK_APT}{_asking(words)}",
+        snippet=f"{_ASK_APT}{_asking(words, source)}",
         parse=apt_simulated.parse,
-        timeout_s=_APT_S,
+        timeout_s=_APT_S + (apt_beside.LONGEST_S if source else 0),
         wants_root=True,
     )
 
@@ -148,12 +149,15 @@ class Dpkg(FactBase[DpkgState]):
 
 
 class AptWould(FactBase[Simulated]):
-    """What apt would do for these words, such as `name`, `name=version` and `name-`."""
+    """What apt would do for these words, such as `name`, `name=version` and `name-`.
+
+    With a source, which is the text of a file of them, as if that were there already.
+    """
 
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
-        self, *, words: tuple[str, ...]
+        self, *, words: tuple[str, ...], source: str = ""
     ) -> StringCommand:
-        return _shell(f"{_ASK_APT}{_asking(words)}")
+        return _shell(f"{_ASK_APT}{_asking(words, source)}")
 
     def process(self, output: list[str]) -> Simulated:
         return apt_simulated.parse("\n".join(output))
@@ -163,9 +167,9 @@ class AptWould(FactBase[Simulated]):
         return Simulated()
 
 
-def _asking(words: Sequence[str]) -> str:
+def _asking(words: Sequence[str], source: str) -> str:
     names = " ".join(word.partition("=")[0].removesuffix("-") for word in words)
-    return shlex.join(("ask_apt", names, *words))
+    return "\n".join((apt_beside.beside(source), shlex.join(("ask_apt", names, *words))))
 
 
 def _shell(text: str) -> StringCommand:

@@ -20,6 +20,7 @@ from rigops.probe.sections import (
     processes,
     rigops_state,
     storage,
+    uname,
     units,
 )
 
@@ -80,6 +81,10 @@ class RigopsState(SectionFact[rigops_state.RigopsState]):
 
 class Storage(SectionFact[storage.Storage]):
     section = storage.SECTION
+
+
+class Uname(SectionFact[uname.Uname]):
+    section = uname.SECTION
 
 
 class Units(SectionFact[units.Units]):

@@ -1,4 +1,4 @@
-"""What every rig needs before its GPUs: limits of processes, and NCCL's settings.
+"""What every rig needs before its GPUs: limits of processes, NCCL's settings, whom to tell.
 
 Where anything stands in the way, nothing of the concern is changed: neither added nor taken back.
 The state directory comes with the first record of something owned.
@@ -17,6 +17,7 @@ from rigops.facts.sections import Limits, Nccl, RigopsState
 from rigops.limits import ipc, logins, processes, shared_memory
 from rigops.limits.plan import absences, plan
 from rigops.limits.wanted import Wanted
+from rigops.operations import notify as whom_to_tell
 from rigops.operations.change import notice, story
 from rigops.operations.obstacles import obstacles
 from rigops.operations.owned_files import owned_file, taken_back
@@ -45,8 +46,13 @@ class _Lines:
     obstacles: tuple[str, ...] = ()
 
 
-def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | None) -> None:
-    """Have these limits and these lines of nccl.conf; None is not declared."""
+def base(
+    *,
+    limits: model.Limits | None,
+    nccl: tuple[tuple[str, str], ...] | None,
+    notify: str | None = None,
+) -> None:
+    """Have these limits, these lines of nccl.conf and this to be told; None is not declared."""
     files = ownership(host.get_fact(RigopsState)).files
     owned = {path for path, file in files.items() if file.concern == CONCERN}
     wanted = Wanted() if limits is None else _limits(limits, owned)
@@ -68,7 +74,9 @@ def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | Non
             ours=lines.ours,
             touches=frozenset({Nccl}),
         )
-    _take_back(owned, is_declared=limits is not None or nccl is not None)
+    whom_to_tell.notify(concern=CONCERN, target=notify)
+    declared = (limits, nccl, notify)
+    _take_back(owned, is_declared=any(one is not None for one in declared))
     _tell_what_follows()
 
 
@@ -107,7 +115,7 @@ def _lines(declared: tuple[tuple[str, str], ...] | None, owned: Collection[str])
 
 def _take_back(owned: Collection[str], *, is_declared: bool) -> None:
     gone = set(owned) - story(host).kept.get(CONCERN, set())
-    effects: dict[str, str] = {}
+    effects: dict[str, str] = dict(whom_to_tell.ABSENCE)
     if gone & _LIMITS:
         effects |= absences(host.get_fact(LimitSurroundings))
     if _NCCL in gone:

@@ -16,7 +16,7 @@ class Change:
     """`before` and `after` are texts to compare; None is absent."""
 
     concern: str
-    kind: Literal["file", "unit", "argument", "setting"]
+    kind: Literal["file", "unit", "argument", "setting", "module", "hold"]
     subject: str
     before: str | None
     after: str | None
@@ -75,6 +75,7 @@ class Story:
     trying: tuple[str, ...] = ()  # kernel arguments that the next boot is to try
     trial_wait_s: int = 0  # what the bootloader's menus add to that
     untried: str = ""  # why new kernel arguments cannot be tried once
+    owed: list[tuple[str, str]] = field(default_factory=list)  # concern and what a reboot brings
 
 
 def story(host: Host) -> Story:
@@ -110,3 +111,10 @@ def notice(host: Host, concern: str, text: str) -> None:
     told = story(host).notices
     if (concern, text) not in told:
         told.append((concern, text))
+
+
+def owe(host: Host, concern: str, reason: str) -> None:
+    """What is configured, or is going to be, and only a reboot brings into force."""
+    told = story(host).owed
+    if (concern, reason) not in told:
+        told.append((concern, reason))

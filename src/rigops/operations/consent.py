@@ -16,15 +16,26 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
 _AGREED: Final = "rigops_agreed_removals"
-_MAY_REPAIR: Final = "rigops_may_repair"
+_GIVEN: Final = "rigops_consent"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """`repair`: a package manager that was interrupted; `interrupt`: jobs on the GPUs."""
+    """What a person allows beside the plan itself; nothing of it is implied by agreeing to that."""
 
-    repair: bool = False
-    interrupt: bool = False
+    repair: bool = False  # of a package manager that was interrupted
+    interrupt: bool = False  # jobs on the GPUs
+    upgrade: bool = False  # of what is as declared, to a newer version that is too
+    uninstall: bool = False  # of a driver that came from no package
+
+
+def give(host: Host, consent: Consent) -> None:
+    host.connector_data[_GIVEN] = consent
+
+
+def given(host: Host) -> Consent:
+    consent: Consent = host.connector_data.get(_GIVEN, Consent())
+    return consent
 
 
 def agree(host: Host, concerns: Collection[str] | None) -> None:
@@ -34,15 +45,7 @@ def agree(host: Host, concerns: Collection[str] | None) -> None:
 
 def may_undo(host: Host, concern: str, paths: Collection[str]) -> bool:
     """Say that these are to go. A group file that was lost must not undo what it declared."""
-    story(host).undeclared[concern] = tuple(sorted(paths))
+    told = story(host).undeclared
+    told[concern] = tuple(sorted({*told.get(concern, ()), *paths}))
     agreed: Collection[str] | None = host.connector_data.get(_AGREED, ())
     return agreed is None or concern in agreed
-
-
-def let_repair(host: Host, *, allowed: bool) -> None:
-    """Whether a package manager that was interrupted is first to finish what it began."""
-    host.connector_data[_MAY_REPAIR] = allowed
-
-
-def may_repair(host: Host) -> bool:
-    return bool(host.connector_data.get(_MAY_REPAIR, False))

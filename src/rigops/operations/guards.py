@@ -6,7 +6,7 @@ the host nothing unless something is to be changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyinfra import logger
 from pyinfra.api.operation import operation
@@ -20,21 +20,14 @@ from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, Processes,
 from rigops.guarding import firmware, gpu_jobs, iommu, kernel_line, rivals, root, vfio
 from rigops.operations.blocked import blocked
 from rigops.operations.change import notice, story
+from rigops.operations.consent import given
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
 
     from pyinfra.api.command import StringCommand
-    from pyinfra.api.host import Host
 
     from rigops.guarding.rivals import Setting
-
-_MAY_INTERRUPT: Final = "rigops_may_interrupt_gpu_jobs"
-
-
-def let_interrupt(host: Host, *, allowed: bool) -> None:
-    """Whether GPU jobs may be interrupted. Under plain pyinfra nobody can allow it."""
-    host.connector_data[_MAY_INTERRUPT] = allowed
 
 
 @operation()
@@ -47,7 +40,7 @@ def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
     jobs = gpu_jobs.jobs(processes)
     if jobs is None:
         yield blocked(host, concern, "whether jobs run on the GPUs could not be told")
-    elif jobs and not host.connector_data.get(_MAY_INTERRUPT, False):
+    elif jobs and not given(host).interrupt:
         reason = f"GPU jobs run ({', '.join(jobs)}): wait for them, or --allow-busy"
         yield blocked(host, concern, reason)
     elif jobs:

@@ -18,7 +18,7 @@ from rigops.owned.packages import RECORD
 from rigops.probe.script import PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LOG: Final = "/var/lib/rigops/packages.log"  # of the last package work that failed
 
@@ -62,13 +62,27 @@ began() {{
     echo ", begun $age ago"
 }}
 """
+# Building modules takes minutes, in which dpkg says nothing. A sleep that outlives its shell must
+# not keep the connection open.
 _APART: Final = """
+tell_of_it() {
+    told=
+    while sleep 5 >/dev/null 2>&1 && kill -s 0 "$$" 2>/dev/null; do
+        now_at=$(grep -E '^(Get:|Unpacking |Setting up |Building |Processing triggers )' "$log" |
+            tail -n 1 | cut -c -100)
+        [ "$now_at" = "$told" ] || echo "$now_at"
+        told=$now_at
+    done
+}
 apart() {
     mkdir -p "${log%/*}"
     : >"$log"
     code=0
     trap '' HUP PIPE
+    tell_of_it & teller=$!
     (trap - PIPE; exec setsid --wait sh -c "$1" </dev/null >>"$log" 2>&1) || code=$?
+    kill "$teller" 2>/dev/null || :
+    wait "$teller" 2>/dev/null || :
     if [ "$code" != 0 ]; then
         grep -E '^(E: |dpkg: |Error)' "$log" >&2 || tail -n 20 "$log" >&2
         left=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' |
@@ -123,8 +137,23 @@ def waiting(lock_wait_s: int) -> str:
 
 
 def script(work: Installing) -> str:
-    body = "\n".join(_lines(work))
+    return _whole(_lines(work))
+
+
+def finishing(lock_wait_s: int) -> str:
+    """What an earlier run was cut off in: apt's own order of things is lost, the pin is not."""
+    timeout = f"DPkg::Lock::Timeout={max(lock_wait_s, 1)}"
+    work = (
+        f"dpkg --configure -a {_FORCE} || echo 'the rest is left to apt'\n"
+        f"exec {_APT} -o {timeout} -f --allow-downgrades --allow-change-held-packages install"
+    )
+    say = "echo 'apt finishes what an earlier run was cut off in'"
+    return _whole([f"wait_for_locks {lock_wait_s}", say, shlex.join(("apart", work))])
+
+
+def _whole(lines: Iterable[str]) -> str:
     tools = f"{_HEAD}log={LOG}\n{_WAIT}{_APART}{_AS_ANNOUNCED}"
+    body = "\n".join(lines)
     return f"{tools}\nmain() {{\n{body}\n}}\n{_RUN}"  # in part, it does nothing
 
 

@@ -11,7 +11,7 @@ from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import MODE, installed_at, pack
 from rigops.operations.change import Change, announce, notice, story
 from rigops.operations.consent import may_undo
-from rigops.operations.take_steps import TakeSteps, digest, ownership, present, tell
+from rigops.operations.take_steps import TakeSteps, digest, ownership, present, shown, tell
 from rigops.operations.taking_steps import Effect, Work
 from rigops.owned import Conflict, Show, WantedFile, Write, reconcile
 from rigops.probe.sections.units import SYSTEM_UNITS
@@ -36,22 +36,22 @@ def owned_file(
     effect: str = "",
     live: bool = True,
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
-    secret: bool = False,
 ) -> Generator[TakeSteps, None, None]:
     """Have this file with this content. A ``taken_back`` of the same concern ends the deploy.
+
+    What only root may read there is not shown in a plan.
 
     + concern: the deploy that wants it
     + effect: a shell command that makes a new content count
     + live: whether the content counts already, where it can be told; if not, the effect is run
     + touches: the facts that the effect may change
-    + secret: show nothing of it in a plan
     """
     yield from _hold(
         WantedFile(concern, digest(_bytes(content)), mode),
         path=path,
         content=_bytes(content),
         effect=Effect(effect),
-        kind=None if secret else "file",
+        kind="file",
         live=live,
         touches=touches,
     )
@@ -140,7 +140,7 @@ def _hold(
     path: str,
     content: bytes,
     effect: Effect,
-    kind: Literal["file", "unit"] | None,
+    kind: Literal["file", "unit"],
     live: bool,
     touches: frozenset[type[FactBase[Any]]],
 ) -> Generator[TakeSteps, None, None]:
@@ -158,13 +158,11 @@ def _hold(
     if not work:
         host.noop(f"{path} is as declared")
         return
-    if kind and not any(isinstance(step, (Write, Conflict)) for step in steps):
-        text = content.decode("utf-8", "replace")
-        announce(host, Change(wanted.concern, kind, path, f"(not in force)\n{text}", text))
-    elif kind:
+    if any(isinstance(step, (Write, Conflict)) for step in steps):
         tell(host, steps, {path: content}, kind=kind)
     else:
-        announce(host, Change(wanted.concern, "file", path, None, "(not shown)\n"))
+        text = shown(path, content, wanted.mode)
+        announce(host, Change(wanted.concern, kind, path, f"(not in force)\n{text}", text))
     yield TakeSteps(work, touches=touches)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rigops.operations.package_wish import Wish
 
 CONFIGURE: Final = "dpkg --configure -a"
+# Where apt itself was cut off, what dpkg has is of two versions: only apt can bring those together.
+FINISH: Final = "sudo dpkg --configure -a; sudo apt-get -f --allow-downgrades install"
 _UPDATE: Final = "sudo apt-get update"
 _OLD_S: Final = 30 * 24 * 3600
 _DAY_S: Final = 24 * 3600
@@ -105,6 +107,20 @@ def old_lists(simulated: Simulated) -> str | None:
     if age is None or age <= _OLD_S:
         return None
     return f"apt's package lists are {age // _DAY_S} days old: {_UPDATE} brings newer ones"
+
+
+def other_driver(version: str, simulated: Simulated) -> str | None:
+    """Whatever a package is called: what it brings is what counts."""
+    others = [
+        f"{step.name} {step.after}"
+        for step in simulated.steps
+        if step.after is not None
+        and package_names.is_driver(step.name)
+        and package_names.driver_version(step.after) not in {None, version}
+    ]
+    if not others:
+        return None
+    return f"with driver {version}, apt would bring {_few(others)}, which is another driver"
 
 
 def _refusal(simulated: Simulated) -> str:

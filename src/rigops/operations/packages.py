@@ -10,6 +10,7 @@ from pyinfra.context import host
 
 from rigops.errors import RigopsError
 from rigops.facts.apt import AptWould, Dpkg
+from rigops.facts.apt_simulated import Step
 from rigops.facts.dpkg_versions import compare
 from rigops.operations.blocked import blocked
 from rigops.operations.change import (
@@ -20,12 +21,14 @@ from rigops.operations.change import (
     announce_repair,
     notice,
 )
-from rigops.operations.consent import may_repair
-from rigops.operations.installing import Installing, script, waiting
+from rigops.operations.consent import given
+from rigops.operations.installing import Installing, finishing, script, waiting
 from rigops.operations.package_trouble import (
     CONFIGURE,
+    FINISH,
     not_to_be_configured,
     old_lists,
+    other_driver,
     trouble,
     unfinished,
     without_apt,
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 
-    from rigops.facts.apt_simulated import Simulated, Step
+    from rigops.facts.apt_simulated import Simulated
     from rigops.facts.dpkg_state import DpkgState
 
 _LONGEST_S: Final = 3 * 3600  # a driver is built for each kernel, on a slow machine
@@ -56,6 +59,9 @@ def packages(
     change_held: Collection[str] = (),
     repair: bool = False,
     lock_wait_s: int = 600,
+    driver: str = "",
+    source: str = "",
+    finishes: bool = False,
 ) -> Generator[StringCommand, None, None]:
     """Have these packages, exactly in this version where one is given, and not have those.
 
@@ -65,6 +71,9 @@ def packages(
     + change_held: names whose hold may be broken; they are held again afterwards
     + repair: have dpkg first finish what it was interrupted in, whoever agreed to that
     + lock_wait_s: how long to wait for somebody else's package work
+    + driver: the only version of the NVIDIA driver that may come with it
+    + source: a file of sources that is going to be there, for the plan
+    + finishes: what is unfinished there is known to be this very work, cut off in an earlier run
     """
     asked = _Asked(
         concern=concern,
@@ -72,9 +81,14 @@ def packages(
         change_held=frozenset(change_held),
         repair=repair,
         lock_wait_s=lock_wait_s,
+        driver=driver,
+        source=source,
+        finishes=finishes,
     )
     if host.state.is_executing and _somebody_works(host, asked):
         yield asked.command(waiting(lock_wait_s))
+    if host.state.is_executing and finishes and _is_cut_off(host, asked):
+        yield asked.command(finishing(lock_wait_s))
     answer = _answer(host, asked)
     if isinstance(answer, str):
         yield blocked(host, concern, answer)
@@ -91,6 +105,9 @@ class _Asked:
     change_held: frozenset[str]
     repair: bool
     lock_wait_s: int
+    driver: str = ""
+    source: str = ""
+    finishes: bool = False
 
     def command(self, text: str) -> Telling:
         most = 2 * self.lock_wait_s + _LONGEST_S
@@ -103,6 +120,11 @@ def _somebody_works(host: Host, asked: _Asked) -> bool:
         return False
     state: DpkgState = host.get_fact(Dpkg, names=asked.wish.names)
     return state.holder is not None and not asked.wish.is_met_by(state)
+
+
+def _is_cut_off(host: Host, asked: _Asked) -> bool:
+    state: DpkgState = host.get_fact(Dpkg, names=asked.wish.names)
+    return state.manager == "apt" and bool(unfinished(state)) and not asked.wish.is_met_by(state)
 
 
 def _answer(host: Host, asked: _Asked) -> Installing | str | None:
@@ -120,22 +142,46 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
         text = f"{state.holder} is at work on packages; apply waits up to {asked.lock_wait_s} s"
         notice(host, asked.concern, text)
     elif left := unfinished(state):
-        if incurable := not_to_be_configured(state):
+        if asked.finishes:
+            return _to_be_finished(host, asked, state, left)
+        repairs = asked.repair or given(host).repair
+        if incurable := _broken(host, state, left, repairs=repairs):
             return incurable
-        repairs = asked.repair or may_repair(host)
-        announce_repair(host, Repair(left, CONFIGURE, repairs))
-        if not repairs:
-            return f"{left}: sudo {CONFIGURE}"
     return _planned(host, asked, state, repairs=repairs)
+
+
+def _broken(host: Host, state: DpkgState, left: str, *, repairs: bool) -> str | None:
+    """Why it is not repaired here, or nothing."""
+    if incurable := not_to_be_configured(state):
+        return incurable
+    announce_repair(host, Repair(left, CONFIGURE, repairs))
+    return None if repairs else f"{left}: sudo {CONFIGURE}"
+
+
+def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Installing | str:
+    """What apt would do then it cannot say yet; that it is the wish is known."""
+    if host.state.is_executing:
+        return f"{left}, and could not be finished: {FINISH}"
+    announce_repair(host, Repair(left, FINISH, agreed=True))
+    found = changes([
+        Step(name, entry.version if entry else None, version)
+        for name, version in asked.wish.install.items()
+        if version and ((entry := state.get(name)) is None or entry.version != version)
+    ])  # fmt: skip
+    _show(host, asked, frozenset(_every(found)))
+    announce_packages(host, found)
+    return Installing(words=(), said=(), lock_wait_s=asked.lock_wait_s, repairs=True)
 
 
 def _planned(
     host: Host, asked: _Asked, state: DpkgState, *, repairs: bool
 ) -> Installing | str | None:
     words = asked.wish.words(state)
-    simulated: Simulated = host.get_fact(AptWould, words=words)
+    simulated: Simulated = host.get_fact(AptWould, words=words, source=asked.source)
     if reason := trouble(asked.wish, state, simulated, asked.change_held):
         return reason
+    if asked.driver and (other := other_driver(asked.driver, simulated)):
+        return other
     if text := old_lists(simulated):
         notice(host, asked.concern, text)
     if not simulated.said and not repairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyinfra.api.command import StringCommand
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rigops.operations.taking_steps import Work
     from rigops.owned import Step
     from rigops.probe.sections import rigops_state
+
+
+_OTHERS: Final = 0o077
+_NOT_SHOWN: Final = "(not shown)\n"
 
 
 class TakeSteps(StringCommand):
@@ -90,7 +94,7 @@ def tell(host: Host, steps: list[Step], contents: Mapping[str, bytes], *, kind: 
         match step:
             case Write(record, before) | Conflict(record, before):
                 path, concern = record.path, record.concern
-                after: str | None = _told(path, contents[path])
+                after: str | None = shown(path, contents[path], record.mode)
             case Restore(owned, previous):
                 before, after = Present(owned.digest, owned.mode), f"(as it was: {previous.name})\n"
                 path, concern = owned.path, owned.concern
@@ -105,22 +109,32 @@ def tell(host: Host, steps: list[Step], contents: Mapping[str, bytes], *, kind: 
                 concern=concern,
                 kind="unit" if kind == "unit" else "file",
                 subject=path,
-                before=_stands(host, path) if before else None,
+                before=_stands(host, path, before.mode) if before else None,
                 after=after,
             ),
         )
 
 
-def _told(path: str, content: bytes) -> str:
+def shown(path: str, content: bytes, mode: int) -> str:
+    """What a plan shows of a file."""
+    if _is_secret(mode):
+        return _NOT_SHOWN
     return _version(digest(content)) if _is_program(path) else content.decode("utf-8", "replace")
 
 
-def _stands(host: Host, path: str) -> str | None:
+def _stands(host: Host, path: str, mode: int) -> str | None:
+    if _is_secret(mode):
+        return _NOT_SHOWN
     if _is_program(path):
         there = present(host, [path])[path]
         return _version(there.digest) if there else None
     found: FileFound | None = host.get_fact(FileAt, path=path)
     return found.text if found else None
+
+
+def _is_secret(mode: int) -> bool:
+    """What nobody but root may read there is not shown to whoever reads a plan here."""
+    return not mode & _OTHERS
 
 
 def _is_program(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def _words(*words: str) -> str:
 
 def _notify(value: object) -> str:
     target = text(value)
-    if "://" in target and not target.startswith(("http://", "https://")):
+    if re.match(r"[A-Za-z0-9+.-]+://", target) and not target.startswith(("http://", "https://")):
         refuse("this is neither a command nor an http(s) URL", value, secret=True)
     return target
 
@@ -101,7 +102,7 @@ _TABLE = (
         "passphrase_command, or of managed and unit", borg),
     Key("limits", "base", "a dict of shm, memlock, nofile and removeipc", limits),
     Key("nccl", "base", 'a dict such as {"NCCL_P2P_LEVEL": "SYS"}', nccl),
-    Key("notify", None, "a command or a URL", _notify),
+    Key("notify", "base", "a command or a URL", _notify),
     Key("reboot_timeout", None, "30 to 86400 seconds", whole_number(30, 86400, " s")),
     Key("rigops_vault", None, "a directory", text),
     Key("catalog", None, "the path of a TOML file", text, ("catalogue",)),

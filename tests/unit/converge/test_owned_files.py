@@ -179,7 +179,7 @@ def test_what_an_interrupted_run_left_half_made_is_swept_away(tmp_path: Path) ->
 def test_a_secret_is_not_in_the_plan(rig: Rig) -> None:
     rig.declare(
         HEAD
-        + f'owned_file(concern="things", path="{FILES[0]}", content="hush", secret=True)\n'
+        + f'owned_file(concern="things", path="{FILES[0]}", content="hush", mode=0o600)\n'
         + END
     )
 

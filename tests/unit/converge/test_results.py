@@ -46,12 +46,12 @@ def test_what_stands_in_the_way_is_never_exit_0() -> None:
 
 
 def test_a_declaration_that_no_deploy_acts_on_is_in_the_way_unless_it_was_left_out() -> None:
-    spec = read({"driver": "535", "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
+    spec = read({"gpu_power_limit": 285, "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
 
     assert [(one.concern, one.keys) for one in blocked(spec, ALL)] == [
-        ("nvidia_driver", ("driver",))
+        ("gpu_tuning", ("gpu_power_limit",))
     ]
-    assert blocked(spec, Selection.of([], ["nvidia_driver"])) == ()
+    assert blocked(spec, Selection.of([], ["gpu_tuning"])) == ()
     assert blocked(spec, Selection.of(["kernel_args"], [])) == ()
 
 

@@ -30,7 +30,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 from rigops.operations.blocked import blocked
 from rigops.operations.change import Repair, announce_repair
-from rigops.operations.consent import may_repair, may_undo
+from rigops.operations.consent import given, may_undo
 """
 GOES = f"""{HEAD}
 may_undo(host, "goes", ["/etc/goes"])
@@ -38,8 +38,8 @@ may_undo(host, "goes", ["/etc/goes"])
 STUCK = f"""{HEAD}
 @operation()
 def stuck():
-    announce_repair(host, Repair("dpkg was interrupted", "cure", may_repair(host)))
-    if not may_repair(host):
+    announce_repair(host, Repair("dpkg was interrupted", "cure", given(host).repair))
+    if not given(host).repair:
         yield blocked(host, "stuck", "dpkg was interrupted")
 
 stuck()

@@ -10,7 +10,7 @@ from rigops.facts.apt import Dpkg
 from rigops.facts.apt_simulated import Simulated, Step
 from rigops.facts.dpkg_state import DpkgState, Entry, Holder
 from rigops.operations.change import Package, Repair, story
-from rigops.operations.consent import let_repair
+from rigops.operations.consent import Consent, give
 from rigops.operations.installing import Installing
 from rigops.operations.package_wish import Wish
 from rigops.operations.packages import _answer, _Asked, _somebody_works, changes
@@ -122,7 +122,7 @@ def test_unfinished_packages_are_in_the_way_unless_they_may_be_repaired() -> Non
 
 def test_who_agreed_to_the_repair_need_not_have_said_so_in_the_deploy() -> None:
     machine = Machine(dpkg=replace(BARE, interrupted=True))
-    let_repair(machine.host, allowed=True)
+    give(machine.host, Consent(repair=True))
 
     repaired = machine.plan()
 
@@ -135,7 +135,7 @@ def test_who_agreed_to_the_repair_need_not_have_said_so_in_the_deploy() -> None:
 
 def test_a_repair_that_is_all_there_is_to_do_is_done() -> None:
     machine = Machine(dpkg=replace(BARE, interrupted=True), apt=Simulated(done=True))
-    let_repair(machine.host, allowed=True)
+    give(machine.host, Consent(repair=True))
 
     repaired = machine.plan(replace(ASKED, wish=Wish({"new": None})))
 
@@ -146,7 +146,7 @@ def test_a_repair_that_is_all_there_is_to_do_is_done() -> None:
 def test_packages_that_configuring_does_not_cure_are_not_offered_for_repair() -> None:
     damaged = Entry("x", "all", "1", "H", must_be_reinstalled=True)
     machine = Machine(dpkg=replace(BARE, unfinished=(damaged,)))
-    let_repair(machine.host, allowed=True)
+    give(machine.host, Consent(repair=True))
 
     assert "--reinstall x" in str(machine.plan())
     assert story(machine.host).repairs == []

@@ -59,7 +59,8 @@ def _concerns(pin: Pin, package: Package) -> bool:
 
 def _is_meant(word: str, package: Package) -> bool:
     if word.startswith("src:"):
-        return package.source is not None and _fits(word.removeprefix("src:"), package.source)
+        source = word.removeprefix("src:").partition(":")[0]
+        return package.source is not None and _fits(source, package.source)
     return word != "*" and _fits(word.partition(":")[0], package.name)
 
 

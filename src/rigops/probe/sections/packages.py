@@ -49,6 +49,11 @@ class Package:
         return self.status[1:2] == "i"
 
     @property
+    def is_there(self) -> bool:
+        """Also where it was unpacked and no more."""
+        return self.status[1:2] not in {"", "n", "c"}
+
+    @property
     def is_held(self) -> bool:
         return self.status[:1] == "h"
 
@@ -61,6 +66,15 @@ class Packages:
 
     def installed(self, name: str) -> Package | None:
         return next((one for one in self.packages if one.name == name and one.is_installed), None)
+
+    @property
+    def unfinished_driver(self) -> tuple[Package, ...]:
+        """Those of its packages that somebody was cut off in installing or removing."""
+        return tuple(
+            one
+            for one in self.packages
+            if one.is_there and not one.is_installed and package_names.is_driver(one.name)
+        )
 
     @property
     def driver(self) -> tuple[Package, ...]:

@@ -77,7 +77,7 @@ def _units(body: str) -> Iterator[tuple[str, OwnedUnit]]:
 
 # All files in one call each, since a rig may own dozens.
 _SNIPPET = f"""
-show {STATE}/*.json
+show {STATE}/*.json {STATE}/vault/vault.json
 [ ! -e {STATE}/journal.jsonl ] || run {JOURNAL}
 strays=
 for path in {STATE}/*.rigops-new {STATE}/previous/*.rigops-new; do

@@ -1,0 +1,108 @@
+"""`rigops drivers --host`: what each host says of itself and its sources, judged and told."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops.catalog import driver_rows, load
+from rigops.cli.drivers import SCHEMA
+from rigops.cli.hosts import choose_hosts, host_key_policy, sudo_password
+from rigops.cli.options import default_inventory
+from rigops.cli.output import print_json
+from rigops.cli.sighting import Looking, Sighting, fault, look_at
+from rigops.converge import driver_choice
+from rigops.doctor.host_report import HostError
+from rigops.driver.choosing import choose
+from rigops.driver.host_choice import HostChoice
+from rigops.report.driver_choice import driver_choice_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import Gpu
+    from rigops.spec import RigSpec
+
+WIDEST = 100
+_UNKNOWN = 3
+
+
+def tell_of_hosts(
+    hosts: Sequence[str],
+    inventory_path: Path | None,
+    *,
+    accepted_keys: Sequence[str],
+    asks_sudo_password: bool,
+    as_json: bool,
+) -> int:
+    chosen = choose_hosts(hosts, inventory_path, without_words="local")
+    folder = (inventory_path or default_inventory()).parent
+    for one in chosen:  # a broken catalogue is a fault of the command, and not of a host
+        _catalog(one.spec, folder)
+    how = Looking(
+        policy=host_key_policy(accepted_keys),
+        sudo_password=sudo_password(asked=asks_sudo_password),
+        sections=driver_choice.sections,
+    )
+
+    def judge(seen: Sighting) -> tuple[HostChoice, str]:
+        found = _judged(seen, _catalog(seen.spec, folder))
+        return found, found.status
+
+    found = look_at(chosen, how, judge)
+    if as_json:
+        rows = [
+            row
+            for host, one in zip(chosen, found, strict=True)
+            for gpu in _gpus(one)
+            for row in driver_rows(_catalog(host.spec, folder), gpu)
+        ]
+        print_json(
+            {
+                "schema": SCHEMA,
+                "drivers": [row.as_json() for row in dict.fromkeys(rows)],
+                "hosts": [one.as_json() for one in found],
+            }
+        )
+    else:
+        click.echo(driver_choice_text(found, min(get_terminal_size().columns, WIDEST)))
+    return _UNKNOWN if any(one.error for one in found) else 0
+
+
+def _judged(seen: Sighting, catalog: Catalog) -> HostChoice:
+    if seen.error or seen.bundle is None:
+        return HostChoice(host=seen.host, error=seen.error)
+    if missing := driver_choice.missing(seen.bundle):
+        return HostChoice(host=seen.host, error=_unanswered(missing))
+    try:
+        today = datetime.now(timezone.utc).date()
+        choice = choose(driver_choice.seen(seen.bundle, catalog), seen.spec, catalog, today)
+    except Exception as error:  # noqa: BLE001 - logged and reported
+        return HostChoice(host=seen.host, error=fault(seen.host, error))
+    return HostChoice(host=seen.host, choice=choice)
+
+
+def _unanswered(sections: Sequence[str]) -> HostError:
+    return HostError("timeout", f"the host did not say all of {', '.join(sections)}", "try again")
+
+
+def _catalog(spec: RigSpec | None, folder: Path) -> Catalog:
+    """The catalogue, with the entries that the host's declarations add."""
+    named = spec.catalog if spec else None
+    return _load(folder / Path(named).expanduser() if named else None)
+
+
+@cache
+def _load(additions: Path | None) -> Catalog:
+    return load(additions)
+
+
+def _gpus(found: HostChoice) -> list[Gpu]:
+    cards = found.choice.seen.machine.cards if found.choice else ()
+    return list(dict.fromkeys(card.gpu for card in cards if card.gpu))

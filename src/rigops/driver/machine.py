@@ -1,0 +1,78 @@
+"""What of a machine decides over its driver."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from rigops.driver.ties import is_tied
+from rigops.probe.package_names import driver_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.catalog.model import Flavour, Gpu
+    from rigops.spec.model import DriverSet
+
+Manager = Literal["apt", "dnf", "zypper", "pacman"]
+
+_DESKTOP = re.compile(r"nvidia-(?:tesla-\d{3}-)?driver(?:-\d{3}(?:-server)?(?:-open)?)?")
+
+
+@dataclass(frozen=True)
+class Card:
+    address: str
+    pci_id: str  # the device, four hexadecimal digits
+    gpu: Gpu | None = None  # None: not in the catalogue
+
+    def __str__(self) -> str:
+        return (
+            self.gpu.name if self.gpu else f"a card that the catalogue lacks (10de:{self.pci_id})"
+        )
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One that can boot next. `around`: a container's own, which the machine around it chose."""
+
+    release: str
+    has_headers: bool = True
+    around: bool = False
+    built: tuple[str, ...] = ()  # NVIDIA's versions whose modules are built for it
+
+
+@dataclass(frozen=True)
+class Machine:
+    """None is what nobody could tell."""
+
+    distribution: str  # ID of os-release
+    release: str  # VERSION_ID
+    manager: Manager | None
+    cards: tuple[Card, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    installed: Mapping[str, str] = field(default_factory=dict)  # of the driver, with versions
+    flavour: Flavour | None = None  # of the installed modules
+    secure_boot: bool | None = None  # the kernel takes signed modules only
+    has_key: bool | None = None  # the key that DKMS signs with is enrolled
+    run_file: str = ""  # what NVIDIA's own installer left behind: its uninstaller
+    lacks_components: tuple[str, ...] = ()  # of its distribution's archive, that drivers are in
+    suites: tuple[str, ...] = ()
+    archive: str = ""  # the URI of its distribution's archive
+    keyring: str = ""  # that this archive is signed by
+
+    @property
+    def name(self) -> str:
+        return f"{self.distribution.capitalize()} {self.release}".strip()
+
+    @property
+    def installed_version(self) -> str:
+        """NVIDIA's version of the packages that are there; empty where they do not agree."""
+        said = (driver_version(one) for name, one in self.installed.items() if is_tied(name))
+        found = {one for one in said if one}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def set_(self) -> DriverSet:
+        """A desktop does not lose its driver because nobody declared which part of it is wanted."""
+        return "desktop" if any(map(_DESKTOP.fullmatch, self.installed)) else "compute"

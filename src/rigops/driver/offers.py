@@ -1,0 +1,91 @@
+"""What the sources of a machine have of the driver: each package in each version."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rigops.probe.package_names import driver_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RELATION = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?\s*"
+    r"(?:\((?P<operator><<|<=|=|>=|>>) *(?P<version>[^)]+)\))?"
+    r"(?:\s*\[[^]]*\])?(?:\s*<[^>]*>)?"
+)
+
+
+@dataclass(frozen=True)
+class Relation:
+    name: str
+    operator: str = ""
+    version: str = ""
+
+
+Alternatives = tuple[Relation, ...]
+
+
+@dataclass(frozen=True)
+class Offer:
+    name: str
+    version: str  # the package's own, such as 535.171.04-0ubuntu2
+    source: str = ""  # the source package
+    depends: tuple[Alternatives, ...] = ()  # Pre-Depends too
+    provides: tuple[Relation, ...] = ()
+    newest_kernel: str = ""  # that its description says it was built for
+    places: tuple[str, ...] = ()  # such as `bookworm/non-free`
+
+    @property
+    def upstream(self) -> str | None:
+        """NVIDIA's version, where it is one of the driver's packages."""
+        return driver_version(self.version)
+
+
+@dataclass(frozen=True)
+class Offers:
+    every: tuple[Offer, ...] = ()
+    unread: tuple[str, ...] = field(default=(), compare=False)
+
+    def named(self, name: str) -> tuple[Offer, ...]:
+        return self._by_name.get(name, ())
+
+    def providing(self, name: str) -> tuple[Offer, ...]:
+        return self._by_provided.get(name, ())
+
+    def at(self, name: str, version: str) -> Offer | None:
+        """Of this package the newest build of NVIDIA's version; the last of them is the newest."""
+        found = [one for one in self.named(name) if one.upstream == version]
+        return found[-1] if found else None
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[Offer, ...]]:
+        found: dict[str, tuple[Offer, ...]] = defaultdict(tuple)
+        for one in self.every:
+            found[one.name] += (one,)
+        return found
+
+    @cached_property
+    def _by_provided(self) -> Mapping[str, tuple[Offer, ...]]:
+        found: dict[str, tuple[Offer, ...]] = defaultdict(tuple)
+        for one in self.every:
+            for provided in one.provides:
+                found[provided.name] += (one,)
+        return found
+
+
+def relations(text: str) -> tuple[Alternatives, ...]:
+    """A field such as Depends. What is no relation is left out."""
+    groups = [
+        tuple(
+            Relation(shape["name"], shape["operator"] or "", shape["version"] or "")
+            for shape in (_RELATION.fullmatch(word.strip()) for word in group.split("|"))
+            if shape
+        )
+        for group in text.split(",")
+    ]
+    return tuple(group for group in groups if group)

@@ -1,0 +1,194 @@
+"""The files that keep a host at its driver: apt's pin, unattended-upgrades' blacklist, modprobe's.
+
+Facts behind them. apt takes the first stanza that matches a version; a pin whose version is gone
+counts for nothing, unless a later one forbids all others; and a name means the native architecture
+only, unless `:any` follows. unattended-upgrades matches its regular expressions from the beginning
+of a name to wherever they end, and a foreign architecture is part of the name (`libcuda1:i386`).
+Debian gives NVIDIA's modules names of its own: options under these count however one is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rigops.errors import Problem, RigopsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rigops.driver.request import Resolution
+    from rigops.spec.machine import ModuleOptions
+
+_ABOVE_INSTALLED: Final = 1001  # apt goes back to an older version only from 1000 on
+_NEVER: Final = -1
+
+# Versioned like the driver by some, and tied to it by nobody: their newer versions are welcome.
+_LOOSE: Final = frozenset({
+    "nvidia-modprobe", "nvidia-persistenced", "nvidia-settings", "nvidia-xconfig",
+})  # fmt: skip
+# What would put another branch, flavour or repository's driver in the place of this one.
+_RIVALS: Final = (
+    "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
+    "src:nvidia-open-gpu-kernel-modules*",
+    "cuda-drivers*",
+    "nvidia-alternative",  # in Debian every library asks for the one of its own version
+    "nvidia-dkms",
+    "nvidia-dkms-*",
+    "nvidia-driver",
+    "nvidia-driver-*",
+    "nvidia-headless-*",
+    "nvidia-kernel-dkms",
+    "nvidia-kernel-open-dkms",
+    "nvidia-kernel-support",
+    "nvidia-open",
+    "nvidia-open-*",
+    "linux-modules-nvidia-*",
+    "linux-objects-nvidia-*",
+)
+_BRANCH_IN_NAME = re.compile(r"(?!.*-tesla-).*nvidia-.*?-(?P<branch>[0-9]{3})(?:-.*)?")
+
+_END: Final = "([^a-z0-9.+-]|$)"  # with a colon unattended-upgrades would read an architecture
+_PREBUILT: Final = "^linux-(modules|objects|signatures)-nvidia-"
+_KERNELS: Final = (
+    "^linux-(image|headers|modules|kbuild)-",
+    "^linux-(generic|lowlatency|virtual|oem|realtime)(-|$)",
+    "^(pve|proxmox)-(default-)?(kernel|headers)(-|$)",
+)
+
+_DEBIAN_MODULES: Final[Mapping[str, str]] = {
+    "nvidia-open-kernel-dkms": "nvidia-current-open",
+    "nvidia-kernel-dkms": "nvidia-current",
+}
+_TESLA_MODULE = re.compile(r"(?P<module>nvidia-tesla(?:-[0-9]{3})?)-kernel-dkms")
+_OF_NVIDIA = re.compile(
+    r"nvidia(?:-(?:current|tesla-[0-9]{3}))?(?:-open)?(?P<part>-(?:modeset|drm|uvm|peermem))?"
+)
+_RIVAL_MODULES: Final = ("nouveau", "lbm-nouveau", "nova", "nova_core")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]*")
+_MODULE = re.compile(r"[A-Za-z0-9_-]+")
+_OPTION = re.compile(r"[A-Za-z0-9_]+=[!-~]*")
+
+
+def preferences(resolution: Resolution) -> str:
+    """For /etc/apt/preferences.d: these versions, and nothing else when they are gone."""
+    version = _plain(_VERSION, resolution.version)
+    names = {
+        _plain(_NAME, name): [_plain(_VERSION, its)] for name, its in resolution.packages.items()
+    }
+    sources = {
+        f"src:{_plain(_NAME, source)}": [_plain(_VERSION, one) for one in its]
+        for source, its in resolution.sources.items()
+        if source not in _LOOSE
+    }
+    rivals = {name: [f"{version}-*"] for name in (*_RIVALS, *_globs(names, resolution.branch))}
+    head = (
+        "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+        f"# It keeps the NVIDIA driver at {version}. apt installs the versions named here, even\n"
+        "# over newer ones; when the package sources have them no more, it installs no others.\n"
+        "# The first stanza that matches counts, so the order matters.\n"
+    )
+    stanzas = (
+        *_only("The packages of the driver, from whatever source.", names),
+        *_only("What else the same sources build.", sources),
+        *_only("Other branches, flavours and builds of the driver.", rivals),
+    )
+    return head + "\n".join(stanzas)
+
+
+def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
+    """For /etc/apt/apt.conf.d: what unattended-upgrades leaves alone; the kernels too if asked."""
+    names = [_plain(_NAME, name) for name in sorted(resolution.packages)]
+    entries = [*(f"^{_escaped(name)}{_END}" for name in names), _PREBUILT]
+    why = "driver"
+    if kernels:
+        entries += _KERNELS
+        why = "driver and kernel_hold"
+    lines = "".join(f'  "{entry}";\n' for entry in entries)
+    return (
+        f"// Made by rigops from {why} in the inventory; made anew, never edited.\n"
+        "// unattended-upgrades must not replace the driver's libraries under its loaded module.\n"
+        "// The entries join those of other files; each is a regular expression that is matched\n"
+        "// from the beginning of a package's name.\n"
+        f"Unattended-Upgrade::Package-Blacklist {{\n{lines}}};\n"
+    )
+
+
+def modprobe(resolution: Resolution, options: ModuleOptions, module: str) -> str:
+    """For /etc/modprobe.d. `module`: what nvidia.ko is called there, see `kernel_module`."""
+    version = _plain(_VERSION, resolution.version)
+    lines = [
+        "# Made by rigops from driver and module_options; made anew, never edited.",
+        f"# It keeps the cards for NVIDIA's driver {version}. The initramfs has a copy of it.",
+        *(f"blacklist {rival}" for rival in _RIVAL_MODULES),
+        *(f"alias {rival} off" for rival in _RIVAL_MODULES),
+        "options nouveau modeset=0",
+    ]
+    for name, settings in _by_module(options, _plain(_MODULE, module)).items():
+        words = [_plain(_OPTION, f"{option}={value}") for option, value in settings.items()]
+        lines.append(" ".join([f"options {name}", *words]))
+    return "\n".join(lines) + "\n"
+
+
+def kernel_module(resolution: Resolution) -> str:
+    """What nvidia.ko of these packages is called on disk: Debian's builds rename it."""
+    for package, module in _DEBIAN_MODULES.items():
+        if package in resolution.packages:
+            return module
+    tesla = (shape for name in resolution.packages if (shape := _TESLA_MODULE.fullmatch(name)))
+    return next((shape["module"] for shape in tesla), "nvidia")
+
+
+def _only(why: str, wanted: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A stanza for each version, with all that may have it, and one that forbids the rest."""
+    by_version: dict[str, list[str]] = defaultdict(list)
+    for name, versions in sorted(wanted.items()):
+        for version in versions:
+            by_version[version].append(name)
+    for version, names in sorted(by_version.items()):
+        yield _stanza(why, names, version, _ABOVE_INSTALLED)
+    bound = [name for name in sorted(wanted) if name not in _LOOSE]
+    if bound:
+        yield _stanza("No other version of these.", bound, "*", _NEVER)
+
+
+def _stanza(why: str, names: Iterable[str], version: str, priority: int) -> str:
+    of_any_architecture = " ".join(f"{name}:any" for name in names)
+    return (
+        f"Explanation: {why}\n"
+        f"Package: {of_any_architecture}\n"
+        f"Pin: version {version}\n"
+        f"Pin-Priority: {priority}\n"
+    )
+
+
+def _globs(names: Iterable[str], branch: str) -> tuple[str, ...]:
+    """Where names have the branch in them, whatever has it: -server, -open, fabricmanager."""
+    shapes = (_BRANCH_IN_NAME.fullmatch(name) for name in names)
+    if any(shape and shape["branch"] == branch for shape in shapes):
+        return (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*")
+    return ()
+
+
+def _by_module(options: ModuleOptions, module: str) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for declared, pairs in options:
+        name = _plain(_MODULE, declared)
+        if shape := _OF_NVIDIA.fullmatch(name.replace("_", "-")):
+            name = module + (shape["part"] or "")
+        found.setdefault(name, {}).update(pairs)
+    return found
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"[.+]", r"\\\g<0>", name)
+
+
+def _plain(shape: re.Pattern[str], word: str) -> str:
+    """A word must not become another line of a file that root's programs read."""
+    if shape.fullmatch(word):
+        return word
+    raise RigopsError(Problem(message=f"{word!a} cannot be written to a file of the driver's"))

@@ -1,0 +1,63 @@
+"""What was declared of the driver, with its defaults, and the answers to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.catalog.model import Flavour
+    from rigops.spec.model import DriverSet, DriverWish, Flavor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    wish: DriverWish
+    flavor: Flavor = "auto"
+    set_: DriverSet | None = None  # None: what is installed, else compute
+    allow_bad: bool = False
+    upgrade: bool = False  # a newer version than the installed one, where the wish has room for it
+    locked: str = ""  # the version that was proven here before
+    source: str = "auto"  # as it was declared: which cure is still to be told
+
+    def takes(self, version: str) -> bool:
+        return self.wish.versions.contains(Version(version), prereleases=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What to have: `packages` is every one of the driver, in its exact version.
+
+    `asked` are those named for their own sake; `also` has to be there beside them, in any version.
+    """
+
+    version: str  # NVIDIA's
+    flavour: Flavour
+    packages: Mapping[str, str]
+    asked: tuple[str, ...]
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # source package: versions
+    also: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)  # the versions of those that fit best
+    remove: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def branch(self) -> str:
+        return self.version.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`cure` is the nearest thing that works."""
+
+    reason: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.cure}" if self.cure else self.reason

@@ -1,0 +1,262 @@
+"""Where a host's apt gets packages from, and what its own sources lack for drivers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rigops.probe.sections.os_release import OsRelease
+
+FILE: Final = "/etc/apt/sources.list.d/rigops-driver.sources"
+HIDDEN: Final = "***"  # a secret that did not leave the host
+
+_FIELD = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*):(?P<value>.*)")
+_ONE_LINE = re.compile(
+    r"(?P<type>deb|deb-src)[ \t]+(?:\[(?P<options>[^]]*)\][ \t]*)?"
+    r"(?P<uri>cdrom:\[[^]]*\]\S*|\S+)[ \t]+(?P<suite>\S+)(?P<components>.*)"
+)
+_OPTION = re.compile(r"(?P<name>[a-z][a-z-]*?)(?P<how>[+-]?)=(?P<value>.*)")
+_SPELLED = {
+    "arch": "Architectures", "lang": "Languages", "target": "Targets", "pdiffs": "PDiffs",
+}  # fmt: skip
+_ADDED = {"": "", "+": "-Add", "-": "-Remove"}
+_STRUCTURE = frozenset({"types", "uris", "suites", "components", "enabled"})
+_NO = frozenset({"no", "false", "without", "off", "disable", "0"})
+_FIRST_WITH_FIRMWARE_APART = 12
+
+
+@dataclass(frozen=True)
+class Release:
+    """What the Release file of a suite says of itself."""
+
+    origin: str
+    codename: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One stanza, or one line of the older kind in the words of a stanza."""
+
+    types: tuple[str, ...]
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]
+    components: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    file: str = ""
+    enabled: bool = True
+    releases: Mapping[str, Release] = field(default_factory=dict)  # by suite, where apt has it
+
+
+Releases = dict[tuple[str, str], Release]  # by URI and suite
+
+
+def parse(
+    files: Mapping[str, str], releases: Mapping[tuple[str, str], Release] | None = None
+) -> tuple[Source, ...]:
+    """All that stands in these files, by their names."""
+    found = (one for file, text in files.items() for one in _read(file, text))
+    return tuple(_released(one, releases or {}) for one in found if isinstance(one, Source))
+
+
+def unread(files: Mapping[str, str]) -> tuple[str, ...]:
+    found = (one for file, text in files.items() for one in _read(file, text))
+    return tuple(one for one in found if isinstance(one, str))
+
+
+def with_components(sources: Iterable[Source], distribution: OsRelease) -> str | None:
+    """The text of a file of sources that brings what the distribution's own do not have of it.
+
+    None: nothing is missing, or which ones are its own cannot be told, or they hold a secret.
+    """
+    needed = _needed(distribution)
+    active = [one for one in sources if _counts(one)]
+    is_own = _Own(distribution, active)
+    had: dict[str, set[str]] = defaultdict(set)
+    for one in active:
+        for suite in filter(lambda suite: is_own(one, suite), one.suites):
+            had[suite].update(one.components)
+    stanzas: list[str] = []
+    for one in active:
+        if "main" not in one.components or HIDDEN in str((one.uris, one.options)):
+            continue
+        lacking: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for suite in filter(lambda suite: is_own(one, suite), one.suites):
+            missing = tuple(name for name in needed if name not in had[suite])
+            lacking[missing].append(suite)
+            had[suite].update(missing)
+        for missing, suites in lacking.items():
+            if missing:
+                stanzas.append(_stanza(one, suites, missing))
+    return "\n".join(stanzas) or None
+
+
+def deb822(fields: Sequence[tuple[str, str]]) -> str:
+    """A stanza of these fields."""
+    named = {name.lower() for name, _ in fields}
+    whole = [*([] if "types" in named else [("Types", "deb")]), *fields]
+    return "".join(f"{name}:{_folded(value)}\n" for name, value in whole)
+
+
+def _folded(value: str) -> str:
+    first, *rest = value.strip().splitlines() or [""]
+    if not rest:
+        return f" {first}".rstrip()
+    return "\n".join(["", *(f" {line.rstrip() or '.'}" for line in (first, *rest))])
+
+
+def _stanza(source: Source, suites: Sequence[str], components: Sequence[str]) -> str:
+    return deb822(
+        [
+            ("Types", "deb"),
+            ("URIs", " ".join(source.uris)),
+            ("Suites", " ".join(suites)),
+            ("Components", " ".join(components)),
+            *source.options,
+        ]
+    )
+
+
+def _counts(source: Source) -> bool:
+    on_disc = any(uri.startswith("cdrom:") for uri in source.uris)
+    return source.enabled and "deb" in source.types and source.file != FILE and not on_disc
+
+
+def _needed(distribution: OsRelease) -> tuple[str, ...]:
+    if distribution.id == "ubuntu":
+        return ("restricted",)
+    if distribution.id != "debian":
+        return ()
+    major = (distribution.version_id or "").partition(".")[0]
+    is_old = major.isdecimal() and int(major) < _FIRST_WITH_FIRMWARE_APART
+    return ("contrib", "non-free", *([] if is_old else ["non-free-firmware"]))
+
+
+class _Own:
+    """Whether a suite is this release of the distribution: others too name theirs `bookworm`."""
+
+    def __init__(self, distribution: OsRelease, sources: Iterable[Source]) -> None:
+        name = distribution.codename
+        kin = ("", "-updates", "-security", "/updates")
+        self._origin = distribution.id
+        self._family = {f"{name}{suffix}" for suffix in kin} if name else set()
+        served: dict[str, set[str]] = defaultdict(set)
+        for one in sources:
+            for uri in one.uris:
+                served[_same(uri)].update(
+                    suite
+                    for suite in one.suites
+                    if suite in self._family and suite not in one.releases
+                )
+        # Others have no more than the release itself.
+        serving = {uri: suites for uri, suites in served.items() if suites}
+        several = {uri for uri, suites in serving.items() if suites != {name}}
+        self._uris = several or (set(serving) if len(serving) == 1 else set())
+
+    def __call__(self, source: Source, suite: str) -> bool:
+        release = source.releases.get(suite)
+        if release:
+            return release.origin.lower() == self._origin and release.codename in self._family
+        return suite in self._family and any(_same(uri) in self._uris for uri in source.uris)
+
+
+def _same(uri: str) -> str:
+    return uri.rstrip("/")
+
+
+def _released(source: Source, releases: Mapping[tuple[str, str], Release]) -> Source:
+    found = {
+        suite: releases[_same(uri), suite.rstrip("/")]
+        for suite in source.suites
+        for uri in reversed(source.uris)
+        if (_same(uri), suite.rstrip("/")) in releases
+    }
+    return Source(
+        types=source.types,
+        uris=source.uris,
+        suites=source.suites,
+        components=source.components,
+        options=source.options,
+        file=source.file,
+        enabled=source.enabled,
+        releases=found,
+    )
+
+
+def _read(file: str, text: str) -> Iterator[Source | str]:
+    """Every source, and every line or stanza that is none."""
+    if file.endswith(".sources"):
+        yield from _stanzas(file, text)
+        return
+    for line in text.splitlines():
+        bare = line.partition("#")[0].strip()
+        if bare:
+            yield _line(file, bare) or line.strip()
+
+
+def _line(file: str, line: str) -> Source | None:
+    shape = _ONE_LINE.fullmatch(line)
+    if shape is None:
+        return None
+    options = (_OPTION.fullmatch(word) for word in (shape["options"] or "").split())
+    return Source(
+        types=(shape["type"],),
+        uris=(shape["uri"],),
+        suites=(shape["suite"],),
+        components=tuple(shape["components"].split()),
+        options=tuple(
+            (_spelled(one["name"]) + _ADDED[one["how"]], one["value"].replace(",", " "))
+            for one in options
+            if one
+        ),
+        file=file,
+    )
+
+
+def _spelled(name: str) -> str:
+    return _SPELLED.get(name) or "-".join(word.capitalize() for word in name.split("-"))
+
+
+def _stanzas(file: str, text: str) -> Iterator[Source | str]:
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith("#")]
+    for stanza in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")):
+        if stanza.strip():
+            fields = _fields(stanza)
+            types, uris, suites, components = (
+                tuple(fields.get(name, ("", ""))[1].split())
+                for name in ("types", "uris", "suites", "components")
+            )
+            if not (types and uris and suites):
+                yield stanza.split("\n")[0]
+                continue
+            yield Source(
+                types=types,
+                uris=uris,
+                suites=suites,
+                components=components,
+                options=tuple(
+                    (spelled, value)
+                    for name, (spelled, value) in fields.items()
+                    if name not in _STRUCTURE and not name.startswith(("x-", "description"))
+                ),
+                file=file,
+                enabled=fields.get("enabled", ("", ""))[1].lower() not in _NO,
+            )
+
+
+def _fields(stanza: str) -> dict[str, tuple[str, str]]:
+    """By their names in small letters: how those are spelled, and the values not indented."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    current: list[str] = []
+    for line in stanza.split("\n"):
+        shape = _FIELD.fullmatch(line)
+        if shape:
+            current = [shape["value"].strip()]
+            found[shape["name"].lower()] = (shape["name"], current)
+        elif line[:1] in {" ", "\t"}:
+            current.append("" if line.strip() == "." else line.strip())
+    return {name: (spelled, "\n".join(value).strip()) for name, (spelled, value) in found.items()}

@@ -1,0 +1,47 @@
+"""The driver that a host is pinned to already, as long as it is what is declared and fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.driver import declared, fitness
+from rigops.driver.request import Refusal, Resolution
+
+if TYPE_CHECKING:
+    from rigops.catalog.loader import Catalog
+    from rigops.driver.machine import Machine
+    from rigops.driver.request import Request
+    from rigops.record.driver import PinnedDriver
+    from rigops.spec import RigSpec
+
+
+def standing(
+    pinned: PinnedDriver | None, spec: RigSpec, seen: Machine, request: Request, known: Catalog
+) -> Resolution | Refusal | None:
+    """None: nothing was resolved for this declaration yet, or not all of it is in place."""
+    if pinned is None or pinned.declared != declared.identity(spec):
+        return None
+    if any(seen.installed.get(name) != version for name, version in pinned.packages.items()):
+        return None
+    return _unfit(pinned, seen, request, known) or again(pinned)
+
+
+def again(pinned: PinnedDriver) -> Resolution:
+    """As it was resolved."""
+    return Resolution(
+        version=pinned.version,
+        flavour=pinned.flavour,
+        packages=pinned.packages,
+        asked=pinned.asked,
+        sources=pinned.sources,
+        also=pinned.also,
+        why="it is installed",
+    )
+
+
+def _unfit(pinned: PinnedDriver, seen: Machine, request: Request, known: Catalog) -> Refusal | None:
+    """Another card was put in, or the catalogue has learnt more."""
+    _, refusal = fitness.flavours(known, pinned.version, seen.cards)
+    if refusal is None and not request.allow_bad:
+        return fitness.bad(known, pinned.version, seen.cards)
+    return refusal

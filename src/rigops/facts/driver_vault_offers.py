@@ -1,0 +1,55 @@
+"""The kept packages as the resolver sees those of any source. Pure."""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Final
+
+from rigops.driver.offers import Offer, Offers, relations
+from rigops.facts.dpkg_versions import compare
+from rigops.vault.index import TESTED, stanzas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PLACE: Final = "vault"
+
+
+def offers(*indexes: str) -> Offers:
+    found = {
+        (one.name, one.version): one for index in indexes for one in map(_offer, stanzas(index))
+    }
+    return _sorted(found.values())
+
+
+def joined(own: Offers, kept: Offers) -> Offers:
+    """Those of the machine's own sources, and of the kept ones what these do not have."""
+    known = {(one.name, one.version) for one in own.every}
+    more = (one for one in kept.every if (one.name, one.version) not in known)
+    return _sorted((*own.every, *more))
+
+
+def has(own: Offers, packages: Mapping[str, str]) -> bool:
+    """Whether each is there in this version."""
+    return all(
+        any(one.version == version for one in own.named(name)) for name, version in packages.items()
+    )
+
+
+def _sorted(found: Iterable[Offer]) -> Offers:
+    by_version = cmp_to_key(compare)
+    return Offers(tuple(sorted(found, key=lambda one: (one.name, by_version(one.version)))))
+
+
+def _offer(record: Mapping[str, str]) -> Offer:
+    needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
+    tested = TESTED.search(record.get("Description", ""))
+    return Offer(
+        name=record.get("Package", ""),
+        version=record.get("Version", ""),
+        source=(record.get("Source", "").split() or [record.get("Package", "")])[0],
+        depends=tuple(one for field in needs for one in relations(field)),
+        provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
+        newest_kernel=tested["release"] if tested else "",
+        places=(PLACE,),
+    )

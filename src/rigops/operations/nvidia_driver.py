@@ -1,0 +1,291 @@
+"""The driver that was declared: pinned so that it fails closed, installed, and kept.
+
+Whatever was interrupted, the next run goes on: the record of what is pinned is written last, and
+without it everything is resolved and looked at anew.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.context import host
+
+from rigops import catalog
+from rigops.driver import declared, pinning, sources
+from rigops.driver.request import Refusal, Resolution
+from rigops.facts.driver_ground import DriverLoaded, DriverPackages
+from rigops.facts.sections import Pci, RigopsState
+from rigops.operations import driver_vault as vault
+from rigops.operations import guards
+from rigops.operations.change import notice, owe
+from rigops.operations.consent import given
+from rigops.operations.driver_answer import answer
+from rigops.operations.driver_ground import machine
+from rigops.operations.driver_modules import modules_built
+from rigops.operations.driver_record import driver_recorded, recorded
+from rigops.operations.foreign_driver import foreign_driver_removed
+from rigops.operations.holds import held, kernel_metas
+from rigops.operations.kernel_hook import kernel_hook
+from rigops.operations.obstacles import obstacles
+from rigops.operations.owned_files import owned_file, taken_back
+from rigops.operations.packages import packages
+from rigops.operations.persistence_daemon import ABSENCE as PERSISTENCE_ABSENCE
+from rigops.operations.persistence_daemon import persistence_daemon
+from rigops.operations.take_steps import ownership
+from rigops.record.driver import PinnedDriver
+from rigops.vault.kept import SOURCE as VAULT_SOURCE
+
+if TYPE_CHECKING:
+    from rigops.driver.machine import Kernel, Machine
+    from rigops.operations.driver_answer import Answer
+    from rigops.spec import RigSpec
+
+CONCERN: Final = "nvidia_driver"
+PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
+UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"
+MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
+
+_UPDATE: Final = "apt-get -q update >/dev/null"
+_INITRAMFS: Final = """\
+if command -v update-initramfs >/dev/null; then update-initramfs -u -k all >/dev/null
+elif command -v dracut >/dev/null; then dracut -q -f --regenerate-all
+elif command -v mkinitcpio >/dev/null; then mkinitcpio -P >/dev/null; fi"""
+# With the pin in place, what apt would install of each package is what was resolved.
+_ASSERT: Final = """\
+pinned() {
+    apt-cache policy "$@" | awk '/^[^ ]/ { name = $1; sub(/:$/, "", name) }
+        /^  Candidate:/ { print name "=" $2 }'
+}
+expect_candidates() {
+    names=$(for one; do echo "${one%%=*}"; done)
+    # shellcheck disable=SC2086  # several names
+    found=$(pinned $names)
+    for one; do
+        case "
+$found
+" in *"
+$one
+"*) ;; *)
+            echo "in spite of the pin, apt has another candidate than $one; see" \\
+                "apt-cache policy ${one%%=*}" >&2
+            exit 1 ;;
+        esac
+    done
+}
+"""
+_ABSENCES: Final = {
+    sources.FILE: _UPDATE,
+    VAULT_SOURCE: vault.GONE,
+    MODPROBE: _INITRAMFS,
+    **PERSISTENCE_ABSENCE,
+}
+_RIVALS: Final = frozenset({"nouveau", "nova", "nova_core"})
+
+
+def nvidia_driver(spec: RigSpec) -> None:
+    """Have the driver that is declared; what is not declared any more is let go of."""
+    if spec.driver is None:
+        _without_a_driver(spec)
+        return
+    known = catalog.load()
+    seen = machine(host, known)
+    uninstaller = seen.run_file if given(host).uninstall else ""
+    if uninstaller:
+        seen = replace(seen, run_file="")
+    found = answer(host, spec, spec.driver, seen, known)
+    if isinstance(found, Refusal):
+        obstacles(name="The driver", concern=CONCERN, reasons=(str(found),))
+        return
+    _install(spec, seen, found, uninstaller)
+    _keep(spec, seen, found)
+    _tell_what_runs(found.resolution)
+
+
+def _install(spec: RigSpec, seen: Machine, found: Answer, uninstaller: str) -> None:
+    """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
+    wanted = found.resolution
+    is_coming = _is_coming(seen, wanted)
+    if is_coming:
+        _tell_of_the_choice(seen, wanted)
+        vault.tell_where(host, CONCERN)
+        guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
+    if found.source:
+        owned_file(
+            name=sources.FILE,
+            concern=CONCERN,
+            path=sources.FILE,
+            content=found.source,
+            effect=_UPDATE,
+        )
+    if found.taken and is_coming:
+        vault.opened(concern=CONCERN, taken=found.taken)
+    owned_file(
+        name=PREFERENCES,
+        concern=CONCERN,
+        path=PREFERENCES,
+        content=pinning.preferences(wanted),
+        effect=_candidates(wanted),
+        live=found.is_settled,
+    )
+    owned_file(
+        name=UNATTENDED,
+        concern=CONCERN,
+        path=UNATTENDED,
+        content=pinning.unattended(wanted, kernels=bool(spec.kernel_hold)),
+    )
+    if uninstaller:
+        foreign_driver_removed(name="A foreign driver", concern=CONCERN, uninstaller=uninstaller)
+    if is_coming:
+        packages(
+            name="Packages of the driver",
+            concern=CONCERN,
+            install={
+                **wanted.packages,
+                **{name: wanted.beside.get(name) for name in wanted.also},
+            },
+            remove=wanted.remove,
+            change_held=frozenset((*wanted.packages, *wanted.remove)),
+            driver=wanted.version,
+            source=found.beside(host),
+            # The pin comes before apt begins, the record after all is done.
+            finishes=not found.is_settled
+            and PREFERENCES in ownership(host.get_fact(RigopsState)).files,
+        )
+
+
+def _keep(spec: RigSpec, seen: Machine, found: Answer) -> None:
+    """What makes the installed driver count, and stay. The record comes last."""
+    wanted = found.resolution
+    if spec.gpu_persistence is not False:
+        persistence_daemon(concern=CONCERN, machine=seen)
+    _have_options(
+        pinning.modprobe(wanted, spec.module_options or (), pinning.kernel_module(wanted))
+    )
+    modules_built(
+        name="Modules of the driver",
+        concern=CONCERN,
+        version=wanted.version,
+        kernels=tuple(one.release for one in seen.kernels if _can_build(one, wanted)),
+    )
+    held(
+        name="Holds",
+        concern=CONCERN,
+        names=(*wanted.packages, *(kernel_metas(host) if spec.kernel_hold else ())),
+    )
+    kernel_hook(concern=CONCERN, wanted=True)
+    vault.closed(concern=CONCERN)
+    taken_back(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    driver_recorded(
+        name="Record",
+        driver=PinnedDriver(
+            version=wanted.version,
+            flavour=wanted.flavour,
+            declared=found.declared or declared.identity(spec),
+            packages=wanted.packages,
+            sources=wanted.sources,
+            asked=wanted.asked,
+            also=wanted.also,
+            source=found.source,
+        ),
+    )
+
+
+def _without_a_driver(spec: RigSpec) -> None:
+    """Packages stay: a machine is never left without a driver because a line was deleted."""
+    options = _options_of_the_installed(spec)
+    if isinstance(options, str):
+        obstacles(name="Module options", concern=CONCERN, reasons=(options,))
+        return
+    if options:
+        _have_options(options.text)
+    is_declared = spec.module_options is not None or spec.kernel_hold is not None
+    held(
+        name="Holds",
+        concern=CONCERN,
+        names=kernel_metas(host) if spec.kernel_hold else (),
+        declared=is_declared,
+    )
+    taken_back(
+        name="What is no longer declared",
+        concern=CONCERN,
+        declared=is_declared,
+        effects=_ABSENCES,
+    )
+    if recorded() is not None:
+        driver_recorded(name="Record", driver=None)
+
+
+@dataclass(frozen=True)
+class _Options:
+    text: str
+
+
+def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
+    """For the driver that somebody else installed, whose modules may have names of their own."""
+    if not spec.module_options:
+        return None
+    there = machine(host, catalog.load())
+    if not there.installed_version:
+        return (
+            "module_options are for the modules of an NVIDIA driver, and none is installed here: "
+            "declare driver too"
+        )
+    wanted = Resolution(
+        version=there.installed_version,
+        flavour=there.flavour or "proprietary",
+        packages=there.installed,
+        asked=(),
+    )
+    return _Options(pinning.modprobe(wanted, spec.module_options, pinning.kernel_module(wanted)))
+
+
+def _have_options(text: str) -> None:
+    owned_file(name=MODPROBE, concern=CONCERN, path=MODPROBE, content=text, effect=_INITRAMFS)
+
+
+def _can_build(kernel: Kernel, wanted: Resolution) -> bool:
+    return kernel.has_headers or f"linux-headers-{kernel.release.lower()}" in wanted.also
+
+
+def _tell_of_the_choice(seen: Machine, wanted: Resolution) -> None:
+    before = seen.installed_version or "none"
+    places = f" from {', '.join(wanted.places)}" if wanted.places else ""
+    notice(
+        host,
+        CONCERN,
+        f"driver {before} -> {wanted.version} ({wanted.flavour} modules){places}: {wanted.why}",
+    )
+    for text in wanted.notes:
+        notice(host, CONCERN, text)
+
+
+def _is_coming(seen: Machine, wanted: Resolution) -> bool:
+    there = {one.name for one in host.get_fact(DriverPackages).packages if one.is_installed}
+    return (
+        any(seen.installed.get(name) != version for name, version in wanted.packages.items())
+        or not there.issuperset((*wanted.packages, *wanted.also))
+        or not there.isdisjoint(wanted.remove)
+    )
+
+
+def _candidates(wanted: Resolution) -> str:
+    words = [f"{name}={version}" for name, version in wanted.packages.items()]
+    return f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
+
+
+def _tell_what_runs(wanted: Resolution) -> None:
+    """What only a reboot brings. Without a card there is nothing to wait for."""
+    cards = host.get_fact(Pci).nvidia_gpus
+    if not cards:
+        return
+    loaded = host.get_fact(DriverLoaded)
+    rivals = sorted({one.driver for one in cards if one.driver in _RIVALS})
+    if rivals:
+        owe(host, CONCERN, f"{' and '.join(rivals)} drives the cards until a reboot")
+    elif loaded.version != wanted.version:
+        there = f"{loaded.version} is loaded" if loaded.version else "none is loaded"
+        owe(host, CONCERN, f"the driver {wanted.version} runs only after a reboot: {there}")
+    elif loaded.flavour and loaded.flavour != wanted.flavour:
+        owe(host, CONCERN, f"the {wanted.flavour} modules run only after a reboot")

@@ -1,0 +1,167 @@
+"""What hosts could run, for a terminal: what is recommended first, then what is on offer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from textwrap import fill
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from rigops.python_literal import literal
+from rigops.report.words import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rigops.catalog.model import RowStatus
+    from rigops.driver.choice import Choice, Declared, Option
+    from rigops.driver.host_choice import HostChoice
+    from rigops.driver.machine import Machine
+    from rigops.driver.request import Refusal
+
+_COLORS: Final = {
+    "known-good": "green",
+    "caution": "yellow",
+    "bad": "red",
+    "unknown": "magenta",
+    "unsupported": "red",
+}
+_MARGIN: Final = " " * 4
+
+
+def driver_choice_text(hosts: Sequence[HostChoice], width: int) -> str:
+    """Hosts that could not be asked come first."""
+    ordered = sorted(hosts, key=lambda host: host.choice is not None)
+    return "\n\n".join("\n".join(_host(host, width)) for host in ordered)
+
+
+def _host(host: HostChoice, width: int) -> Iterator[str]:
+    name = click.style(plain(host.host), bold=True)
+    if host.choice is None:
+        yield f"{name}  {click.style('unknown', fg=_COLORS['unknown'])}"
+        if host.error:
+            yield _wrapped(f"{host.error.kind}: {host.error.message}", width)
+            if host.error.cure:
+                yield _wrapped(f"cure: {host.error.cure}", width)
+        return
+    yield f"{name}  {plain(_about(host.choice.seen.machine))}"
+    yield from _there(host.choice)
+    yield from _declared(host.choice.declared, width)
+    yield from _recommended(host.choice, width)
+    yield from _offered(host.choice.options, width)
+
+
+def _about(machine: Machine) -> str:
+    cards = Counter(map(str, machine.cards))
+    each = (f"{count}x {name}" if count > 1 else name for name, count in cards.items())
+    named = ", ".join(each) or "no NVIDIA card"
+    kernels = ", ".join(one.release for one in machine.kernels)
+    return ", ".join(
+        part for part in (machine.name, named, f"Linux {kernels}" if kernels else "") if part
+    )
+
+
+def _there(choice: Choice) -> Iterator[str]:
+    loaded, installed = choice.seen.loaded, choice.seen.machine.installed_version
+    if loaded:
+        flavour = f" {loaded.flavour}" if loaded.flavour else ""
+        yield f"{_MARGIN}loaded     {loaded.version}{flavour}, {_styled(choice.loaded)}"
+    else:
+        yield f"{_MARGIN}loaded     no driver"
+    if installed and (loaded is None or installed != loaded.version):
+        yield f"{_MARGIN}installed  {plain(installed)}, {_styled(choice.installed)}"
+
+
+def _declared(declared: Declared | None, width: int) -> Iterator[str]:
+    if declared is None:
+        return
+    if declared.refusal:
+        yield f"{_MARGIN}declared   {literal(declared.wish)}, {click.style('refused', fg='red')}"
+        yield from _refused(declared.refusal, width)
+        return
+    comes_to = f" is {declared.version} {declared.flavour}" if declared.version else ""
+    yield _wrapped(f"declared   {literal(declared.wish)}{comes_to}: {declared.why}", width)
+
+
+def _recommended(choice: Choice, width: int) -> Iterator[str]:
+    found = choice.recommended
+    yield ""
+    if found is None:
+        yield f"{_MARGIN}{click.style('nothing to recommend', fg='yellow')}"
+        if choice.refusal:
+            yield from _refused(choice.refusal, width)
+        return
+    name = click.style(f"{found.version} {found.flavour}", fg="green", bold=True)
+    yield f"{_MARGIN}recommended: {name}"
+    yield _wrapped(found.why, width, _MARGIN * 2)
+    for note in found.notes:
+        yield _wrapped(f"note: {note}", width, _MARGIN * 2)
+    keys = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in found.declare.items())
+    yield f"{_MARGIN * 2}declare: {keys}"
+    if choice.refusal:
+        yield f"{_MARGIN}{click.style('in its way', fg='yellow')}"
+        yield from _refused(choice.refusal, width)
+
+
+def _refused(refusal: Refusal, width: int) -> Iterator[str]:
+    """The cure on one line: it may hold what is to be copied."""
+    yield _wrapped(refusal.reason, width, _MARGIN * 2)
+    if refusal.cure:
+        yield f"{_MARGIN * 2}cure: {plain(refusal.cure)}"
+
+
+def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
+    """What fits first; within that the newest first. What drives not all cards is one line."""
+    yield ""
+    if not options:
+        yield f"{_MARGIN}on offer: nothing"
+        return
+    yield f"{_MARGIN}on offer"
+    told = [one for one in options if one.status != "unsupported"]
+    for alike in sorted(_folded(told), key=lambda alike: not alike[0].fits):
+        one, flavours = alike[0], " or ".join(option.flavour for option in alike)
+        places = dict.fromkeys(place for option in alike for place in option.places)
+        where = plain(", ".join(places)) or "installed, and in no source"
+        judged = f"{_styled(one.status)}, " if one.fits or one.status == "bad" else ""
+        fits = "fits" if one.fits else "does not fit"
+        yield f"{_MARGIN * 2}{one.version} {flavours}  {judged}{fits}, {where}"
+        yield _wrapped(one.why, width, _MARGIN * 3)
+    rest = [
+        f"{alike[0].version} {' or '.join(option.flavour for option in alike)}"
+        for alike in _by_version(one for one in options if one.status == "unsupported")
+    ]
+    if rest:
+        head = click.style("not for all cards of this machine", fg=_COLORS["unsupported"])
+        yield f"{_MARGIN * 2}{head}"
+        yield _wrapped(", ".join(rest), width, _MARGIN * 3)
+
+
+def _folded(options: Sequence[Option]) -> list[list[Option]]:
+    """The flavours of a version of which the same is to be said."""
+    found: dict[tuple[str, str, bool], list[Option]] = {}
+    for one in options:
+        found.setdefault((one.version, one.why, one.fits), []).append(one)
+    return list(found.values())
+
+
+def _by_version(options: Iterable[Option]) -> list[list[Option]]:
+    found: dict[str, list[Option]] = {}
+    for one in options:
+        found.setdefault(one.version, []).append(one)
+    return list(found.values())
+
+
+def _styled(status: RowStatus | None) -> str:
+    return click.style(status or "unknown", fg=_COLORS[status or "unknown"])
+
+
+def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
+    return fill(
+        plain(text),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,85 @@
+"""Points of a host's work that are reached again and again: the start of its nth program.
+
+Whatever starts it, that program waits until it may go on; meanwhile a test ends whoever wanted it,
+or the host.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.lab import cache, machine
+
+if TYPE_CHECKING:
+    from tests.lab.hosts import Host
+
+_SOURCE = Path(__file__).with_name("points.c")
+_LIBRARY = "/usr/lib/points.so"
+_FOLDER = "/run/points"
+_PATIENCE_S = 90
+_ANYBODY = 0o666  # _apt too
+
+
+@dataclass(frozen=True)
+class Points:
+    host: Host
+
+    def watch(self, limit: int = 0) -> None:
+        """From now on, and until the host's next boot. The one with this number is stopped."""
+        root = self._root()
+        (root / _LIBRARY[1:]).write_bytes((_built() / "points.so").read_bytes())
+        (root / "etc/ld.so.preload").write_text(f"{_LIBRARY}\n")
+        folder = root / _FOLDER[1:]
+        folder.mkdir()
+        folder.chmod(0o777)
+        (folder / "limit").write_text(str(limit))
+        (folder / "count").write_text("0" * 8)
+        (folder / "count").chmod(_ANYBODY)
+
+    @property
+    def count(self) -> int:
+        return int((self._root() / f"{_FOLDER[1:]}/count").read_text())
+
+    @property
+    def reached(self) -> bool:
+        return (self._root() / f"{_FOLDER[1:]}/reached").is_dir()
+
+    def wait(self) -> None:
+        end = time.monotonic() + _PATIENCE_S
+        while not self.reached:
+            assert time.monotonic() < end, f"{self.count} programs were started, and no more"
+            time.sleep(0.05)
+
+    def go_on(self) -> None:
+        (self._root() / f"{_FOLDER[1:]}/reached").rmdir()
+
+    def cut(self) -> None:
+        """The host's processes are gone all at once, and it starts again."""
+        record = self.host.record
+        pid = machine.leader(record)
+        subprocess.run(
+            ["nsenter", "--target", str(pid), "--all", "--wd=/", "reboot", "-ff"],
+            check=False,  # it does not come back
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def _root(self) -> Path:
+        return Path(f"/proc/{machine.leader(self.host.record)}/root")
+
+
+def _built() -> Path:
+    text = _SOURCE.read_text()
+
+    def build(new: Path) -> None:
+        command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(new / "points.so"), str(_SOURCE)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{shlex.join(command)}: {done.stderr}"
+
+    return cache.built("points", sha256(text.encode()).hexdigest()[:16], build)

@@ -1,0 +1,140 @@
+"""A driver's change that is broken off anywhere, with who asked for it or with its host.
+
+Points are the starts of programs on the host: from the first look at it to the end of the record.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from tests.lab.applying import INVENTORY, QUIETLY, half_written, only
+from tests.lab.driver_rig import ALL, AUTO, GOOD, NEVER, THE_535, Rig, tended
+from tests.lab.points import Points
+from tests.lab.sshd import until
+from tests.tiers import LAB_DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.lab.laptop import Said
+
+RIG = "threadripper-3x3090"
+PARTS = 11
+STARTED = "systemctl is-system-running --wait"
+
+Broken = Literal["who asked for it", "the host"]
+
+pytestmark = pytest.mark.shard(LAB_DRIVER)
+
+
+@dataclass(frozen=True)
+class Story:
+    """What was done to one host."""
+
+    rig: Rig
+    said: Said  # by who was interrupted
+    runs: str  # when it was over
+    doctor: Said
+    half: list[str]
+    next: Said
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many the host starts for a change that nobody disturbs."""
+    with tended(tmp_path_factory, f"{RIG}=driver-whole") as rig:
+        points = Points(rig.host)
+        points.watch()
+        assert rig.apply(0, *NEVER, **THE_535)["outcome"] == "reboot_owed"
+        return points.count
+
+
+@pytest.fixture(scope="module", params=range(1, PARTS))
+def part(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
+@pytest.fixture(scope="module", params=["who asked for it", "the host"])
+def story(
+    request: pytest.FixtureRequest,
+    part: int,
+    programs: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Story]:
+    broken: Broken = request.param
+    name = f"driver-{broken.split()[-1]}-{part}"
+    with tended(tmp_path_factory, f"{RIG}={name}") as rig:
+        rig.declare(**THE_535)
+        said = _interrupted(rig, programs * part // PARTS, broken)
+        doctor = rig.laptop.doctor(*INVENTORY)
+        runs, half = rig.runs, half_written(rig.host)
+        following = _apply(rig)
+        yield Story(rig, said, runs, doctor, half, following)
+
+
+def _interrupted(rig: Rig, program: int, broken: Broken) -> Said:
+    points = Points(rig.host)
+    points.watch(program)
+    running = rig.laptop.start("apply", *NEVER, *QUIETLY, "--json")
+    try:
+        points.wait()
+        if broken == "the host":
+            points.cut()
+        else:
+            running.process.kill()
+            points.go_on()
+    finally:
+        said = running.wait()
+    until(lambda: rig.host.answers, "the host's next boot")
+    assert rig.does(STARTED) == "running"
+    return said
+
+
+def _apply(rig: Rig) -> Said:
+    return rig.laptop.rigops("apply", *AUTO, *QUIETLY, "--json")
+
+
+def test_it_was_broken_off(story: Story) -> None:
+    assert story.said.code in {1, 3, -signal.SIGKILL}, story.said.err
+
+
+def test_no_file_is_half_written(story: Story) -> None:
+    # An interrupted file has a name of its own, which the next apply writes anew or takes away.
+    for path in story.half:
+        assert path.endswith(".rigops-new")
+    assert half_written(story.rig.host) == []
+
+
+def test_a_machine_without_a_driver_that_runs_is_told_of(story: Story) -> None:
+    seen = story.doctor.seen()
+    if not story.runs:
+        assert story.doctor.code == 1
+        assert {one for one in seen.ids("fail") if one.startswith("drv.")}
+
+
+def test_the_next_apply_converges(story: Story) -> None:
+    assert story.next.code == 0, story.next.out + story.next.err
+    assert only(story.next)["outcome"] in {"changed", "converged"}
+    rig = story.rig
+    assert (rig.drivers(), rig.loaded, rig.runs) == ({GOOD}, GOOD, GOOD)
+    assert rig.holds() == set(rig.versions())
+    assert rig.there(*ALL) == sorted(ALL)
+    assert rig.does("dpkg --audit; apt-get -q check >/dev/null") == ""
+
+
+def test_after_that_nothing_is_left_to_do(story: Story) -> None:
+    said = _apply(story.rig)
+
+    assert (said.code, only(said)["outcome"], only(said)["changes"]) == (0, "converged", [])
+
+
+def test_records_are_whole(story: Story) -> None:
+    for name in story.rig.does("ls /var/lib/rigops/*.json").split():
+        found: dict[str, Any] = json.loads(story.rig.does(f"cat {name}"))
+        assert found["schema"].startswith("rigops.")

@@ -1,0 +1,112 @@
+"""The real packages of the driver, from the archive that this machine's own apt uses.
+
+The cards are simulated; everything else is what a Debian machine does: its kernel with headers, the
+driver's packages, one build by DKMS, and a newer suite that offers another branch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab import bootstrap
+from tests.lab.applying import INVENTORY, only
+from tests.lab.laptop import Laptop
+from tests.tiers import REAL_DRIVER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.lab.conftest import Lab
+    from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(REAL_DRIVER)
+
+LONGEST_S = 2400  # one build takes four minutes on two idle processors
+# The lab's own kernel has no source that a real module could be built from.
+OWN_KERNEL = r"""
+set -eu
+export DEBIAN_FRONTEND=noninteractive
+rm -f /etc/apt/sources.list.d/rigsim.sources /etc/apt/sources.list
+cat >/etc/apt/sources.list.d/debian.sources
+apt-get -q update
+apt-get -q -y purge $(dpkg-query -W -f '${Package}\n' 'linux-image-*' 'linux-headers-*' \
+    linux-base initramfs-tools)
+apt-get -q -y --no-install-recommends install \
+    linux-image-amd64 linux-headers-amd64 initramfs-tools unattended-upgrades
+"""
+
+
+@pytest.fixture
+def rig(lab: Lab) -> Host:
+    host = lab.one("threadripper-3x3090", "driver=none")
+    done = host.run(OWN_KERNEL, given=_sources(), timeout=LONGEST_S)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return host
+
+
+def _sources() -> str:
+    """This machine's Debian with the components of drivers, and those of the next release."""
+    uri = bootstrap.archive()
+    security = bootstrap.archive(security=True)
+    components = "contrib non-free non-free-firmware"
+    return "\n".join([
+        _stanza(uri, f"{bootstrap.SUITE} {bootstrap.SUITE}-updates", f"main {components}"),
+        _stanza(security, f"{bootstrap.SUITE}-security", f"main {components}"),
+        _stanza(uri, "trixie", components),
+    ])  # fmt: skip
+
+
+def _stanza(uri: str, suites: str, components: str) -> str:
+    key = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    return (
+        f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: {components}\nSigned-By: {key}\n"
+    )
+
+
+def test_a_real_535_is_built_for_a_real_kernel_and_stays_although_550_is_offered(
+    rig: Host, tmp_path: Path
+) -> None:
+    laptop = Laptop(tmp_path)
+    laptop.declare({rig.name: {"driver": "535"}})
+    words = ("--yes", "--reboot", "never", "--preflight", "never", "--json")
+
+    said = laptop.rigops("apply", *words, *INVENTORY, timeout=LONGEST_S)
+
+    assert said.code == 0, said.err
+    host = only(said)
+    assert host["outcome"] == "reboot_owed"
+    came = {one["name"]: one["after"] for one in host["packages"]["install"]}
+    version = came["nvidia-kernel-dkms"]
+    upstream = version.partition("-")[0]
+    assert upstream.startswith("535.")
+    # What is installed, built and pinned is this very version, and no other.
+    built = rig.run("dkms status").stdout
+    (kernel,) = rig.run("ls /lib/modules").stdout.split()
+    assert re.search(rf"nvidia-current/{upstream}, {re.escape(kernel)}, x86_64: installed", built)
+    module = f"modinfo -k {kernel} -F version nvidia-current"
+    assert rig.run(module).stdout.strip() == upstream
+    there = "dpkg-query -W -f '${source:Package} ${source:Version}\\n'"
+    of_driver = [
+        line.split()[1]
+        for line in rig.run(there).stdout.splitlines()
+        if line.startswith("nvidia-graphics-drivers ")
+    ]
+    assert set(of_driver) == {version}
+    # 550 is in sight, and nobody brings it.
+    offered = rig.run("apt-cache madison nvidia-kernel-dkms").stdout
+    assert " 550." in offered
+    for command in ("apt-get -s full-upgrade", "apt-get -s install nvidia-smi libcuda1"):
+        simulated = rig.run(command)
+        assert simulated.returncode == 0, simulated.stderr
+        assert " (550." not in simulated.stdout
+    really = rig.run("apt-get -q -y full-upgrade && unattended-upgrade -v", timeout=LONGEST_S)
+    assert really.returncode == 0, really.stdout[-2000:] + really.stderr[-2000:]
+    assert rig.run(module).stdout.strip() == upstream
+
+    again = laptop.rigops("apply", *words, *INVENTORY, timeout=LONGEST_S)
+
+    assert only(again)["outcome"] == "reboot_owed"
+    assert only(again)["changes"] == []

@@ -1,0 +1,270 @@
+"""The vault: what was proven is kept, comes back without any source, and only the lock vouches."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.lab.applying import INVENTORY, only
+from tests.lab.driver_rig import PIN, Rig, stages, tended
+from tests.lab.packages import FILE
+from tests.lab.tree import Tree
+from tests.tiers import LAB_DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_DRIVER)
+
+FIRST, SECOND = "535.183.01", "535.261.03"
+VAULT = "/var/lib/rigops/vault"
+SOURCE = "/etc/apt/sources.list.d/rigops-vault.list"
+AUTO = ("--yes", "--reboot", "auto", "--json", *INVENTORY)
+PURGE = """
+apt-mark showhold | xargs -r apt-mark unhold
+DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --autoremove \
+    $(dpkg-query -W -f '${source:Package}|${Package}\\n' | sed -n 's/^nvidia-graphics-drivers|//p')
+rm -rf /var/lib/rigops /etc/apt/preferences.d/rigops* /etc/apt/apt.conf.d/*rigops*
+"""
+
+
+@dataclass(frozen=True)
+class Kept:
+    rig: Rig
+
+    def applied(self, code: int = 0, **declared: object) -> Mapping[str, Any]:
+        """With the proof that counts, which other tests leave out."""
+        self.rig.declare(**declared)
+        said = self.rig.laptop.rigops("apply", *AUTO)
+        assert said.code == code, said.out + said.err
+        return only(said)
+
+    def rolled_back(self, code: int = 0) -> Mapping[str, Any]:
+        said = self.rig.laptop.rigops("rollback", self.rig.host.name, *AUTO)
+        assert said.code == code, said.out + said.err
+        return only(said)
+
+    @property
+    def lock(self) -> Path:
+        return self.rig.laptop.folder / "inventory.lock.json"
+
+    @property
+    def locked(self) -> Mapping[str, Any]:
+        (host,) = json.loads(self.lock.read_text())["hosts"]
+        return dict(host)
+
+    def copy(self, digest: str) -> Path:
+        folder = self.rig.laptop.folder / "data" / "rigops" / "vault" / "sha256"
+        return folder / digest[:2] / digest[2:]
+
+    def sets(self) -> list[Mapping[str, Any]]:
+        document = json.loads(self.rig.does(f"cat {VAULT}/vault.json"))
+        assert document["schema"] == "rigops.vault/1"
+        return list(document["sets"])
+
+    def pool(self) -> dict[str, str]:
+        said = self.rig.does(f"cd {VAULT} && sha256sum pool/*.deb")
+        return {line.split()[1]: line.split()[0] for line in said.splitlines()}
+
+    def package(self, name: str, version: str) -> Mapping[str, Any]:
+        (one,) = (its for its in self.locked["packages"] if its["version"] == version)
+        (found,) = (its for its in one["packages"] if its["name"] == name)
+        return dict(found)
+
+    def without_sources(self) -> None:
+        """Nobody has any package any more, and nothing of apt's remembers where it was."""
+        self.rig.does(f"rm -f /{FILE}; : >/etc/apt/sources.list; apt-get -q update; apt-get clean")
+        assert self.rig.host.run("apt-cache madison nvidia-driver").stdout == ""
+
+    def nothing_is_left_of_the_source(self) -> bool:
+        return not self.rig.there(
+            "/etc/apt/sources.list.d/rigops*", "/var/lib/apt/lists/*rigops*", f"{VAULT}/Packages"
+        ) and not self.rig.there(f"{VAULT}/pool/*.rigops-new", f"{VAULT}/work.*")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    with tended(tmp_path_factory, "threadripper-3x3090=vault", f"driver={FIRST}") as rig:
+        yield Kept(rig)
+
+
+def test_a_proven_apply_keeps_the_exact_packages_here_and_there(kept: Kept) -> None:
+    host = kept.applied(driver=FIRST)
+
+    (one,) = kept.sets()
+    files = {its["file"]: its["sha256"] for its in one["packages"]}
+    assert kept.pool() == files
+    versions = {its["name"]: its["version"] for its in one["packages"]}
+    assert kept.rig.versions().items() <= versions.items()
+    assert {"dkms", "nvidia-support", "glx-alternative-nvidia"} <= versions.keys()
+    assert kept.locked["packages"] == [one]
+    assert kept.locked["driver"] == {"version": FIRST, "flavour": "proprietary"}
+    assert {pair["verdict"] for pair in kept.locked["p2p"]} == {"not_granted"}
+    for its in one["packages"]:
+        copy = kept.copy(its["sha256"])
+        assert sha256(copy.read_bytes()).hexdigest() == its["sha256"]
+        assert copy.stat().st_mode & 0o022 == 0
+    assert host["vault"]["host_bytes"] == sum(its["size"] for its in one["packages"])
+    assert "fetched to" in " ".join(host["story"])
+    assert kept.rig.does(f"find {VAULT} ! -user root -o -perm /022") == ""
+
+
+def test_what_is_kept_is_left_alone_and_the_lock_with_it(kept: Kept) -> None:
+    tree, lock = Tree(kept.rig.host), kept.lock.stat()
+
+    host = kept.applied(driver=FIRST)
+
+    assert (host["outcome"], host["vault"]) == ("converged", None)
+    assert kept.rig.changed_since(tree) == set()
+    assert kept.lock.stat().st_mtime_ns == lock.st_mtime_ns
+
+
+def test_with_nothing_earlier_a_rollback_says_what_there_is(kept: Kept) -> None:
+    tree = Tree(kept.rig.host)
+
+    host = kept.rolled_back(1)
+
+    assert host["outcome"] == "refused"
+    assert f"there is only {FIRST}, proven" in host["blocked"][0]["reason"]
+    assert kept.rig.changed_since(tree) == set()
+
+
+def test_a_controller_that_lost_its_copies_gets_them_again(kept: Kept) -> None:
+    (one,) = kept.sets()
+    for its in one["packages"]:
+        kept.copy(its["sha256"]).unlink()
+
+    host = kept.applied(driver=FIRST)
+
+    assert host["vault"]["fetched_bytes"] == host["vault"]["host_bytes"]
+    assert all(kept.copy(its["sha256"]).is_file() for its in one["packages"])
+
+
+def test_a_rollback_needs_no_source(kept: Kept) -> None:
+    host = kept.applied(driver=SECOND)
+    assert [one["version"] for one in kept.sets()] == [SECOND, FIRST]
+    kept.without_sources()
+
+    host = kept.rolled_back()
+
+    assert (host["outcome"], kept.rig.drivers(), kept.rig.runs) == ("changed", {FIRST}, FIRST)
+    assert stages(host).count("reboot") == 1
+    assert f'write driver = "{FIRST}" there' in " ".join(host["story"])
+    assert f"Pin: version {FIRST}-1" in kept.rig.does(f"cat {PIN}")
+    assert kept.rig.holds() == set(kept.rig.versions())
+    assert kept.nothing_is_left_of_the_source()
+    assert kept.locked["driver"]["version"] == FIRST
+    assert [one["version"] for one in kept.sets()] == [FIRST, SECOND]
+
+
+def test_after_a_rollback_a_declared_branch_keeps_the_earlier_driver(kept: Kept) -> None:
+    host = kept.applied(driver="535")
+
+    assert not any(host["packages"].values())
+    assert kept.rig.drivers() == {FIRST}
+
+
+def test_what_was_proven_is_the_source_where_no_other_has_it(kept: Kept) -> None:
+    host = kept.applied(driver=SECOND)
+
+    assert (kept.rig.drivers(), kept.rig.runs) == ({SECOND}, SECOND)
+    assert any("comes from the vault" in text for text in host["notices"])
+    assert kept.nothing_is_left_of_the_source()
+
+
+def test_a_reinstalled_host_gets_the_locked_driver_from_the_controller(kept: Kept) -> None:
+    before = kept.rig.versions()
+    kept.rig.does(PURGE)
+    kept.without_sources()
+    assert kept.rig.versions() == {}
+
+    host = kept.applied(driver="535")
+
+    assert host["outcome"] == "changed"
+    assert (kept.rig.versions(), kept.rig.runs) == (before, SECOND)
+    assert any("are sent from" in text for text in host["notices"])
+    assert kept.nothing_is_left_of_the_source()
+
+
+def test_a_tampered_package_is_refused_with_its_name_and_both_digests(kept: Kept) -> None:
+    libcuda = kept.package("libcuda1", SECOND)
+    kept.rig.does(f"echo x >>{VAULT}/{libcuda['file']}")
+    found = kept.pool()[libcuda["file"]]
+    kept.rig.does("dpkg --purge --force-all libcuda1")
+    tree = Tree(kept.rig.host)
+
+    host = kept.applied(1, driver=SECOND)
+
+    (blocked,) = host["blocked"]
+    assert host["outcome"] == "refused"
+    for word in (libcuda["file"], libcuda["sha256"], found):
+        assert word in blocked["reason"]
+    assert kept.rig.changed_since(tree) == set()
+
+
+def test_what_stands_beside_the_packages_vouches_for_nothing(kept: Kept) -> None:
+    """Who can change a package there can change the record, too."""
+    libcuda = kept.package("libcuda1", SECOND)
+    found = kept.pool()[libcuda["file"]]
+    kept.rig.does(f"sed -i s/{libcuda['sha256']}/{found}/ {VAULT}/vault.json {VAULT}/*.packages")
+
+    host = kept.applied(1, driver=SECOND)
+
+    assert libcuda["sha256"] in host["blocked"][0]["reason"]
+
+
+def test_a_copy_that_is_damaged_is_not_installed(kept: Kept) -> None:
+    libcuda = kept.package("libcuda1", SECOND)
+    copy = kept.copy(libcuda["sha256"])
+    good = copy.read_bytes()
+    copy.write_bytes(good[:-1] + b"x")
+    kept.rig.does(f"rm {VAULT}/{libcuda['file']}")
+
+    host = kept.applied(1, driver=SECOND)
+
+    assert libcuda["sha256"] in host["error"]["message"]
+    assert "libcuda1" not in kept.rig.versions()
+    copy.write_bytes(good)
+    kept.rig.does(f"rm -f {VAULT}/{libcuda['file']}")
+    assert kept.applied(driver=SECOND)["outcome"] == "changed"
+    assert kept.rig.runs == SECOND
+    assert kept.package("libcuda1", SECOND) == libcuda
+    assert kept.sets()[0] == kept.locked["packages"][0]
+
+
+def test_a_folder_of_this_machine_is_a_source(kept: Kept, tmp_path: Path) -> None:
+    (one,) = (its for its in kept.locked["packages"] if its["version"] == SECOND)
+    for its in one["packages"]:
+        (tmp_path / its["file"].replace("pool/", "")).write_bytes(
+            kept.copy(its["sha256"]).read_bytes()
+        )
+    kept.rig.does(PURGE)
+    kept.lock.unlink()
+    assert kept.rig.versions() == {}
+
+    host = kept.applied(driver="535", driver_source=f"dir:{tmp_path}")
+
+    assert (kept.rig.drivers(), kept.rig.runs) == ({SECOND}, SECOND)
+    assert any(f"sent from {tmp_path}" in text for text in host["notices"])
+    assert kept.nothing_is_left_of_the_source()
+    assert kept.sets()[0]["version"] == SECOND
+
+
+def test_what_an_interrupted_run_left_of_the_source_is_taken_away(kept: Kept) -> None:
+    kept.applied(driver=FIRST)  # from the vault, as nothing else has it
+    running = kept.rig.laptop.start("rollback", kept.rig.host.name, *AUTO)
+    kept.rig.does(f"for i in $(seq 600); do [ ! -e {SOURCE} ] || exit 0; sleep 0.05; done; exit 1")
+    running.end()
+    kept.rig.does("while pgrep -x apt-get || pgrep -x dpkg; do sleep 0.1; done; sleep 1")
+    assert kept.rig.there(SOURCE)
+
+    host = kept.applied(driver="535")
+
+    assert host["outcome"] == "changed"
+    assert kept.nothing_is_left_of_the_source()
+    assert kept.rig.drivers() in ({FIRST}, {SECOND})

@@ -1,0 +1,174 @@
+"""Whom a host tells of its troubles, and the hook of its kernels, planned and applied."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.converge.connector import Seat
+from rigops.converge.engine import Engine, Planned
+from rigops.facts.files import FileFound
+from rigops.facts.sections import RigopsState
+from rigops.hostside import pack
+from rigops.operations import kernel_hook, notify
+from rigops.owned import OwnedFile, Ownership, Present
+from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from rigops.transport import Privilege
+from tests.unit.converge.fakes import FakeHost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SECRET = "https://ntfy.example/hush-hush"
+DEPLOY = """
+from rigops.operations.kernel_hook import kernel_hook
+from rigops.operations.notify import ABSENCE, notify
+from rigops.operations.owned_files import taken_back
+
+notify(concern="things", target={target!r})
+kernel_hook(concern="things", wanted={wanted!r})
+taken_back(name="the rest", concern="things", effects=ABSENCE)
+"""
+PATHS = (notify.PROGRAM, notify.TARGET, kernel_hook.PROGRAM, *kernel_hook.HOOKS)
+
+
+class Rig:
+    def __init__(self, folder: Path, state: StateFacts | None = None) -> None:
+        self.host = FakeHost()
+        self.folder = folder
+        self.engine = Engine({"rig": {}})
+        self.seat = Seat(self.host, Privilege("root"))
+        self.seat.memo.seed_files(PATHS, {})
+        self.engine.attach("rig", self.seat, [(RigopsState, state or StateFacts())])
+
+    def declare(self, target: str | None = None, *, wanted: bool = False) -> None:
+        text = DEPLOY.format(target=target, wanted=wanted)
+        self.deploy = self.folder / f"{sha256(text.encode()).hexdigest()[:8]}.py"
+        self.deploy.write_text(text)
+
+    def plan(self) -> Planned:
+        return self.engine.plan("rig", [self.deploy], agreed=())
+
+    def script(self) -> str:
+        self.engine.apply("rig", [self.deploy])
+        (sent,) = self.host.sent
+        return sent.stdin
+
+
+def owning(files: Mapping[str, tuple[str, int]]) -> StateFacts:
+    present = {
+        path: Present(sha256(text.encode()).hexdigest(), mode)
+        for path, (text, mode) in files.items()
+    }
+    owned = {
+        path: OwnedFile(path=path, concern="things", digest=one.digest, mode=one.mode)
+        for path, one in present.items()
+    }
+    return StateFacts(owned=Ownership(owned).to_json(), present=present)
+
+
+def encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "content"),
+    [
+        (SECRET, f"url\n{SECRET}\n"),
+        ("http://10.0.0.1/x", "url\nhttp://10.0.0.1/x\n"),
+        ("mail -s rig root", "command\nmail -s rig root\n"),
+        ("curl -d @- https://a.example", "command\ncurl -d @- https://a.example\n"),
+    ],
+)
+def test_a_target_is_written_for_root_alone(rig: Rig, target: str, content: str) -> None:
+    rig.declare(target)
+    script = rig.script()
+
+    assert encoded(content) in script
+    assert f"aside {notify.TARGET} 0600" in script
+    assert encoded(pack("notify").text) in script.replace("\n", "")
+
+
+def test_no_plan_shows_the_target(rig: Rig) -> None:
+    rig.declare(SECRET)
+    planned = rig.plan()
+
+    assert [one.subject for one in planned.changes] == [notify.PROGRAM, notify.TARGET]
+    assert "hush" not in str(planned)
+
+
+def test_a_target_that_is_there_already_changes_nothing(tmp_path: Path) -> None:
+    there = {
+        notify.PROGRAM: (pack("notify").text, 0o755),
+        notify.TARGET: (f"url\n{SECRET}\n", 0o600),
+    }
+    rig = Rig(tmp_path, owning(there))
+    rig.declare(SECRET)
+
+    assert not rig.plan().pending
+
+
+def test_a_target_that_others_may_read_is_written_anew(tmp_path: Path) -> None:
+    there = {
+        notify.PROGRAM: (pack("notify").text, 0o755),
+        notify.TARGET: (f"url\n{SECRET}\n", 0o644),
+    }
+    rig = Rig(tmp_path, owning(there))
+    rig.declare(SECRET)
+
+    assert f"aside {notify.TARGET} 0600" in rig.script()
+
+
+def test_a_target_that_is_no_longer_declared_goes_with_program_and_folder(tmp_path: Path) -> None:
+    there = {
+        notify.PROGRAM: (pack("notify").text, 0o755),
+        notify.TARGET: (f"url\n{SECRET}\n", 0o600),
+    }
+    rig = Rig(tmp_path, owning(there))
+    rig.declare(None)
+    script = rig.script()
+
+    assert f"rm -f {notify.TARGET}" in script
+    assert f"rm -f {notify.PROGRAM}" in script
+    assert script.index(f"rm -f {notify.TARGET}") < script.index("rmdir /etc/rigops")
+
+
+def test_the_hook_is_called_for_images_and_headers_and_before_dkms(rig: Rig) -> None:
+    rig.declare(wanted=True)
+
+    changed = {one.subject: one.after or "" for one in rig.plan().changes}
+    assert set(changed) == {kernel_hook.PROGRAM, *kernel_hook.HOOKS}
+    assert {path.rpartition("/")[0] for path in kernel_hook.HOOKS} == {
+        "/etc/kernel/postinst.d", "/etc/kernel/header_postinst.d",
+    }  # fmt: skip
+    assert all(path.rpartition("/")[2] < "dkms" for path in kernel_hook.HOOKS)
+    assert all(f'{kernel_hook.PROGRAM} installed "$1"' in changed[one] for one in kernel_hook.HOOKS)
+    script = rig.script()
+    assert all(f"aside {path} 0755" in script for path in kernel_hook.HOOKS)
+
+
+def test_a_hook_that_is_not_wanted_any_more_goes(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, owning(dict.fromkeys(kernel_hook.HOOKS, ("old\n", 0o755))))
+    rig.declare(wanted=False)
+    script = rig.script()
+
+    assert all(f"rm -f {path}" in script for path in kernel_hook.HOOKS)
+
+
+def test_no_plan_shows_the_target_that_goes(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, owning({notify.TARGET: (f"url\n{SECRET}\n", 0o600)}))
+    found = FileFound(sha256(f"url\n{SECRET}\n".encode()).hexdigest(), 0o600, SECRET)
+    rig.seat.memo.seed_files([notify.TARGET], {notify.TARGET: found})
+    rig.declare(None)
+
+    (change,) = rig.plan().changes
+    assert (change.subject, change.before, change.after) == (notify.TARGET, "(not shown)\n", None)

@@ -1,0 +1,266 @@
+"""The program that looks whether a new kernel has the pinned module, with a tree of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rigops.hostside import pack
+from rigops.record.driver import PATH, PinnedDriver, document
+from tests.unit.hostside.forced import SHELLS, shellcheck_says
+from tests.unit.hostside.small_host import SmallHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+NEW: Final = "6.1.0-50-amd64"
+PINNED: Final = "535.261.03"
+DKMS: Final = f"lib/modules/{NEW}/updates/dkms"
+QUICKLY: Final = {"settle_s": 0}
+LOCK: Final = "var/lib/dpkg/lock-frontend"
+
+
+class Rig(SmallHost):
+    """A host with a new kernel. `modinfo` says of a module what stands in its file."""
+
+    def __init__(self, root: Path, shell: tuple[str, ...]) -> None:
+        super().__init__(root, shell)
+        (self.root / "proc").mkdir()
+        (self.root / "proc/locks").symlink_to("/proc/locks")
+        for tool in ("uname", "modinfo"):
+            self.tool(tool, {"uname": "echo 6.1.0-49-amd64", "modinfo": 'cat "$3"'}[tool])
+        self.program("notify", f'echo "== $1" >>"{root}/told"; cat >>"{root}/told"')
+        self.write(f"boot/vmlinuz-{NEW}", "")
+        self.write(LOCK, "")
+        self.pin({"nvidia-kernel-dkms": "535.261.03-1"})
+
+    def program(self, name: str, text: str) -> None:
+        path = self.write(f"usr/local/libexec/rigops/{name}", f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def pin(self, packages: Mapping[str, str]) -> None:
+        record = PinnedDriver(
+            version=PINNED, flavour="proprietary", declared="535", packages=packages
+        )
+        self.write(PATH.lstrip("/"), document(record))
+
+    def has(self, file: str, version: str = PINNED) -> None:
+        self.write(file, version)
+
+    def judge(self, release: str = NEW, **limits: int) -> str:
+        """What was told of it."""
+        done = self.run(self.text("kernel_hook", {**QUICKLY, **limits}), "judge", release)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        return self.told
+
+    @property
+    def told(self) -> str:
+        file = self.root / "told"
+        return file.read_text() if file.exists() else ""
+
+    @contextmanager
+    def package_work(self) -> Iterator[None]:
+        """As dpkg does: another program's lock, which ours sees in /proc/locks."""
+        with (self.root / LOCK).open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            yield
+
+
+@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
+    return Rig(tmp_path / "host", request.param)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        f"{DKMS}/nvidia-current.ko",
+        f"{DKMS}/nvidia-current-open.ko.xz",
+        f"{DKMS}/nvidia.ko",
+        f"lib/modules/{NEW}/kernel/nvidia-535/nvidia.ko.zst",
+    ],
+)
+def test_a_kernel_with_the_pinned_module_is_nothing_to_tell(rig: Rig, file: str) -> None:
+    rig.has(file)
+
+    assert rig.judge() == ""
+    assert rig.journal == ""
+
+
+def test_a_kernel_without_a_module_is_told_with_the_headers_that_it_lacks(rig: Rig) -> None:
+    told = rig.judge()
+
+    assert told.startswith(f"== kernel {NEW} has no NVIDIA module {PINNED}\n")
+    assert "the machine would boot without its cards" in told
+    assert f"sudo apt install linux-headers-{NEW}" in told
+    assert "boot the old kernel: 6.1.0-49-amd64" in told
+
+
+def test_a_module_that_did_not_build_is_told_with_the_command_that_shows_why(rig: Rig) -> None:
+    rig.write(f"lib/modules/{NEW}/build/include/generated/utsrelease.h", "")
+    told = rig.judge()
+
+    assert f"sudo dkms autoinstall -k {NEW}" in told
+    assert "linux-headers" not in told
+
+
+def test_another_version_of_the_module_is_named(rig: Rig) -> None:
+    rig.has(f"{DKMS}/nvidia-current.ko", "550.163.01")
+
+    assert "What it has is 550.163.01, which is not what is pinned." in rig.judge()
+
+
+@pytest.mark.parametrize("name", ["nvidia-current-uvm", "nvidia-drm", "nvidia-current-modeset"])
+def test_a_part_of_the_driver_is_not_its_module(rig: Rig, name: str) -> None:
+    rig.has(f"{DKMS}/{name}.ko")
+
+    assert "has no NVIDIA module" in rig.judge()
+
+
+@pytest.mark.parametrize(
+    ("package", "branch"),
+    [
+        ("linux-modules-nvidia-535-generic-hwe-22.04", "535"),
+        ("linux-modules-nvidia-535-server-generic", "535-server"),
+        ("linux-modules-nvidia-570-server-open-generic", "570-server-open"),
+    ],
+)
+def test_modules_that_come_as_packages_are_named_as_packages(
+    rig: Rig, package: str, branch: str
+) -> None:
+    rig.pin({"nvidia-utils-535": "1", package: "6.8.0-49.49"})
+
+    assert f"sudo apt install linux-modules-nvidia-{branch}-{NEW}" in rig.judge()
+
+
+@pytest.mark.parametrize(
+    ("status", "is_there"),
+    [
+        (f"nvidia-current/{PINNED}, {NEW}, x86_64: installed", True),
+        (f"nvidia, {PINNED}, {NEW}, x86_64: installed (original_module exists)", True),
+        (f"nvidia-current/{PINNED}, {NEW}, x86_64: built", False),
+        (f"nvidia-current/{PINNED}, 6.1.0-49-amd64, x86_64: installed", False),
+        (f"nvidia-current/550.163.01, {NEW}, x86_64: installed", False),
+        (f"zfs/{PINNED}, {NEW}, x86_64: installed", False),
+    ],
+)
+def test_without_modinfo_dkms_is_asked(rig: Rig, status: str, *, is_there: bool) -> None:
+    (rig.bin / "modinfo").unlink()
+    rig.tool("dkms", f'echo "{status}"')
+
+    assert (rig.judge() == "") is is_there
+
+
+def test_nothing_is_told_where_no_driver_is_pinned(rig: Rig) -> None:
+    (rig.root / PATH.lstrip("/")).unlink()
+
+    assert rig.judge() == ""
+
+
+def test_headers_alone_and_a_kernel_that_has_gone_are_nothing_to_tell(rig: Rig) -> None:
+    (rig.root / f"boot/vmlinuz-{NEW}").unlink()
+    rig.write(f"lib/modules/{NEW}/build/include/generated/utsrelease.h", "")
+
+    assert rig.judge() == ""
+
+
+def test_without_the_program_that_tells_the_journal_has_it(rig: Rig) -> None:
+    (rig.root / "usr/local/libexec/rigops/notify").unlink()
+
+    assert rig.judge() == ""
+    assert f"Kernel {NEW} was installed, and has no NVIDIA module {PINNED}" in rig.journal
+
+
+def test_it_judges_only_once_nobody_works_on_packages_any_more(rig: Rig) -> None:
+    with rig.package_work():
+        thread = threading.Thread(target=rig.judge, kwargs={"settle_s": 1})
+        thread.start()
+        time.sleep(1.5)
+        assert rig.told == ""
+        rig.has(f"{DKMS}/nvidia-current.ko")  # the headers came later
+    thread.join()
+
+    assert rig.told == ""
+
+
+def test_package_work_that_does_not_end_is_judged_all_the_same(rig: Rig) -> None:
+    with rig.package_work():
+        assert "has no NVIDIA module" in rig.judge(settle_s=1, wait_s=2)
+
+
+def test_a_shutdown_does_not_wait_for_package_work(rig: Rig) -> None:
+    rig.tool("sleep", "kill $PPID")
+    with rig.package_work():
+        assert "has no NVIDIA module" in rig.judge(settle_s=1)
+
+
+def test_installed_starts_a_judge_apart_and_waits_for_nothing(rig: Rig) -> None:
+    rig.program("kernel_hook", f'sleep 0.3; echo "$*" >>"{rig.root}/begun"')
+    done = rig.run(rig.text("kernel_hook", {}), "installed", NEW)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    begun = rig.root / "begun"
+    deadline = time.monotonic() + 10
+    while not begun.exists() or not begun.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert begun.read_text() == f"judge {NEW}\n"
+
+
+@pytest.mark.parametrize(("runs", "begun"), [(True, ""), (False, f"judge {NEW}\n")])
+def test_with_systemd_a_kernel_has_one_judge(rig: Rig, *, runs: bool, begun: str) -> None:
+    (rig.root / "run/systemd/system").mkdir(parents=True)
+    rig.tool("systemd-run", f'echo "$*" >"{rig.root}/asked"; exit 1')
+    rig.tool("systemctl", f"exit {0 if runs else 3}")
+    rig.tool("setsid", f'shift; echo "$*" >"{rig.root}/begun"')
+    rig.run(rig.text("kernel_hook", {}), "installed", NEW)
+
+    asked = (rig.root / "asked").read_text()
+    assert f"--unit=rigops-kernel-hook-{NEW}.service" in asked
+    assert asked.endswith(f"/kernel_hook judge {NEW}\n")
+    time.sleep(0 if begun else 0.3)
+    file = rig.root / "begun"
+    deadline = time.monotonic() + 10
+    while begun and not file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert file.exists() is bool(begun)
+
+
+@pytest.mark.parametrize("release", ["", "$(reboot)", "../../x", "a b"])
+def test_what_is_no_release_of_a_kernel_is_left_alone(rig: Rig, release: str) -> None:
+    rig.tool("setsid", f'echo "$*" >"{rig.root}/begun"')
+    done = rig.run(rig.text("kernel_hook", {}), "installed", release)
+
+    assert done.returncode == 0
+    assert rig.judge(release) == ""
+    assert not (rig.root / "begun").exists()
+
+
+def test_the_record_is_read_as_rigops_writes_it(rig: Rig) -> None:
+    """A package's version is none of the driver's, whatever the package is called."""
+    assert json.loads((rig.root / PATH.lstrip("/")).read_text())["version"] == PINNED
+    rig.pin({"version": "1-1", "nvidia-driver": "2"})
+
+    assert f"has no NVIDIA module {PINNED}\n" in rig.judge()
+
+
+def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
+    *before, last = rig.text("kernel_hook", QUICKLY).splitlines()
+    assert last == 'kernel_hook "$@"'
+    rig.run("\n".join(before), "judge", NEW)
+
+    assert rig.told == ""
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+def test_shellcheck_has_nothing_to_say() -> None:
+    assert shellcheck_says(pack("kernel_hook").text) == ""

@@ -1,0 +1,227 @@
+"""The program that tells somebody, with the machine's own curl, wget and python3."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rigops.hostside import pack
+from tests.lab.listening import Listening, listening
+from tests.unit.hostside.forced import SHELLS, shellcheck_says
+from tests.unit.hostside.small_host import SmallHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIMITS: Final = {"pause_s": 0, "command_s": 1, "connect_s": 2, "whole_s": 4, "read_s": 2}
+CLIENTS: Final = ("curl", "wget", "python3")
+SUBJECT: Final = "borg has not run"
+
+
+class Rig(SmallHost):
+    def target(self, kind: str, value: str) -> None:
+        self.write("etc/rigops/notify", f"{kind}\n{value}\n")
+
+    def tells(self, text: bytes = b"since Monday\n", subject: str = SUBJECT) -> None:
+        self.tool("uname", "echo rig")
+        done = self.run(self.text("notify", LIMITS), subject, given=text)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
+    return Rig(tmp_path / "host", request.param)
+
+
+@pytest.fixture
+def server() -> Iterator[Listening]:
+    with listening() as told:
+        yield told
+
+
+def has(rig: Rig, client: str) -> None:
+    if shutil.which(client) is None:
+        pytest.skip(f"there is no {client}")
+    rig.real(client)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_url_is_posted_the_text_with_host_and_subject_as_title(
+    rig: Rig, server: Listening, client: str
+) -> None:
+    has(rig, client)
+    rig.target("url", server.url("/a?b=[1-3]&c={x,y}"))
+    rig.tells(b'"quoted" \\c \\n back`slash` $(no) %s\n\tsecond line, caf\xc3\xa9\n', "Temp é")
+
+    (post,) = server.posts
+    assert post.path == "/a?b=[1-3]&c={x,y}" or client == "wget"
+    assert post.title == "rig: Temp é"
+    assert post.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert post.body.rstrip(b"\n") == (
+        b'"quoted" \\c \\n back`slash` $(no) %s\n\tsecond line, caf\xc3\xa9'
+    )
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_url_that_is_secret_is_in_no_process_list(
+    rig: Rig, server: Listening, client: str
+) -> None:
+    has(rig, client)
+    seen: list[bytes] = []
+
+    def look() -> None:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # it has ended
+                seen.append(path.read_bytes())
+
+    server.while_asked = look
+    rig.target("url", server.url("/hush-hush"))
+    rig.tells(b"a text to look for\n")
+
+    assert [post.path for post in server.posts] == ["/hush-hush"]
+    assert any(client.encode() in one for one in seen)
+    assert not [one for one in seen if b"hush-hush" in one or b"a text to look" in one]
+    assert "hush-hush" not in rig.journal
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_login_in_the_url_is_used(rig: Rig, server: Listening, client: str) -> None:
+    has(rig, client)
+    rig.target("url", server.url(login="me:s%40me@"))
+    rig.tells()
+
+    (post,) = server.posts
+    assert post.headers["Authorization"] == "Basic bWU6c0BtZQ=="
+    assert post.path == "/topic"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_server_that_fails_is_tried_three_times(rig: Rig, server: Listening, client: str) -> None:
+    has(rig, client)
+    rig.target("url", server.url())
+    server.answers = [503, 503]
+    rig.tells()
+    assert len(server.posts) == 3
+    assert "nobody was told" not in rig.journal
+
+    server.answers = [503] * 9
+    rig.tells()
+    assert len(server.posts) == 6
+    assert f'nobody was told of "{SUBJECT}"' in rig.journal
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_redirection_is_not_followed_and_counts_as_not_told(
+    rig: Rig, server: Listening, client: str
+) -> None:
+    has(rig, client)
+    rig.target("url", server.url())
+    server.answers = [302] * 3
+    rig.tells()
+
+    assert {post.path for post in server.posts} == {"/topic"}
+    assert "nobody was told" in rig.journal
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_server_that_is_not_there_fails_nobody(rig: Rig, client: str) -> None:
+    has(rig, client)
+    rig.target("url", "http://127.0.0.1:1/secret")
+    rig.tells()
+
+    assert f"{client} ended with" in rig.journal
+    assert "secret" not in rig.journal
+
+
+def test_without_anything_to_post_with_the_journal_says_so(rig: Rig) -> None:
+    rig.target("url", "http://127.0.0.1:1/")
+    rig.tells()
+
+    assert "neither curl nor GNU wget nor python3 is here" in rig.journal
+
+
+def test_a_command_has_the_text_on_stdin_and_subject_and_host_around_it(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target(
+        "command", f'{{ echo "$RIGOPS_HOST|$RIGOPS_SUBJECT|${{RIGOPS_COMMAND-}}"; cat; }} >{out}'
+    )
+    rig.tells(b"two\n\nlines \\c\n", "it's $HOME")
+
+    assert out.read_text() == "rig|it's $HOME|\ntwo\n\nlines \\c\n"
+    assert "nobody was told" not in rig.journal
+
+
+def test_a_command_is_in_no_process_list(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target("command", f"token=hush-hush; cat /proc/$$/cmdline /proc/$PPID/cmdline >{out}")
+    rig.tells()
+
+    assert out.read_bytes()
+    assert b"hush-hush" not in out.read_bytes()
+
+
+def test_a_command_that_fails_or_does_not_end_is_told_in_the_journal(rig: Rig) -> None:
+    rig.target("command", "exit 7")
+    rig.tells()
+    assert "the command ended with 7" in rig.journal
+
+    rig.target("command", "sleep 30")
+    rig.tells()
+    assert "the command did not end in 1 s" in rig.journal
+
+
+def test_the_journal_has_it_also_where_nobody_is_to_be_told(rig: Rig) -> None:
+    rig.tells(b"one\ntwo\n")
+
+    assert rig.journal == f"== -t rigops -p user.warning\n{SUBJECT}\none\ntwo\n"
+
+
+def test_a_target_that_cannot_be_read_is_said(rig: Rig) -> None:
+    rig.target("pigeon", "Berta")
+    rig.tells()
+
+    assert "/etc/rigops/notify could not be read" in rig.journal
+
+
+def test_control_characters_are_left_out_of_subject_and_text(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target("command", f'{{ echo "$RIGOPS_SUBJECT"; cat; }} >{out}')
+    rig.tells(b"a\x1b[31m\rb\0\x7f\xc2\x9bc\td\xc3\x9b\n", "x\ny\x1bz")
+
+    assert out.read_bytes() == b"x yz\na[31mbc\td\xc3\x9b\n"
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_no_more_than_4_kib_are_told_and_no_half_character(rig: Rig, before: int) -> None:
+    out = rig.root / "told"
+    rig.target("command", f"cat >{out}")
+    rig.tells(b"x" * before + "€".encode() * 100_000)
+
+    told = out.read_bytes()
+    assert 4090 < len(told) <= 4096
+    assert set(told.decode().strip("x\n")) == {"€"}
+
+
+def test_without_text_the_subject_is_told(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target("command", f"cat >{out}")
+    rig.tells(b"")
+
+    assert out.read_text() == f"{SUBJECT}\n"
+
+
+def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
+    *before, last = rig.text("notify", {}).splitlines()
+    assert last == 'notify "$@"'
+    done = rig.run("\n".join(before), SUBJECT)
+
+    assert (done.returncode, rig.journal) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+def test_shellcheck_has_nothing_to_say() -> None:
+    assert shellcheck_says(pack("notify").text) == ""
