@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,17 @@ def test_what_was_proven_is_the_source_where_no_other_has_it(kept: Kept) -> None
     assert kept.nothing_is_left_of_the_source()
 
 
+def test_a_second_controller_takes_what_the_host_keeps_by_the_lock(kept: Kept) -> None:
+    shutil.rmtree(kept.rig.laptop.folder / "data")
+    kept.rig.does("dpkg --purge --force-all libcuda1")
+
+    host = kept.applied(driver="535")
+
+    assert (kept.rig.drivers(), kept.rig.runs) == ({SECOND}, SECOND)
+    assert host["vault"]["fetched_bytes"] > host["vault"]["host_bytes"]
+    assert all(kept.copy(its["sha256"]).is_file() for one in kept.sets() for its in one["packages"])
+
+
 def test_a_reinstalled_host_gets_the_locked_driver_from_the_controller(kept: Kept) -> None:
     before = kept.rig.versions()
     kept.rig.does(PURGE)
@@ -237,6 +249,21 @@ def test_a_copy_that_is_damaged_is_not_installed(kept: Kept) -> None:
     assert kept.sets()[0] == kept.locked["packages"][0]
 
 
+def test_what_an_interrupted_run_left_of_the_source_is_taken_away(kept: Kept) -> None:
+    kept.applied(driver=FIRST)  # from the vault, as nothing else has it
+    running = kept.rig.laptop.start("rollback", kept.rig.host.name, *AUTO)
+    kept.rig.does(f"for i in $(seq 600); do [ ! -e {SOURCE} ] || exit 0; sleep 0.05; done; exit 1")
+    running.end()
+    kept.rig.does("while pgrep -x apt-get || pgrep -x dpkg; do sleep 0.1; done; sleep 1")
+    assert kept.rig.there(SOURCE)
+
+    host = kept.applied(driver="535")
+
+    assert host["outcome"] == "changed"
+    assert kept.nothing_is_left_of_the_source()
+    assert kept.rig.drivers() in ({FIRST}, {SECOND})
+
+
 def test_a_folder_of_this_machine_is_a_source(kept: Kept, tmp_path: Path) -> None:
     (one,) = (its for its in kept.locked["packages"] if its["version"] == SECOND)
     for its in one["packages"]:
@@ -253,18 +280,3 @@ def test_a_folder_of_this_machine_is_a_source(kept: Kept, tmp_path: Path) -> Non
     assert any(f"sent from {tmp_path}" in text for text in host["notices"])
     assert kept.nothing_is_left_of_the_source()
     assert kept.sets()[0]["version"] == SECOND
-
-
-def test_what_an_interrupted_run_left_of_the_source_is_taken_away(kept: Kept) -> None:
-    kept.applied(driver=FIRST)  # from the vault, as nothing else has it
-    running = kept.rig.laptop.start("rollback", kept.rig.host.name, *AUTO)
-    kept.rig.does(f"for i in $(seq 600); do [ ! -e {SOURCE} ] || exit 0; sleep 0.05; done; exit 1")
-    running.end()
-    kept.rig.does("while pgrep -x apt-get || pgrep -x dpkg; do sleep 0.1; done; sleep 1")
-    assert kept.rig.there(SOURCE)
-
-    host = kept.applied(driver="535")
-
-    assert host["outcome"] == "changed"
-    assert kept.nothing_is_left_of_the_source()
-    assert kept.rig.drivers() in ({FIRST}, {SECOND})

@@ -112,9 +112,13 @@ def keep(seat: Seat, seen: Sight, proven: Proven, wanted: Wanted) -> Kept:
     lock = locked(proven, _vouched(sets, wanted.locked))
     kept = VaultKept(host_bytes=sets[0].size, folder=str(own.folder))
     try:
-        return Kept(lock, replace(kept, fetched_bytes=sum(_fetched(seat, sets[0], own))))
+        fetched = sum(_fetched(seat, sets[0], own))
     except (RigopsError, DeployError) as error:
         return Kept(lock, replace(kept, trouble=str(error)))
+    # What a rollback would take: good to have here, and no trouble of what was proven now.
+    with suppress(RigopsError, DeployError):
+        fetched += sum(size for one in sets[1:] for size in _fetched(seat, one, own))
+    return Kept(lock, replace(kept, fetched_bytes=fetched))
 
 
 def _vouched(sets: tuple[KeptSet, ...], before: LockedHost | None) -> tuple[KeptSet, ...]:

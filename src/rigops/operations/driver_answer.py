@@ -120,8 +120,9 @@ def _source(host: Host, spec: RigSpec) -> str | Refusal:
         return ""
     if wanted.kind == "deb822":
         return sources.deb822(wanted.fields)
-    if wanted.kind == "dir" and vault.shelf_of(host):
-        return ""
+    if wanted.kind == "dir":
+        text = "plain pyinfra cannot bring packages from this machine"
+        return "" if vault.shelf_of(host) else Refusal(text, "use rigops apply")
     if wanted.kind == "distribution":
         offered = host.get_fact(DriverOffers)
         return sources.with_components(offered.sources, host.get_fact(OsRelease)) or ""
