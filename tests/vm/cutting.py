@@ -29,9 +29,9 @@ def applying(rig: Tended, *options: str, program: Sequence[str] = RIGOPS) -> Ite
         running.end()
 
 
-def cut_when(machine: Machine, condition: str) -> None:
+def cut_when(machine: Machine, condition: str, patience: float = _PATIENCE_S) -> None:
     """As soon as this shell command succeeds in the machine."""
-    machine.ssh(_UNTIL.format(condition), timeout=_PATIENCE_S)
+    machine.ssh(_UNTIL.format(condition), timeout=patience)
     machine.cut()
 
 

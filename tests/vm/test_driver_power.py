@@ -1,8 +1,9 @@
 """Power that is cut in a change of the driver: the machine boots, and the next apply converges.
 
 Firmware, kernel, initial ramdisk, apt and dpkg are real. The driver's packages are the lab's small
-ones: their modules have no code, and what plays the compiler asks of a kernel's headers only that
-they are there. Loaded is, from each boot on, the version of the module that then lies on the disk.
+ones: their modules have no code, so that the kernel itself takes none of them, and what plays the
+compiler asks of a kernel's headers only that they are there. Loaded is, from each boot on, the
+version of the module that then lies on the disk.
 """
 
 from __future__ import annotations
@@ -11,31 +12,30 @@ import io
 import tarfile
 from base64 import b64encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.lab import layers
-from tests.lab.applying import INVENTORY
-from tests.lab.demo_deploy import ASKS, BY_HAND
 from tests.lab.demo_packages import Demo, publish, state
 from tests.lab.driver_rig import GOOD, OLD, PIN
 from tests.lab.laptop import Laptop
 from tests.lab.packages import AT, FILE, source
-from tests.lab.terminal import Person
 from tests.tiers import VM_DRIVER
 from tests.vm.cutting import applying, cut_when, switch_on
 from tests.vm.trying import PATIENCE_S, REBOOT_TIMEOUT_S, Tended
 
 if TYPE_CHECKING:
-    from tests.lab.laptop import Said
+    from collections.abc import Mapping
+
     from tests.lab.vm.machines import Machine
     from tests.vm.conftest import Machines
 
 pytestmark = pytest.mark.shard(VM_DRIVER)
 
 BUILDER = "nvidia-kernel-dkms"
-CONFIGURES = f"pgrep -f '[{BUILDER[0]}]{BUILDER[1:]}.postinst configure'"
+# Seldom, so that dpkg has the processor: this package's modules are listed for half a minute.
+CONFIGURES = f"sleep 2 && pgrep -f '[{BUILDER[0]}]{BUILDER[1:]}.postinst configure'"
 NEVER = ("--reboot", "never")
 # Machines of other tests say which driver is loaded, whatever they have on their disks.
 BY_ITS_DISK = """
@@ -84,21 +84,21 @@ class Rig(Tended):
 
 
 @dataclass(frozen=True)
-class Interrupted:
-    """A machine after its boot that followed the cut."""
+class Booted:
+    """A machine after the boot that followed a cut."""
 
     rig: Rig
-    state: str  # of the package that was in work, in dpkg's letters
+    state: str  # of the package that dpkg was configuring, in its letters
     pin: str
-    told: Said  # by an apply that nobody answers
 
 
 @dataclass(frozen=True)
 class Finished:
-    """By a person, with the power cut again before a reboot came."""
+    """What the next apply said, whose reboot was owed when the power was cut again."""
 
     rig: Rig
-    said: Said
+    code: int
+    host: Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -144,38 +144,32 @@ def unpack(machine: Machine) -> None:
 
 
 @pytest.fixture(scope="module")
-def interrupted(rig: Rig) -> Interrupted:
+def booted(rig: Rig) -> Booted:
     with applying(rig, *NEVER) as running:
-        cut_when(rig.machine, CONFIGURES)
+        cut_when(rig.machine, CONFIGURES, PATIENCE_S)
         assert running.wait().code == 1
     switch_on(rig.machine)
-    left, pin = state(rig.machine, BUILDER), rig.machine.ssh(f"cat {PIN}")
-    with applying(rig, *NEVER) as running:
-        return Interrupted(rig, left, pin, running.wait(PATIENCE_S))
+    return Booted(rig, state(rig.machine, BUILDER), rig.machine.ssh(f"cat {PIN}"))
 
 
 @pytest.fixture(scope="module")
-def finished(interrupted: Interrupted) -> Finished:
-    rig = interrupted.rig
-    words = ("apply", "--preflight", "never", *NEVER, *INVENTORY)
-    answers = {ASKS: "y", "Change these hosts?": "y"}
-    said = Person(answers).rigops(rig.laptop, words, timeout=PATIENCE_S)
+def finished(booted: Booted) -> Finished:
+    rig = booted.rig
+    code, host = rig.apply(*NEVER)
     rig.machine.cut()
     switch_on(rig.machine)
-    return Finished(rig, said)
+    return Finished(rig, code, host)
 
 
-def test_a_machine_cut_while_dpkg_configures_its_driver_boots_pinned_and_is_told_the_cure(
-    interrupted: Interrupted,
+def test_a_machine_cut_while_dpkg_configures_its_driver_boots_and_is_pinned(
+    booted: Booted,
 ) -> None:
-    assert interrupted.state != "ii"
-    assert f"Pin: version {GOOD}" in interrupted.pin
-    assert interrupted.told.code == 1
-    assert BY_HAND in interrupted.told.err
+    assert booted.state == "iF"
+    assert f"Pin: version {GOOD}" in booted.pin
 
 
-def test_the_next_apply_finishes_the_change_once_somebody_agrees(finished: Finished) -> None:
-    assert finished.said.code == 0, finished.said
+def test_the_next_apply_finishes_the_change(finished: Finished) -> None:
+    assert (finished.code, finished.host["outcome"]) == (0, "reboot_owed"), finished.host
 
 
 def test_a_cut_before_its_reboot_loses_nothing_and_leaves_nothing_to_do(finished: Finished) -> None:
