@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.bootloader import grub
 from rigops.catalog import advice, versions
 from rigops.doctor.rig.cards import find_cards
+from rigops.record import driver
 from rigops.spec.keys import KEYS
 
 if TYPE_CHECKING:
@@ -90,8 +91,10 @@ def _driver(facts: HostFacts, catalog: Catalog, cards: Sequence[Card]) -> list[E
     models = [card.model for card in cards if card.model]
     loaded = facts.nvidia_version.version if facts.nvidia_version else None
     if loaded and _is_good(catalog, loaded, models):
-        own = loaded.partition(".")[0]
-        return [Entry("driver", own, f"{loaded} is loaded and known to be good", holds=True)]
+        own, is_pinned = loaded.partition(".")[0], _pinned(facts) == loaded
+        why = f"{loaded} is loaded and known to be good"
+        kept = "" if is_pinned else "; nothing of rigops' keeps it so"
+        return [Entry("driver", own, why + kept, holds=is_pinned)]
     best = advice.recommended(catalog, models)
     if best is None:
         return []
@@ -99,6 +102,12 @@ def _driver(facts: HostFacts, catalog: Catalog, cards: Sequence[Card]) -> list[E
     until = f", maintained until {best.end_of_life}" if best.end_of_life[:1].isdigit() else ""
     about = f"{why}; {best.branch} is known to be good ({best.kind}{until})"
     return [Entry("driver", best.branch, about), *_flavor(models, best.branch)]
+
+
+def _pinned(facts: HostFacts) -> str:
+    records = facts.rigops_state.records if facts.rigops_state else {}
+    found = driver.pinned(records.get(driver.PATH))
+    return found.version if found else ""
 
 
 def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:

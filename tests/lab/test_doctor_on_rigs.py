@@ -134,7 +134,8 @@ def test_nouveau_is_named_for_each_card_and_no_driver_is_loaded(
     ]
     for one in seen.of("drv.nouveau"):
         assert "driver=nouveau" in one["evidence"][0]["line"]
-        assert "blacklist nouveau" in one["remedy"]["text"]
+        assert one["remedy"]["kind"] == "apply+reboot"
+        assert "keeps nouveau from being loaded" in one["remedy"]["text"]
     assert seen.one("drv.loaded")["status"] == "fail"
     assert seen.one("drv.loaded")["data"] == {"cause": "drv.nouveau"}
 
@@ -168,7 +169,7 @@ def test_hold_and_persistence_are_missed_when_they_go(fleet: Fleet) -> None:
     assert (said.code, seen.host["status"]) == (0, "warn")
     assert seen.ids("warn") == {"pkg.hold", "drv.persist", "pci.chipset_lane"}
     hold = seen.one("pkg.hold")["remedy"]
-    assert "apt-mark hold" in hold["text"]
+    assert (hold["kind"], hold["concern"]) == ("apply", "nvidia_driver")
     assert hold["declare"] == {"driver": "535"}
     strict = fleet.laptop.doctor("-i", "inventory.py", "--strict")
     assert strict.code == 1
@@ -248,9 +249,9 @@ def test_no_driver_is_installed(fleet: Fleet) -> None:
 
     assert said.code == 1
     loaded = seen.one("drv.loaded")
-    assert (loaded["status"], loaded["remedy"]["kind"]) == ("fail", "hands")
+    assert (loaded["status"], loaded["remedy"]["kind"]) == ("fail", "apply+reboot")
     assert "none is installed" in loaded["summary"]
-    assert "install the driver" in loaded["remedy"]["text"]
+    assert loaded["remedy"]["concern"] == "nvidia_driver"
     assert "drv.nouveau" not in seen.ids("fail", "warn")
 
 

@@ -12,9 +12,12 @@ from rigops.driver.request import Resolution
 from tests.lab import cache, image, packages, requirements
 from tests.lab.packages import FILE, source
 from tests.lab.test_lab_packages import KERNEL, LISTS, Tree, candidate
+from tests.tiers import LAB_DRIVER
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_DRIVER)
 
 PIN = "etc/apt/preferences.d/rigops-nvidia.pref"
 DEBIAN = "535.261.03-1"

@@ -14,6 +14,7 @@ from tests.lab.demo_packages import begin_work, end_work
 from tests.lab.laptop import Laptop
 from tests.lab.listening import Listening, listening
 from tests.lab.tended import Tended
+from tests.tiers import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,8 @@ PINNED: Final = "545.29.06"  # what the rig has
 WITH, WITHOUT = "6.1.0-50-amd64", "6.1.0-47-amd64"
 TOLD: Final = "/root/told"
 COMMAND: Final = f'{{ echo "== $RIGOPS_HOST: $RIGOPS_SUBJECT"; cat; }} >>{TOLD}'
+pytestmark = pytest.mark.shard(LAB_DRIVER)
+
 SECRET: Final = "hush-hush-7f3a"
 PATIENCE_S: Final = 60
 DEPLOY: Final = """

@@ -6,6 +6,7 @@ import pytest
 
 from rigops.probe import facts
 from rigops.proposal import Entry, propose
+from rigops.record.driver import PATH, PinnedDriver, document
 from tests.unit.doctor.examining import catalog
 from tests.unit.probe import answers
 
@@ -54,13 +55,19 @@ def test_the_branch_drives_every_card(cards: str, branch: str, flavour: str | No
     assert (found["driver_flavor"].value if "driver_flavor" in found else None) == flavour
 
 
-def test_a_driver_that_is_known_to_be_good_is_kept() -> None:
+def test_a_good_driver_is_declared_where_it_is_pinned_already() -> None:
     good = answers.VERSION.format("535.261.03")
+    record = PinnedDriver(version="535.261.03", flavour="proprietary", declared="")
+    pinned = f"== {PATH}\n{document(record)}"
 
-    driver = proposed(nvidia_version=good)["driver"]
+    loose = proposed(nvidia_version=good)["driver"]
+    assert (loose.value, loose.holds) == ("535", False)
+    assert "nothing of rigops' keeps it" in loose.reason
+
+    driver = proposed(nvidia_version=good, rigops_state=pinned)["driver"]
     assert (driver.value, driver.holds) == ("535", True)
 
-    unable = proposed(frozenset(), nvidia_version=good)["driver"]
+    unable = proposed(frozenset(), nvidia_version=good, rigops_state=pinned)["driver"]
     assert not unable.holds
     assert "this version cannot" in unable.reason
 
