@@ -72,6 +72,9 @@ class Rig:
         entries = tuple(
             Entry(name, "amd64", "1", "i", held=is_held) for name, is_held in self.dpkg.items()
         )
+        listed = [Package(one.name, "1", "amd64", "hi" if one.held else "ii") for one in entries]
+        of_apt = self.manager == "apt"
+        self.seat.memo.seed(DriverPackages, Packages(tuple(listed) if of_apt else ()))
         state = DpkgState(manager=self.manager, architecture="amd64", entries=entries)
         # Whichever of them are asked for.
         for asked in ({*names}, {*names, A}, {*names, B}, {*names, A, B}):
