@@ -53,6 +53,7 @@ class Seat:
     memo: Memo = field(default_factory=Memo)
     waiting: list[TakeSteps] = field(default_factory=list)
     tell: Callable[[str], None] = lambda _: None
+    lost: TransportError | None = None  # what pyinfra, on its way out, makes nothing of
 
     def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         return self.connection.run(
@@ -131,6 +132,7 @@ class RigConnector(BaseConnector):
             seat.settle()
             return self._run(seat, command, arguments)
         except TransportError as error:
+            seat.lost = error
             raise OSError(str(error)) from error
 
     def _run(

@@ -233,7 +233,11 @@ class Engine:
                 tell(path.stem)
                 exec(_compiled(path), {"__file__": str(path)})  # noqa: S102 - deploys are run by path
                 seat.settle()
-        except NestedOperationError as error:
+        except (NestedOperationError, DeployError) as error:
+            if seat.lost is not None:
+                raise seat.lost from error
+            if isinstance(error, DeployError):
+                raise
             raise DeployError(self._what_failed(host)) from error
         except StepsFailedError as error:
             raise DeployError(str(error)) from error
