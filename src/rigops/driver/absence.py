@@ -140,9 +140,27 @@ def _cure(request: Request, usable: Sequence[str]) -> str:
     return f"declare driver = {declared}, which they have, or {source}"
 
 
+def of_a_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
+    """Which apt resolves a snapshot by itself is nobody's knowledge here, so a service is named."""
+    is_ubuntu = machine.distribution == "ubuntu"
+    there = _Archived(
+        machine.distribution,
+        machine.release,
+        "",
+        f"{codename}-updates" if is_ubuntu else codename,
+        _UBUNTU if is_ubuntu else _DEBIAN,
+        day,
+    )
+    return Refusal(
+        "which service keeps snapshots of this machine's archive is not known here",
+        _line(f"<your snapshot service>/{day}", there, machine.keyring),
+    )
+
+
 def _line(uris: str, one: _Archived, keyring: str) -> str:
     fields = {"URIs": uris, "Suites": one.suite, "Components": one.components}
     if keyring:
         fields["Signed-By"] = keyring
     text = ", ".join(f'"{name}": "{value}"' for name, value in fields.items())
-    return f"declare driver_source = {{{text}}}, which brings {one.version}"
+    brings = f", which brings {one.version}" if one.version else ""
+    return f"declare driver_source = {{{text}}}{brings}"

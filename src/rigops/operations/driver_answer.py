@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigops.driver import declared, sources
+from rigops.driver.absence import of_a_snapshot
 from rigops.driver.offers import Offers
 from rigops.driver.request import Refusal, Resolution
 from rigops.driver.resolve import resolve
@@ -77,7 +78,7 @@ def _sought(
 ) -> Answer | Refusal:
     """Among what the sources have, and what was proven before."""
     shelf = vault.shelf_of(host)
-    source = _source(host, spec)
+    source = _source(host, spec, seen)
     if isinstance(source, Refusal):
         return source
     offered = _offered(host, seen, _beside(host, source))
@@ -113,7 +114,7 @@ def _earlier(found: Earlier | Refusal, pinned: PinnedDriver | None) -> Answer | 
     return Answer(found.resolution, source, taken=found.taken, declared=found.declared)
 
 
-def _source(host: Host, spec: RigSpec) -> str | Refusal:
+def _source(host: Host, spec: RigSpec, seen: Machine) -> str | Refusal:
     """The text of a file of sources that the declaration asks for."""
     wanted = spec.driver_source
     if wanted is None or wanted.kind == "auto":
@@ -126,6 +127,10 @@ def _source(host: Host, spec: RigSpec) -> str | Refusal:
     if wanted.kind == "distribution":
         offered = host.get_fact(DriverOffers)
         return sources.with_components(offered.sources, host.get_fact(OsRelease)) or ""
+    if wanted.kind == "snapshot":
+        system = host.get_fact(OsRelease)
+        ground = with_archive(seen, host.get_fact(DriverOffers), system)
+        return of_a_snapshot(wanted.snapshot, ground, system.codename or "")
     words = f'driver_source = "{wanted.kind}" is not in this version'
     return Refusal(words, 'use "auto", "distribution" or a dict of deb822 fields')
 
