@@ -88,6 +88,13 @@ def test_an_argument_that_waits_for_its_trial_is_owed_although_no_bootloader_has
     assert "systemctl reboot" not in found.remedy.by_hand  # that would not bring it
 
 
+def test_where_the_own_record_was_not_read_nobody_knows_whether_a_boot_tries_it() -> None:
+    found = rig.look(DRIFT, CHECKS, DECLARED, cut=["rigops-state"], proc_cmdline=PLAIN)
+
+    assert found.status == "unknown"
+    assert "whether the next boot will have it could not be read" in found.summary
+
+
 def test_a_menu_that_was_not_made_anew_does_not_boot_the_argument() -> None:
     stale = answers.GRUB.replace("quiet iommu=pt\n", "quiet\n")
 

@@ -71,7 +71,8 @@ def _not_live(
     looked_at = absent or list(declared)
     missing = [one for one in looked_at if one in unconfigured]
     can_read = following is not None and following.is_whole
-    if missing and can_read:
+    knows_trials = facts.is_whole(_STATE)  # else a boot may be going to try what is missing
+    if missing and can_read and knows_trials:
         return _finding(
             "fail",
             f"{_told(missing)} {_is(missing)} declared and not configured",
@@ -84,7 +85,8 @@ def _not_live(
         return _finding(
             "unknown", "what the running kernel was started with could not be read", evidence
         )
-    if missing and facts.bootloader is not None and facts.is_whole(_BOOTLOADER):
+    is_read = facts.bootloader is not None and facts.is_whole(_BOOTLOADER)
+    if missing and is_read and knows_trials:
         return _finding(
             "fail",
             f"{_told(missing)} {_is(missing)} declared and not live, and nothing that was read "
