@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.unit.cli.conftest import Said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -10,6 +15,25 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Rigops
 
 INVENTORY = 'rigs = [("a", {"driver": "535"}), ("b", {"kernel_args": []})]\n'
+
+
+@pytest.fixture
+def rigops(tmp_path: Path) -> Rigops:
+    """In a process of its own: what converges makes gevent replace the threads of all of it."""
+
+    def run(*arguments: str) -> Said:
+        done = subprocess.run(
+            [sys.executable, "-m", "rigops", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "HOME": str(tmp_path / "home")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return run
 
 
 @pytest.mark.parametrize(
