@@ -22,6 +22,9 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
 
 _LANE_BYTES: Final = MOST_BYTES + 4096
 
+# What is asked one after the other needs more time than one of it, on a slow host.
+_SHARED_S: Final = 18
+
 # A section's timeout is when its reader ends. Before that its command gets TERM, and then KILL.
 _TERM_S: Final = 2
 _KILL_S: Final = 1
@@ -181,7 +184,7 @@ def script(sections: Iterable[Section[Any]], *, root: bool = True, path: str = P
 
 def longest_s(sections: Iterable[Section[Any]]) -> float:
     """After which the script has ended, whatever hangs."""
-    return sum(max(section.timeout_s for section in one) for one in rounds(sections)) + _SLACK_S
+    return sum(map(_patience, rounds(sections))) + _SLACK_S
 
 
 def rounds(sections: Iterable[Section[Any]]) -> list[Sequence[Section[Any]]]:
@@ -205,13 +208,11 @@ class _Round:
             lanes = []
             for members in _lanes(sections):
                 if len(members) == 1:
-                    lanes.append(f"lane {_longest(members)} {_LANE_BYTES} {_call(members[0])}")
+                    lanes.append(f"lane {_time(members)} {_LANE_BYTES} {_call(members[0])}")
                 else:
                     function = f"{name}_{members[0].lane or 'files'}"
                     yield _function(function, "\n".join(map(_call, members)))
-                    lanes.append(
-                        f"lane {_longest(members)} {_LANE_BYTES * len(members)} {function}"
-                    )
+                    lanes.append(f"lane {_time(members)} {_LANE_BYTES * len(members)} {function}")
             if sections:
                 yield _function(name, _unless_missing(sections, " |\n".join(lanes)))
 
@@ -219,7 +220,7 @@ class _Round:
         calls = []
         for name, sections in self._shares.items():
             most = _LANE_BYTES * len(sections)
-            rootly = f"rootly {name} {_longest(sections)} {most}"
+            rootly = f"rootly {name} {_patience(sections)} {most}"
             if sections:
                 calls.append(rootly if sections[0].wants_root else name)
         return " | ".join(calls)
@@ -246,8 +247,14 @@ def _function(name: str, body: str) -> str:
     return f"{name}() {{\n{body}\n}}"
 
 
-def _longest(sections: Iterable[Section[Any]]) -> int:
-    return max((one.timeout_s for one in sections), default=0)
+def _patience(sections: Iterable[Section[Any]]) -> int:
+    return max(map(_time, _lanes(sections)), default=0)
+
+
+def _time(members: Sequence[Section[Any]]) -> int:
+    """That one lane is given."""
+    longest = max(one.timeout_s for one in members)
+    return longest if len(members) == 1 else max(longest, _SHARED_S)
 
 
 def _call(section: Section[Any]) -> str:

@@ -111,6 +111,12 @@ fi
 if [ -n "$strays" ]; then echo "== {STRAYS}"; printf %s "$strays"; fi
 """
 
+# Without it nobody knows what is ours there, so a slow host is given time for it.
 SECTION = Section(
-    name="rigops-state", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services"
+    name="rigops-state",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=18,
+    wants_root=True,
+    lane="services",
 )
