@@ -153,13 +153,15 @@ class Engine:
         for _ in range(_GUESSES):
             with memo.guessing():
                 try:
-                    return self._planned(host, deploys, agreed, consent, way)
-                except _MissingError:
-                    pass
+                    planned = self._planned(host, deploys, agreed, consent, way)
                 except Exception:
                     if not memo.missing:
                         raise
+                else:
+                    if not memo.missing:
+                        return planned
             _look(host, memo)
+        # What a look did not answer is asked for one by one, and its failure told.
         return self._planned(host, deploys, agreed, consent, way)
 
     def apply(
@@ -186,8 +188,6 @@ class Engine:
     ) -> Planned:
         self._start(host.name, StateStage.Prepare, agreed, consent, way)
         self._run(host, deploys, lambda _: None)
-        if seat_of(host).memo.missing:
-            raise _MissingError
         told = story(host)
         operations = self._state.ops[host].values()
         return Planned(
@@ -255,10 +255,6 @@ class Engine:
 
     def _host(self, name: str) -> Host:
         return self._inventory.get_host(name)
-
-
-class _MissingError(Exception):
-    """A fact that the plan wants was not looked at yet."""
 
 
 @cache

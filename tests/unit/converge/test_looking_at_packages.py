@@ -95,3 +95,27 @@ def test_what_apt_would_do_for_any_number_of_wishes_costs_one_more(tmp_path: Pat
 
     assert coming == {"new-a", "new-b", "new-c"}
     assert (host.asked, host.sent) == (2, [])
+
+
+def test_what_no_look_answers_whole_is_asked_for_by_itself_and_the_plan_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Such as a section that runs out of its time on a slow host, whenever it is asked."""
+    (tmp_path / "tools").mkdir()
+    host = Answering(tmp_path / "tools")
+    deploy = tmp_path / "odd.py"
+    deploy.write_text(
+        "from pyinfra.context import host\n"
+        "from rigops.facts.sections import SectionFact\n"
+        "from rigops.probe.section import Section\n"
+        "class Odd(SectionFact):\n"
+        "    section = Section(name='odd', snippet='echo seen; exit 3', parse=str.strip)\n"
+        "host.get_fact(Odd)\n"
+    )
+    engine = Engine({"rig": {}})
+    engine.attach("rig", Seat(host, Privilege("root")), [])
+
+    plan = engine.plan("rig", [deploy])
+
+    assert (plan.changes, plan.blocked) == ((), ())
+    assert len(host.sent) == 1
