@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.lab import signed
 from tests.lab.applying import INVENTORY, only
 from tests.lab.driver_rig import PIN, Rig, stages, tended
-from tests.lab.packages import FILE
+from tests.lab.packages import FILE, source
+from tests.lab.packages.archive import COMPONENTS
 from tests.lab.tree import Tree
 from tests.tiers import LAB_DRIVER
 
@@ -26,6 +28,19 @@ FIRST, SECOND = "535.183.01", "535.261.03"
 VAULT = "/var/lib/rigops/vault"
 SOURCE = "/etc/apt/sources.list.d/rigops-vault.list"
 AUTO = ("--yes", "--reboot", "auto", "--json", *INVENTORY)
+VERDICT = f"""
+[[drivers]]
+branch = "535"
+
+[[drivers.verdicts]]
+status = "bad"
+versions = "=={SECOND}"
+gpus = ["GeForce RTX 3090"]
+purpose = "p2p"
+since = "2026-11"
+why = "Our own rig hung on it."
+evidence = [{{ where = "our lab book", date = "", hardware = "" }}]
+"""
 PURGE = """
 apt-mark showhold | xargs -r apt-mark unhold
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --autoremove \
@@ -144,6 +159,55 @@ def test_a_controller_that_lost_its_copies_gets_them_again(kept: Kept) -> None:
 
     assert host["vault"]["fetched_bytes"] == host["vault"]["host_bytes"]
     assert all(kept.copy(its["sha256"]).is_file() for its in one["packages"])
+
+
+def test_what_archives_signed_is_kept_and_holds(kept: Kept, tmp_path: Path) -> None:
+    signed.archive(kept.rig.host, tmp_path / "key", "debian", ("bookworm",))
+    kept.rig.has_sources(signed.source("bookworm", " ".join(COMPONENTS["debian"])))
+    kept.rig.does(f"rm -rf {VAULT}")
+
+    host = kept.applied(driver=FIRST)
+
+    (one,) = kept.sets()
+    assert (host["vault"]["unsigned"], host["vault"]["doubts"]) == ([], [])
+    document = f"{VAULT}/{one['index'][:12]}.signatures"
+    told = json.loads(kept.rig.does(f"cat {document}"))
+    assert told["schema"] == "rigops.signatures/1"
+    assert {its["signer"] for its in told["packages"]} == {signed.KEYRING}
+    (release,) = told["releases"]
+    assert release["source"] == f"file:{signed.AT}/ bookworm"
+    assert any("Good signature" in text for text in release["said"])
+    kept.rig.does(f"gpgv --keyring {signed.KEYRING} {VAULT}/lists/{release['text']}")
+    files = {release["text"], *(its["file"] for its in told["indexes"])}
+    assert set(kept.rig.does(f"ls {VAULT}/lists").split()) == files
+    for file in files:
+        assert sha256(kept.copy(file).read_bytes()).hexdigest() == file
+    assert kept.nothing_is_left_of_the_source()
+
+
+def test_what_nobody_signed_is_kept_and_told(kept: Kept) -> None:
+    kept.rig.has_sources(source("debian", "bookworm"))
+    kept.rig.does(f"rm -rf {VAULT}")
+
+    host = kept.applied(driver=FIRST)
+
+    (one,) = kept.sets()
+    names = [its["file"].removeprefix("pool/") for its in one["packages"]]
+    assert (host["vault"]["unsigned"], host["vault"]["doubts"]) == (names, [])
+    assert "not signed by anybody" in " ".join(host["story"])
+
+
+def test_a_verdict_of_the_users_own_refuses_a_driver(kept: Kept) -> None:
+    (kept.rig.laptop.folder / "own.toml").write_text(VERDICT)
+    kept.rig.declare(driver=SECOND, catalog="own.toml")
+    tree = Tree(kept.rig.host)
+
+    said = kept.rig.laptop.rigops("plan", "--json", *INVENTORY)
+
+    (blocked,) = only(said)["blocked"]
+    assert (said.code, blocked["concern"]) == (1, "nvidia_driver")
+    assert "our lab book" in blocked["reason"]
+    assert kept.rig.changed_since(tree) == set()
 
 
 def test_a_rollback_needs_no_source(kept: Kept) -> None:

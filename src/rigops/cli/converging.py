@@ -9,12 +9,14 @@ import uuid
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rigops.catalog import load
 from rigops.cli.hosts import (
     accept_host_key_option,
     ask_sudo_password_option,
@@ -39,6 +41,7 @@ from rigops.transport import Target
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from rigops.catalog import Catalog
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
     from rigops.record.lock import LockedHost
@@ -183,7 +186,7 @@ def limited(inventory: Inventory, patterns: Sequence[str]) -> list[Wanted]:
         Wanted(
             host.name,
             Target.from_host_data(host.name, host.data),
-            host.data,
+            _with_catalogue(host, inventory.path),
             host.spec,
             locked=known.hosts.get(host.name),
             lock=path,
@@ -191,6 +194,20 @@ def limited(inventory: Inventory, patterns: Sequence[str]) -> list[Wanted]:
         for host in hosts
         if not patterns or any(_fits(host, pattern) for pattern in patterns)
     ]
+
+
+def _with_catalogue(host: InventoryHost, inventory: Path) -> Mapping[str, object]:
+    """Its data; a deploy knows no inventory that its catalogue could lie beside."""
+    if not host.spec.catalog:
+        return host.data
+    path = inventory.parent.absolute() / Path(host.spec.catalog).expanduser()
+    _sound(path)  # a broken one is a fault of the command, and not of a host
+    return {**host.data, "catalog": str(path)}
+
+
+@cache
+def _sound(path: Path) -> Catalog:
+    return load(path)
 
 
 def asks() -> bool:

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rigops.converge import signing
 from rigops.converge.troubles import DeployError
 from rigops.errors import RigopsError
 from rigops.operations.driver_vault import Shelf
 from rigops.record import driver as driver_record
+from rigops.record import lock as lock_record
 from rigops.record.lock import locked
 from rigops.vault import filling, index
+from rigops.vault.copies import Copied, Copies, Reference
 from rigops.vault.directory import Directory
-from rigops.vault.kept import POOL, RECORD, KeptSet, kept, with_proven
+from rigops.vault.kept import KEPT, POOL, RECORD, KeptSet, kept, with_proven
+from rigops.vault.signatures import Signatures
+from rigops.vault.signatures import document as signatures_document
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rigops.converge.connector import Seat
     from rigops.converge.seeing import Sight
@@ -41,18 +47,32 @@ _SHOWN: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class VaultKept:
-    """`host_bytes` are of the proven set. `trouble`: why it is not whole, or was not fetched."""
+    """`host_bytes` are of the proven set. `trouble`: why it is not whole, or was not fetched.
+
+    `freed_bytes`: of copies that no host refers to any more. `unsigned`: packages that nobody
+    signed, by their files; `doubts`: of which what an archive signed could not be found to be true.
+    """
 
     host_bytes: int = 0
     fetched_bytes: int = 0
     folder: str = ""
     trouble: str = ""
+    freed_bytes: int = 0
+    unsigned: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.trouble:
             return f"vault: {self.trouble}; the next apply tries again"
         new = f" ({_mb(self.fetched_bytes)} of it now)" if self.fetched_bytes else ""
-        return f"vault: {_mb(self.host_bytes)} on the host, fetched to {self.folder}{new}"
+        text = f"vault: {_mb(self.host_bytes)} on the host, fetched to {self.folder}{new}"
+        if self.freed_bytes:
+            text += f"; {_mb(self.freed_bytes)} there that no host needs any more were freed"
+        if self.unsigned:
+            text += f"; not signed by anybody that the host knows: {_few(self.unsigned)}"
+        if self.doubts:
+            text += f"; what an archive signed does not prove all of them: {_few(self.doubts)}"
+        return text
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,18 @@ class Kept:
 
     lock: LockedHost
     vault: VaultKept | None = None
+
+
+@dataclass(frozen=True)
+class _Full:
+    """A host's vault once it is filled. `signatures` by their files; `trouble` with them."""
+
+    sets: tuple[KeptSet, ...]
+    signatures: Mapping[str, Signatures] = field(default_factory=dict)
+    trouble: str = ""
+
+    def of(self, one: KeptSet) -> Signatures:
+        return self.signatures.get(one.signatures_file, Signatures())
 
 
 def store(wanted: Wanted) -> Store:
@@ -106,19 +138,69 @@ def keep(seat: Seat, seen: Sight, proven: Proven, wanted: Wanted) -> Kept:
     own = store(wanted)
     try:
         seat.tell("vault: the packages of the driver are kept")
-        sets = _filled(seat, pinned, proven, sets, _known(wanted, sets))
+        full = _filled(seat, pinned, proven, sets, _known(wanted, sets))
     except (RigopsError, DeployError) as error:
         return Kept(locked(proven, ()), VaultKept(trouble=str(error)))
-    lock = locked(proven, _vouched(sets, wanted.locked))
-    kept = VaultKept(host_bytes=sets[0].size, folder=str(own.folder))
+    first = full.sets[0]
+    lock = locked(proven, _vouched(full.sets, wanted.locked))
+    kept = VaultKept(
+        host_bytes=first.size,
+        folder=str(own.folder),
+        unsigned=signing.unsigned(full.of(first), first.packages),
+        doubts=(full.trouble,) if full.trouble else (),
+    )
+    reference = Reference(own, wanted.name, wanted.lock)
+    copied = _copied(full, _still_locked(lock, wanted), reference.read())
     try:
-        fetched = sum(_fetched(seat, sets[0], own))
+        reference.claim(copied)
+        fetched = sum(_fetched(seat, first, own))
     except (RigopsError, DeployError) as error:
         return Kept(lock, replace(kept, trouble=str(error)))
+    try:
+        fetched += sum(_fetched_lists(seat, full, first, own))
+        doubts = signing.doubts(full.of(first), first.packages, own)
+    except (RigopsError, DeployError) as error:
+        doubts = (str(error),)
     # What a rollback would take: good to have here, and no trouble of what was proven now.
     with suppress(RigopsError, DeployError):
-        fetched += sum(size for one in sets[1:] for size in _fetched(seat, one, own))
-    return Kept(lock, replace(kept, fetched_bytes=fetched))
+        for one in full.sets[1:]:
+            fetched += sum(_fetched(seat, one, own))
+            fetched += sum(_fetched_lists(seat, full, one, own))
+    freed = 0
+    with suppress(RigopsError):
+        freed = reference.freed(copied, _locked_elsewhere(wanted))
+    kept = replace(kept, fetched_bytes=fetched, freed_bytes=freed, doubts=(*kept.doubts, *doubts))
+    return Kept(lock, kept)
+
+
+def _copied(full: _Full, still: Iterable[KeptSet], before: Copies) -> tuple[Copied, ...]:
+    """All that a rollback may want, with who signed it as far as that is known."""
+    known = {one.index: one for one in before.sets}
+    found: list[Copied] = []
+    for one in full.sets:
+        signed = full.of(one)
+        if not signed.packages and one.index in known:
+            found.append(known[one.index])  # the host lost what it had of it
+            continue
+        document = index.digest(signatures_document(signed, one.packages))
+        found.append(Copied.of(one, document, tuple(dict.fromkeys(signed.files))))
+    have = {one.index for one in full.sets}
+    found += [known.get(one.index) or Copied.of(one) for one in still if one.index not in have]
+    return tuple(found)
+
+
+def _still_locked(lock: LockedHost, wanted: Wanted) -> tuple[KeptSet, ...]:
+    """The sets of this host's entry once the lock is written."""
+    before = wanted.locked.sets if wanted.locked else ()
+    older = (one for one in before if not any(one.is_same(its) for its in lock.sets))
+    return (*lock.sets, *older)[:KEPT]
+
+
+def _locked_elsewhere(wanted: Wanted) -> frozenset[str]:
+    """The digests of what the lock says of other hosts."""
+    hosts = lock_record.read(wanted.lock).hosts if wanted.lock else {}
+    sets = [one for name, host in hosts.items() if name != wanted.name for one in host.sets]
+    return frozenset(digest for one in sets for digest in Copied.of(one).digests)
 
 
 def _vouched(sets: tuple[KeptSet, ...], before: LockedHost | None) -> tuple[KeptSet, ...]:
@@ -152,7 +234,7 @@ def _filled(
     proven: Proven,
     sets: tuple[KeptSet, ...],
     known: Iterable[KeptPackage],
-) -> tuple[KeptSet, ...]:
+) -> _Full:
     text = filling.script(sorted({*pinned.packages, *pinned.also}), known)
     done = seat.run(seat.wrap(["sh", "-s"]), text.encode(), _FILL_S)
     if done.exit_code != 0:
@@ -175,13 +257,14 @@ def _filled(
         index=index.digest(text),
     )
     after = with_proven(sets, new)
-    done = seat.run(
-        seat.wrap(["sh", "-s"]), filling.writing(after, after[0], text).encode(), _DEADLINE_S
-    )
+    asked = signing.asked(seat, found)
+    signatures = {**found.signatures, after[0].signatures_file: asked.signatures}
+    record = filling.writing(after, after[0], text, signatures)
+    done = seat.run(seat.wrap(["sh", "-s"]), record.encode(), _DEADLINE_S)
     if done.exit_code != 0:
         said = " ".join(done.stderr.decode(errors="replace").split())
         raise DeployError(f"the record of the vault could not be written: {said}")
-    return after
+    return _Full(after, signatures, asked.trouble)
 
 
 def _fetched(seat: Seat, one: KeptSet, own: Store) -> Iterator[int]:
@@ -208,6 +291,12 @@ def _fetched(seat: Seat, one: KeptSet, own: Store) -> Iterator[int]:
         yield its.size
 
 
+def _fetched_lists(seat: Seat, full: _Full, one: KeptSet, own: Store) -> Iterator[int]:
+    text = signatures_document(full.of(one), one.packages)
+    own.put(index.digest(text), [text.encode()])
+    yield from signing.fetched(full.of(one), own, partial(_read, seat), _AT_ONCE_MB << 20)
+
+
 def _read(seat: Seat, path: str, number: int) -> bytes:
     words = ("bs=1048576", f"skip={number * _AT_ONCE_MB}", f"count={_AT_ONCE_MB}")
     done = seat.run(["dd", f"if={path}", *words], b"", _DEADLINE_S)
@@ -228,10 +317,14 @@ def _is_fetched(one: KeptSet, own: Store) -> bool:
     return all(own.has(its.sha256, its.size) for its in one.packages)
 
 
-def _lacks(lacking: list[str], trouble: str) -> str:
-    more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+def _lacks(lacking: Sequence[str], trouble: str) -> str:
     why = trouble or "no package source and no cache of apt's has it"
-    return f"{', '.join(lacking[:_SHOWN])}{more} could not be kept: {why}"
+    return f"{_few(lacking)} could not be kept: {why}"
+
+
+def _few(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return f"{', '.join(words[:_SHOWN])}{more}"
 
 
 def _mb(size: int) -> str:

@@ -12,7 +12,6 @@ from pyinfra import logger
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops import catalog
 from rigops.bootloader import grub
 from rigops.facts.files import FileAt
 from rigops.facts.guarding import Firmware, Modprobe, Root
@@ -21,6 +20,7 @@ from rigops.guarding import firmware, gpu_jobs, iommu, kernel_line, rivals, root
 from rigops.operations.blocked import blocked
 from rigops.operations.change import notice, story
 from rigops.operations.consent import given
+from rigops.operations.known import catalog_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
@@ -96,7 +96,7 @@ def tell_of_iommu(*, concern: str, wanted: tuple[str, ...]) -> Generator[StringC
     files = host.get_fact(Bootloader).files
     with_them = (*wanted, *(grub.foreign_arguments(files) if files else live))
     seen = host.get_fact(Firmware)
-    lacking = firmware.for_an_iommu(catalog.load(), seen, coming) if _has_menus() else ""
+    lacking = firmware.for_an_iommu(catalog_of(host), seen, coming) if _has_menus() else ""
     for text in [lacking] if lacking else iommu.notes(coming, with_them, seen):
         _tell(concern, text)
     yield from ()
@@ -116,9 +116,9 @@ def tell_of_firmware(
     seen = host.get_fact(Firmware)
     if p2p == "required":
         pci = host.get_fact(Pci)
-        _tell(concern, firmware.for_large_windows(catalog.load(), seen, pci))
+        _tell(concern, firmware.for_large_windows(catalog_of(host), seen, pci))
     if acs:
-        _tell(concern, firmware.for_acs(catalog.load(), seen))
+        _tell(concern, firmware.for_acs(catalog_of(host), seen))
     yield from ()
 
 

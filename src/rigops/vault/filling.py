@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import shlex
 from base64 import b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.script import PATH
 from rigops.probe.text import blocks, lines
 from rigops.vault.index import stanzas
 from rigops.vault.kept import FOLDER, POOL, RECORD, KeptPackage, document
+from rigops.vault.signatures import LISTS, Signatures, read
+from rigops.vault.signatures import document as signatures_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rigops.vault.kept import KeptSet
 
 _ROOM: Final = 256 * 1024  # KiB that stay free
+_SIGNATURES: Final = ".signatures"
 
 _KEPT = re.compile(
     r"(?P<name>\S+) (?P<version>\S+) (?P<architecture>\S+) (?P<digest>[0-9a-f]{64}) (?P<size>\d+)"
@@ -66,6 +69,7 @@ fill() {{
     mkdir -p {POOL}
     chmod 755 {FOLDER} {POOL}
     rm -f {POOL}/*.rigops-new
+    rm -rf {FOLDER}/work.??????
     work=$(mktemp -d {FOLDER}/work.XXXXXX)
     trap 'rm -rf "$work"' EXIT
     trap 'exit 143' HUP INT TERM
@@ -102,6 +106,13 @@ fill() {{
     done <"$work/wanted"
     echo "== lost"
     [ ! -f "$work/lost" ] || cat "$work/lost"
+    echo "== lists"
+    for file in {LISTS}/*; do
+        [ ! -f "$file" ] || [ "$(digest_of "$file")" != "${{file##*/}}" ] || echo "${{file##*/}}"
+    done
+    for file in {FOLDER}/*.signatures; do
+        [ ! -f "$file" ] || {{ echo "== $file"; cat "$file"; }}
+    done
     echo "== control"
     while read -r name version architecture; do
         file=${{name}}_${{version#*:}}_$architecture.deb
@@ -160,11 +171,16 @@ $file
 
 @dataclass(frozen=True)
 class Filled:
-    """`lost`: packages that are nowhere to be had any more, with their versions."""
+    """`lost`: packages that are nowhere to be had any more, with their versions.
+
+    `signatures` are those that were kept before, by their files; `lists` the files that they name.
+    """
 
     records: tuple[tuple[KeptPackage, Mapping[str, str]], ...] = ()
     lost: tuple[str, ...] = ()
     trouble: str = ""
+    signatures: Mapping[str, Signatures] = field(default_factory=dict)
+    lists: frozenset[str] = frozenset()
 
     @property
     def packages(self) -> tuple[KeptPackage, ...]:
@@ -199,20 +215,34 @@ def parse(text: str) -> Filled:
         records=tuple((its, records[key]) for key, its in packages.items() if key in records),
         lost=tuple(line for line in lines(found.get("lost", "")) if line.strip()),
         trouble="; ".join(line for line in lines(found.get("trouble", "")) if line.strip()),
+        signatures={head: read(body) for head, body in found.items() if head.endswith(_SIGNATURES)},
+        lists=frozenset(lines(found.get("lists", ""))),
     )
 
 
-def writing(sets: Collection[KeptSet], new: KeptSet, index: str) -> str:
-    """The record of these sets, of which one may be new; what none of them has goes."""
+def writing(
+    sets: Collection[KeptSet], new: KeptSet, index: str, signatures: Mapping[str, Signatures]
+) -> str:
+    """The record of these sets, of which one may be new; what none of them has goes.
+
+    `signatures`: who signed their packages, by their files.
+    """
     stay = [
-        *(one.index_file for one in sets),
+        *(file for one in sets for file in (one.index_file, one.signatures_file)),
         *(f"{POOL}/{its.file}" for one in sets for its in one.packages),
+        *(
+            f"{LISTS}/{file}"
+            for one in sets
+            for file in signatures.get(one.signatures_file, Signatures()).files
+        ),
     ]
+    signed = signatures.get(new.signatures_file, Signatures())
     lines_ = (
         _put(new.index_file, index),
+        _put(new.signatures_file, signatures_document(signed, new.packages)),
         _put(RECORD, document(sets)),
         f"stay={shlex.quote(chr(10).join(stay))}",
-        f"prune {POOL}/* {FOLDER}/*.packages",
+        f"prune {POOL}/* {LISTS}/* {FOLDER}/*.packages {FOLDER}/*.signatures",
     )
     body = "\n".join(lines_)
     return f"{_WRITE}main() {{\n{body}\n}}\nmain </dev/null\nexit\n"

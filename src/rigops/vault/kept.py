@@ -63,6 +63,11 @@ class KeptSet:
         return f"{FOLDER}/{self.index[:_SHORT]}.packages"
 
     @property
+    def signatures_file(self) -> str:
+        """Who signed them."""
+        return f"{FOLDER}/{self.index[:_SHORT]}.signatures"
+
+    @property
     def size(self) -> int:
         return sum(one.size for one in self.packages)
 

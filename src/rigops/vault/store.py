@@ -47,13 +47,30 @@ class Store:
         except OSError:
             return False
 
-    def text(self, digest: str) -> str | None:
+    def data(self, digest: str) -> bytes | None:
         """None: it is not there, or is not what it should be."""
         try:
             data = self.place(digest).read_bytes()
-            return data.decode() if sha256(data).hexdigest() == digest else None
-        except (OSError, UnicodeDecodeError):
+        except OSError:
             return None
+        return data if sha256(data).hexdigest() == digest else None
+
+    def text(self, digest: str) -> str | None:
+        data = self.data(digest)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def drop(self, digest: str) -> int:
+        """The bytes that this makes free."""
+        place = self.place(digest)
+        try:
+            size = place.stat().st_size
+            place.unlink()
+        except OSError:
+            return 0
+        return size
 
     def pieces(self, digest: str) -> Iterator[bytes]:
         with self.place(digest).open("rb") as file:
@@ -64,10 +81,10 @@ class Store:
         """Keep them if they are what they should be; else nothing of them stays."""
         place = self.place(digest)
         try:
-            _make(place.parent, above=self.folder.parent)
+            self.made(place.parent)
             descriptor, name = tempfile.mkstemp(prefix=".new-", dir=place.parent)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self.unwritable(error) from error
         aside = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -82,7 +99,7 @@ class Store:
                 )
             aside.replace(place)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self.unwritable(error) from error
         finally:
             aside.unlink(missing_ok=True)
 
@@ -91,7 +108,15 @@ class Store:
         files = (path for path in (self.folder / "sha256").glob("*/*") if path.is_file())
         return sum(path.stat().st_size for path in files)
 
-    def _unwritable(self, error: OSError) -> RigopsError:
+    def made(self, folder: Path) -> None:
+        """A folder in it, that nobody else may write to, whatever the umask is."""
+        above = self.folder.parent
+        above.mkdir(parents=True, exist_ok=True)
+        for one in (*reversed(folder.parents), folder):
+            if above in one.parents and not one.is_dir():
+                one.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+
+    def unwritable(self, error: OSError) -> RigopsError:
         return RigopsError(
             Problem(
                 message=f"packages cannot be kept in {self.folder}: {error}",
@@ -109,11 +134,3 @@ def _written(file: IO[bytes], pieces: Iterable[bytes]) -> str:
     file.flush()
     os.fsync(file.fileno())
     return whole.hexdigest()
-
-
-def _make(folder: Path, *, above: Path) -> None:
-    """Folders that nobody else may write to, whatever the umask is."""
-    above.mkdir(parents=True, exist_ok=True)
-    for one in (*reversed(folder.parents), folder):
-        if above in one.parents and not one.is_dir():
-            one.mkdir(mode=_FOLDER_MODE, exist_ok=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,6 @@ from rigops.errors import UsageError
 from rigops.inventory import load
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rigops.inventory import Inventory
 
 INVENTORY = """
@@ -69,3 +68,34 @@ def test_an_inventory_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="two inventories"):
         the_inventory(one, two)
     assert the_inventory(one, one).digest == the_inventory(None, one).digest
+
+
+def test_a_catalogue_is_named_from_the_inventory_wherever_the_command_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "rigs"
+    folder.mkdir()
+    (folder / "own.toml").write_text("")
+    (folder / "inventory.py").write_text('rigs = [("rig", {"catalog": "own.toml"}), "other"]\n')
+    monkeypatch.chdir(tmp_path)
+
+    rig, other = limited(load(Path("rigs/inventory.py")), [])
+
+    assert rig.data["catalog"] == str(folder / "own.toml")
+    assert "catalog" not in other.data
+
+
+@pytest.mark.parametrize("text", [None, "[[drivers]]\nbranch = 535\n", "nonsense"])
+def test_a_catalogue_that_cannot_be_used_is_an_error_of_the_inventory(
+    tmp_path: Path, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "own.toml").write_text(text)
+    (tmp_path / "inventory.py").write_text('rigs = [("rig", {"catalog": "own.toml"}), "other"]\n')
+    inventory = load(tmp_path / "inventory.py")
+
+    with pytest.raises(UsageError) as refused:
+        limited(inventory, ["rig"])
+
+    assert refused.value.problems[0].file == str(tmp_path / "own.toml")
+    assert [one.name for one in limited(inventory, ["other"])] == ["other"]

@@ -69,3 +69,16 @@ def test_a_damaged_lock_is_an_error_that_says_what_to_do(
     assert said.code == 2
     assert "inventory.lock.json is damaged" in said.err
     assert "git" in said.err
+
+
+def test_a_broken_catalogue_ends_a_plan_before_anything_is_reached(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.py").write_text('rigs = [("nowhere.invalid", {"catalog": "own.toml"})]')
+
+    said = rigops("plan", "--json")
+
+    assert said.code == 2
+    (error,) = said.json()["errors"]
+    assert error["file"] == str(tmp_path / "own.toml")
+    assert "cannot be read" in error["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,10 +16,13 @@ from rigops.record.driver import PinnedDriver
 from rigops.record.lock import LockedHost, locked
 from rigops.spec import RigSpec
 from rigops.transport import Result, Target
+from rigops.vault.copies import Copied, Reference
 from rigops.vault.kept import RECORD, KeptSet, document
+from rigops.vault.signatures import read
 from rigops.vault.store import Store
 from tests.unit.record.test_lock import PROVEN
 from tests.unit.vault.making import index_of, kept_set, records
+from tests.unit.vault.signed import Archive, index_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +42,19 @@ PINNED = PinnedDriver(
 class FakeSeat:
     """Answers the filling with these packages of the set, and every reading with their files."""
 
-    def __init__(self, *, lost: tuple[str, ...] = (), free: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        lost: tuple[str, ...] = (),
+        free: bool = True,
+        archive: Archive | None = None,
+        sign_fails: bool = False,
+    ) -> None:
         self.ran: list[str] = []
         self._lost = lost
         self._free = free
+        self._archive = archive
+        self._sign_fails = sign_fails
 
     def tell(self, _: str) -> None:
         pass
@@ -52,6 +65,10 @@ class FakeSeat:
     def run(self, argv: list[str], stdin: bytes, _: float) -> Result:
         self.ran.append(stdin.decode())
         text = self._filled() if b"fill </dev/null" in stdin else b""
+        if b"sign </dev/null" in stdin:
+            if self._sign_fails:
+                return Result(exit_code=1, stdout=b"", stderr=b"no room")
+            text = self._signed()
         if argv[0] == "dd":
             text = self._file(argv[1].removeprefix("if="))
         return Result(exit_code=0, stdout=text, stderr=b"")
@@ -67,8 +84,31 @@ class FakeSeat:
         told = ("".join(f"{name}: {value}\n" for name, value in said.items()) for _, said in every)
         return "\n".join(["== kept", *rows, "== control", "\n".join(told)]).encode()
 
-    @staticmethod
-    def _file(path: str) -> bytes:
+    def _signed(self) -> bytes:
+        if self._archive is None:
+            return b""
+        signatures = self._archive.signatures()
+        (release,), (index,) = signatures.releases, signatures.indexes
+        rows = (f"{package} {file}" for package, file in signatures.packages.items())
+        return "\n".join(
+            [
+                f"== release {release.text}",
+                f"source {release.source}",
+                f"keyring {release.keyring}",
+                f"== index {index.file}",
+                f"path {index.path}",
+                f"sha256 {index.sha256}",
+                f"size {index.size}",
+                f"release {index.release}",
+                "== packages",
+                *rows,
+            ]
+        ).encode()
+
+    def _file(self, path: str) -> bytes:
+        if "/lists/" in path:
+            assert self._archive
+            return self._archive.files[path.rpartition("/")[2]]
         if path.endswith(".packages"):
             return index_of(NOW.version).encode()
         (one,) = (its for its in NOW.packages if path.endswith(its.file))
@@ -105,7 +145,10 @@ def test_what_was_proven_is_kept_fetched_and_locked(tmp_path: Path) -> None:
     assert [one.version for one in found.lock.sets] == [NOW.version, OLD.version]
     assert found.lock.sets[0].packages == tuple(sorted(NOW.packages, key=lambda one: one.file))
     assert found.vault == VaultKept(
-        host_bytes=NOW.size, fetched_bytes=NOW.size, folder=str(tmp_path)
+        host_bytes=NOW.size,
+        fetched_bytes=NOW.size,
+        folder=str(tmp_path),
+        unsigned=tuple(one.file for one in found.lock.sets[0].packages),
     )
     store = Store(tmp_path)
     assert all(store.has(one.sha256, one.size) for one in NOW.packages)
@@ -119,6 +162,88 @@ def test_what_is_here_already_is_not_fetched_again(tmp_path: Path) -> None:
 
     assert again.vault
     assert (again.vault.fetched_bytes, again.vault.trouble) == (0, "")
+
+
+def test_what_an_archive_signed_is_kept_with_the_packages(tmp_path: Path) -> None:
+    archive = Archive(NOW.packages[1:])
+    there = FakeSeat(archive=archive)
+
+    found = keep(cast("Seat", there), seen(), PROVEN, wanted(tmp_path))
+
+    assert found.vault
+    assert (found.vault.unsigned, found.vault.doubts) == ((NOW.packages[0].file,), ())
+    assert f"not signed by anybody that the host knows: {NOW.packages[0].file}" in str(found.vault)
+    store, signatures = Store(tmp_path), archive.signatures()
+    assert all(store.data(file) == archive.files[file] for file in signatures.files)
+    (copied,) = Reference(store, "rig", None).read().sets
+    text = store.text(copied.signatures)
+    assert text
+    (release,) = signatures.releases
+    assert read(text).packages == signatures.packages
+    assert read(text).releases[0].keyring == release.keyring
+    assert b64encode(text.encode()).decode() in there.ran[2]
+
+
+def test_a_chain_that_does_not_hold_is_told_and_the_package_is_kept(tmp_path: Path) -> None:
+    first, *rest = NOW.packages
+    archive = Archive(NOW.packages)
+    wrong = archive.signatures(index_text((replace(first, version="1"), *rest)))
+    archive.signatures = lambda: wrong  # type: ignore[method-assign, misc, assignment]
+
+    found = keep(seat(archive=archive), seen(), PROVEN, wanted(tmp_path))
+
+    assert found.vault
+    (doubt,) = found.vault.doubts
+    assert doubt.startswith(f"{first.file}: the signed index has no such package")
+    assert doubt in str(found.vault)
+    assert Store(tmp_path).has(first.sha256, first.size)
+    assert found.lock.sets[0].version == NOW.version
+
+
+def test_that_nobody_could_look_who_signed_fails_nothing(tmp_path: Path) -> None:
+    found = keep(seat(sign_fails=True), seen(), PROVEN, wanted(tmp_path))
+
+    assert found.vault
+    assert found.vault.trouble == ""
+    assert found.vault.doubts == ("who signed the packages could not be kept: no room",)
+    assert found.vault.fetched_bytes == NOW.size
+
+
+def test_a_list_that_does_not_come_whole_is_told_and_fails_nothing(tmp_path: Path) -> None:
+    archive = Archive(NOW.packages)
+    told = archive.signatures()
+    file = told.indexes[0].file
+    archive.signatures = lambda: told  # type: ignore[method-assign, misc, assignment]
+    archive.files[file] = b"another"
+
+    found = keep(seat(archive=archive), seen(), PROVEN, wanted(tmp_path))
+
+    assert found.vault
+    (doubt,) = found.vault.doubts
+    assert f"what came for {file} is" in doubt
+    assert (found.vault.trouble, found.vault.fetched_bytes > NOW.size) == ("", False)
+    assert all(Store(tmp_path).has(one.sha256, one.size) for one in NOW.packages)
+
+
+def test_copies_that_no_host_refers_to_any_more_are_freed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    new = kept_set("580.178.04")
+    for one in (OLD, new):
+        for its in one.packages:
+            store.put(its.sha256, [f"{its.name} {its.version}".encode()])
+    Reference(store, "rig", None).claim((Copied.of(OLD),))
+    Reference(store, "other", None).claim((Copied.of(new),))
+    before = locked(PROVEN, (OLD,))
+
+    kept_too = keep(seat(), seen(), PROVEN, wanted(tmp_path, before))
+    freed = keep(seat(), seen(), PROVEN, wanted(tmp_path, locked(PROVEN, (NOW,))))
+
+    assert kept_too.vault
+    assert freed.vault
+    assert (kept_too.vault.freed_bytes, freed.vault.freed_bytes) == (0, OLD.size)
+    assert "that no host needs any more were freed" in str(freed.vault)
+    assert not any(store.has(one.sha256, one.size) for one in OLD.packages)
+    assert all(store.has(one.sha256, one.size) for one in (*NOW.packages, *new.packages))
 
 
 @pytest.mark.parametrize(

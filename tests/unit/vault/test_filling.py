@@ -8,7 +8,9 @@ import pytest
 
 from rigops.vault import filling
 from rigops.vault.kept import FOLDER
+from rigops.vault.signatures import document, read
 from tests.unit.vault.making import index_of, kept_set, package
+from tests.unit.vault.signed import Archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +42,18 @@ def test_what_is_kept_and_what_is_lost_is_read() -> None:
     assert found.records[0][1]["Depends"] == "libc6"
 
 
+def test_who_signed_before_is_read_with_the_files_that_are_there() -> None:
+    now = kept_set("535.261.03")
+    signatures = Archive(now.packages).signatures()
+    text = document(signatures, now.packages)
+    said = f"{SAID}== lists\n{'a' * 64}\n== {now.signatures_file}\n{text}"
+
+    found = filling.parse(said)
+
+    assert found.signatures == {now.signatures_file: signatures}
+    assert found.lists == {"a" * 64}
+
+
 def test_a_package_that_says_nothing_of_itself_is_not_kept() -> None:
     found = filling.parse(SAID.replace("Package: dkms", "Package: other"))
 
@@ -59,8 +73,14 @@ def test_writing_the_record_drops_what_no_set_has(tmp_path: Path) -> None:
     for one in (now, old):
         for its in one.packages:
             (pool / its.file).touch()
-    (tmp_path / "000000000000.packages").touch()
-    text = filling.writing([now], now, index_of("535.261.03"))
+    for name in ("000000000000.packages", "000000000000.signatures"):
+        (tmp_path / name).touch()
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    signatures = Archive(now.packages).signatures()
+    for file in (*signatures.files, "0" * 64):
+        (lists / file).touch()
+    text = filling.writing([now], now, index_of("535.261.03"), {now.signatures_file: signatures})
 
     for shell in (["dash"], ["busybox", "sh"]):
         subprocess.run(
@@ -71,6 +91,9 @@ def test_writing_the_record_drops_what_no_set_has(tmp_path: Path) -> None:
         )
 
     assert {path.name for path in pool.iterdir()} == {one.file for one in now.packages}
+    assert {path.name for path in lists.iterdir()} == set(signatures.files)
+    (signed,) = tmp_path.glob("*.signatures")
+    assert read(signed.read_text()) == signatures
     (found,) = tmp_path.glob("*.packages")
     assert found.read_text() == index_of("535.261.03")
     assert '"535.261.03"' in (tmp_path / "vault.json").read_text()
@@ -93,7 +116,7 @@ def test_names_and_digests_reach_the_shell_as_words() -> None:
     "text",
     [
         filling.script(["libcuda1"], [package("a", "1")]),
-        filling.writing([kept_set("535.261.03")], kept_set("535.261.03"), "x"),
+        filling.writing([kept_set("535.261.03")], kept_set("535.261.03"), "x", {}),
     ],
     ids=["fill", "write"],
 )
