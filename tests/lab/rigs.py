@@ -73,6 +73,7 @@ class Rig:
     load: str = "idle"
     remap: tuple[str, ...] = ()
     aer: tuple[str, ...] = ()
+    secure_boot: str = "off"
 
     def with_settings(self, settings: Settings) -> Rig:
         """This rig as `up` or `set` asks for it; what an empty value means is the rig's own."""
@@ -104,7 +105,7 @@ class Rig:
         """What the host finds in /etc/rigsim/rig.json."""
         keys = (
             "name", "os", "board", "cpu", "iommu", "p2p", "smi", "lost", "load", "remap", "aer",
-            "p2p_by_default", "persistence", "gpus", "nvlinks",
+            "p2p_by_default", "persistence", "gpus", "nvlinks", "secure_boot",
         )  # fmt: skip
         whole = asdict(self)
         return json.dumps({key: whole[key] for key in keys}, indent=1) + "\n"

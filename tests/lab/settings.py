@@ -54,6 +54,7 @@ KEYS: Mapping[str, _Key] = {
     ),
     "latency": _matching(r"\d{1,5}(\.\d+)?", "milliseconds of a round trip, or nothing"),
     "cut": _matching(r"[1-9]\d*", "bytes after which a connection is dropped, or nothing"),
+    "secure_boot": _one_of("on", "off", normal="off"),
     "pocket": _one_of("on", "off", normal="on"),
 }  # fmt: skip
 

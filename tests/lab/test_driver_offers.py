@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.driver.sources import deb822, with_components
+from rigops.catalog import find_gpu, load
+from rigops.driver.machine import Card, Kernel, Machine
+from rigops.driver.origins import resolve_from
+from rigops.driver.request import Refusal, Request, Resolution
+from rigops.driver.sources import asking, deb822, for_snapshots, of_snapshot, with_components
 from rigops.facts.apt import AptWould
+from rigops.facts.apt_snapshot import AptSnapshot
 from rigops.facts.driver_offers import DriverOffers
 from rigops.probe.sections import os_release
+from rigops.spec.driver import driver
 from tests.lab import cache, image, packages, requirements
+from tests.lab.packages import AT
 from tests.lab.test_lab_packages import LISTS, Tree
 
 if TYPE_CHECKING:
@@ -32,6 +39,20 @@ UNREACHABLE = (
     ("Suites", "bookworm"),
     ("Components", "non-free"),
 )
+# As NVIDIA has its own: all in one flat suite, whose Release file names no codename. It has the 535
+# of the distribution too, in the very same version.
+VENDOR = f"""\
+mkdir -p /srv/vendor; cd /srv/vendor; ln -s {AT}/debian/pool pool
+for suite in bookworm newest; do
+    for component in contrib non-free non-free-firmware; do
+        cat {AT}/debian/dists/$suite/$component/binary-amd64/Packages; echo
+    done
+done >Packages
+printf '%s\\n' 'Origin: NVIDIA' 'Label: NVIDIA CUDA' 'Date: Thu, 01 Jan 2026 00:00:00 UTC' SHA256: \
+    " $(sha256sum <Packages | cut -d ' ' -f 1) $(stat -c %s Packages) Packages" >Release
+echo 'deb [trusted=yes] file:/srv/vendor /' >/etc/apt/sources.list.d/cuda.list
+apt-get -q update
+"""
 HOOKS = """\
 APT::Update::Pre-Invoke { "touch /var/lib/apt/before"; };
 APT::Update::Post-Invoke-Success { "touch /var/lib/apt/after"; };
@@ -77,6 +98,14 @@ def debian(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Host:
 def fresh(tmp_path: Path, repository: Path) -> Host:
     tree = Tree(tmp_path / "tree", repository, (image.base(),))
     tree.become(components=["main"])
+    return Host(tree)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Host:
+    tree = Tree(tmp_path_factory.mktemp("both") / "tree", repository, (image.base(),))
+    tree.become()
+    tree.does(VENDOR)
     return Host(tree)
 
 
@@ -189,3 +218,55 @@ def test_nothing_stays_of_one_that_is_ended(fresh: Host) -> None:
 
     assert said.splitlines()[0].startswith("/tmp/rigops-apt.")
     assert said.splitlines()[1:] == ["143"]
+
+
+@pytest.mark.parametrize(
+    ("source", "wished", "version"),
+    [
+        ("distribution", "535", "535.261.03"),
+        ("vendor", "535", "535.261.03"),
+        ("distribution", "580", ""),
+        ("vendor", "580", "580.178.04"),
+        ("auto", "580", "580.178.04"),
+    ],
+)
+def test_a_driver_comes_from_whom_it_was_declared_to_come_from(
+    both: Host, source: str, wished: str, version: str
+) -> None:
+    offered = both.offers()
+    gpu = find_gpu(load(), "3090").only
+    machine = Machine(
+        "debian", "12", "apt", cards=(Card("0000:01:00.0", "2204", gpu),),
+        kernels=(Kernel("6.1.0-50-amd64"),),
+    )  # fmt: skip
+    request = Request(wish=driver(wished), source=source)
+    found = resolve_from(machine, request, offered.offers, load())
+
+    assert {one.maker for one in offered.offers.named("libcuda1")[-1].origins} == {"NVIDIA"}
+    of_both = offered.offers.at("libcuda1", "535.261.03")
+    assert of_both is not None
+    assert {one.maker for one in of_both.origins} == {"Debian", "NVIDIA"}
+    if not version:
+        assert isinstance(found, Refusal)
+        assert "the distribution's own package sources have no driver 580" in found.reason
+        return
+    assert isinstance(found, Resolution), str(found)
+    assert found.version == version
+    words = tuple(f"{name}={its}" for name, its in found.packages.items())
+    would = both.would((*words, *found.also))
+    assert would.done
+    assert f"{version}-1" in {step.after for step in would.steps if step.name == "libcuda1"}
+
+
+def test_an_apt_that_knows_no_snapshots_is_found_out(debian: Host) -> None:
+    day = "20240401T000000Z"
+    system = os_release.parse(debian.tree.does("cat /etc/os-release"))
+    asked = for_snapshots(debian.offers().sources, system)
+    stanzas = tuple(asking(one, day) for one in asked)
+    fact = AptSnapshot()
+    command = fact.command(stanzas=stanzas).get_raw_value()
+    found = fact.process(debian.tree.does(command).splitlines())
+
+    assert found == ({"bookworm": (f"file:{AT}/debian/",)},)
+    assert of_snapshot(asked, day, found) is None
+    assert debian.tree.does("ls -A /tmp") == ""

@@ -21,6 +21,7 @@ from rigops.facts.driver_ground import (
     SecureBoot,
 )
 from rigops.facts.files import FileFound, files_section
+from rigops.facts.guarding import Modprobe
 from rigops.facts.limit_surroundings import LimitSurroundings
 from rigops.facts.sections import (
     Boot,
@@ -135,7 +136,7 @@ def _facts(concerns: Collection[str], spec: RigSpec) -> list[type[SectionFact[An
     if "acs" in concerns and spec.acs_redirect == "off":
         found.append(Acs)
     if "nvidia_driver" in concerns and spec.driver is not None:
-        found += [DriverGround, DriverModules, DriverPackages, Pci, SecureBoot]
+        found += [DriverGround, DriverModules, DriverPackages, Modprobe, Pci, SecureBoot]
     return found
 
 

@@ -11,11 +11,18 @@ from rigops.driver.closure import closure
 from rigops.driver.request import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rigops.driver.machine import Machine
     from rigops.driver.offers import Offer, Offers
     from rigops.driver.request import Request
+
+
+_SOURCES: Final[Mapping[str, str]] = {
+    "distribution": "the distribution's own package sources",
+    "vendor": "NVIDIA's own package sources",
+    "snapshot": "the package sources of the snapshot",
+}
 
 
 @dataclass(frozen=True)
@@ -58,12 +65,24 @@ def absent(
     cure = archived or _cure(request, [one for one in real if would_do(one)])
     if trap := _trap(request, offers):
         return Refusal(trap, cure)
+    if not real and request.source == "vendor":
+        return _no_vendor(machine)
+    have = f"{_SOURCES.get(request.source, 'the package sources of this machine')} have"
     if not real:
-        return Refusal("the package sources of this machine have no NVIDIA driver", cure)
+        return Refusal(f"{have} no NVIDIA driver", cure)
     found = ", ".join(sorted(real, key=versions.parse))
+    return Refusal(f"{have} no driver {request.wish.text}, only {found}", cure)
+
+
+def _no_vendor(machine: Machine) -> Refusal:
+    name = machine.name
     return Refusal(
-        f"the package sources of this machine have no driver {request.wish.text}, only {found}",
-        cure,
+        "none of the package sources of this machine is NVIDIA's own with a whole driver in it "
+        "(apt tells it by `Origin: NVIDIA`)",
+        f"install the keyring package that NVIDIA's driver installation guide names for {name}, "
+        "which configures its repository, run `sudo apt-get update`, then this again; or declare "
+        f'driver_source = {{"URIs": "<NVIDIA\'s repository for {name}>", "Suites": "/", '
+        '"Signed-By": "<the path of its key>"}',
     )
 
 
@@ -141,7 +160,7 @@ def _cure(request: Request, usable: Sequence[str]) -> str:
 
 
 def of_a_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
-    """Which apt resolves a snapshot by itself is nobody's knowledge here, so a service is named."""
+    """The apt of this machine does not know one."""
     is_ubuntu = machine.distribution == "ubuntu"
     there = _Archived(
         machine.distribution,
@@ -152,7 +171,8 @@ def of_a_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
         day,
     )
     return Refusal(
-        "which service keeps snapshots of this machine's archive is not known here",
+        "the apt of this machine finds no snapshot of its archive: it is too old for snapshots "
+        "(2.8 is not), or knows no service that keeps them",
         _line(f"<your snapshot service>/{day}", there, machine.keyring),
     )
 

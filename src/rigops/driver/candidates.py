@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from rigops.spec.model import DriverSet
 
 _DEBIAN = re.compile(r"nvidia-(?P<open>open-)?kernel-dkms")
+# NVIDIA's own, as its driver installation guide names them. For Debian its `nvidia-driver-cuda` has
+# nvidia-smi in it, and conflicts with Debian's package of that; for Ubuntu they have no branch in
+# their names from 590 on. Some ask others for `>=` only, so those beside are named as well.
+_OF_NVIDIA_FOR_DEBIAN = re.compile(r"nvidia-kernel-(?P<open>open-)?dkms")
+_MARK_FOR_DEBIAN: Final = "nvidia-driver-cuda"
+_OF_NVIDIA_FOR_UBUNTU = re.compile(r"nvidia-dkms(?P<open>-open)?")
+_MARK_FOR_UBUNTU: Final = "libnvidia-compute"
+_BESIDE: Final = ("nvidia-kernel-common", "nvidia-modprobe", "nvidia-persistenced")
 _TESLA = re.compile(r"nvidia-tesla-(?P<branch>\d{3})-kernel-dkms")
 _UBUNTU = re.compile(r"nvidia-dkms-(?P<branch>\d{3})(?P<server>-server)?(?P<open>-open)?")
 _PROMISE = re.compile(
@@ -35,6 +43,7 @@ class Candidate:
     compute: tuple[str, ...]
     desktop: tuple[str, ...]
     is_server: bool = False
+    prebuilt: tuple[Offer, ...] = ()  # modules that the distribution built: nothing is built here
 
     def names(self, set_: DriverSet) -> tuple[str, ...]:
         return self.desktop if set_ == "desktop" else self.compute
@@ -45,8 +54,29 @@ def candidates(offers: Offers) -> tuple[Candidate, ...]:
     return tuple(
         candidate
         for offer in offers.every
-        if (version := offer.upstream) and (candidate := _candidate(offer, version))
+        if (version := offer.upstream)
+        and (candidate := _of_nvidia(offer, version, offers) or _candidate(offer, version))
     )
+
+
+def _of_nvidia(offer: Offer, version: str, offers: Offers) -> Candidate | None:
+    name = offer.name
+    beside = tuple(one for one in _BESIDE if offers.at(one, version))
+    if (shape := _OF_NVIDIA_FOR_DEBIAN.fullmatch(name)) and offers.at(_MARK_FOR_DEBIAN, version):
+        compute: tuple[str, ...] = (
+            name, _MARK_FOR_DEBIAN, "libcuda1", "libnvidia-ml1", *beside
+        )  # fmt: skip
+        desktop = "nvidia-driver"
+    elif (shape := _OF_NVIDIA_FOR_UBUNTU.fullmatch(name)) and offers.at(_MARK_FOR_UBUNTU, version):
+        open_ = shape["open"] or ""
+        head = f"nvidia-headless{open_}"
+        heads = (head,) if offers.at(head, version) else ()
+        compute = (*heads, name, _MARK_FOR_UBUNTU, *beside)
+        desktop = f"nvidia-driver{open_}"
+    else:
+        return None
+    flavour: Flavour = "open" if shape["open"] else "proprietary"
+    return Candidate(version, flavour, offer, compute, (*compute, desktop))
 
 
 def _candidate(offer: Offer, version: str) -> Candidate | None:

@@ -13,6 +13,7 @@ from rigops.catalog.lookup import find_branch, judge
 from rigops.driver import declared, fitness
 from rigops.driver.candidates import candidates
 from rigops.driver.choice import Choice, Declared, Option, Recommendation
+from rigops.driver.origins import resolve_from
 from rigops.driver.request import Refusal, Request, Resolution
 from rigops.driver.resolve import resolve
 from rigops.driver.standing import standing
@@ -33,7 +34,7 @@ _STATUS: Final[Mapping[int, RowStatus]] = {0: "known-good", 1: "unknown", 2: "ca
 _GOOD, _BAD = 0, 3
 _ENDED: Final = "ended"
 _ANY: Final = DriverWish("range", "of any version", SpecifierSet())
-_SEEN_AT_ONCE: Final = frozenset({"auto", "deb822"})  # of driver_source: in one question
+_SEEN_AT_ONCE: Final = frozenset({"auto", "deb822", "vendor"})  # of driver_source: in one question
 
 
 def choose(seen: Seen, spec: RigSpec | None, catalog: Catalog, today: date) -> Choice:
@@ -45,7 +46,7 @@ class _Choosing:
         self._seen = seen
         self._machine = seen.machine
         # What stands in the way of every driver says nothing of any one.
-        self._clear = replace(seen.machine, run_file="", secure_boot=False)
+        self._clear = replace(seen.machine, run_file=None, secure_boot=False)
         self._spec = spec
         self._set = spec.driver_set if spec else None
         self._catalog = catalog
@@ -255,7 +256,7 @@ class _Choosing:
             )
         if found is None and self._machine.manager == "apt":
             found = self._seen.unusable
-        found = found or resolve(self._machine, request, self._seen.offers, self._catalog)
+        found = found or resolve_from(self._machine, request, self._seen.offers, self._catalog)
         if isinstance(found, Refusal):
             return Declared(wish=spec.driver.text, refusal=found)
         return Declared(

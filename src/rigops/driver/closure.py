@@ -29,9 +29,20 @@ class Closure:
         return not self.elsewhere and not self.missing
 
 
-def closure(names: Iterable[str], version: str, offers: Offers, build: str = "") -> Closure:
-    """With these packages of NVIDIA's version. `build`: the package version that is preferred."""
+def closure(
+    names: Iterable[str],
+    version: str,
+    offers: Offers,
+    build: str = "",
+    given: Iterable[Offer] = (),
+) -> Closure:
+    """With these packages of NVIDIA's version. `build`: the package version that is preferred.
+
+    `given`: packages of the driver whose own versions say nothing of NVIDIA's.
+    """
     search = _Search(version, offers, build)
+    for offer in given:
+        search.take(offer)
     for name in names:
         search.begin_with(name)
     return search.end()
@@ -53,7 +64,7 @@ class _Search:
     def begin_with(self, name: str) -> None:
         if is_driver(name):
             if offer := self._best(self._offers.named(name)):
-                self._take(offer)
+                self.take(offer)
             else:
                 self._missing[name] = None
         elif self._offers.named(name):
@@ -76,7 +87,7 @@ class _Search:
                 self._follow(*self._choices.popleft())
         return Closure(self._found, tuple(self._also), tuple(self._elsewhere), tuple(self._missing))
 
-    def _take(self, offer: Offer) -> None:
+    def take(self, offer: Offer) -> None:
         if offer.name not in self._found:
             self._found[offer.name] = offer
             self._ahead.append(offer)
@@ -100,7 +111,7 @@ class _Search:
         answer = next(filter(None, map(self._answer, group)), None)
         answer = answer or next(filter(None, map(self._shared, group)), None)
         if answer:
-            self._take(answer)
+            self.take(answer)
         elif not any(self._is_no_driver(one.name) for one in group):
             self._elsewhere[f"{offer.name} {offer.version} asks for {_said(group)}"] = None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Manager = Literal["apt", "dnf", "zypper", "pacman"]
 
-_DESKTOP = re.compile(r"nvidia-(?:tesla-\d{3}-)?driver(?:-\d{3}(?:-server)?(?:-open)?)?")
+_DESKTOP = re.compile(r"nvidia-(?:tesla-\d{3}-)?driver(?:-\d{3}(?:-server)?)?(?:-open)?")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,14 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class RunFile:
+    """A driver that NVIDIA's own installer put there. No `uninstaller`: that one is gone."""
+
+    uninstaller: str
+    version: str = ""  # empty: its log does not say
+
+
+@dataclass(frozen=True)
 class Machine:
     """None is what nobody could tell."""
 
@@ -55,7 +63,9 @@ class Machine:
     flavour: Flavour | None = None  # of the installed modules
     secure_boot: bool | None = None  # the kernel takes signed modules only
     has_key: bool | None = None  # the key that DKMS signs with is enrolled
-    run_file: str = ""  # what NVIDIA's own installer left behind: its uninstaller
+    key: str = ""  # that key's certificate
+    is_enrolling: bool = False  # it waits for somebody at the machine's console
+    run_file: RunFile | None = None  # None: packages have it, whatever else was there before
     lacks_components: tuple[str, ...] = ()  # of its distribution's archive, that drivers are in
     suites: tuple[str, ...] = ()
     archive: str = ""  # the URI of its distribution's archive
@@ -64,6 +74,15 @@ class Machine:
     @property
     def name(self) -> str:
         return f"{self.distribution.capitalize()} {self.release}".strip()
+
+    @property
+    def own_kernels(self) -> tuple[str, ...]:
+        return tuple(one.release for one in self.kernels if not one.around)
+
+    @property
+    def takes_signed_only(self) -> bool:
+        """Modules that are built here would not load: the key to sign them with is not trusted."""
+        return self.secure_boot is True and self.has_key is not True
 
     @property
     def installed_version(self) -> str:

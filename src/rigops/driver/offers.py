@@ -31,6 +31,14 @@ Alternatives = tuple[Relation, ...]
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A place that has a package, and who made it."""
+
+    uri: str
+    maker: str = ""  # by its Release file; empty: that does not tell
+
+
+@dataclass(frozen=True)
 class Offer:
     name: str
     version: str  # the package's own, such as 535.171.04-0ubuntu2
@@ -39,6 +47,7 @@ class Offer:
     provides: tuple[Relation, ...] = ()
     newest_kernel: str = ""  # that its description says it was built for
     places: tuple[str, ...] = ()  # such as `bookworm/non-free`
+    origins: tuple[Origin, ...] = ()
 
     @property
     def upstream(self) -> str | None:

@@ -33,11 +33,13 @@ _RIVALS: Final = (
     "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
     "src:nvidia-open-gpu-kernel-modules*",
     "cuda-drivers*",
+    "libnvidia-compute",
     "nvidia-alternative",  # in Debian every library asks for the one of its own version
     "nvidia-dkms",
     "nvidia-dkms-*",
     "nvidia-driver",
     "nvidia-driver-*",
+    "nvidia-headless",
     "nvidia-headless-*",
     "nvidia-kernel-dkms",
     "nvidia-kernel-open-dkms",
@@ -61,6 +63,7 @@ _DEBIAN_MODULES: Final[Mapping[str, str]] = {
     "nvidia-open-kernel-dkms": "nvidia-current-open",
     "nvidia-kernel-dkms": "nvidia-current",
 }
+_NVIDIAS_OWN: Final = "nvidia-driver-cuda"  # its packages for Debian rename nothing
 _TESLA_MODULE = re.compile(r"(?P<module>nvidia-tesla(?:-[0-9]{3})?)-kernel-dkms")
 _OF_NVIDIA = re.compile(
     r"nvidia(?:-(?:current|tesla-[0-9]{3}))?(?:-open)?(?P<part>-(?:modeset|drm|uvm|peermem))?"
@@ -117,6 +120,24 @@ def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
     )
 
 
+def by_module(options: ModuleOptions, module: str) -> dict[str, dict[str, str]]:
+    """The options by the names that the modules have there. `module`: see `kernel_module`."""
+    found: dict[str, dict[str, str]] = {}
+    for declared, pairs in options:
+        name = _plain(_MODULE, declared)
+        if shape := _OF_NVIDIA.fullmatch(name.replace("_", "-")):
+            name = module + (shape["part"] or "")
+        found.setdefault(name, {}).update(pairs)
+    return found
+
+
+def upstream_name(module: str) -> str:
+    """What NVIDIA calls a module, whoever built it; another's name with dashes."""
+    name = module.replace("_", "-")
+    shape = _OF_NVIDIA.fullmatch(name)
+    return f"nvidia{shape['part'] or ''}" if shape else name
+
+
 def modprobe(resolution: Resolution, options: ModuleOptions, module: str) -> str:
     """For /etc/modprobe.d. `module`: what nvidia.ko is called there, see `kernel_module`."""
     version = _plain(_VERSION, resolution.version)
@@ -127,7 +148,7 @@ def modprobe(resolution: Resolution, options: ModuleOptions, module: str) -> str
         *(f"alias {rival} off" for rival in _RIVAL_MODULES),
         "options nouveau modeset=0",
     ]
-    for name, settings in _by_module(options, _plain(_MODULE, module)).items():
+    for name, settings in by_module(options, _plain(_MODULE, module)).items():
         words = [_plain(_OPTION, f"{option}={value}") for option, value in settings.items()]
         lines.append(" ".join([f"options {name}", *words]))
     return "\n".join(lines) + "\n"
@@ -135,6 +156,8 @@ def modprobe(resolution: Resolution, options: ModuleOptions, module: str) -> str
 
 def kernel_module(resolution: Resolution) -> str:
     """What nvidia.ko of these packages is called on disk: Debian's builds rename it."""
+    if _NVIDIAS_OWN in resolution.packages:
+        return "nvidia"
     for package, module in _DEBIAN_MODULES.items():
         if package in resolution.packages:
             return module
@@ -171,16 +194,6 @@ def _globs(names: Iterable[str], branch: str) -> tuple[str, ...]:
     if any(shape and shape["branch"] == branch for shape in shapes):
         return (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*")
     return ()
-
-
-def _by_module(options: ModuleOptions, module: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for declared, pairs in options:
-        name = _plain(_MODULE, declared)
-        if shape := _OF_NVIDIA.fullmatch(name.replace("_", "-")):
-            name = module + (shape["part"] or "")
-        found.setdefault(name, {}).update(pairs)
-    return found
 
 
 def _escaped(name: str) -> str:

@@ -46,6 +46,7 @@ class Resolution:
     places: tuple[str, ...] = ()
     why: str = ""
     notes: tuple[str, ...] = ()
+    prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
 
     @property
     def branch(self) -> str:

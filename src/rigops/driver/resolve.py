@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
 from rigops.catalog.lookup import find_branch
-from rigops.driver import elsewhere, fitness
+from rigops.driver import elsewhere, fitness, prebuilt, secure_boot
 from rigops.driver.absence import absent
 from rigops.driver.candidates import candidates
 from rigops.driver.closure import closure
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Flavour
     from rigops.driver.candidates import Candidate
     from rigops.driver.closure import Closure
-    from rigops.driver.machine import Machine
+    from rigops.driver.machine import Machine, RunFile
     from rigops.driver.offers import Offers
     from rigops.driver.request import Request
 
@@ -40,7 +40,9 @@ def resolve(
         return refusal
     if machine.manager != "apt":
         return elsewhere.by_hand(machine, request, catalog)
-    return _Resolver(machine, request, offers, catalog).answer()
+    if machine.takes_signed_only:
+        return _signed(machine, request, offers, catalog)
+    return _Resolver(machine, request, offers, catalog, candidates(offers)).answer()
 
 
 def _hopeless(
@@ -48,12 +50,9 @@ def _hopeless(
 ) -> Refusal | None:
     """What no source can change."""
     if machine.run_file:
-        return Refusal(
-            "NVIDIA's own installer put a driver here, and packages would share its files",
-            f"run `sudo {machine.run_file} --silent`, then this again",
-        )
-    if machine.secure_boot and machine.has_key is not True:
-        return _unsigned(machine)
+        return _of_no_package(machine.run_file)
+    if machine.takes_signed_only and machine.manager != "apt":
+        return secure_boot.unsigned(machine, request)
     known = [
         release.version
         for branch in catalog.drivers
@@ -72,20 +71,34 @@ def _hopeless(
     return refusals[-1] if refusals else None
 
 
-def _unsigned(machine: Machine) -> Refusal:
-    known = "is not enrolled" if machine.has_key is False else "is not known to be enrolled"
-    if machine.distribution == "ubuntu":
-        make = "sudo update-secureboot-policy --new-key"
-        key = "/var/lib/shim-signed/mok/MOK.der"
-        first = f"`{make}` where {key} is not there yet, then "
-    else:
-        key = "/var/lib/dkms/mok.pub"
-        first = f"where {key} is not there yet, let dkms build any module once; then "
+def _signed(
+    machine: Machine, request: Request, offers: Offers, catalog: Catalog
+) -> Resolution | Refusal:
+    """With the modules that the distribution signed, as far as its sources have them."""
+    every = prebuilt.candidates(offers, machine.own_kernels)
+    resolver = _Resolver(machine, request, offers, catalog, every)
+    found = resolver.answer()
+    if isinstance(found, Resolution):
+        return found
+    return secure_boot.unsigned(machine, request, resolver.usable())
+
+
+def _of_no_package(run_file: RunFile) -> Refusal:
+    version = f" {run_file.version}" if run_file.version else ""
+    reason = (
+        f"NVIDIA's own installer put a driver{version} here, and packages would share its files"
+    )
+    if not run_file.uninstaller:
+        name = f"NVIDIA-Linux-x86_64-{run_file.version or 'VERSION'}.run"
+        return Refusal(
+            reason,
+            f"its uninstaller is gone, so run `sudo sh {name} --uninstall` with the file that it "
+            "came from, then this again",
+        )
     return Refusal(
-        f"Secure Boot is on, and the key that signs modules built here {known}",
-        f"{first}`sudo mokutil --import {key}` with a password of your own, reboot, and enrol the "
-        "key in the blue menu at the machine's own console; or switch Secure Boot off in the "
-        "firmware",
+        reason,
+        "`rigops apply --remove-foreign-driver` has its own uninstaller take it away first; by "
+        f"hand that is `sudo {run_file.uninstaller} --uninstall --silent`",
     )
 
 
@@ -129,14 +142,19 @@ class _Found:
 
 class _Resolver:
     def __init__(
-        self, machine: Machine, request: Request, offers: Offers, catalog: Catalog
+        self,
+        machine: Machine,
+        request: Request,
+        offers: Offers,
+        catalog: Catalog,
+        every: tuple[Candidate, ...],
     ) -> None:
         self._machine = machine
         self._request = request
         self._offers = offers
         self._catalog = catalog
         self._set = request.set_ or machine.set_
-        self._every = candidates(offers)
+        self._every = tuple(one for one in every if one.names(self._set))
 
     def answer(self) -> Resolution | Refusal:
         matching = sorted(
@@ -163,6 +181,10 @@ class _Resolver:
             self._machine, self._request, self._offers, self._real(), self._would_do
         )
 
+    def usable(self) -> tuple[str, ...]:
+        """The versions that would do here, wanted or not, the best first."""
+        return tuple(one for one in self._real() if self._would_do(one))
+
     def _unfit(self, version: str) -> Refusal | None:
         return _unfit(version, self._machine, self._request, self._catalog)
 
@@ -172,6 +194,8 @@ class _Resolver:
         return tuple(one for one in supported if wanted in {"auto", one})
 
     def _too_new(self, one: Candidate) -> tuple[str, ...]:
+        if one.prebuilt:
+            return ()
         said = one.kernel.newest_kernel
         return fitness.too_new(self._catalog, one.version, self._machine.kernels, said)
 
@@ -193,7 +217,7 @@ class _Resolver:
         limit = fitness.ceiling(self._catalog, one.version, one.kernel.newest_kernel)
         images = " ".join(f"linux-image-{release}" for release in newer)
         building = (its.candidate.flavour for its in possible if not self._too_new(its.candidate))
-        instead = [version for version in self._real() if self._would_do(version)]
+        instead = self.usable()
         other = ""
         if flavour := next(building, ""):
             other = f'declare driver_flavor = "{flavour}", whose modules build there, or '
@@ -214,7 +238,7 @@ class _Resolver:
         )
         if one.flavour in supported:
             return Refusal(reason, f'declare driver_flavor = "{one.flavour}", or another driver')
-        instead = [version for version in self._real() if self._would_do(version)]
+        instead = self.usable()
         cure = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
         return Refusal(f"{reason}: only they drive every card", cure)
 
@@ -232,7 +256,7 @@ class _Resolver:
 
     def _closure(self, one: Candidate, more: Iterable[str] = ()) -> Closure:
         names = (*one.names(self._set), *more)
-        return closure(names, one.version, self._offers, one.kernel.version)
+        return closure(names, one.version, self._offers, one.kernel.version, one.prebuilt)
 
     def _real(self) -> tuple[str, ...]:
         """The versions that the sources have all of, wanted or not, the best first."""
@@ -276,7 +300,7 @@ class _Resolver:
         headers = {
             kernel.release: f"linux-headers-{kernel.release.lower()}"
             for kernel in machine.kernels
-            if not kernel.has_headers
+            if not kernel.has_headers and not chosen.prebuilt
         }
         offered = [name for name in headers.values() if self._offers.named(name)]
         places = (place for one in its.packages.values() for place in one.places)
@@ -285,7 +309,11 @@ class _Resolver:
             version=chosen.version,
             flavour=chosen.flavour,
             packages={name: one.version for name, one in sorted(its.packages.items())},
-            asked=tuple(name for name in chosen.names(self._set) if name in its.packages),
+            asked=tuple(
+                name
+                for name in (*chosen.names(self._set), *(one.name for one in chosen.prebuilt))
+                if name in its.packages
+            ),
             sources={name: tuple(every) for name, every in sorted(sources.items())},
             also=(*its.also, *offered),
             beside=dict(self._beside(its.also, chosen.version)),
@@ -300,7 +328,9 @@ class _Resolver:
                 *fitness.unknown_cards(machine),
                 *fitness.cautions(self._catalog, chosen.version, machine.cards),
                 *_without_headers(set(headers.values()) - set(offered)),
+                *([secure_boot.of_signed(machine)] if chosen.prebuilt else []),
             ),
+            prebuilt=machine.own_kernels if chosen.prebuilt else (),
         )
 
     def _beside(self, names: Iterable[str], version: str) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _SPELLED = {
     "arch": "Architectures", "lang": "Languages", "target": "Targets", "pdiffs": "PDiffs",
 }  # fmt: skip
 _ADDED = {"": "", "+": "-Add", "-": "-Remove"}
+_OF_SNAPSHOTS = frozenset({"snapshot", "check-valid-until"})
 _STRUCTURE = frozenset({"types", "uris", "suites", "components", "enabled"})
 _NO = frozenset({"no", "false", "without", "off", "disable", "0"})
 _FIRST_WITH_FIRMWARE_APART = 12
@@ -63,6 +64,11 @@ def parse(
     return tuple(_released(one, releases or {}) for one in found if isinstance(one, Source))
 
 
+def uris(text: str) -> tuple[str, ...]:
+    """Of all stanzas in this text."""
+    return tuple(uri for one in parse({FILE: text}) for uri in one.uris)
+
+
 def unread(files: Mapping[str, str]) -> tuple[str, ...]:
     found = (one for file, text in files.items() for one in _read(file, text))
     return tuple(one for one in found if isinstance(one, str))
@@ -92,6 +98,58 @@ def with_components(sources: Iterable[Source], distribution: OsRelease) -> str |
         for missing, suites in lacking.items():
             if missing:
                 stanzas.append(_stanza(one, suites, missing))
+    return "\n".join(stanzas) or None
+
+
+def for_snapshots(sources: Iterable[Source], distribution: OsRelease) -> tuple[Source, ...]:
+    """The distribution's own suites as they are configured here, with all that drivers are in."""
+    needed = _needed(distribution)
+    active = [one for one in sources if _counts(one)]
+    is_own = _Own(distribution, active)
+    had: set[str] = set()
+    found: list[Source] = []
+    for one in active:
+        if not needed or "main" not in one.components or HIDDEN in str((one.uris, one.options)):
+            continue
+        names = (is_own.codename(one, suite) for suite in one.suites if is_own(one, suite))
+        suites = tuple(name for name in dict.fromkeys(names) if name not in had)
+        had.update(suites)
+        if suites:
+            options = tuple(pair for pair in one.options if pair[0].lower() not in _OF_SNAPSHOTS)
+            found.append(replace(one, suites=suites, components=("main", *needed), options=options))
+    return tuple(found)
+
+
+def asking(source: Source, day: str) -> str:
+    """A stanza that has apt look for the snapshot of that day; an older apt reads past it."""
+    return _stanza(source, source.suites, source.components) + f"Snapshot: {day}\n"
+
+
+def of_snapshot(
+    asked: Sequence[Source], day: str, found: Sequence[Mapping[str, Sequence[str]]]
+) -> str | None:
+    """The text of a file of sources. None: not of every suite apt found the snapshot of that day.
+
+    `found`: for each of those asked for, the URIs that apt would take its suites from. They are
+    written down: where a stanza with `Snapshot` comes before the host's own of the same suite, apt
+    takes them for a contradiction and reads no source at all. The time that a snapshot was signed
+    for is over, as it is meant to be.
+    """
+    stanzas: list[str] = []
+    if len(asked) != len(found):
+        return None
+    for source, its in zip(asked, found, strict=True):
+        own = set(map(_same, source.uris))
+        by_uris: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for suite in source.suites:
+            # apt names the host's own beside them, and an older one nothing else.
+            uris = (one for one in its.get(suite, ()) if day in one and _same(one) not in own)
+            by_uris[tuple(uris)].append(suite)
+        if () in by_uris:
+            return None
+        for those, suites in by_uris.items():
+            stanza = _stanza(replace(source, uris=those), suites, source.components)
+            stanzas.append(f"{stanza}Check-Valid-Until: no\n")
     return "\n".join(stanzas) or None
 
 
@@ -162,6 +220,11 @@ class _Own:
         if release:
             return release.origin.lower() == self._origin and release.codename in self._family
         return suite in self._family and any(_same(uri) in self._uris for uri in source.uris)
+
+    def codename(self, source: Source, suite: str) -> str:
+        """What is `stable` today was another release on another day."""
+        release = source.releases.get(suite)
+        return release.codename if release and suite not in self._family else suite
 
 
 def _same(uri: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.driver import declared, fitness
+from rigops.driver import declared, fitness, secure_boot
 from rigops.driver.request import Refusal, Resolution
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def standing(
         return None
     if any(seen.installed.get(name) != version for name, version in pinned.packages.items()):
         return None
+    if pinned.prebuilt and not set(seen.own_kernels).issubset(pinned.prebuilt):
+        return None
     return _unfit(pinned, seen, request, known) or again(pinned)
 
 
@@ -35,12 +37,15 @@ def again(pinned: PinnedDriver) -> Resolution:
         asked=pinned.asked,
         sources=pinned.sources,
         also=pinned.also,
+        prebuilt=pinned.prebuilt,
         why="it is installed",
     )
 
 
 def _unfit(pinned: PinnedDriver, seen: Machine, request: Request, known: Catalog) -> Refusal | None:
-    """Another card was put in, or the catalogue has learnt more."""
+    """Another card was put in, the catalogue has learnt more, or Secure Boot was switched on."""
+    if seen.takes_signed_only and not pinned.prebuilt:
+        return secure_boot.unsigned(seen, request)
     _, refusal = fitness.flavours(known, pinned.version, seen.cards)
     if refusal is None and not request.allow_bad:
         return fitness.bad(known, pinned.version, seen.cards)

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from rigops.driver.machine import RunFile
 from rigops.facts.sections import SectionFact
 from rigops.probe.section import Section
 from rigops.probe.sections import nvidia_modinfo, nvidia_version, packages, secure_boot
@@ -19,10 +20,12 @@ _KEY: Final = "key"
 _RUN_FILE: Final = "run-file"
 _CONTAINER: Final = "container"
 _LINE = re.compile(r"(?P<release>[A-Za-z0-9][A-Za-z0-9._+~-]*) (?P<headers>headers|none)")
-_RUN_FILE_LINE = re.compile(r"/usr/bin/nvidia-(?:un)?install(?:er)?")
-_UNINSTALLER: Final = "/usr/bin/nvidia-uninstall"
+_LOG: Final = "log "
+_LOGGED = re.compile(r".*\((?P<version>[0-9]+(?:\.[0-9]+)+)\)")
+_SERIAL = re.compile(r"serial=0*(?P<number>[0-9A-F]+)")
+_UNINSTALLERS: Final = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 
-Key = Literal["enrolled", "not enrolled"]
+Key = Literal["enrolled", "enrolling", "not enrolled"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,16 @@ class KernelImage:
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """`kernels` have an image in /boot. `key`: DKMS's own, to sign with; None: nobody can say."""
+    """`kernels` have an image in /boot. `key`: DKMS's own, to sign with; None: nobody can say.
+
+    A key that is enrolling waits for somebody at the machine's console.
+    """
 
     kernels: tuple[KernelImage, ...] = ()
     key: Key | None = None
-    uninstaller: str = ""  # of a driver that came from NVIDIA's own installer
+    certificate: str = ""  # the file with that key's certificate
+    serial: str = ""  # which signatures name that key by
+    run_file: RunFile | None = None
     is_container: bool = False  # its kernel is that of the machine around it
     unread: tuple[str, ...] = ()
 
@@ -46,15 +54,17 @@ def parse(text: str) -> Ground:
     found = blocks(text)
     said = [line for line in lines(found.get(_KERNELS, "")) if line.strip()]
     shapes = [(line, _LINE.fullmatch(line)) for line in said]
-    files = [line for line in lines(found.get(_RUN_FILE, "")) if _RUN_FILE_LINE.fullmatch(line)]
+    key = lines(found.get(_KEY, ""))
     return Ground(
         kernels=tuple(
             KernelImage(shape["release"], shape["headers"] == "headers")
             for _, shape in shapes
             if shape
         ),
-        key=_key(found.get(_KEY, "")),
-        uninstaller=_UNINSTALLER if files else "",
+        key=_key("\n".join(key)),
+        certificate=next((line for line in key if line.startswith("/")), ""),
+        serial=next((shape["number"] for line in key if (shape := _SERIAL.fullmatch(line))), ""),
+        run_file=_run_file(lines(found.get(_RUN_FILE, ""))),
         is_container=_CONTAINER in found,
         unread=tuple(line for line, shape in shapes if not shape),
     )
@@ -63,10 +73,22 @@ def parse(text: str) -> Ground:
 def _key(said: str) -> Key | None:
     if "is already enrolled" in said:
         return "enrolled"
+    if "is already in the enrollment request" in said:
+        return "enrolling"
     return "not enrolled" if "is not enrolled" in said else None
 
 
-# A package's own uninstaller would be no run file: none has one.
+def _run_file(said: list[str]) -> RunFile | None:
+    """NVIDIA's installer believes its log, which goes last when it uninstalls, after itself."""
+    logged = [line.removeprefix(_LOG) for line in said if line.startswith(_LOG)]
+    uninstaller = next((line for line in said if line in _UNINSTALLERS), "")
+    if not logged and not uninstaller:
+        return None
+    shape = _LOGGED.fullmatch(logged[0].strip()) if logged else None
+    return RunFile(uninstaller, shape["version"] if shape else "")
+
+
+# No package has an uninstaller, or a log, of these names.
 SECTION: Final = Section(
     name="driver-ground",
     snippet=f"""
@@ -82,14 +104,24 @@ if [ -e /run/systemd/container ] ||
     echo "== {_CONTAINER}"
 fi
 echo "== {_RUN_FILE}"
-ls /usr/bin/nvidia-uninstall /usr/bin/nvidia-installer 2>/dev/null
+for file in {" ".join(_UNINSTALLERS)}; do
+    if [ -x "$file" ]; then echo "$file"; fi
+done
+if [ -e /var/lib/nvidia/log ]; then echo "{_LOG}$(head -n 1 /var/lib/nvidia/log)"; fi
 if [ -d /sys/firmware/efi ] && command -v mokutil >/dev/null; then
     echo "== {_KEY}"
-    for key in /var/lib/dkms/mok.pub /var/lib/shim-signed/mok/MOK.der; do
-        [ -e "$key" ] || continue
-        mokutil --test-key "$key" 2>&1
-        break
-    done
+    certificate=$(cat /etc/dkms/framework.conf /etc/dkms/framework.conf.d/*.conf 2>/dev/null |
+        sed -n 's/^[[:blank:]]*mok_certificate=//p' | tail -n 1 | tr -d '\\042\\047')
+    if [ -z "$certificate" ]; then
+        certificate=/var/lib/dkms/mok.pub
+        ! grep -q '^ID="*ubuntu"*$' /etc/os-release ||
+            certificate=/var/lib/shim-signed/mok/MOK.der
+    fi
+    if [ -e "$certificate" ]; then
+        echo "$certificate"
+        mokutil --test-key "$certificate" 2>&1
+        openssl x509 -inform DER -in "$certificate" -noout -serial 2>/dev/null
+    fi
 fi
 exit 0
 """,

@@ -43,7 +43,7 @@ def machine_of(told: Told, catalog: Catalog) -> Machine:
     # Half installed is meant to be there: an interrupted change goes on with all of it.
     found = (*told.packages.driver, *told.packages.unfinished_driver)
     installed = {one.name: one.version for one in found}
-    keys = {"enrolled": True, "not enrolled": False}
+    keys = {"enrolled": True, "enrolling": False, "not enrolled": False}
     ground = told.ground
     return Machine(
         distribution=told.system.id or "",
@@ -55,7 +55,9 @@ def machine_of(told: Told, catalog: Catalog) -> Machine:
         flavour=_flavour(told.modules),
         secure_boot=told.secure_boot.insists,
         has_key=keys.get(ground.key) if ground.key else None,
-        run_file="" if installed else ground.uninstaller,
+        key=ground.certificate,
+        is_enrolling=ground.key == "enrolling",
+        run_file=None if installed else ground.run_file,
     )
 
 

@@ -9,7 +9,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING
 
 from rigops.driver import sources
-from rigops.driver.offers import Offer, Offers, relations
+from rigops.driver.offers import Offer, Offers, Origin, relations
 from rigops.facts.dpkg_versions import compare
 from rigops.probe.text import blocks, lines
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _FILE = "file "
 _FIELD = re.compile(r"(?P<name>[A-Za-z-]+): ?(?P<value>.*)")
-_INDEX = re.compile(r" *-?[0-9]+ (?P<uri>\S.*?)/* (?P<suite>\S+)/[^/\s]+(?: \S+)? Packages")
+_PRIORITY = re.compile(r"-?[0-9]+ (?P<index>\S.*)")
+_INDEX = re.compile(r"(?P<uri>\S.*?)/* (?P<suite>\S+)/[^/\s]+(?: \S+)? Packages")
+_FLAT = re.compile(r"(?P<uri>\S+?)/* (?P<suite>\S*?)/* Packages")  # all of it is one suite
 _RELEASE = re.compile(r"(?:^|,)(?P<key>[a-z])=(?P<value>[^,]*)")
 _WORDS_OF_A_PLACE = 3
 
@@ -40,26 +42,39 @@ def parse(text: str) -> Offered:
     files = {
         head.removeprefix(_FILE): body for head, body in found.items() if head.startswith(_FILE)
     }
-    places = _places(found.get("places", ""))
+    releases = _releases(found.get("releases", ""))
+    places = _places(found.get("places", ""), releases)
     offers, unread = _offers(found.get("records", ""), places)
     return Offered(
         offers=Offers(offers, unread=(*sources.unread(files), *unread)),
-        sources=sources.parse(files, _releases(found.get("releases", ""))),
+        sources=sources.parse(files, releases),
         trouble=tuple(line for line in lines(found.get("trouble", "")) if line.strip()),
         has_lists=found.get("lists", "1").strip() != "0",
     )
 
 
-def _places(text: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
-    found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for words in map(str.split, lines(text)):
-        if len(words) == _WORDS_OF_A_PLACE:
-            found[words[0], words[1]][words[2]] = None
-    return {key: tuple(value) for key, value in found.items()}
+@dataclass(frozen=True)
+class _Where:
+    places: dict[str, None] = field(default_factory=dict)
+    origins: dict[Origin, None] = field(default_factory=dict)
+
+
+def _places(text: str, releases: Releases) -> Mapping[tuple[str, str], _Where]:
+    found: dict[tuple[str, str], _Where] = defaultdict(_Where)
+    for line in lines(text):
+        words = line.split(maxsplit=_WORDS_OF_A_PLACE)
+        if len(words) < _WORDS_OF_A_PLACE:
+            continue
+        where = found[words[0], words[1]]
+        where.places[words[2]] = None
+        if shape := _index("".join(words[_WORDS_OF_A_PLACE:]).rstrip()):
+            release = releases.get((shape["uri"], shape["suite"]))
+            where.origins[Origin(shape["uri"], release.origin if release else "")] = None
+    return found
 
 
 def _offers(
-    text: str, places: Mapping[tuple[str, str], tuple[str, ...]]
+    text: str, places: Mapping[tuple[str, str], _Where]
 ) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
     """What is installed and in no source any more has no place, and is no offer."""
     found: dict[tuple[str, str], Offer] = {}
@@ -75,7 +90,7 @@ def _offers(
     return tuple(every), tuple(unread)
 
 
-def _offer(record: Mapping[str, str], places: tuple[str, ...]) -> Offer:
+def _offer(record: Mapping[str, str], where: _Where) -> Offer:
     needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
     return Offer(
         name=record["Package"],
@@ -84,7 +99,8 @@ def _offer(record: Mapping[str, str], places: tuple[str, ...]) -> Offer:
         depends=tuple(one for field in needs for one in relations(field)),
         provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
         newest_kernel=record.get("Tested", ""),
-        places=places,
+        places=tuple(where.places),
+        origins=tuple(where.origins),
     )
 
 
@@ -108,8 +124,8 @@ def _releases(text: str) -> Releases:
     found: Releases = {}
     at: tuple[str, str] | None = None
     for line in lines(text):
-        index = _INDEX.fullmatch(line)
-        if index:
+        named = _PRIORITY.fullmatch(line.strip())
+        if named and (index := _index(named["index"])):
             at = (index["uri"], index["suite"])
         elif at and line.strip().startswith("release "):
             release = _release(line.strip().removeprefix("release "))
@@ -117,6 +133,11 @@ def _releases(text: str) -> Releases:
                 found[at] = release
             at = None
     return found
+
+
+def _index(text: str) -> re.Match[str] | None:
+    """A list of packages is called the same wherever apt speaks of it."""
+    return _INDEX.fullmatch(text) or _FLAT.fullmatch(text)
 
 
 def _release(text: str) -> Release | None:

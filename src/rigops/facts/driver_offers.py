@@ -48,14 +48,22 @@ offers() {{
     echo "== releases"; asked policy | grep -A 1 ' Packages$' | hide
     known=$(asked pkgnames)
     names=$(echo "$known" | grep -E '{_OF_THE_DRIVER}' | grep -v -E '{_APART}'
-        for release; do echo "$known" | grep -F -x "linux-headers-$release"; done)
+        for release; do
+            case $release in
+                signed:*) echo "$known" | grep '^linux-[a-z]*-nvidia-' |
+                    grep -F -e "-${{release#signed:}}" ;;
+                *) echo "$known" | grep -F -x "linux-headers-$release" ;;
+            esac
+        done)
     [ -n "$names" ] || return 0
     # shellcheck disable=SC2086  # several names
     set -- $names
     echo "== places"
-    asked madison "$@" | awk '$NF == "Packages" {{
+    asked madison "$@" | hide | awk '$NF == "Packages" {{
         place = index($(NF - 1), "/") ? $(NF - 1) : $(NF - 2)
         row = $1 " " $3 " " place
+        sub(/^[^|]*\|[^|]*\| */, "")
+        row = row " " $0
         if (!(row in seen)) print row
         seen[row] = 1
     }}'
@@ -82,19 +90,25 @@ offers() {{
 _OF_ALL_KERNELS: Final = """\
 set --
 for image in /boot/vmlinuz-* /boot/vmlinux-*; do
-    [ ! -e "$image" ] ||
-        set -- "$@" "$(echo "${image##*/vmlinu[xz]-}" | tr '[:upper:]' '[:lower:]')"
+    [ -e "$image" ] || continue
+    release=$(echo "${image##*/vmlinu[xz]-}" | tr '[:upper:]' '[:lower:]')
+    set -- "$@" "$release" "signed:$release"
 done
 offers "$@"
 """
 
 
-def offers_section(source: str = "", headers: Sequence[str] | None = ()) -> Section[Offered]:
+def offers_section(
+    source: str = "", headers: Sequence[str] | None = (), signed: Sequence[str] = ()
+) -> Section[Offered]:
     """As one section of a probe, for those who want to ask together with other things.
 
-    `headers`: of these kernels; None: of every kernel that is in /boot.
+    `headers`: of these kernels; None: of every kernel that is in /boot. `signed`: the kernels whose
+    modules the distribution may have built.
     """
-    asks = _OF_ALL_KERNELS if headers is None else shlex.join(("offers", *headers))
+    asks = _OF_ALL_KERNELS
+    if headers is not None:
+        asks = shlex.join(("offers", *headers, *(f"signed:{one}" for one in signed)))
     call = "\n".join((apt_beside.beside(source), asks))
     snippet = (
         f"{_ASK}if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then\n"
@@ -110,15 +124,16 @@ def offers_section(source: str = "", headers: Sequence[str] | None = ()) -> Sect
 
 
 class DriverOffers(FactBase[Offered]):
-    """Every version of every package of the driver, and the headers of these kernels.
+    """Every version of every package of the driver, and what these kernels need with it.
 
     With a source, which is the text of a file of them, as if that were there already.
     """
 
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
-        self, *, source: str = "", headers: tuple[str, ...] = ()
+        self, *, source: str = "", headers: tuple[str, ...] = (), signed: tuple[str, ...] = ()
     ) -> StringCommand:
-        return StringCommand("sh", "-c", QuoteString(script([offers_section(source, headers)])))
+        section = offers_section(source, headers, signed)
+        return StringCommand("sh", "-c", QuoteString(script([section])))
 
     def process(self, output: list[str]) -> Offered:
         bundle = reading.read("\n".join([*output, ""]).encode())

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from rigops.driver import declared, sources
 from rigops.driver.absence import of_a_snapshot
 from rigops.driver.offers import Offers
+from rigops.driver.origins import of_source, resolve_from
 from rigops.driver.request import Refusal, Resolution
 from rigops.driver.resolve import resolve
 from rigops.driver.standing import again, standing
 from rigops.facts.apt_beside import with_index
+from rigops.facts.apt_snapshot import AptSnapshot
 from rigops.facts.driver_machine import unusable, with_archive
 from rigops.facts.driver_offers import DriverOffers
 from rigops.facts.sections import OsRelease, RigopsState
@@ -86,11 +88,13 @@ def _sought(
     if shelf and (folder := _directory(spec)):
         kept = Kept(host, shelf, ground, known)
         return _answered(kept.of_directory(folder, request, offered.offers), "")
-    resolution = unusable(offered) or resolve(ground, request, offered.offers, known)
+    uris = sources.uris(source)
+    resolution = unusable(offered) or resolve_from(ground, request, offered.offers, known, uris)
     if shelf is None or request.upgrade:
         return _answered(resolution, source)
     kept = Kept(host, shelf, ground, known)
-    return _answered(kept.instead_of(resolution, request, offered.offers), source)
+    own = of_source(offered.offers, request.source, ground, uris)
+    return _answered(kept.instead_of(resolution, request, own), source)
 
 
 def _settled(found: Resolution | Refusal, pinned: PinnedDriver) -> Answer | Refusal:
@@ -117,7 +121,7 @@ def _earlier(found: Earlier | Refusal, pinned: PinnedDriver | None) -> Answer | 
 def _source(host: Host, spec: RigSpec, seen: Machine) -> str | Refusal:
     """The text of a file of sources that the declaration asks for."""
     wanted = spec.driver_source
-    if wanted is None or wanted.kind == "auto":
+    if wanted is None or wanted.kind in {"auto", "vendor"}:
         return ""
     if wanted.kind == "deb822":
         return sources.deb822(wanted.fields)
@@ -127,12 +131,19 @@ def _source(host: Host, spec: RigSpec, seen: Machine) -> str | Refusal:
     if wanted.kind == "distribution":
         offered = host.get_fact(DriverOffers)
         return sources.with_components(offered.sources, host.get_fact(OsRelease)) or ""
-    if wanted.kind == "snapshot":
-        system = host.get_fact(OsRelease)
-        ground = with_archive(seen, host.get_fact(DriverOffers), system)
-        return of_a_snapshot(wanted.snapshot, ground, system.codename or "")
-    words = f'driver_source = "{wanted.kind}" is not in this version'
-    return Refusal(words, 'use "auto", "distribution" or a dict of deb822 fields')
+    return _snapshot(host, wanted.snapshot, seen)
+
+
+def _snapshot(host: Host, day: str, seen: Machine) -> str | Refusal:
+    """Of the suites that the host has of its distribution, from where its own apt has them."""
+    offered, system = host.get_fact(DriverOffers), host.get_fact(OsRelease)
+    asked = sources.for_snapshots(offered.sources, system)
+    stanzas = tuple(sources.asking(one, day) for one in asked)
+    found = host.get_fact(AptSnapshot, stanzas=stanzas) if stanzas else ()
+    ground = with_archive(seen, offered, system)
+    return sources.of_snapshot(asked, day, found) or of_a_snapshot(
+        day, ground, system.codename or ""
+    )
 
 
 def _directory(spec: RigSpec) -> str:
@@ -150,5 +161,6 @@ def _beside(host: Host, source: str) -> str:
 
 def _offered(host: Host, seen: Machine, source: str) -> Offered:
     headers = tuple(sorted(one.release.lower() for one in seen.kernels if not one.has_headers))
-    found: Offered = host.get_fact(DriverOffers, source=source, headers=headers)
+    signed = seen.own_kernels if seen.takes_signed_only else ()
+    found: Offered = host.get_fact(DriverOffers, source=source, headers=headers, signed=signed)
     return found

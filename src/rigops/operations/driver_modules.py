@@ -1,4 +1,4 @@
-"""The driver's modules, built for every kernel that can boot next."""
+"""The driver's modules, for every kernel that can boot next, and signed where that counts."""
 
 from __future__ import annotations
 
@@ -11,69 +11,139 @@ from pyinfra.context import host
 from rigops.facts.driver_ground import DriverModules
 from rigops.facts.sections import Uname
 from rigops.operations.change import Change, announce
-from rigops.operations.telling import Telling
+from rigops.operations.telling import telling_script
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_LONGEST_S: Final = 3 * 3600  # for each kernel, on a slow machine
+    from rigops.operations.telling import Telling
+    from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
 
-# What DKMS says of a failure is in a log, of which the first error is the cause.
-_BUILD: Final = """\
+_LONGEST_S: Final = 3 * 3600  # for each kernel, on a slow machine
+_BRIEFLY_S: Final = 60
+
+_LOOK: Final = """\
 set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH LC_ALL=C
 unset CDPATH
-version_for() {
+field_for() {
     for name in nvidia nvidia-current nvidia-current-open nvidia-open; do
-        modinfo -k "$1" -F version "$name" 2>/dev/null && return
+        modinfo -k "$1" -F "$2" "$name" 2>/dev/null && return
     done
     for file in $(find "/lib/modules/$1" -name 'nvidia-tesla*.ko*' 2>/dev/null); do
-        modinfo -F version "$file" 2>/dev/null && return
+        modinfo -F "$2" "$file" 2>/dev/null && return
     done
-    echo none
+}
+version_for() {
+    found=$(field_for "$1" version | head -n 1)
+    echo "${found:-none}"
+}
+key_for() {
+    found=$(field_for "$1" sig_key | head -n 1 | tr -d ':' | sed 's/^0*//')
+    echo "${found:-none}"
+}
+"""
+# What DKMS says of a failure is in a log, of which the first error is the cause. A module that it
+# built before there was a key, or with another one, it builds again only when it is forced to.
+_BUILD: Final = """\
+again() {
+    dkms status -k "$1" 2>/dev/null | tr ',:' '//' | while IFS='/ ' read -r name its _; do
+        [ "$its" = "$version" ] || continue
+        dkms remove -m "$name" -v "$its" -k "$1" && dkms install -m "$name" -v "$its" -k "$1"
+    done
 }
 build() {
-    version=$1; shift
+    version=$1 key=$2; shift 2
     command -v dkms >/dev/null || { echo "dkms is not installed" >&2; exit 1; }
     for kernel; do
         echo "building the NVIDIA module $version for $kernel"
         said=$(dkms autoinstall -k "$kernel" 2>&1) || :
-        found=$(version_for "$kernel" | head -n 1)
+        found=$(version_for "$kernel")
+        if [ "$found" != "$version" ]; then
+            echo "no NVIDIA module $version was built for $kernel, which could boot next:" \\
+                "$found" >&2
+            for log in /var/lib/dkms/nvidia*/"$version"/build/make.log; do
+                [ ! -e "$log" ] || { grep -m 3 -i 'error' "$log" >&2; echo "see $log" >&2; }
+            done
+            echo "$said" | tail -n 3 >&2
+            exit 1
+        fi
+        [ -n "$key" ] && [ "$(key_for "$kernel")" != "$key" ] || continue
+        echo "building it again, signed with the key that is enrolled"
+        said=$(again "$kernel" 2>&1) || :
+        signed=$(key_for "$kernel")
+        [ "$signed" != "$key" ] || continue
+        echo "Secure Boot would refuse the NVIDIA module $version for $kernel: its signature is" \\
+            "of the key $signed, and enrolled is $key" >&2
+        echo "$said" | grep -i 'sign' | tail -n 3 >&2
+        exit 1
+    done
+}
+"""
+_FIND: Final = """\
+find_prebuilt() {
+    version=$1; shift
+    for kernel; do
+        found=$(version_for "$kernel")
         [ "$found" != "$version" ] || continue
-        echo "no NVIDIA module $version was built for $kernel, which could boot next: $found" >&2
-        for log in /var/lib/dkms/nvidia*/"$version"/build/make.log; do
-            [ ! -e "$log" ] || { grep -m 3 -i 'error' "$log" >&2; echo "see $log" >&2; }
-        done
-        echo "$said" | tail -n 3 >&2
+        echo "the distribution's modules for $kernel are not those of $version: $found; see" \\
+            "dpkg -l 'linux-modules-nvidia-*'" >&2
         exit 1
     done
 }
 """
 
 
-def built_for(wanted: str, kernels: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the kernels that have no module of this version."""
-    return tuple(kernel for kernel, found in _versions(kernels).items() if found != wanted)
-
-
 @operation()
 def modules_built(
-    *, concern: str, version: str, kernels: tuple[str, ...]
+    *, concern: str, version: str, kernels: tuple[str, ...], key: str = ""
 ) -> Generator[Telling, None, None]:
     """Have the driver's modules in this version for each of these kernels, headers given.
 
     + concern: the deploy that wants them
     + version: NVIDIA's
     + kernels: those that can boot next
+    + key: the serial number of the key that they have to be signed with; empty: with any or none
     """
-    found = _versions(kernels)
-    lacking = [kernel for kernel in kernels if found[kernel] != version]
+    lacking = _lacking(concern, version, kernels, key)
     if not lacking:
         host.noop(f"every kernel has the NVIDIA module {version}")
         return
-    for kernel in lacking:
-        before = found[kernel]
+    text = f"{_LOOK}{_BUILD}{shlex.join(('build', version, key, *lacking))}"
+    yield telling_script(text, timeout_s=_LONGEST_S)
+
+
+@operation()
+def modules_brought(
+    *, concern: str, version: str, kernels: tuple[str, ...]
+) -> Generator[Telling, None, None]:
+    """See that the distribution's own modules are of this version for each of these kernels.
+
+    + concern: the deploy that wants them
+    + version: NVIDIA's
+    + kernels: those that can boot next
+    """
+    lacking = _lacking(concern, version, kernels)
+    if not lacking:
+        host.noop(f"every kernel has the NVIDIA module {version}")
+        return
+    text = f"{_LOOK}{_FIND}{shlex.join(('find_prebuilt', version, *lacking))}"
+    yield telling_script(text, timeout_s=_BRIEFLY_S)
+
+
+def _lacking(concern: str, version: str, kernels: tuple[str, ...], key: str = "") -> list[str]:
+    """The kernels that have no such module; each is announced."""
+    running = host.get_fact(Uname).release
+    modules = host.get_fact(DriverModules).modules
+    by_kernel = {one.kernel or running: one for one in modules}
+    lacking = []
+    for kernel in kernels:
+        there = by_kernel.get(kernel)
+        if there and there.version == version and (not key or _signed_with(there) == key):
+            continue
+        lacking.append(kernel)
+        before, after = _told(there, key), f"{version}, signed with {key}" if key else version
         announce(
             host,
             Change(
@@ -81,15 +151,21 @@ def modules_built(
                 kind="module",
                 subject=f"NVIDIA modules for Linux {kernel}",
                 before=f"{before}\n" if before else None,
-                after=f"{version}\n",
+                after=f"{after}\n",
             ),
         )
-    text = f"{_BUILD}{shlex.join(('build', version, *lacking))}\n"
-    yield Telling("sh", "-s", _stdin=text, _timeout=_LONGEST_S)
+    return lacking
 
 
-def _versions(kernels: tuple[str, ...]) -> dict[str, str | None]:
-    running = host.get_fact(Uname).release
-    modules = host.get_fact(DriverModules).modules
-    by_kernel = {one.kernel or running: one.version for one in modules}
-    return {kernel: by_kernel.get(kernel) for kernel in kernels}
+def _told(there: ModuleOnDisk | None, key: str) -> str:
+    if there is None or not there.version:
+        return ""
+    if not key:
+        return there.version
+    signed = _signed_with(there)
+    return f"{there.version}, {f'signed with {signed}' if signed else 'not signed'}"
+
+
+def _signed_with(there: ModuleOnDisk) -> str:
+    """Of which key; as openssl writes a certificate's number."""
+    return (there.sig_key or "").replace(":", "").lstrip("0").upper()

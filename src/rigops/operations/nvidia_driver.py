@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
 
-from rigops import catalog
 from rigops.driver import declared, pinning, sources
 from rigops.driver.request import Refusal, Resolution
-from rigops.facts.driver_ground import DriverLoaded, DriverPackages
+from rigops.facts.driver_ground import DriverGround, DriverLoaded, DriverPackages
 from rigops.facts.sections import Pci, RigopsState
 from rigops.operations import driver_vault as vault
 from rigops.operations import guards
 from rigops.operations.change import notice, owe
-from rigops.operations.consent import given
 from rigops.operations.driver_answer import answer
 from rigops.operations.driver_ground import machine
-from rigops.operations.driver_modules import modules_built
+from rigops.operations.driver_modules import modules_brought, modules_built
 from rigops.operations.driver_record import driver_recorded, recorded
-from rigops.operations.foreign_driver import foreign_driver_removed
+from rigops.operations.foreign_driver import foreign_driver_removed, tell_of_both, that_may_go
 from rigops.operations.holds import held, kernel_metas
 from rigops.operations.kernel_hook import kernel_hook
+from rigops.operations.known import catalog_of
+from rigops.operations.modprobe_files import kept_out, options_beside
 from rigops.operations.obstacles import obstacles
 from rigops.operations.owned_files import owned_file, taken_back
 from rigops.operations.packages import packages
@@ -38,9 +38,10 @@ from rigops.record.driver import PinnedDriver
 from rigops.vault.kept import SOURCE as VAULT_SOURCE
 
 if TYPE_CHECKING:
-    from rigops.driver.machine import Kernel, Machine
+    from rigops.driver.machine import Kernel, Machine, RunFile
     from rigops.operations.driver_answer import Answer
     from rigops.spec import RigSpec
+    from rigops.spec.machine import ModuleOptions
 
 CONCERN: Final = "nvidia_driver"
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
@@ -81,6 +82,10 @@ _ABSENCES: Final = {
     MODPROBE: _INITRAMFS,
     **PERSISTENCE_ABSENCE,
 }
+_UNREADABLE_KEY: Final = (
+    "Secure Boot is on, and the certificate of the key that modules are signed with cannot be read "
+    "on this host, so whether they will load cannot be checked: sudo apt-get install openssl"
+)
 _RIVALS: Final = frozenset({"nouveau", "nova", "nova_core"})
 
 
@@ -89,21 +94,27 @@ def nvidia_driver(spec: RigSpec) -> None:
     if spec.driver is None:
         _without_a_driver(spec)
         return
-    known = catalog.load()
+    known = catalog_of(host)
     seen = machine(host, known)
-    uninstaller = seen.run_file if given(host).uninstall else ""
-    if uninstaller:
-        seen = replace(seen, run_file="")
+    leaving = that_may_go(seen)
+    if leaving:
+        seen = replace(seen, run_file=None)
+    tell_of_both(CONCERN, seen)
     found = answer(host, spec, spec.driver, seen, known)
     if isinstance(found, Refusal):
         obstacles(name="The driver", concern=CONCERN, reasons=(str(found),))
         return
-    _install(spec, seen, found, uninstaller)
-    _keep(spec, seen, found)
+    options = options_beside(CONCERN, _named(spec, found.resolution), MODPROBE)
+    is_coming = _is_coming(seen, found.resolution)
+    if reasons := (*options.obstacles, *kept_out(CONCERN, MODPROBE, is_coming=is_coming)):
+        obstacles(name="Files of modprobe", concern=CONCERN, reasons=reasons)
+        return
+    _install(spec, seen, found, leaving)
+    _keep(spec, seen, found, options.options)
     _tell_what_runs(found.resolution)
 
 
-def _install(spec: RigSpec, seen: Machine, found: Answer, uninstaller: str) -> None:
+def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | None) -> None:
     """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
     wanted = found.resolution
     is_coming = _is_coming(seen, wanted)
@@ -133,10 +144,16 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, uninstaller: str) -> N
         name=UNATTENDED,
         concern=CONCERN,
         path=UNATTENDED,
-        content=pinning.unattended(wanted, kernels=bool(spec.kernel_hold)),
+        content=pinning.unattended(wanted, kernels=bool(spec.kernel_hold or wanted.prebuilt)),
     )
-    if uninstaller:
-        foreign_driver_removed(name="A foreign driver", concern=CONCERN, uninstaller=uninstaller)
+    if leaving:
+        foreign_driver_removed(
+            name="A foreign driver",
+            concern=CONCERN,
+            uninstaller=leaving.uninstaller,
+            version=leaving.version,
+            effect=_INITRAMFS,
+        )
     if is_coming:
         packages(
             name="Packages of the driver",
@@ -155,25 +172,14 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, uninstaller: str) -> N
         )
 
 
-def _keep(spec: RigSpec, seen: Machine, found: Answer) -> None:
+def _keep(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
     """What makes the installed driver count, and stay. The record comes last."""
     wanted = found.resolution
     if spec.gpu_persistence is not False:
         persistence_daemon(concern=CONCERN, machine=seen)
-    _have_options(
-        pinning.modprobe(wanted, spec.module_options or (), pinning.kernel_module(wanted))
-    )
-    modules_built(
-        name="Modules of the driver",
-        concern=CONCERN,
-        version=wanted.version,
-        kernels=tuple(one.release for one in seen.kernels if _can_build(one, wanted)),
-    )
-    held(
-        name="Holds",
-        concern=CONCERN,
-        names=(*wanted.packages, *(kernel_metas(host) if spec.kernel_hold else ())),
-    )
+    _have_options(pinning.modprobe(wanted, options, pinning.kernel_module(wanted)))
+    _have_modules(seen, wanted)
+    held(name="Holds", concern=CONCERN, names=(*wanted.packages, *_held_kernels(spec, wanted)))
     kernel_hook(concern=CONCERN, wanted=True)
     vault.closed(concern=CONCERN)
     taken_back(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
@@ -188,8 +194,46 @@ def _keep(spec: RigSpec, seen: Machine, found: Answer) -> None:
             asked=wanted.asked,
             also=wanted.also,
             source=found.source,
+            prebuilt=wanted.prebuilt,
         ),
     )
+
+
+def _have_modules(seen: Machine, wanted: Resolution) -> None:
+    """Before any reboot: with Secure Boot the kernel takes no module that others have signed."""
+    if wanted.prebuilt:
+        modules_brought(
+            name="Modules of the distribution",
+            concern=CONCERN,
+            version=wanted.version,
+            kernels=wanted.prebuilt,
+        )
+        return
+    key = host.get_fact(DriverGround).serial if seen.secure_boot else ""
+    if seen.secure_boot and not key:
+        obstacles(name="Signatures", concern=CONCERN, reasons=(_UNREADABLE_KEY,))
+        return
+    modules_built(
+        name="Modules of the driver",
+        concern=CONCERN,
+        version=wanted.version,
+        kernels=tuple(one.release for one in seen.kernels if _can_build(one, wanted)),
+        key=key,
+    )
+
+
+def _held_kernels(spec: RigSpec, wanted: Resolution) -> tuple[str, ...]:
+    """The distribution's modules are for these very kernels, and no newer one has any."""
+    if not spec.kernel_hold and not wanted.prebuilt:
+        return ()
+    images = {
+        f"linux-image-{unsigned}{kernel}"
+        for kernel in wanted.prebuilt
+        for unsigned in ("", "unsigned-")
+    }
+    found = host.get_fact(DriverPackages).packages
+    there = (one.name for one in found if one.is_installed and one.name in images)
+    return (*kernel_metas(host), *there)
 
 
 def _without_a_driver(spec: RigSpec) -> None:
@@ -226,7 +270,7 @@ def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
     """For the driver that somebody else installed, whose modules may have names of their own."""
     if not spec.module_options:
         return None
-    there = machine(host, catalog.load())
+    there = machine(host, catalog_of(host))
     if not there.installed_version:
         return (
             "module_options are for the modules of an NVIDIA driver, and none is installed here: "
@@ -238,7 +282,14 @@ def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
         packages=there.installed,
         asked=(),
     )
-    return _Options(pinning.modprobe(wanted, spec.module_options, pinning.kernel_module(wanted)))
+    found = options_beside(CONCERN, _named(spec, wanted), MODPROBE)
+    if found.obstacles:
+        return "; ".join(found.obstacles)
+    return _Options(pinning.modprobe(wanted, found.options, pinning.kernel_module(wanted)))
+
+
+def _named(spec: RigSpec, wanted: Resolution) -> dict[str, dict[str, str]]:
+    return pinning.by_module(spec.module_options or (), pinning.kernel_module(wanted))
 
 
 def _have_options(text: str) -> None:

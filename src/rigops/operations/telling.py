@@ -8,5 +8,12 @@ from pyinfra.api.command import StringCommand
 class Telling(StringCommand):
     """Its lines on stdout are for a person who waits; the engine of rigops shows them as they come.
 
-    An empty one says nothing, and ends a command that nobody listens to any more.
+    An empty one says nothing, and ends a command that nobody listens to any more. Its input stays
+    open all the while: a program that reads it to its end would never come to one.
     """
+
+
+def telling_script(text: str, *, timeout_s: int) -> Telling:
+    """A shell script as one, which has read all of itself before it begins."""
+    whole = f"{{\n{text}\n}} </dev/null\nexit\n"
+    return Telling("sh", "-s", _stdin=whole, _timeout=timeout_s)

@@ -34,6 +34,7 @@ class PinnedDriver:
     asked: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     source: str = ""  # the text of rigops' own file of sources
+    prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
 
 
 def pinned(text: str | None) -> PinnedDriver | None:
@@ -52,6 +53,7 @@ def pinned(text: str | None) -> PinnedDriver | None:
             asked=fields.texts("asked"),
             also=fields.texts("also"),
             source=fields.text("source"),
+            prebuilt=fields.texts("prebuilt"),
         )
     except RigopsError:
         return None
@@ -73,6 +75,7 @@ def document(record: PinnedDriver) -> str:
                 "asked": list(record.asked),
                 "also": list(record.also),
                 "source": record.source,
+                "prebuilt": list(record.prebuilt),
             },
             indent=1,
         )

@@ -6,7 +6,7 @@ from functools import cache, cmp_to_key
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.driver.offers import Offer, Offers, relations
+from rigops.driver.offers import Offer, Offers, Origin, relations
 from rigops.facts.dpkg_versions import compare
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ def together(*offers: Offer) -> Offers:
 
 
 def offer(
-    name: str, version: str, depends: str = "", provides: str = "", kernel: str = ""
+    name: str,
+    version: str,
+    depends: str = "",
+    provides: str = "",
+    kernel: str = "",
+    *,
+    maker: str = "",
 ) -> Offer:
     return Offer(
         name=name,
@@ -38,6 +44,7 @@ def offer(
         provides=tuple(one for group in relations(provides) for one in group),
         newest_kernel=kernel,
         places=("made-up/main",),
+        origins=(Origin("http://made-up.example", maker),) if maker else (),
     )
 
 
@@ -48,6 +55,7 @@ def _every() -> tuple[Offer, ...]:
 
 def _read(path: Path) -> Iterator[Offer]:
     source = version = ""
+    maker = "Ubuntu" if path.stem.startswith(("noble", "jammy")) else "Debian"
     places: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith(" "):
@@ -55,7 +63,7 @@ def _read(path: Path) -> Iterator[Offer]:
             continue
         columns = line.strip().replace("(=)", f"(= {version})").split("\t")
         name, depends, provides, kernel = [*columns, "", "", ""][:_COLUMNS]
-        made = offer(name, version, depends, provides, kernel)
+        made = offer(name, version, depends, provides, kernel, maker=maker)
         yield Offer(**{**vars(made), "source": source, "places": tuple(places)})
 
 

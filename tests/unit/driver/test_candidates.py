@@ -65,3 +65,44 @@ def test_the_sets_of_ubuntu_have_the_flavour_in_their_names(
     assert desktop not in found.names("compute")
     assert any(one.startswith("nvidia-utils-580") for one in found.names("compute"))
     assert found.is_server == ("server" in name)
+
+
+@pytest.mark.parametrize(
+    ("name", "flavour"),
+    [("nvidia-kernel-dkms", "proprietary"), ("nvidia-kernel-open-dkms", "open")],
+)
+def test_nvidias_packages_for_debian_are_known_by_the_one_that_debian_has_not(
+    name: str, flavour: str
+) -> None:
+    version = "595.45.04-1"
+    (found,) = candidates(together(offer(name, version), offer("nvidia-driver-cuda", version)))
+
+    assert (found.version, found.flavour) == ("595.45.04", flavour)
+    assert {name, "nvidia-driver-cuda", "libcuda1", "libnvidia-ml1"} <= set(found.compute)
+    assert "nvidia-smi" not in found.desktop  # it conflicts
+    assert "nvidia-driver" in found.desktop
+    assert "nvidia-driver" not in found.compute
+
+
+def test_the_open_modules_alone_are_no_driver_whose_module_could_be_named() -> None:
+    assert candidates(together(offer("nvidia-kernel-open-dkms", "550.54.14-1"))) == ()
+
+
+@pytest.mark.parametrize(("open_", "flavour"), [("", "proprietary"), ("-open", "open")])
+def test_nvidias_packages_for_ubuntu_have_no_branch_in_their_names(
+    open_: str, flavour: str
+) -> None:
+    version, newer = "595.71.05-1ubuntu1", "615.71.09-1ubuntu1"
+    names = (f"nvidia-dkms{open_}", "libnvidia-compute", "nvidia-kernel-common")
+    older, newest = candidates(
+        together(
+            *(offer(name, its) for name in names for its in (version, newer)),
+            offer(f"nvidia-headless{open_}", newer),
+        )
+    )
+
+    assert (older.version, newest.version) == ("595.71.05", "615.71.09")
+    assert older.flavour == flavour
+    assert older.compute == names
+    assert newest.compute == (f"nvidia-headless{open_}", *names)
+    assert f"nvidia-driver{open_}" in newest.desktop

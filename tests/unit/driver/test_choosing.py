@@ -12,7 +12,7 @@ from rigops.catalog import load
 from rigops.driver.choice import Loaded, Seen
 from rigops.driver.choosing import choose
 from rigops.driver.declared import identity
-from rigops.driver.machine import Kernel
+from rigops.driver.machine import Kernel, RunFile
 from rigops.driver.offers import Offers
 from rigops.driver.request import Refusal
 from rigops.record.driver import PinnedDriver
@@ -246,7 +246,7 @@ def test_cards_that_share_no_driver_are_told_so() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"run_file": "/usr/bin/nvidia-uninstall"}, "NVIDIA's own installer"),
+        ({"run_file": RunFile("/usr/bin/nvidia-uninstall")}, "NVIDIA's own installer"),
         ({"secure_boot": True, "has_key": False}, "Secure Boot is on"),
     ],
     ids=["run file", "secure boot"],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -102,9 +103,10 @@ KERNELS = (
 )
 
 RIVALS = (
-    "cuda-drivers*:any linux-modules-nvidia-*:any linux-objects-nvidia-*:any "
-    "nvidia-alternative:any nvidia-dkms:any nvidia-dkms-*:any nvidia-driver:any "
-    "nvidia-driver-*:any nvidia-headless-*:any nvidia-kernel-dkms:any "
+    "cuda-drivers*:any libnvidia-compute:any linux-modules-nvidia-*:any "
+    "linux-objects-nvidia-*:any nvidia-alternative:any nvidia-dkms:any nvidia-dkms-*:any "
+    "nvidia-driver:any nvidia-driver-*:any nvidia-headless:any nvidia-headless-*:any "
+    "nvidia-kernel-dkms:any "
     "nvidia-kernel-open-dkms:any nvidia-kernel-support:any nvidia-open:any nvidia-open-*:any "
     "src:nvidia-graphics-drivers-*:any src:nvidia-open-gpu-kernel-modules*:any"
 )
@@ -320,6 +322,13 @@ def test_kernels_are_blacklisted_only_when_asked() -> None:
 )
 def test_debian_renames_the_modules(resolution: Resolution, module: str) -> None:
     assert kernel_module(resolution) == module
+
+
+def test_nvidias_own_packages_for_debian_rename_nothing() -> None:
+    packages = {"nvidia-kernel-dkms": "595.45.04-1", "nvidia-driver-cuda": "595.45.04-1"}
+    nvidias = replace(DEBIAN, version="595.45.04", packages=packages)
+
+    assert kernel_module(nvidias) == "nvidia"
 
 
 def test_the_modprobe_file_of_debian() -> None:

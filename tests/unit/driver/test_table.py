@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.driver.machine import Kernel
+from rigops.driver.machine import Kernel, RunFile
 from tests.unit.driver.archives import archive
 from tests.unit.driver.machines import (
     ALMA,
@@ -36,8 +36,18 @@ _UPDATES = ("noble-updates",)
 _JAMMY = ("jammy-updates",)
 _NOTHING = ()
 
+_RUN_FILE = RunFile("/usr/bin/nvidia-uninstall", "550.54.14")
 _HWE = replace(NOBLE, kernels=(Kernel("6.8.0-151-generic"), Kernel("7.0.0-30-generic")))
 _BACKPORTS = replace(BOOKWORM, kernels=(Kernel("6.1.0-50-amd64"), Kernel("6.16.3+deb13-amd64")))
+_SIGNED = replace(
+    NOBLE,
+    kernels=(Kernel("6.8.0-31-generic", has_headers=False),),
+    secure_boot=True,
+    has_key=False,
+)
+_TWO_KERNELS: dict[str, Any] = {
+    "kernels": (Kernel("6.8.0-31-generic"), Kernel("6.8.0-151-generic"))
+}
 _FRESH = replace(
     BOOKWORM, lacks_components=("contrib", "non-free", "non-free-firmware"), suites=("bookworm",)
 )
@@ -138,6 +148,17 @@ RESOLVED: list[tuple[Case, str, str]] = [
     (Case(NOBLE, "3090", _NOBLE, "535.161.08"), "535.161.08", "proprietary"),
     (Case(_NOBLE_AT_171, "3090", _NOBLE, "535"), "535.171.04", "proprietary"),
     (Case(_NOBLE_AT_171, "3090", _NOBLE, "580"), "580.178.04", "proprietary"),
+    # Without an enrolled key only what the distribution signed, for every kernel that could boot.
+    (Case(_SIGNED, "3090", _NOBLE, "535"), "535.171.04", "proprietary"),
+    (Case(_SIGNED, "3090", _NOBLE, "535", {"flavor": "open"}), "535.171.04", "open"),
+    (Case(_SIGNED, "3090", _NOBLE, "535", {"set_": "desktop"}), "535.171.04", "proprietary"),
+    (Case(_SIGNED, "3090", _NOBLE, ">=535,<600"), "535.171.04", "proprietary"),
+    (Case(replace(NOBLE, secure_boot=True), "3090", _NOBLE, "580"), "580.178.04", "open"),
+    (
+        Case(replace(NOBLE, secure_boot=True, has_key=True), "3090", _NOBLE, "535"),
+        "535.171.04",
+        "proprietary",
+    ),
     (Case(_NOBLE_AT_171, "3090", _NOBLE, "580", {"flavor": "open"}), "580.178.04", "open"),
     (Case(_NOBLE_AT_171, "5090", _NOBLE, "580"), "580.178.04", "open"),
     (Case(NOBLE, "3090", _NOBLE, "580"), "580.178.04", "open"),
@@ -368,14 +389,41 @@ REFUSED: list[tuple[Case, str, str]] = [
         "sudo mokutil --import /var/lib/dkms/mok.pub",
     ),
     (
-        Case(replace(NOBLE, secure_boot=True), "3090", _NOBLE, "580"),
-        "is not known to be enrolled",
-        "sudo mokutil --import /var/lib/shim-signed/mok/MOK.der",
+        Case(replace(NOBLE, secure_boot=True), "3090", _NOBLE, "535"),
+        (
+            "is not known to be enrolled; the package sources have no signed modules of driver 535 "
+            "for 6.8.0-151-generic"
+        ),
+        (
+            'declare driver = "580.178.04", whose signed modules they have; where '
+            "/var/lib/shim-signed/mok/MOK.der is not there yet, `sudo update-secureboot-policy "
+            "--new-key`; then `sudo mokutil --import /var/lib/shim-signed/mok/MOK.der`"
+        ),
     ),
     (
-        Case(replace(BOOKWORM, run_file="/usr/bin/nvidia-uninstall"), "3090", _BOOKWORM, "535"),
-        "NVIDIA's own installer put a driver here",
-        "run `sudo /usr/bin/nvidia-uninstall --silent`, then this again",
+        Case(replace(_SIGNED, is_enrolling=True), "3090", _UPDATES, "535"),
+        "is not enrolled; the package sources have no signed modules of driver 535 for 6.8.0-31-",
+        "reboot, and enrol the key in the blue menu at the machine's own console",
+    ),
+    (
+        Case(replace(_SIGNED, **_TWO_KERNELS), "3090", _NOBLE, "535"),
+        "no signed modules of driver 535 for 6.8.0-31-generic and 6.8.0-151-generic",
+        "sudo mokutil --import",
+    ),
+    (
+        Case(replace(BOOKWORM, run_file=_RUN_FILE), "3090", _BOOKWORM, "535"),
+        "NVIDIA's own installer put a driver 550.54.14 here",
+        (
+            "`rigops apply --remove-foreign-driver` has its own uninstaller take it away first; by "
+            "hand that is `sudo /usr/bin/nvidia-uninstall --uninstall --silent`"
+        ),
+    ),
+    (
+        Case(
+            replace(BOOKWORM, run_file=replace(_RUN_FILE, uninstaller="")), "3090", _BOOKWORM, "535"
+        ),
+        "NVIDIA's own installer put a driver 550.54.14 here",
+        "its uninstaller is gone, so run `sudo sh NVIDIA-Linux-x86_64-550.54.14.run --uninstall`",
     ),
     (
         Case(ARCH, "3090", _NOTHING, "580"),

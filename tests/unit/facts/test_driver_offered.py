@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.driver.offers import Relation
+from rigops.driver.offers import Origin, Relation
 from rigops.driver.sources import Release
 from rigops.facts.driver_offered import Offered, parse
 
@@ -107,12 +107,43 @@ def test_releases_of_suites_with_slashes_and_discs_are_read() -> None:
     assert second.releases == {"bookworm": Release("Debian Disc", "bookworm")}
 
 
+def test_every_version_comes_with_who_made_its_places() -> None:
+    text = (
+        "== releases\n"
+        " 500 http://d.example.org/debian bookworm/non-free amd64 Packages\n"
+        "     release v=12,o=Debian,a=stable,n=bookworm,l=Debian,c=non-free,b=amd64\n"
+        "--\n"
+        " 600 https://n.example.org/repos/debian12/x86_64  Packages\n"
+        "     release o=NVIDIA,l=NVIDIA CUDA,c=\n"
+        "--\n"
+        " 500 file:/srv/own ./ Packages\n"
+        "     release c=\n"
+        "== places\n"
+        "libcuda1 535-1 bookworm/non-free "
+        "http://d.example.org/debian bookworm/non-free amd64 Packages\n"
+        "libcuda1 535-1 bookworm/non-free "
+        "http://d.example.org/debian bookworm/non-free i386 Packages\n"
+        "libcuda1 535-1 https://n.example.org/repos/debian12/x86_64 "
+        "https://n.example.org/repos/debian12/x86_64  Packages\n"
+        "libcuda1 580-1 ./ file:/srv/own ./ Packages\n"
+        f"== records\n{record('535-1')}\n{record('580-1')}"
+    )
+    both, own = parse(text).offers.every
+
+    assert both.origins == (
+        Origin("http://d.example.org/debian", "Debian"),
+        Origin("https://n.example.org/repos/debian12/x86_64", "NVIDIA"),
+    )
+    assert both.places == ("bookworm/non-free", "https://n.example.org/repos/debian12/x86_64")
+    assert own.origins == (Origin("file:/srv/own"),)
+
+
 @given(st.text())
 def test_any_text_is_read_without_raising(text: str) -> None:
     parse(text)
     heads = ("file /etc/apt/sources.list", "places", "records", "releases", "lists", "trouble")
     parse("".join(f"== {head}\n{text}\n" for head in heads))
     parse(
-        f"== places\nlibcuda1 {text} a\n== records\n{record(text, f'Depends: {text}')}\n"
+        f"== places\nlibcuda1 {text} a {text}\n== records\n{record(text, f'Depends: {text}')}\n"
         f"== releases\n 500 http://{text} Packages\n     release {text}\n"
     )

@@ -47,13 +47,16 @@ APT_CACHE = """\
 case " $* " in
     *" pkgnames "*) cat "$ROOT/known" ;;
     *" policy "*) echo ' 500 http://deb.example.org/debian bookworm/main amd64 Packages'
-        echo '     release v=12,o=Debian,n=bookworm,c=main,b=amd64' ;;
+        echo '     release v=12,o=Debian,n=bookworm,c=main,b=amd64'
+        echo ' 600 http://me:secret@n.example.org/x86_64  Packages'
+        echo '     release o=NVIDIA,l=NVIDIA CUDA,c=' ;;
     *" madison "*)
         while [ "$1" != madison ]; do shift; done; shift
         for name; do
             echo "$name | 1:5-1 | http://deb.example.org/debian bookworm/main amd64 Packages"
             echo "   $name |   1:5-1 | cdrom:[Debian 12 _x_]/ bookworm/main amd64 Packages"
             echo "   $name |   1:5-1 | file:/var/x ./ Packages"
+            echo "   $name |   1:5-1 | http://me:secret@n.example.org/x86_64  Packages"
             echo "$name | 1:5-1 | http://deb.example.org/debian bookworm/main Sources"
         done ;;
     *" show "*)
@@ -114,7 +117,13 @@ def test_the_packages_of_the_driver_are_asked_for_and_no_others(shell: str, tmp_
     assert sorted(one.name for one in found.offers.every) == sorted(KNOWN.split())
     first = found.offers.every[0]
     assert (first.version, first.newest_kernel) == ("1:5-1", "6.15")
-    assert first.places == ("bookworm/main", "./")
+    assert first.places == ("bookworm/main", "./", "http://***@n.example.org/x86_64")
+    assert [(one.uri, one.maker) for one in first.origins] == [
+        ("http://deb.example.org/debian", "Debian"),
+        ("cdrom:[Debian 12 _x_]", ""),
+        ("file:/var/x", ""),
+        ("http://***@n.example.org/x86_64", "NVIDIA"),
+    ]
     assert [group[0].name for group in first.depends] == ["a", "b"]
     assert [one.uris[0] for one in found.sources] == [
         "http://***@deb.example.org/debian",

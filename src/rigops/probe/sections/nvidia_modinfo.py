@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _HEAD = re.compile(r"modinfo(?: -k (?P<kernel>\S+))? nvidia\S*")
 _FILES_HEAD = re.compile(r"find /lib/modules/(?P<kernel>[^/\s]+) -name \S+")
 _FIELD = re.compile(r"(?P<name>[a-z_]{1,20}):\s*(?P<value>.*)")
-_FIELDS = frozenset({"filename", "version", "license", "signer", "vermagic", "srcversion"})
+_FIELDS = frozenset({
+    "filename", "version", "license", "signer", "sig_key", "vermagic", "srcversion",
+})  # fmt: skip
 _SIGNATURE = frozenset({"signer", "sig_id", "sig_key", "sig_hashalgo", "signature"})
 _MISSING = re.compile(r"modinfo: (?:ERROR: )?(?:[Mm]odule \S+ not found|could not find module)")
 _FILE = re.compile(r"/\S+/nvidia[a-z0-9_-]*\.ko(?:\.[a-z0-9]+)?")
@@ -29,6 +31,7 @@ class ModuleOnDisk:
     version: str | None = None
     license: str | None = None
     signer: str | None = None
+    sig_key: str | None = None
     vermagic: str | None = None
     filename: str | None = None
     srcversion: str | None = None

@@ -4,7 +4,17 @@ import os
 import shutil
 import stat
 
-from . import cuda_conf, inforom, kernel_files, kernel_log, modules, paths, pci_tree, settings
+from . import (
+    cuda_conf,
+    inforom,
+    kernel_files,
+    kernel_log,
+    modules,
+    paths,
+    pci_tree,
+    secure_boot,
+    settings,
+)
 from .rig import Gpu, Rig
 
 _SYS_MODULES = ("nvidia", "nvidia_modeset", "nvidia_drm", "nvidia_uvm")
@@ -130,6 +140,11 @@ def unload(rig: Rig) -> None:
     cuda_conf.write(rig)
 
 
-def at_boot() -> str:
+def at_boot(rig: Rig) -> str:
     """The version that loads by itself; empty for none."""
-    return "" if modules.refused() else modules.on_disk()
+    if modules.refused():
+        return ""
+    module = modules.path()
+    if rig.has_secure_boot and module and not secure_boot.takes(module):
+        return ""
+    return modules.on_disk()

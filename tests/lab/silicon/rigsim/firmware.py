@@ -15,6 +15,7 @@ from . import (
     paths,
     pci_tree,
     process_one,
+    secure_boot,
     settings,
     topology,
 )
@@ -66,17 +67,21 @@ def boot(*, cover: bool) -> None:
     command_line = paths.read(paths.COMMAND_LINE)
     mode = kernel_arguments.iommu_mode(rig, command_line)
     paths.write(paths.IOMMU, mode + "\n")
-    version = driver.at_boot()
+    version = driver.at_boot(rig)
     nouveau = "" if version or modules.nouveau_refused() else "nouveau"
     trees = paths.RUN / "trees/sys" if cover else paths.SYS
     pci_tree.write(trees, rig, nouveau, mode)
     board.write(trees, rig)
+    if rig.has_secure_boot:
+        secure_boot.lay_out(trees)
     if cover:
         mounts.lay_out(trees)
         kernel_files.lay_out()
         mounts.bind(paths.INSTALLED / "bin" / _DETECTOR.name, _DETECTOR)
         process_one.obey(command_line)
     kernel_log.boot(rig, mode, command_line)
+    if rig.has_secure_boot and modules.on_disk() and not version:
+        kernel_log.module_rejected()
     if nouveau:
         kernel_log.held_by_nouveau(rig)
     if version:

@@ -127,6 +127,10 @@ def other_client(client: str, loaded: str) -> None:
     )
 
 
+def module_rejected() -> None:
+    add("Loading of module with unavailable key is rejected", priority=_NOTICE)
+
+
 def held_by_nouveau(rig: Rig) -> None:
     add(*(f"nouveau {gpu.address}: enabling device (0000 -> 0003)" for gpu in rig.gpus))
 

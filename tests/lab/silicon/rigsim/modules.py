@@ -21,14 +21,22 @@ def _kernels() -> list[str]:
     return [os.uname().release, booted.rpartition("vmlinuz-")[2]]
 
 
-def _module() -> bytes:
-    """The module that the running kernel would load; empty for none."""
+def path() -> Path | None:
+    """The module that the running kernel would load: built here, else whoever brought one."""
     for kernel in filter(None, _kernels()):
-        for name in _FILES:
-            path = paths.at(f"/lib/modules/{kernel}/updates/dkms/{name}")
-            if path.is_file():
-                return path.read_bytes()
-    return b""
+        folder = paths.at(f"/lib/modules/{kernel}")
+        found = [folder / "updates/dkms" / name for name in _FILES]
+        found += sorted(folder.glob("kernel/nvidia-*/nvidia.ko"))
+        found.append(folder / "kernel/drivers/video/nvidia.ko")  # of NVIDIA's own installer
+        for one in found:
+            if one.is_file():
+                return one
+    return None
+
+
+def _module() -> bytes:
+    found = path()
+    return found.read_bytes() if found else b""
 
 
 def on_disk() -> str:

@@ -52,7 +52,8 @@ def lay_out(trees: Path) -> None:
         hide(trees / "devices", own.name)
     if (paths.SYS / "devices/system/cpu/cpufreq").exists():
         hide(trees / "devices", "system/cpu/cpufreq")
-    for name in ("devices", "class", "module"):
+    firmware = ("firmware",) if (trees / "firmware").is_dir() else ()
+    for name in ("devices", "class", "module", *firmware):
         merge(trees / name, paths.SYS / name)
     replace(trees / "bus/pci", paths.SYS / "bus/pci")
     replace(trees / "kernel/iommu_groups", paths.SYS / "kernel/iommu_groups")

@@ -45,6 +45,7 @@ class Rig(NamedTuple):
     aer: dict[str, int]
     gpus: tuple[Gpu, ...]
     nvlinks: dict[tuple[int, int], int]
+    has_secure_boot: bool
 
     @property
     def is_intel(self) -> bool:
@@ -103,6 +104,7 @@ def from_json(text: str) -> Rig:
         },
         gpus=tuple(_gpu(index, facts["gpus"][at], known) for index, at in enumerate(order)),
         nvlinks=nvlinks,
+        has_secure_boot=facts.get("secure_boot") == "on",
     )
 
 

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.driver.machine import RunFile
+from rigops.facts.driver_ground import parse
+
+LOG = "log 1.0-5505414 (550.54.14)"
+UNINSTALL, INSTALLER = "/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer"
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("", None),
+        (f"{UNINSTALL}\n{INSTALLER}\n{LOG}", RunFile(UNINSTALL, "550.54.14")),
+        (f"{INSTALLER}\n{LOG}", RunFile(INSTALLER, "550.54.14")),
+        (LOG, RunFile("", "550.54.14")),
+        ("log ", RunFile("")),
+        ("log 1.0-7185", RunFile("")),
+        (UNINSTALL, RunFile(UNINSTALL)),
+        ("/opt/nvidia-uninstall", None),
+    ],
+)
+def test_a_driver_of_nvidias_own_installer(said: str, found: RunFile | None) -> None:
+    assert parse(f"== kernels\n== run-file\n{said}\n").run_file == found
