@@ -90,7 +90,8 @@ def test_a_real_535_is_built_for_a_real_kernel_and_stays_although_550_is_offered
     assert rig.run(module).stdout.strip() == upstream
     # The real signature names DKMS's key as openssl does, which is what Secure Boot is judged by.
     signed = rig.run(f"modinfo -k {kernel} -F sig_key nvidia-current").stdout.strip()
-    key = rig.run("openssl x509 -inform DER -in /var/lib/dkms/mok.pub -noout -serial").stdout.strip()
+    told = "openssl x509 -inform DER -in /var/lib/dkms/mok.pub -noout -serial"
+    key = rig.run(told).stdout.strip()
     assert key == f"serial={signed.replace(':', '')}" != "serial="
     there = "dpkg-query -W -f '${source:Package} ${source:Version}\\n'"
     of_driver = [
