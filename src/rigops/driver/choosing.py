@@ -124,8 +124,9 @@ class _Choosing:
             found = self._resolve(request)
             if isinstance(found, Resolution) and found.version == version:
                 real = resolve(self._machine, request, self._seen.offers, self._catalog)
-                refusal = real if isinstance(real, Refusal) else None
-                return self._recommendation(found, declare, stays=bool(stays)), refusal
+                if isinstance(real, Refusal):
+                    return self._recommendation(found, declare, stays=bool(stays)), real
+                return self._recommendation(real, declare, stays=bool(stays)), None
         return None, self._nothing_fits()
 
     def _ways(

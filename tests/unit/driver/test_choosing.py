@@ -263,6 +263,25 @@ def test_what_stands_in_the_way_of_every_driver_is_told_beside_the_best(
     assert reason in choice.refusal.reason
 
 
+def test_without_a_key_what_the_distribution_signed_is_recommended_with_what_it_holds() -> None:
+    choice = chosen(with_cards(replace(NOBLE, secure_boot=True), "3090"), *NOBLE_SUITES)
+
+    found = choice.recommended
+    assert found is not None
+    assert choice.refusal is None
+    assert found.version == "580.178.04"
+    assert any("the kernel is held with them" in note for note in found.notes)
+
+
+def test_beside_one_that_nobody_signed_for_this_kernel_another_is_named_that_somebody_did() -> None:
+    machine = replace(NOBLE, kernels=(Kernel("6.8.0-31-generic"),), secure_boot=True)
+
+    choice = chosen(with_cards(machine, "3090"), *NOBLE_SUITES)
+
+    assert choice.refusal is not None
+    assert 'declare driver = "535.171.04", whose signed modules they have' in choice.refusal.cure
+
+
 def test_a_doubtful_one_is_recommended_only_for_want_of_a_good_one() -> None:
     every = archive("trixie").every
     offers = Offers(tuple(one for one in every if "tesla" not in one.name))
