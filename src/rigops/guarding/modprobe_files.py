@@ -17,13 +17,14 @@ from rigops.driver.pinning import upstream_name
 from rigops.guarding.words import said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rigops.probe.sections.modprobe import Blacklisted, Modprobe, ModuleOption
     from rigops.spec.machine import ModuleOptions
 
 _DRIVER: Final = "nvidia"
 _COMPUTE: Final = "nvidia-uvm"
+_BLACKLISTS: Final = frozenset({"modprobe.blacklist", "module_blacklist"})
 _TRUE: Final = frozenset({"1", "y", "Y"})
 
 
@@ -73,6 +74,22 @@ def keeping_out(modprobe: Modprobe, own: str) -> tuple[str, ...]:
         for one in modprobe.blacklists
         if one.file != own and _keeps_out(one)
     )
+
+
+def keeping_out_at_boot(arguments: Iterable[str]) -> tuple[str, ...]:
+    """The arguments that the running kernel was started with to that effect."""
+    return tuple(
+        f"the kernel was started with `{said(one)}`, which keeps NVIDIA's driver from being loaded:"
+        " take that out of the bootloader's configuration, and then this again"
+        for one in arguments
+        if _is_blacklist(one)
+    )
+
+
+def _is_blacklist(argument: str) -> bool:
+    name, _, value = argument.partition("=")
+    modules = {upstream_name(one) for one in value.split(",")}
+    return name.replace("-", "_") in _BLACKLISTS and _DRIVER in modules
 
 
 def _keeps_out(one: Blacklisted) -> bool:

@@ -8,6 +8,7 @@ from pyinfra.context import host
 
 from rigops.facts.driver_ground import DriverLoaded
 from rigops.facts.guarding import Modprobe
+from rigops.facts.sections import CommandLine
 from rigops.guarding import modprobe_files
 from rigops.operations.change import notice
 
@@ -30,7 +31,10 @@ def kept_out(concern: str, own: str, *, is_coming: bool) -> tuple[str, ...]:
 
     It is only told where the driver stays as it is and is loaded: somebody asks for it by name.
     """
-    found = modprobe_files.keeping_out(host.get_fact(Modprobe), own)
+    found = (
+        *modprobe_files.keeping_out(host.get_fact(Modprobe), own),
+        *modprobe_files.keeping_out_at_boot(host.get_fact(CommandLine).arguments),
+    )
     if is_coming or not host.get_fact(DriverLoaded).version:
         return found
     for text in found:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.guarding.modprobe_files import beside, keeping_out
+from rigops.guarding.modprobe_files import beside, keeping_out, keeping_out_at_boot
 from rigops.probe.sections import modprobe
 
 if TYPE_CHECKING:
@@ -116,3 +116,13 @@ def test_what_keeps_the_driver_out_is_named_with_the_cure(line: str) -> None:
 )
 def test_what_leaves_the_driver_alone_is_in_nobodys_way(line: str) -> None:
     assert keeping_out(modprobe.parse(f"== /etc/modprobe.d/x.conf\n{line}\n"), OWN) == ()
+
+
+def test_a_blacklist_on_the_kernel_line_keeps_the_driver_out_too() -> None:
+    line = ("ro", "modprobe.blacklist=nouveau,nvidia", "module_blacklist=nvidia_current")
+
+    told = keeping_out_at_boot(line)
+
+    assert len(told) == 2
+    assert "`modprobe.blacklist=nouveau,nvidia`" in told[0]
+    assert keeping_out_at_boot(("modprobe.blacklist=nouveau", "nvidia=1")) == ()
