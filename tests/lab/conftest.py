@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import hosts, rigs
+from tests.lab import cache, hosts, packages, rigs
 from tests.lab.requirements import lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.lab.hosts import Host
 
@@ -58,3 +60,12 @@ def lab() -> Iterator[Lab]:
 @pytest.fixture(scope="module")
 def module_lab() -> Iterator[Lab]:
     yield from _lab()
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The lab's packages, for trees that nobody boots."""
+    reason = lacks() or (None if shutil.which("gcc") else "gcc is not installed")
+    if reason:
+        pytest.skip(f"lab tier: {reason}")
+    return packages.repository(cache.folder())

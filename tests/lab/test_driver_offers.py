@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from rigops.facts.apt_snapshot import AptSnapshot
 from rigops.facts.driver_offers import DriverOffers
 from rigops.probe.sections import os_release
 from rigops.spec.driver import driver
-from tests.lab import cache, image, packages, requirements
+from tests.lab import image
 from tests.lab.packages import AT
 from tests.lab.test_lab_packages import LISTS, Tree
 
@@ -77,14 +76,6 @@ class Host:
         return with_components(
             offered.sources, os_release.parse(self.tree.does("cat /etc/os-release"))
         )
-
-
-@pytest.fixture(scope="module")
-def repository() -> Path:
-    lacks = requirements.lacks() or (None if shutil.which("gcc") else "gcc is not installed")
-    if lacks:
-        pytest.skip(f"lab tier: {lacks}")
-    return packages.repository(cache.folder())
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops.driver.pinning import kernel_module, modprobe, preferences, unattended
 from rigops.driver.request import Resolution
-from tests.lab import cache, image, packages, requirements
+from tests.lab import image
 from tests.lab.packages import FILE, source
 from tests.lab.test_lab_packages import KERNEL, LISTS, Tree, candidate
 from tests.tiers import LAB_DRIVER
@@ -22,14 +21,6 @@ pytestmark = pytest.mark.shard(LAB_DRIVER)
 PIN = "etc/apt/preferences.d/rigops-nvidia.pref"
 DEBIAN = "535.261.03-1"
 UBUNTU = "535.171.04-0ubuntu2"
-
-
-@pytest.fixture(scope="module")
-def repository() -> Path:
-    lacks = requirements.lacks() or (None if shutil.which("gcc") else "gcc is not installed")
-    if lacks:
-        pytest.skip(f"lab tier: {lacks}")
-    return packages.repository(cache.folder())
 
 
 @pytest.fixture(scope="module")

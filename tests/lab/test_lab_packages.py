@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import cache, image, namespace, packages, requirements
+from tests.lab import image, namespace
 from tests.lab.packages import AT, source
 from tests.lab.packages.recipe import machine_kernel
 
@@ -113,14 +112,6 @@ class Tree:
             namespace.enter(steps), cwd=CHECKOUT, check=False, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def repository() -> Path:
-    lacks = requirements.lacks() or (None if shutil.which("gcc") else "gcc is not installed")
-    if lacks:
-        pytest.skip(f"lab tier: {lacks}")
-    return packages.repository(cache.folder())
 
 
 @pytest.fixture

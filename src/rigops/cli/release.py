@@ -9,27 +9,27 @@ import click
 from rigops.cli.converging import (
     EXIT_DECLINED,
     EXIT_INTERRUPTED,
-    agreed,
     consent_options,
     converging,
-    failed,
     host_options,
     reboots,
     report,
 )
 from rigops.cli.hosts import choose_hosts
 from rigops.cli.options import inventory_option
+from rigops.cli.taking_back import take_back
 from rigops.converge.agreement import Agreement
 from rigops.converge.concerns import Selection
 from rigops.converge.result import exit_code
 from rigops.converge.wanted import Wanted
 from rigops.record import journal
-from rigops.report.plan import plan_text
 from rigops.spec import RigSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from rigops.converge.run import Apply
 
 _WORDS = {
     "converged": "is released: nothing of rigops was there",
@@ -68,8 +68,6 @@ def command(
       rigops release old-rig --yes --reboot auto
     """
     chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
-    interrupted = False
-    told: frozenset[str] = frozenset()
     with converging(
         "releasing",
         [Wanted(host.name, host.target, {}, RigSpec()) for host in chosen],
@@ -79,31 +77,32 @@ def command(
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
     ) as (run, progress):
-        try:
-            run.plan()
-            with progress.silent():
-                click.echo(plan_text(run.results), err=True)
-                told = failed(run)
-                names = ", ".join(one.host for one in run.results if one.error is None)
-                question = f"Take all of this back, and forget {names}?"
-                if names and not (yes or agreed(question)):
-                    if as_json:
-                        report(run.results, as_json=True)
-                    return EXIT_DECLINED
-                agreement = Agreement(
-                    removals=True,
-                    reboots=reboots(run, reboot),
-                    busy=allow_busy,
-                    preflight="never",
-                )
-            run.agree(agreement)
-            run.carry_out(agreement)
-            for host, lines in run.forget().items():
-                _keep(host, lines)
-        except KeyboardInterrupt:
-            interrupted = True
-    report(run.results, as_json=as_json, words=_WORDS, told=told)
-    return EXIT_INTERRUPTED if interrupted else exit_code(run.results)
+        ending = take_back(
+            run,
+            progress,
+            question=lambda: _question(run),
+            yes=yes,
+            agreement=lambda: Agreement(
+                removals=True, reboots=reboots(run, reboot), busy=allow_busy, preflight="never"
+            ),
+            then=lambda: _forget(run),
+        )
+    if ending.is_declined:
+        if as_json:
+            report(run.results, as_json=True)
+        return EXIT_DECLINED
+    report(run.results, as_json=as_json, words=_WORDS, told=ending.told)
+    return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
+
+
+def _question(run: Apply) -> str:
+    names = ", ".join(one.host for one in run.results if one.error is None)
+    return f"Take all of this back, and forget {names}?" if names else ""
+
+
+def _forget(run: Apply) -> None:
+    for host, lines in run.forget().items():
+        _keep(host, lines)
 
 
 def _keep(host: str, lines: Sequence[bytes]) -> None:

@@ -10,10 +10,8 @@ import click
 from rigops.cli.converging import (
     EXIT_DECLINED,
     EXIT_INTERRUPTED,
-    agreed,
     consent_options,
     converging,
-    failed,
     host_options,
     limited,
     reboots,
@@ -23,12 +21,12 @@ from rigops.cli.converging import (
     write_lock,
 )
 from rigops.cli.options import inventory_option
+from rigops.cli.taking_back import take_back
 from rigops.converge.agreement import Agreement
 from rigops.converge.concerns import Selection
 from rigops.converge.result import exit_code
 from rigops.errors import Problem, UsageError
 from rigops.record import journal
-from rigops.report.plan import plan_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,8 +90,6 @@ def command(
         )
     inventory = the_inventory(None, inventory_path)
     wanted = _the_host(inventory, host)
-    interrupted = False
-    told: frozenset[str] = frozenset()
     with converging(
         "going back",
         [wanted],
@@ -103,28 +99,25 @@ def command(
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
     ) as (run, progress):
-        try:
-            run.plan()
-            with progress.silent():
-                click.echo(plan_text(run.results), err=True)
-                told = failed(run)
-                if not _confirmed(run, yes=yes):
-                    if as_json:
-                        report(run.results, as_json=True)
-                    return EXIT_DECLINED
-                agreement = Agreement(reboots=reboots(run, reboot), busy=allow_busy)
-            run.agree(agreement)
-            run.carry_out(agreement)
-        except KeyboardInterrupt:
-            interrupted = True
+        ending = take_back(
+            run,
+            progress,
+            question=lambda: _question(run),
+            yes=yes,
+            agreement=lambda: Agreement(reboots=reboots(run, reboot), busy=allow_busy),
+        )
+    if ending.is_declined:
+        if as_json:
+            report(run.results, as_json=True)
+        return EXIT_DECLINED
     for rig in run.rigs:
         if rig.result.outcome not in {"not_run", "unreachable"}:
             journal.append(rig.journal_entry())
         _tell_what_to_declare(rig)
     write_lock(run)
     tell_proofs(run, as_json=as_json)
-    report(run.results, as_json=as_json, words=_WORDS, told=told)
-    return EXIT_INTERRUPTED if interrupted else exit_code(run.results)
+    report(run.results, as_json=as_json, words=_WORDS, told=ending.told)
+    return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
 
 
 def _the_host(inventory: Inventory, name: str) -> Wanted:
@@ -163,6 +156,6 @@ def _tell_what_to_declare(rig: Rig) -> None:
     rig.result.story.append(text)
 
 
-def _confirmed(run: Apply, *, yes: bool) -> bool:
-    pending = [result for result in run.results if result.error is None and result.pending]
-    return yes or not pending or agreed("Go back to this driver?")
+def _question(run: Apply) -> str:
+    pending = any(result.error is None and result.pending for result in run.results)
+    return "Go back to this driver?" if pending else ""
