@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab.applying import INVENTORY
 from tests.lab.driver_rig import AUTO, GOOD, OLD, REAL, THE_535, Rig, stages, subjects, tended
 from tests.tiers import LAB_DRIVER
 
@@ -30,6 +31,7 @@ KERNEL, RELEASE = "6.8.0-31-generic", "6.8.0-31.31"
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with tended(tmp_path_factory, "threadripper-3x3090=secure-boot", "secure_boot=on") as rig:
+        rig.does("systemctl enable nvidia-persistenced")
         yield rig
 
 
@@ -80,6 +82,14 @@ def test_that_is_looked_at_in_every_apply_and_costs_nothing(rig: Rig) -> None:
     assert (host["outcome"], host["changes"]) == ("converged", [])
 
 
+def test_doctor_finds_nothing_wrong_with_the_driver(rig: Rig) -> None:
+    rig.declare(**THE_535)
+    seen = rig.laptop.doctor(*INVENTORY).seen()
+
+    assert {one for one in seen.ids("fail", "warn", "unknown") if one.startswith("drv.")} == set()
+    assert "drv.secureboot" in seen.ids("ok")
+
+
 def test_modules_with_the_signature_of_another_key_are_built_again(rig: Rig) -> None:
     rig.does(f"{MAKE} && {ENROL}")
     earlier = signer(rig)
@@ -126,6 +136,15 @@ def test_without_a_key_the_modules_of_the_distribution_are_taken_and_its_kernel_
     assert ubuntu.there("/var/lib/dkms/nvidia*") == []
     kernels = {f"linux-image-{KERNEL}", "linux-image-generic"}
     assert {f"linux-modules-nvidia-535-{KERNEL}", *kernels} <= ubuntu.holds()
+
+
+def test_doctor_takes_them_for_what_they_are(ubuntu: Rig) -> None:
+    """But for the kernel that runs, which is that of the machine around."""
+    ubuntu.declare(**THE_535)
+
+    assert {"drv.secureboot", "drv.loaded", "drv.pin"} <= ubuntu.laptop.doctor(
+        *INVENTORY
+    ).seen().ids("ok")
 
 
 def test_an_upgrade_of_everything_leaves_both_alone(ubuntu: Rig) -> None:
