@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PIECE: Final = 1024 * 1024
+_NO_RUN_FILES: Final = (
+    "a .run file is not installed from there in this version: nothing could keep what it brings at "
+    "its version; put the distribution's packages of that version there"
+)
 
 
 class Directory:
@@ -41,11 +45,13 @@ class Directory:
     def _files(self) -> tuple[tuple[KeptPackage, Mapping[str, str], Path], ...]:
         paths = sorted(self.folder.glob("*.deb"))
         if not paths:
+            has_installer = any(self.folder.glob("*.run"))
             raise RigopsError(
                 Problem(
                     message=f"{self.folder} on this machine has no .deb files in it",
                     key="driver_source",
                     value=f"dir:{self.folder}",
+                    cure=_NO_RUN_FILES if has_installer else "",
                 )
             )
         return tuple(_file(path) for path in paths)
