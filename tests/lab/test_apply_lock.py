@@ -9,6 +9,7 @@ import pytest
 from rigops.converge.lock import Holder, Lock, LockedError, LockError, take, work_argv
 from rigops.transport import HostKeyPolicy, Privilege, Target, connect, with_password
 from tests.lab import clients, users
+from tests.lab.applying import VERBOSE, sessions
 from tests.lab.controllers import another_controller
 from tests.lab.sshd import until
 from tests.lab.users import PASSWORD
@@ -177,19 +178,15 @@ def test_a_root_that_takes_no_writes_is_named_with_its_cure(
 
 
 def test_it_costs_one_exec(host: Host, reach: Callable[..., Connection]) -> None:
-    host.run("echo 'LogLevel VERBOSE' >/etc/ssh/sshd_config.d/v.conf; systemctl reload ssh")
+    host.run(VERBOSE)
+    until(lambda: sessions(host), "sshd to log them")
     connection = reach("free")
-    before = _sessions(host)
+    before = sessions(host)
 
     mine = lock(connection, Privilege("free", ("sudo", "-n")))
     mine.release()
 
-    assert _sessions(host) - before - 1 == 1  # and the look into the log itself
-
-
-def _sessions(host: Host) -> int:
-    log = host.run("journalctl -u ssh -o cat --no-pager").stdout
-    return sum("Starting session: command" in line for line in log.splitlines())
+    assert sessions(host) - before - 1 == 1  # and the look into the log itself
 
 
 def test_work_words_reach_the_command_through_sudo(reach: Callable[..., Connection]) -> None:
