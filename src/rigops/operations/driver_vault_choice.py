@@ -62,7 +62,8 @@ class Kept:
         try:
             records = directory.records
         except RigopsError as error:
-            return Refusal(str(error))
+            cures = (one.cure for one in error.problems)
+            return Refusal(str(error), "; ".join(filter(None, cures)))
         others = Offers(tuple(one for one in own.every if not is_driver(one.name)))
         every = joined(others, offers(index.text_of(records)))
         resolution = resolve(self.machine, request, every, self.known)
