@@ -16,6 +16,7 @@ from tests.lab.driver_rig import PIN, Rig, stages, tended
 from tests.lab.packages import FILE, source
 from tests.lab.packages.archive import COMPONENTS
 from tests.lab.tree import Tree
+from tests.own_catalogue import verdict_against
 from tests.tiers import LAB_DRIVER
 
 if TYPE_CHECKING:
@@ -28,19 +29,7 @@ FIRST, SECOND = "535.183.01", "535.261.03"
 VAULT = "/var/lib/rigops/vault"
 SOURCE = "/etc/apt/sources.list.d/rigops-vault.list"
 AUTO = ("--yes", "--reboot", "auto", "--json", *INVENTORY)
-VERDICT = f"""
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = "=={SECOND}"
-gpus = ["GeForce RTX 3090"]
-purpose = "p2p"
-since = "2026-11"
-why = "Our own rig hung on it."
-evidence = [{{ where = "our lab book", date = "", hardware = "" }}]
-"""
+VERDICT = verdict_against(SECOND)
 PURGE = """
 apt-mark showhold | xargs -r apt-mark unhold
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --autoremove \

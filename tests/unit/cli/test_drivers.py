@@ -4,24 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.own_catalogue import verdict_against
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.unit.cli.conftest import Rigops
 
-OWN = """
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = "==535.261.03"
-gpus = ["GeForce RTX 3090"]
-purpose = "p2p"
-since = "2026-11"
-why = "Our own rig hung on it."
-evidence = [{ where = "our lab book", date = "2026-11-01", hardware = "2x RTX 3090" }]
-"""
+OWN = verdict_against("535.261.03")
 
 
 def rows(rigops: Rigops, *arguments: str) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from rigops.errors import UsageError
 from rigops.facts.driver_vault_offers import offers
 from rigops.operations.known import catalog_of
 from rigops.spec.driver import driver
+from tests.own_catalogue import verdict_against
 from tests.unit.driver.machines import BOOKWORM, with_cards
 from tests.unit.vault.making import index_of
 
@@ -22,19 +23,7 @@ if TYPE_CHECKING:
 
     from pyinfra.api.host import Host
 
-VERDICT = """
-[[drivers]]
-branch = "535"
-
-[[drivers.verdicts]]
-status = "bad"
-versions = "==535.261.03"
-gpus = ["GeForce RTX 3090"]
-purpose = "p2p"
-since = "2026-11"
-why = "Our own rig hung on it."
-evidence = [{ where = "our lab book", date = "", hardware = "" }]
-"""
+VERDICT = verdict_against("535.261.03")
 
 
 @dataclass
