@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab import machine, nvidia_installer
-from tests.lab.nvidia_installer import FILE, FOLDERS, KEPT, LINK, LOG, checksum
+from tests.lab import machine, run_package
+from tests.lab.nvidia_installer import DESCRIPTION, FILE, FOLDERS, KEPT, LINK, LOG, checksum
 from tests.lab.packages import elf
-from tests.lab.packages.libraries import Libraries
 
 if TYPE_CHECKING:
     from tests.lab.hosts import Host
@@ -19,31 +17,28 @@ VERSION = "550.54.14"
 UNINSTALLER = "/usr/bin/nvidia-uninstall"
 LIBRARY = f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{VERSION}"
 LINK_TO_IT = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
-IN_ITS_WAY = "/usr/share/vulkan/icd.d/nvidia_icd.json"  # of somebody else, and comes back
+IN_ITS_WAY = "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"  # of somebody else, and comes back
 NO_NOUVEAU = "/etc/modprobe.d/nvidia-installer-disable-nouveau.conf"  # in no log, and stays
 
 _INSTALLER = "/usr/bin/nvidia-installer"
 _DOCUMENTS = "/usr/share/doc/NVIDIA_GLX-1.0"
-_SMI = f'#!/bin/sh\nRIGSIM_USERSPACE={VERSION} exec /usr/lib/rigsim/bin/nvidia-smi "$@"\n'
 
 
 def install(host: Host) -> tuple[str, ...]:
     """As the .run does it with `--silent`, without DKMS. The paths of what it brought."""
     laid = _Laid(Path(f"/proc/{machine.leader(host.record)}/root"))
+    inside = run_package.inside(VERSION)
     laid.begin()
-    laid.file(IN_ITS_WAY, b"{}\n", replaces=b"theirs\n")
-    program = Path(nvidia_installer.__file__).read_bytes()
-    laid.file(_INSTALLER, b"#!/usr/bin/python3\n" + program, mode=0o755)
+    laid.file(IN_ITS_WAY, inside["10_nvidia.json"].data, replaces=b"theirs\n")
+    laid.file(_INSTALLER, inside["nvidia-installer"].data, mode=0o755)
     laid.link(UNINSTALLER, "nvidia-installer")
-    laid.file("/usr/bin/nvidia-smi", _SMI.encode(), mode=0o755)
+    laid.file("/usr/bin/nvidia-smi", inside["nvidia-smi"].data, mode=0o755)
     laid.folder(_DOCUMENTS)
-    laid.file(f"{_DOCUMENTS}/README.txt", b"NVIDIA Accelerated Linux Graphics Driver README\n")
-    with tempfile.TemporaryDirectory() as work:
-        libraries = Libraries(Path(work))
-        for name in ("libnvidia-ml.so", "libnvidia-cfg.so"):
-            folder = "/usr/lib/x86_64-linux-gnu"
-            laid.file(f"{folder}/{name}.{VERSION}", libraries.built(f"{name}.1", VERSION))
-            laid.link(f"{folder}/{name}.1", f"{name}.{VERSION}")
+    laid.file(f"{_DOCUMENTS}/README.txt", inside["README.txt"].data)
+    for name in ("libnvidia-ml.so", "libnvidia-cfg.so"):
+        folder = "/usr/lib/x86_64-linux-gnu"
+        laid.file(f"{folder}/{name}.{VERSION}", inside[f"{name}.{VERSION}"].data)
+        laid.link(f"{folder}/{name}.1", f"{name}.{VERSION}")
     for kernel in laid.kernels():
         laid.folder(f"/lib/modules/{kernel}/kernel/drivers/video")
         module = elf.module([("version", VERSION), ("license", "NVIDIA"), ("name", "nvidia")])
@@ -70,7 +65,7 @@ class _Laid:
         self.at(str(KEPT)).mkdir(mode=0o700)
         self.at(str(LOG)).touch(mode=0o600)
         self._note(f"1.0-{VERSION.replace('.', '')} ({VERSION})")
-        self._note("NVIDIA Accelerated Graphics Driver for Linux-x86_64")
+        self._note(DESCRIPTION)
 
     def file(self, path: str, content: bytes, *, mode: int = 0o644, replaces: bytes = b"") -> None:
         there = self.at(path)

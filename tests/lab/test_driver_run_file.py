@@ -73,6 +73,17 @@ def test_it_is_refused_with_what_would_take_it_away(rig: Rig, brought: tuple[str
     assert rig.there(*brought) == sorted(brought)
 
 
+def test_its_modules_can_be_given_options_without_a_declared_driver(
+    rig: Rig, brought: tuple[str, ...]
+) -> None:
+    rig.apply(0, *NEVER, module_options={"nvidia": {"NVreg_EnableResizableBar": 1}})
+
+    assert "options nvidia NVreg_EnableResizableBar=1" in rig.does(f"cat {MODPROBE}")
+    assert rig.there(*brought) == sorted(brought)
+    rig.apply(0, "--prune", *NEVER)
+    assert rig.there(MODPROBE) == []
+
+
 def test_an_uninstaller_that_does_nothing_and_says_so_to_nobody(
     rig: Rig, brought: tuple[str, ...]
 ) -> None:

@@ -12,6 +12,7 @@ from tests.lab.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
@@ -129,3 +130,28 @@ def test_what_is_declared_is_resolved_as_plan_would(
 
     assert host["declared"]["version"] == "535.171.04"
     assert "535.171.04" in str(plan["hosts"][0]["packages"])
+
+
+def test_a_declared_folder_is_looked_into_as_plan_would(
+    laptop: Laptop, rigs: Mapping[str, Host], tmp_path: Path
+) -> None:
+    rig, good = rigs["threadripper-3x3090"], "535.261.03"
+    head = f'#!/bin/sh\nlabel="NVIDIA Accelerated Graphics Driver for Linux-x86_64 {good}"\n'
+    file = tmp_path / f"NVIDIA-Linux-x86_64-{good}.run"
+    file.write_text(head)
+    other = Laptop(laptop.folder / "folder")
+    other.folder.mkdir()
+    other.declare({rig.name: {"driver": "535", "driver_source": f"dir:{tmp_path}"}})
+
+    (host,) = other.rigops("drivers", "--host", rig.name, "--json").json()["hosts"]
+    plan = other.rigops("plan", "--only", "nvidia_driver", "--json").json()
+    file.write_text("<html>Not found</html>")
+    (broken,) = other.rigops("drivers", "--host", rig.name, "--json").json()["hosts"]
+
+    assert (host["declared"]["version"], host["declared"]["refusal"]) == (good, None)
+    assert f"{tmp_path} on this machine" in option(host, good)["from"]
+    assert plan["hosts"][0]["blocked"] == []
+    assert good in str(plan["hosts"][0]["changes"])
+    assert "does not begin as NVIDIA's installer" in broken["declared"]["refusal"]["reason"]
+    assert broken["recommended"]["version"] == good
+    assert broken["recommended"]["declare"] == {"driver": "535", "driver_source": "auto"}

@@ -51,7 +51,7 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
     multiple=True,
     callback=words,
     metavar="HOST",
-    help="What this host could run of what its package sources have (repeatable).",
+    help="What this host could run, and from where (repeatable).",
 )
 @inventory_option
 @ask_sudo_password_option
@@ -71,9 +71,10 @@ def command(
 
     Entries that the inventory adds with the key `catalog` are included.
 
-    With --host: which of them that host could have of what its own package sources offer, and
-    which one is recommended, with the lines that declare it. The host is asked once and nothing is
-    changed there. HOST is a name of the inventory, an ssh alias or user@host:port.
+    With --host: which of them that host could have, of what its own package sources offer and of
+    what was proven there and is kept, and which one is recommended, with the lines that declare it.
+    The host is asked once and nothing is changed there. HOST is a name of the inventory, an ssh
+    alias or user@host:port.
 
     \b
     Examples:

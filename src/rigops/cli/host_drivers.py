@@ -20,13 +20,16 @@ from rigops.converge import driver_choice
 from rigops.doctor.host_report import HostError
 from rigops.driver.choosing import choose
 from rigops.driver.host_choice import HostChoice
+from rigops.record import lock
 from rigops.report.driver_choice import driver_choice_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
+    from rigops.cli.hosts import Chosen
+    from rigops.record.lock import LockedHost
     from rigops.spec import RigSpec
 
 WIDEST = 100
@@ -42,9 +45,11 @@ def tell_of_hosts(
     as_json: bool,
 ) -> int:
     chosen = choose_hosts(hosts, inventory_path, without_words="local")
-    folder = (inventory_path or default_inventory()).parent
+    inventory = inventory_path or default_inventory()
+    folder = inventory.parent
     for one in chosen:  # a broken catalogue is a fault of the command, and not of a host
         _catalog(one.spec, folder)
+    locked = _locked(chosen, inventory)
     how = Looking(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),
@@ -52,7 +57,7 @@ def tell_of_hosts(
     )
 
     def judge(seen: Sighting) -> tuple[HostChoice, str]:
-        found = _judged(seen, _catalog(seen.spec, folder))
+        found = _judged(seen, _catalog(seen.spec, folder), locked.get(seen.host))
         return found, found.status
 
     found = look_at(chosen, how, judge)
@@ -75,14 +80,22 @@ def tell_of_hosts(
     return _UNKNOWN if any(one.error for one in found) else 0
 
 
-def _judged(seen: Sighting, catalog: Catalog) -> HostChoice:
+def _locked(chosen: Sequence[Chosen], inventory: Path) -> Mapping[str, LockedHost]:
+    """A damaged lock is a fault of the command too. Hosts of no inventory have none."""
+    own = {one.name for one in chosen if one.spec is not None}
+    known = lock.read(lock.path_of(inventory)).hosts if own else {}
+    return {name: one for name, one in known.items() if name in own}
+
+
+def _judged(seen: Sighting, catalog: Catalog, locked: LockedHost | None) -> HostChoice:
     if seen.error or seen.bundle is None:
         return HostChoice(host=seen.host, error=seen.error)
     if missing := driver_choice.missing(seen.bundle):
         return HostChoice(host=seen.host, error=_unanswered(missing))
     try:
         today = datetime.now(timezone.utc).date()
-        choice = choose(driver_choice.seen(seen.bundle, catalog), seen.spec, catalog, today)
+        found = driver_choice.seen(seen.bundle, catalog, seen.spec, locked)
+        choice = choose(found, seen.spec, catalog, today)
     except Exception as error:  # noqa: BLE001 - logged and reported
         return HostChoice(host=seen.host, error=fault(seen.host, error))
     return HostChoice(host=seen.host, choice=choice)

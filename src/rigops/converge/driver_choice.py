@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rigops.driver import sources
-from rigops.driver.choice import Loaded, Seen
+from rigops.driver import run_file, sources
+from rigops.driver.choice import Folder, Kept, Loaded, Proven, Seen
+from rigops.driver.offers import Offers
+from rigops.driver.request import Refusal
+from rigops.errors import RigopsError
 from rigops.facts.driver_ground import SECTION as GROUND
 from rigops.facts.driver_machine import Told, machine_of, unusable, with_archive
 from rigops.facts.driver_offers import offers_section
+from rigops.facts.driver_vault_offers import joined, offers
+from rigops.probe.package_names import is_driver
 from rigops.probe.sections import (
     nvidia_modinfo,
     nvidia_version,
@@ -20,12 +26,18 @@ from rigops.probe.sections import (
     uname,
 )
 from rigops.record import driver as record
+from rigops.vault import index
+from rigops.vault.directory import Directory
+from rigops.vault.store import Store
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
+    from rigops.driver.machine import Machine
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
+    from rigops.record.lock import LockedHost
     from rigops.spec import RigSpec
+    from rigops.spec.model import DriverSet
 
 Facts = TypeVar("Facts")
 
@@ -60,7 +72,13 @@ def missing(bundle: Bundle) -> tuple[str, ...]:
     )
 
 
-def seen(bundle: Bundle, catalog: Catalog) -> Seen:
+def seen(
+    bundle: Bundle,
+    catalog: Catalog,
+    spec: RigSpec | None = None,
+    locked: LockedHost | None = None,
+) -> Seen:
+    """`locked`: what the lock of its inventory has of this host."""
     system = _read(bundle, os_release.SECTION)
     offered = _read(bundle, _OFFERS)
     state = _read(bundle, rigops_state.SECTION)
@@ -75,14 +93,66 @@ def seen(bundle: Bundle, catalog: Catalog) -> Seen:
         secure_boot=_read(bundle, secure_boot.SECTION),
     )
     machine = machine_of(told, catalog)
-    is_apt = machine.manager == "apt"
-    return Seen(
-        machine=with_archive(machine, offered, system) if is_apt else machine,
+    found = Seen(
+        machine=machine,
         offers=offered.offers,
         loaded=Loaded(loaded.version, loaded.flavour) if loaded.version else None,
         pinned=record.pinned(state.records.get(record.PATH)),
-        unusable=unusable(offered) if is_apt else None,
     )
+    if machine.manager != "apt":
+        return found
+    found = replace(
+        found, machine=with_archive(machine, offered, system), unusable=unusable(offered)
+    )
+    return _with_more(found, spec, locked)
+
+
+def _with_more(found: Seen, spec: RigSpec | None, locked: LockedHost | None) -> Seen:
+    """With what this machine and the host have beside its sources."""
+    stays = run_file.kept(found.machine)
+    own = joined(found.offers, Offers(stays)) if stays else found.offers
+    return replace(
+        found,
+        offers=own,
+        kept=_kept(own, spec, locked) if spec and locked else None,
+        folder=_folder(own, spec) if spec else None,
+        locked=locked.version if locked else "",
+        proven_set=_proven_set(found.machine, locked) if locked else None,
+    )
+
+
+def _kept(own: Offers, spec: RigSpec, locked: LockedHost) -> Kept | None:
+    """What is only on the host is not looked at: reading it takes long."""
+    store = Store.of(spec.rigops_vault)
+    texts = [(one.version, store.text(one.index)) for one in locked.sets]
+    sets = tuple(Proven(version, offers(text)) for version, text in texts if text is not None)
+    every = (text for _, text in texts if text is not None)
+    return Kept(sets, joined(own, offers(*every))) if sets else None
+
+
+def _folder(own: Offers, spec: RigSpec) -> Folder | Refusal | None:
+    """The drivers that lie there; other things come from the sources."""
+    wanted = spec.driver_source
+    if wanted is None or wanted.kind != "dir":
+        return None
+    directory = Directory(wanted.directory)
+    try:
+        records = directory.records
+    except RigopsError as error:
+        cures = (one.cure for one in error.problems)
+        return Refusal(str(error), "; ".join(filter(None, cures)))
+    others = Offers(tuple(one for one in own.every if not is_driver(one.name)))
+    place = f"{directory.folder} on this machine"
+    there = offers(index.text_of(records), place=place)
+    return Folder(str(directory.folder), joined(others, there))
+
+
+def _proven_set(machine: Machine, locked: LockedHost) -> DriverSet | None:
+    """A reinstalled machine gets the part of the driver that it had."""
+    if machine.installed or not locked.sets:
+        return None
+    packages = {one.name: one.version for one in locked.sets[0].packages}
+    return replace(machine, installed=packages).set_
 
 
 def _read(bundle: Bundle, section: Section[Facts]) -> Facts:

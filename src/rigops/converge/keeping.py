@@ -15,6 +15,7 @@ from rigops.converge import signing
 from rigops.converge.troubles import DeployError
 from rigops.errors import RigopsError
 from rigops.operations.driver_vault import Shelf
+from rigops.probe.package_names import RUN_FILE
 from rigops.record import driver as driver_record
 from rigops.record import lock as lock_record
 from rigops.record.lock import locked
@@ -235,7 +236,8 @@ def _filled(
     sets: tuple[KeptSet, ...],
     known: Iterable[KeptPackage],
 ) -> _Full:
-    text = filling.script(sorted({*pinned.packages, *pinned.also}), known)
+    names = sorted({*pinned.packages, *pinned.also} - {RUN_FILE})
+    text = filling.script(names, known, pinned.packages.get(RUN_FILE, ""))
     done = seat.run(seat.wrap(["sh", "-s"]), text.encode(), _FILL_S)
     if done.exit_code != 0:
         said = " ".join(done.stderr.decode(errors="replace").split())

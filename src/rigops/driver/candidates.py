@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog.versions import branch_of
+from rigops.driver import run_file
+from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +47,10 @@ class Candidate:
     is_server: bool = False
     prebuilt: tuple[Offer, ...] = ()  # modules that the distribution built: nothing is built here
 
+    @property
+    def is_run_file(self) -> bool:
+        return self.kernel.name == RUN_FILE
+
     def names(self, set_: DriverSet) -> tuple[str, ...]:
         return self.desktop if set_ == "desktop" else self.compute
 
@@ -55,8 +61,16 @@ def candidates(offers: Offers) -> tuple[Candidate, ...]:
         candidate
         for offer in offers.every
         if (version := offer.upstream)
-        and (candidate := _of_nvidia(offer, version, offers) or _candidate(offer, version))
+        for candidate in _candidates(offer, version, offers)
     )
+
+
+def _candidates(offer: Offer, version: str, offers: Offers) -> Iterator[Candidate]:
+    if offer.name == RUN_FILE:
+        for flavour in run_file.flavours(version):
+            yield Candidate(version, flavour, offer, (RUN_FILE,), (RUN_FILE,))
+    elif found := _of_nvidia(offer, version, offers) or _candidate(offer, version):
+        yield found
 
 
 def _of_nvidia(offer: Offer, version: str, offers: Offers) -> Candidate | None:

@@ -1,4 +1,4 @@
-"""What a machine could run of what its sources offer: the answers, and what they were made of."""
+"""What a machine could run: the answers, and what they were made of."""
 
 from __future__ import annotations
 
@@ -24,20 +24,55 @@ class Loaded:
     flavour: Flavour | None
 
 
+@dataclass(frozen=True)
+class Proven:
+    """A driver that was proven here before, with the packages that are kept of it."""
+
+    version: str
+    offers: Offers
+
+
+@dataclass(frozen=True)
+class Kept:
+    """`every`: these and what the sources have, in one order."""
+
+    sets: tuple[Proven, ...]
+    every: Offers
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The declared one of the controller: its drivers, and what else the sources have."""
+
+    name: str
+    offers: Offers
+
+
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """`unusable`: why nothing can be said of what the declared sources have."""
+    """`offers` are those of the sources, and of what rigops put there without one.
+
+    `unusable`: why nothing can be said of what the declared sources have.
+    """
 
     machine: Machine
     offers: Offers
     loaded: Loaded | None = None
     pinned: PinnedDriver | None = None
     unusable: Refusal | None = None
+    kept: Kept | None = None
+    folder: Folder | Refusal | None = None  # the refusal: why it cannot be used
+    locked: str = ""  # the version that was proven last
+    proven_set: DriverSet | None = None  # of a machine that has lost it since
+
+    @property
+    def every(self) -> Offers:
+        return self.kept.every if self.kept else self.offers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """A driver that the sources have. `places`: none where it is only installed any more."""
+    """A driver that can be had. `places`: none where it is only installed any more."""
 
     version: str
     flavour: Flavour

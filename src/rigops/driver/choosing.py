@@ -1,4 +1,4 @@
-"""Which drivers a machine could have of what its sources offer, and which one is recommended."""
+"""Which drivers a machine could have, and which one of them is recommended."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from rigops.catalog import advice, versions
 from rigops.catalog.lookup import find_branch, judge
 from rigops.driver import declared, fitness
 from rigops.driver.candidates import candidates
-from rigops.driver.choice import Choice, Declared, Option, Recommendation
-from rigops.driver.origins import resolve_from
+from rigops.driver.choice import Choice, Declared, Folder, Option, Recommendation
+from rigops.driver.foreseen import foreseen
 from rigops.driver.request import Refusal, Request, Resolution
 from rigops.driver.resolve import resolve
 from rigops.driver.standing import standing
+from rigops.probe.package_names import RUN_FILE
 from rigops.spec.model import DriverWish
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import DriverBranch, Flavour, Gpu, RowStatus
     from rigops.driver.choice import Seen
+    from rigops.driver.machine import Machine
+    from rigops.driver.offers import Offers
     from rigops.spec import RigSpec
     from rigops.spec.model import DriverSet
 
@@ -34,7 +37,8 @@ _STATUS: Final[Mapping[int, RowStatus]] = {0: "known-good", 1: "unknown", 2: "ca
 _GOOD, _BAD = 0, 3
 _ENDED: Final = "ended"
 _ANY: Final = DriverWish("range", "of any version", SpecifierSet())
-_SEEN_AT_ONCE: Final = frozenset({"auto", "deb822", "vendor"})  # of driver_source: in one question
+# Of driver_source: in one question, or on the controller.
+_SEEN_AT_ONCE: Final = frozenset({"auto", "deb822", "dir", "vendor"})
 
 
 def choose(seen: Seen, spec: RigSpec | None, catalog: Catalog, today: date) -> Choice:
@@ -46,9 +50,11 @@ class _Choosing:
         self._seen = seen
         self._machine = seen.machine
         # What stands in the way of every driver says nothing of any one.
-        self._clear = replace(seen.machine, run_file=None, secure_boot=False)
+        own = seen.machine.run_file if _has_our_run_file(seen.machine) else None
+        self._clear = replace(seen.machine, run_file=own, secure_boot=False)
         self._spec = spec
-        self._set = spec.driver_set if spec else None
+        self._set = (spec.driver_set if spec else None) or seen.proven_set
+        self._locked = seen.pinned.version if seen.pinned else seen.locked
         self._catalog = catalog
         self._today = today
         self._gpus: tuple[Gpu, ...] = tuple(
@@ -71,11 +77,19 @@ class _Choosing:
     @cached_property
     def _options(self) -> tuple[Option, ...]:
         places: dict[tuple[str, Flavour], dict[str, None]] = {}
-        for one in candidates(self._seen.offers):
-            its = places.setdefault((one.version, one.flavour), {})
-            its.update(dict.fromkeys(one.kernel.places))
+        for offers in self._told_apart:
+            for one in candidates(offers):
+                its = places.setdefault((one.version, one.flavour), {})
+                its.update(dict.fromkeys(one.kernel.places))
         newest = sorted(places, key=lambda one: (versions.parse(one[0]), one[1]), reverse=True)
         return tuple(self._option(*one, tuple(places[one])) for one in newest)
+
+    @property
+    def _told_apart(self) -> tuple[Offers, ...]:
+        """What is in several places is told to be in all of them."""
+        kept, folder = self._seen.kept, self._seen.folder
+        sets = (one.offers for one in (kept.sets if kept else ()))
+        return (self._seen.offers, *sets, *([folder.offers] if isinstance(folder, Folder) else []))
 
     def _option(self, version: str, flavour: Flavour, places: tuple[str, ...]) -> Option:
         status = self._status(version, flavour)
@@ -99,7 +113,14 @@ class _Choosing:
         )
 
     def _resolve(self, request: Request) -> Resolution | Refusal:
-        return resolve(self._clear, request, self._seen.offers, self._catalog)
+        """Of the declared folder or without it, never with packages of both."""
+        without = resolve(self._clear, request, self._seen.every, self._catalog)
+        folder = self._seen.folder
+        if isinstance(without, Resolution) or not isinstance(folder, Folder):
+            return without
+        there = any(one.version == request.wish.text for one in candidates(folder.offers))
+        found = resolve(self._clear, request, folder.offers, self._catalog)
+        return found if there else without
 
     def _status(self, version: str, flavour: Flavour | None = None) -> RowStatus:
         supported, refusal = fitness.flavours(self._catalog, version, self._machine.cards)
@@ -121,9 +142,9 @@ class _Choosing:
         # The newest of those that the catalogue judges best: they come newest first.
         version = min(stays or fit, key=lambda one: self._rank(one.version)).version
         for declare, request in self._ways(version, [one.flavour for one in stays or fit]):
-            found = self._resolve(request)
+            found = foreseen(self._seen, self._clear, request, self._catalog)
             if isinstance(found, Resolution) and found.version == version:
-                real = resolve(self._machine, request, self._seen.offers, self._catalog)
+                real = foreseen(self._seen, self._machine, request, self._catalog)
                 if isinstance(real, Refusal):
                     return self._recommendation(found, declare, stays=bool(stays)), real
                 return self._recommendation(real, declare, stays=bool(stays)), None
@@ -132,12 +153,18 @@ class _Choosing:
     def _ways(
         self, version: str, flavours: list[Flavour]
     ) -> Iterator[tuple[dict[str, str], Request]]:
-        """The plainest declaration first that could bring it."""
-        for text in (versions.branch_of(version), version):
-            yield {"driver": text}, Request(wish=_wish(text), set_=self._set)
-        for one in dict.fromkeys(flavours):
-            declare = {"driver": version, "driver_flavor": one}
-            yield declare, Request(wish=_wish(version), flavor=one, set_=self._set)
+        """The plainest declaration first that could bring it; that of a folder stays if it can."""
+        plain = Request(wish=_wish(version), set_=self._set, locked=self._locked)
+        sources: list[tuple[str, dict[str, str]]] = [("auto", {})]
+        if self._seen.folder:
+            sources = [("dir", {}), ("auto", {"driver_source": "auto"})]
+        for source, also in sources:
+            request = replace(plain, source=source)
+            for text in (versions.branch_of(version), version):
+                yield {"driver": text, **also}, replace(request, wish=_wish(text))
+            for one in dict.fromkeys(flavours):
+                declare = {"driver": version, "driver_flavor": one, **also}
+                yield declare, replace(request, flavor=one)
 
     def _recommendation(
         self, found: Resolution, declare: Mapping[str, str], *, stays: bool
@@ -221,14 +248,14 @@ class _Choosing:
 
     def _nothing_fits(self) -> Refusal:
         """What would help: a source, where a good driver for these cards is known to be in one."""
-        if self._seen.unusable and not self._seen.offers.every:
+        if self._seen.unusable and all(one.name == RUN_FILE for one in self._seen.offers.every):
             return self._seen.unusable
         source = self._spec.driver_source if self._spec else None
         kind = source.kind if source else "auto"
         refusals: list[Refusal] = []
         for wish in self._last_wishes():
             request = Request(wish=wish, set_=self._set, source=kind)
-            found = resolve(self._machine, request, self._seen.offers, self._catalog)
+            found = resolve(self._machine, request, self._seen.every, self._catalog)
             if isinstance(found, Refusal):
                 refusals.append(found)
         naming = [one for one in refusals if "driver_source = " in one.cure]
@@ -247,17 +274,17 @@ class _Choosing:
         spec = self._spec
         if spec is None or spec.driver is None:
             return None
-        pinned = self._seen.pinned
-        request = declared.request(spec, spec.driver, locked=pinned.version if pinned else "")
-        found = standing(pinned, spec, self._machine, request, self._catalog)
+        request = declared.request(spec, spec.driver, locked=self._locked)
+        request = replace(request, set_=self._set)
+        found = standing(self._seen.pinned, spec, self._machine, request, self._catalog)
         if found is None and self._is_unseen(spec):
             return Declared(
                 wish=spec.driver.text,
                 why=f'what driver_source = "{request.source}" brings is told by rigops plan',
             )
-        if found is None and self._machine.manager == "apt":
-            found = self._seen.unusable
-        found = found or resolve_from(self._machine, request, self._seen.offers, self._catalog)
+        found = found or foreseen(
+            self._seen, self._machine, request, self._catalog, self._seen.unusable
+        )
         if isinstance(found, Refusal):
             return Declared(wish=spec.driver.text, refusal=found)
         return Declared(
@@ -270,6 +297,10 @@ class _Choosing:
         if kind == "distribution":
             return bool(self._machine.lacks_components)
         return kind not in _SEEN_AT_ONCE
+
+
+def _has_our_run_file(machine: Machine) -> bool:
+    return machine.run_file is not None and machine.run_file.is_ours
 
 
 def _wish(text: str) -> DriverWish:

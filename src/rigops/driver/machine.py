@@ -44,10 +44,21 @@ class Kernel:
 
 @dataclass(frozen=True)
 class RunFile:
-    """A driver that NVIDIA's own installer put there. No `uninstaller`: that one is gone."""
+    """A driver that NVIDIA's own installer put there. No `uninstaller`: that one is gone.
+
+    It is whole where rigops had that installer put it there, and nobody was at it since. Of what
+    is somebody's nobody knows the flavour and the part.
+    """
 
     uninstaller: str
     version: str = ""  # empty: its log does not say
+    whose: Literal["somebody's", "begun by rigops", "whole"] = "somebody's"
+    flavour: Flavour = "proprietary"
+    set_: DriverSet = "compute"
+
+    @property
+    def is_ours(self) -> bool:
+        return self.whose != "somebody's"
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,7 @@ class Machine:
     key: str = ""  # that key's certificate
     is_enrolling: bool = False  # it waits for somebody at the machine's console
     run_file: RunFile | None = None  # None: packages have it, whatever else was there before
+    rivals_of_run_file: tuple[str, ...] = ()  # installed packages with files of the same names
     lacks_components: tuple[str, ...] = ()  # of its distribution's archive, that drivers are in
     suites: tuple[str, ...] = ()
     archive: str = ""  # the URI of its distribution's archive
@@ -94,4 +106,6 @@ class Machine:
     @property
     def set_(self) -> DriverSet:
         """A desktop does not lose its driver because nobody declared which part of it is wanted."""
+        if self.run_file and self.run_file.is_ours:
+            return self.run_file.set_
         return "desktop" if any(map(_DESKTOP.fullmatch, self.installed)) else "compute"

@@ -49,6 +49,14 @@ _RIVALS: Final = (
     "linux-modules-nvidia-*",
     "linux-objects-nvidia-*",
 )
+# What shares files with a driver of NVIDIA's own installer, whoever made the packages.
+OF_ANY_DRIVER: Final = (
+    "src:nvidia-graphics-drivers*", "src:nvidia-open-gpu-kernel-modules*",
+    "libcuda1", "libcudadebugger1", "libnvcuvid1", "libnvidia-ml1", "libnvidia-cfg1*",
+    "libnvidia-compute*", "libnvidia-decode*", "libnvidia-encode*", "libnvidia-gl*",
+    "nvidia-smi", "nvidia-utils-*", "nvidia-compute-utils-*", "nvidia-firmware-*",
+    "xserver-xorg-video-nvidia*", *(one for one in _RIVALS if not one.startswith("src:")),
+)  # fmt: skip
 _BRANCH_IN_NAME = re.compile(r"(?!.*-tesla-).*nvidia-.*?-(?P<branch>[0-9]{3})(?:-.*)?")
 
 _END: Final = "([^a-z0-9.+-]|$)"  # with a colon unattended-upgrades would read an architecture
@@ -79,6 +87,12 @@ _OPTION = re.compile(r"[A-Za-z0-9_]+=[!-~]*")
 def preferences(resolution: Resolution) -> str:
     """For /etc/apt/preferences.d: these versions, and nothing else when they are gone."""
     version = _plain(_VERSION, resolution.version)
+    if resolution.is_run_file:
+        return (
+            "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+            f"# The NVIDIA driver here is {version} from NVIDIA's own installer. Packages of a\n"
+            "# driver would put other files in the place of its own, so apt installs none.\n"
+        ) + _stanza("The driver's packages, of any version.", OF_ANY_DRIVER, "*", _NEVER)
     names = {
         _plain(_NAME, name): [_plain(_VERSION, its)] for name, its in resolution.packages.items()
     }
@@ -104,7 +118,7 @@ def preferences(resolution: Resolution) -> str:
 
 def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
     """For /etc/apt/apt.conf.d: what unattended-upgrades leaves alone; the kernels too if asked."""
-    names = [_plain(_NAME, name) for name in sorted(resolution.packages)]
+    names = [_plain(_NAME, name) for name in sorted(resolution.by_apt)]
     entries = [*(f"^{_escaped(name)}{_END}" for name in names), _PREBUILT]
     why = "driver"
     if kernels:

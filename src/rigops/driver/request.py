@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from rigops.probe.package_names import RUN_FILE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -47,6 +49,15 @@ class Resolution:
     why: str = ""
     notes: tuple[str, ...] = ()
     prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
+    set_: DriverSet = "compute"
+
+    @property
+    def is_run_file(self) -> bool:
+        return RUN_FILE in self.packages
+
+    @property
+    def by_apt(self) -> Mapping[str, str]:
+        return {name: its for name, its in self.packages.items() if name != RUN_FILE}
 
     @property
     def branch(self) -> str:

@@ -25,10 +25,10 @@ def standing(
         return None
     if pinned.prebuilt and not set(seen.own_kernels).issubset(pinned.prebuilt):
         return None
-    return _unfit(pinned, seen, request, known) or again(pinned)
+    return _unfit(pinned, seen, request, known) or again(pinned, seen)
 
 
-def again(pinned: PinnedDriver) -> Resolution:
+def again(pinned: PinnedDriver, seen: Machine) -> Resolution:
     """As it was resolved."""
     return Resolution(
         version=pinned.version,
@@ -38,6 +38,7 @@ def again(pinned: PinnedDriver) -> Resolution:
         sources=pinned.sources,
         also=pinned.also,
         prebuilt=pinned.prebuilt,
+        set_=seen.set_,
         why="it is installed",
     )
 

@@ -15,6 +15,8 @@ from rigops.probe.section import Section
 from rigops.probe.sections import nvidia_modinfo, nvidia_version, packages, secure_boot
 from rigops.probe.text import blocks, lines
 
+MARK: Final = "/var/lib/rigops/run-file"  # of a .run file's driver that rigops put there
+
 _KERNELS: Final = "kernels"
 _KEY: Final = "key"
 _RUN_FILE: Final = "run-file"
@@ -23,6 +25,12 @@ _LINE = re.compile(r"(?P<release>[A-Za-z0-9][A-Za-z0-9._+~-]*) (?P<headers>heade
 _LOG: Final = "log "
 _LOGGED = re.compile(r".*\((?P<version>[0-9]+(?:\.[0-9]+)+)\)")
 _SERIAL = re.compile(r"serial=0*(?P<number>[0-9A-F]+)")
+_MARK: Final = "mark "
+_MARKED = re.compile(
+    r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavour>open|proprietary)"
+    r" (?P<set>compute|desktop) (?P<log>[0-9a-f]{64}|-)"
+)
+_DIGEST: Final = "digest "
 _UNINSTALLERS: Final = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 
 Key = Literal["enrolled", "enrolling", "not enrolled"]
@@ -79,12 +87,26 @@ def _key(said: str) -> Key | None:
 
 
 def _run_file(said: list[str]) -> RunFile | None:
-    """NVIDIA's installer believes its log, which goes last when it uninstalls, after itself."""
-    logged = [line.removeprefix(_LOG) for line in said if line.startswith(_LOG)]
+    """NVIDIA's installer believes its log, which goes last when it uninstalls, after itself.
+
+    The mark of rigops has that log's digest: with another one somebody else was at it since.
+    """
+    logged = next((line.removeprefix(_LOG) for line in said if line.startswith(_LOG)), None)
     uninstaller = next((line for line in said if line in _UNINSTALLERS), "")
-    if not logged and not uninstaller:
+    digest = next((line.removeprefix(_DIGEST) for line in said if line.startswith(_DIGEST)), "")
+    marks = (_MARKED.fullmatch(line.removeprefix(_MARK)) for line in said)
+    mark = next(filter(None, marks), None)
+    if mark and (mark["stage"] == "begun" or mark["log"] == digest):
+        return RunFile(
+            uninstaller,
+            mark["version"],
+            "whole" if mark["stage"] == "whole" else "begun by rigops",
+            "open" if mark["flavour"] == "open" else "proprietary",
+            "desktop" if mark["set"] == "desktop" else "compute",
+        )
+    if logged is None and not uninstaller:
         return None
-    shape = _LOGGED.fullmatch(logged[0].strip()) if logged else None
+    shape = _LOGGED.fullmatch((logged or "").strip())
     return RunFile(uninstaller, shape["version"] if shape else "")
 
 
@@ -107,7 +129,12 @@ echo "== {_RUN_FILE}"
 for file in {" ".join(_UNINSTALLERS)}; do
     if [ -x "$file" ]; then echo "$file"; fi
 done
-if [ -e /var/lib/nvidia/log ]; then echo "{_LOG}$(head -n 1 /var/lib/nvidia/log)"; fi
+if [ -e /var/lib/nvidia/log ]; then
+    echo "{_LOG}$(head -n 1 /var/lib/nvidia/log)"
+    digest=$(sha256sum </var/lib/nvidia/log)
+    echo "{_DIGEST}${{digest%% *}}"
+fi
+if [ -e {MARK} ]; then echo "{_MARK}$(head -n 1 {MARK})"; fi
 if [ -d /sys/firmware/efi ] && command -v mokutil >/dev/null; then
     echo "== {_KEY}"
     certificate=$(cat /etc/dkms/framework.conf /etc/dkms/framework.conf.d/*.conf 2>/dev/null |

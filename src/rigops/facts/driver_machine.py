@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rigops.catalog.lookup import find_gpu
-from rigops.driver import sources
+from rigops.driver import run_file, sources
 from rigops.driver.machine import Card, Kernel, Machine
 from rigops.driver.request import Refusal
+from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,10 +42,13 @@ class Told:
 
 def machine_of(told: Told, catalog: Catalog) -> Machine:
     # Half installed is meant to be there: an interrupted change goes on with all of it.
+    ground = told.ground
     found = (*told.packages.driver, *told.packages.unfinished_driver)
     installed = {one.name: one.version for one in found}
+    own = ground.run_file if ground.run_file and ground.run_file.is_ours else None
+    if own and own.whose == "whole":
+        installed[RUN_FILE] = own.version
     keys = {"enrolled": True, "enrolling": False, "not enrolled": False}
-    ground = told.ground
     return Machine(
         distribution=told.system.id or "",
         release=told.system.version_id or "",
@@ -57,7 +61,12 @@ def machine_of(told: Told, catalog: Catalog) -> Machine:
         has_key=keys.get(ground.key) if ground.key else None,
         key=ground.certificate,
         is_enrolling=ground.key == "enrolling",
-        run_file=None if installed else ground.run_file,
+        run_file=own or (None if installed else ground.run_file),
+        rivals_of_run_file=tuple(
+            one.name
+            for one in told.packages.packages
+            if one.is_there and run_file.is_in_its_way(one.name)
+        ),
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FILES: Final = "pool"
 _INDEX: Final = "index "
-_LINE = re.compile(r"(?P<digest>[0-9a-f]{64}) [ *](?P<file>[^/]+\.deb)")
+_LINE = re.compile(r"(?P<digest>[0-9a-f]{64}) [ *](?P<file>[^/]+\.(?:deb|run))")
 _LONGEST_S: Final = 300  # reading two drivers from a slow disk
 
 
@@ -47,7 +47,7 @@ SECTION: Final = Section(
     snippet=f"""
 if cd {POOL} 2>/dev/null; then
     echo "== {_FILES}"
-    for file in *.deb; do
+    for file in *.deb *.run; do
         [ ! -f "$file" ] || [ -L "$file" ] || sha256sum "$file"
     done
     for index in {FOLDER}/*.packages; do

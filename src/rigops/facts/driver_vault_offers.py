@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 PLACE: Final = "vault"
 
 
-def offers(*indexes: str) -> Offers:
+def offers(*indexes: str, place: str = PLACE) -> Offers:
+    """`place`: where somebody keeps them, as a person is told."""
     found = {
-        (one.name, one.version): one for index in indexes for one in map(_offer, stanzas(index))
+        (one.name, one.version): one
+        for index in indexes
+        for one in (_offer(record, place) for record in stanzas(index))
     }
     return _sorted(found.values())
 
@@ -29,19 +32,12 @@ def joined(own: Offers, kept: Offers) -> Offers:
     return _sorted((*own.every, *more))
 
 
-def has(own: Offers, packages: Mapping[str, str]) -> bool:
-    """Whether each is there in this version."""
-    return all(
-        any(one.version == version for one in own.named(name)) for name, version in packages.items()
-    )
-
-
 def _sorted(found: Iterable[Offer]) -> Offers:
     by_version = cmp_to_key(compare)
     return Offers(tuple(sorted(found, key=lambda one: (one.name, by_version(one.version)))))
 
 
-def _offer(record: Mapping[str, str]) -> Offer:
+def _offer(record: Mapping[str, str], place: str) -> Offer:
     needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
     tested = TESTED.search(record.get("Description", ""))
     return Offer(
@@ -51,5 +47,5 @@ def _offer(record: Mapping[str, str]) -> Offer:
         depends=tuple(one for field in needs for one in relations(field)),
         provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
         newest_kernel=tested["release"] if tested else "",
-        places=(PLACE,),
+        places=(place,),
     )

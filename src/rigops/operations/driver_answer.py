@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.driver import declared, sources
+from rigops.driver import declared, run_file, sources
 from rigops.driver.absence import of_a_snapshot
 from rigops.driver.offers import Offers
 from rigops.driver.origins import of_source, resolve_from
@@ -16,6 +16,7 @@ from rigops.facts.apt_beside import with_index
 from rigops.facts.apt_snapshot import AptSnapshot
 from rigops.facts.driver_machine import unusable, with_archive
 from rigops.facts.driver_offers import DriverOffers
+from rigops.facts.driver_vault_offers import joined
 from rigops.facts.sections import OsRelease, RigopsState
 from rigops.operations import driver_vault as vault
 from rigops.operations.consent import given
@@ -63,7 +64,7 @@ def answer(
     consent = given(host)
     shelf = vault.shelf_of(host)
     if shelf and shelf.back:
-        return _earlier(earlier(host, shelf, spec, seen, known), pinned)
+        return _earlier(earlier(host, shelf, spec, seen, known), pinned, seen)
     locked = pinned.version if pinned else shelf.locked if shelf else ""
     request = declared.request(spec, wish, locked=locked, upgrade=consent.upgrade)
     request = as_proven(request, seen, shelf)
@@ -89,11 +90,13 @@ def _sought(
         kept = Kept(host, shelf, ground, known)
         return _answered(kept.of_directory(folder, request, offered.offers), "")
     uris = sources.uris(source)
-    resolution = unusable(offered) or resolve_from(ground, request, offered.offers, known, uris)
+    stays = run_file.kept(seen)
+    there = joined(offered.offers, Offers(stays)) if stays else offered.offers
+    resolution = unusable(offered) or resolve_from(ground, request, there, known, uris)
     if shelf is None or request.upgrade:
         return _answered(resolution, source)
     kept = Kept(host, shelf, ground, known)
-    own = of_source(offered.offers, request.source, ground, uris)
+    own = of_source(there, request.source, ground, uris)
     return _answered(kept.instead_of(resolution, request, own), source)
 
 
@@ -109,12 +112,14 @@ def _answered(found: Resolution | Refusal | Taken, source: str) -> Answer | Refu
     return found if isinstance(found, Refusal) else Answer(found, source)
 
 
-def _earlier(found: Earlier | Refusal, pinned: PinnedDriver | None) -> Answer | Refusal:
+def _earlier(
+    found: Earlier | Refusal, pinned: PinnedDriver | None, seen: Machine
+) -> Answer | Refusal:
     if isinstance(found, Refusal):
         return found
     source = pinned.source if pinned else ""
     if pinned and pinned.declared == found.declared and found.is_installed:
-        return Answer(again(pinned), source, is_settled=True, declared=found.declared)
+        return Answer(again(pinned, seen), source, is_settled=True, declared=found.declared)
     return Answer(found.resolution, source, taken=found.taken, declared=found.declared)
 
 

@@ -97,20 +97,21 @@ find_prebuilt() {
 
 @operation()
 def modules_built(
-    *, concern: str, version: str, kernels: tuple[str, ...], key: str = ""
+    *, concern: str, version: str, kernels: tuple[str, ...], effect: str, key: str = ""
 ) -> Generator[Telling, None, None]:
     """Have the driver's modules in this version for each of these kernels, headers given.
 
     + concern: the deploy that wants them
     + version: NVIDIA's
     + kernels: those that can boot next
+    + effect: what is to be run where some were built
     + key: the serial number of the key that they have to be signed with; empty: with any or none
     """
     lacking = _lacking(concern, version, kernels, key)
     if not lacking:
         host.noop(f"every kernel has the NVIDIA module {version}")
         return
-    text = f"{_LOOK}{_BUILD}{shlex.join(('build', version, key, *lacking))}"
+    text = f"{_LOOK}{_BUILD}{shlex.join(('build', version, key, *lacking))}\n{effect}"
     yield telling_script(text, timeout_s=_LONGEST_S)
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from rigops.driver import declared
+from rigops.driver import declared, proven
 from rigops.driver.offers import Offers
 from rigops.driver.request import Refusal, Request, Resolution
 from rigops.driver.resolve import resolve
 from rigops.errors import RigopsError
-from rigops.facts.driver_vault_offers import has, joined, offers
+from rigops.facts.driver_vault_offers import joined, offers
 from rigops.operations import driver_vault as vault
 from rigops.operations.driver_vault import Usable
-from rigops.probe.package_names import is_driver
+from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.spec.model import DriverWish
 from rigops.vault import index
 from rigops.vault.directory import Directory
@@ -65,7 +65,8 @@ class Kept:
             cures = (one.cure for one in error.problems)
             return Refusal(str(error), "; ".join(filter(None, cures)))
         others = Offers(tuple(one for one in own.every if not is_driver(one.name)))
-        every = joined(others, offers(index.text_of(records)))
+        place = f"{directory.folder} on this machine"
+        every = joined(others, offers(index.text_of(records), place=place))
         resolution = resolve(self.machine, request, every, self.known)
         if isinstance(resolution, Refusal):
             return Refusal(f"of {directory.folder}: {resolution.reason}", resolution.cure)
@@ -73,6 +74,7 @@ class Kept:
             (one, record)
             for one, record in records
             if resolution.packages.get(one.name, one.version) == one.version
+            and (one.name in resolution.packages or not _is_another_kind(one.name, resolution))
         ]
         packages = tuple(one for one, _ in coming)
         text = index.text_of(coming)
@@ -84,13 +86,8 @@ class Kept:
         self, without: Resolution | Refusal, request: Request, own: Offers
     ) -> Resolution | Refusal | Taken:
         """What was proven comes before others. `without`: what the sources alone would bring."""
-        fitting = [one for one in self.shelf.sets if request.takes(one.version)]
-        if isinstance(without, Resolution):
-            preferred = {self.machine.installed_version, request.locked}
-            fitting = [one for one in fitting if one.version in preferred]
-            if without.version in preferred or not fitting:
-                return without
-        elif not fitting:
+        fitting = proven.that_count(self.shelf.sets, self.machine, request, without)
+        if not fitting:
             return without
         if wrong := vault.tampered(self.host, fitting):
             return wrong
@@ -99,10 +96,15 @@ class Kept:
             return _told(without, refusals)
         every = joined(own, offers(*(one.index for one in found)))
         resolution = resolve(self.machine, request, every, self.known)
-        if isinstance(resolution, Refusal) or has(own, resolution.packages):
+        if isinstance(resolution, Refusal) or proven.has(own, resolution.packages):
             return resolution
         taken = next((one for one in found if one.version == resolution.version), None)
         return Taken(resolution, taken) if taken else without
+
+
+def _is_another_kind(name: str, wanted: Resolution) -> bool:
+    """The .run file where packages come, and the driver's packages where that comes."""
+    return name == RUN_FILE or (wanted.is_run_file and is_driver(name))
 
 
 def as_proven(request: Request, seen: Machine, shelf: Shelf | None) -> Request:

@@ -53,18 +53,18 @@ still_there() {
         fi
     done
 }
-uninstall() {
+uninstall() { # PROGRAM...
     if [ ! -e "$log" ]; then
-        echo "$1 does not know what to take away, since $log is gone: install the same driver" \\
+        echo "$* does not know what to take away, since $log is gone: install the same driver" \\
             "once more with the .run file that it came from, and then run this again" >&2
         exit 1
     fi
     paths=$(put_there)
     echo "NVIDIA's own uninstaller is at work"
     code=0
-    said=$("$1" --uninstall --silent </dev/null 2>&1) || code=$?
+    said=$("$@" --uninstall --silent </dev/null 2>&1) || code=$?
     if [ "$code" != 0 ] || [ -e "$log" ]; then
-        echo "$1 --uninstall --silent did not take the driver away (exit status $code); $see" >&2
+        echo "$* --uninstall --silent did not take the driver away (exit status $code); $see" >&2
         echo "$said" | grep . | tail -n 5 >&2 || :
         exit 1
     fi
@@ -83,13 +83,15 @@ uninstall() {
 def that_may_go(seen: Machine) -> RunFile | None:
     """The driver of no package, where somebody agreed to its removal and it can be done."""
     found = seen.run_file
-    return found if found and found.uninstaller and given(host).uninstall else None
+    if found is None or found.is_ours or not found.uninstaller:
+        return None
+    return found if given(host).uninstall else None
 
 
 def tell_of_both(concern: str, seen: Machine) -> None:
     """Say that packages and NVIDIA's installer were both here. Its uninstaller would hit both."""
     found = host.get_fact(DriverGround).run_file
-    if found is None or not seen.installed:
+    if found is None or found.is_ours or not seen.installed:
         return
     version = f" {found.version}" if found.version else ""
     cure = (

@@ -6,7 +6,6 @@ without it everything is resolved and looked at anew.
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from rigops.operations.change import notice, owe
 from rigops.operations.driver_answer import answer
 from rigops.operations.driver_ground import machine
 from rigops.operations.driver_modules import modules_brought, modules_built
+from rigops.operations.driver_pin import PREFERENCES, driver_pinned
 from rigops.operations.driver_record import driver_recorded, recorded
 from rigops.operations.foreign_driver import foreign_driver_removed, tell_of_both, that_may_go
 from rigops.operations.holds import held, kernel_metas
@@ -33,6 +33,12 @@ from rigops.operations.owned_files import owned_file, taken_back
 from rigops.operations.packages import packages
 from rigops.operations.persistence_daemon import ABSENCE as PERSISTENCE_ABSENCE
 from rigops.operations.persistence_daemon import persistence_daemon
+from rigops.operations.run_file import (
+    is_in_place,
+    run_file_driver,
+    run_file_driver_removed,
+    that_goes,
+)
 from rigops.operations.take_steps import ownership
 from rigops.record.driver import PinnedDriver
 from rigops.vault.kept import SOURCE as VAULT_SOURCE
@@ -44,8 +50,6 @@ if TYPE_CHECKING:
     from rigops.spec.machine import ModuleOptions
 
 CONCERN: Final = "nvidia_driver"
-PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
-UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"
 MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
 
 _UPDATE: Final = "apt-get -q update >/dev/null"
@@ -53,29 +57,6 @@ _INITRAMFS: Final = """\
 if command -v update-initramfs >/dev/null; then update-initramfs -u -k all >/dev/null
 elif command -v dracut >/dev/null; then dracut -q -f --regenerate-all
 elif command -v mkinitcpio >/dev/null; then mkinitcpio -P >/dev/null; fi"""
-# With the pin in place, what apt would install of each package is what was resolved.
-_ASSERT: Final = """\
-pinned() {
-    apt-cache policy "$@" | awk '/^[^ ]/ { name = $1; sub(/:$/, "", name) }
-        /^  Candidate:/ { print name "=" $2 }'
-}
-expect_candidates() {
-    names=$(for one; do echo "${one%%=*}"; done)
-    # shellcheck disable=SC2086  # several names
-    found=$(pinned $names)
-    for one; do
-        case "
-$found
-" in *"
-$one
-"*) ;; *)
-            echo "in spite of the pin, apt has another candidate than $one; see" \\
-                "apt-cache policy ${one%%=*}" >&2
-            exit 1 ;;
-        esac
-    done
-}
-"""
 _ABSENCES: Final = {
     sources.FILE: _UPDATE,
     VAULT_SOURCE: vault.GONE,
@@ -132,19 +113,11 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         )
     if found.taken and is_coming:
         vault.opened(concern=CONCERN, taken=found.taken)
-    owned_file(
-        name=PREFERENCES,
+    driver_pinned(
         concern=CONCERN,
-        path=PREFERENCES,
-        content=pinning.preferences(wanted),
-        effect=_candidates(wanted),
+        wanted=wanted,
+        kernels=bool(spec.kernel_hold or wanted.prebuilt),
         live=found.is_settled,
-    )
-    owned_file(
-        name=UNATTENDED,
-        concern=CONCERN,
-        path=UNATTENDED,
-        content=pinning.unattended(wanted, kernels=bool(spec.kernel_hold or wanted.prebuilt)),
     )
     if leaving:
         foreign_driver_removed(
@@ -154,32 +127,36 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
             version=leaving.version,
             effect=_INITRAMFS,
         )
+    if is_coming and (going := that_goes(seen, wanted)):
+        run_file_driver_removed(name="A driver of a .run file", concern=CONCERN, found=going)
     if is_coming:
         packages(
             name="Packages of the driver",
             concern=CONCERN,
             install={
-                **wanted.packages,
+                **wanted.by_apt,
                 **{name: wanted.beside.get(name) for name in wanted.also},
             },
             remove=wanted.remove,
-            change_held=frozenset((*wanted.packages, *wanted.remove)),
+            change_held=frozenset((*wanted.by_apt, *wanted.remove)),
             driver=wanted.version,
             source=found.beside(host),
             # The pin comes before apt begins, the record after all is done.
             finishes=not found.is_settled
             and PREFERENCES in ownership(host.get_fact(RigopsState)).files,
         )
+    if wanted.is_run_file and not is_in_place(seen, wanted):
+        run_file_driver(name="NVIDIA's own installer", concern=CONCERN, wanted=wanted)
 
 
 def _keep(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
     """What makes the installed driver count, and stay. The record comes last."""
     wanted = found.resolution
     if spec.gpu_persistence is not False:
-        persistence_daemon(concern=CONCERN, machine=seen)
+        persistence_daemon(concern=CONCERN, machine=seen, by_run_file=wanted.is_run_file)
     _have_options(pinning.modprobe(wanted, options, pinning.kernel_module(wanted)))
     _have_modules(seen, wanted)
-    held(name="Holds", concern=CONCERN, names=(*wanted.packages, *_held_kernels(spec, wanted)))
+    held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
     kernel_hook(concern=CONCERN, wanted=True)
     vault.closed(concern=CONCERN)
     taken_back(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
@@ -218,6 +195,7 @@ def _have_modules(seen: Machine, wanted: Resolution) -> None:
         concern=CONCERN,
         version=wanted.version,
         kernels=tuple(one.release for one in seen.kernels if _can_build(one, wanted)),
+        effect=_INITRAMFS,
         key=key,
     )
 
@@ -271,13 +249,15 @@ def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
     if not spec.module_options:
         return None
     there = machine(host, catalog_of(host))
-    if not there.installed_version:
+    by_installer = there.run_file.version if there.run_file else ""
+    version = there.installed_version or by_installer
+    if not version:
         return (
             "module_options are for the modules of an NVIDIA driver, and none is installed here: "
             "declare driver too"
         )
     wanted = Resolution(
-        version=there.installed_version,
+        version=version,
         flavour=there.flavour or "proprietary",
         packages=there.installed,
         asked=(),
@@ -316,14 +296,11 @@ def _is_coming(seen: Machine, wanted: Resolution) -> bool:
     there = {one.name for one in host.get_fact(DriverPackages).packages if one.is_installed}
     return (
         any(seen.installed.get(name) != version for name, version in wanted.packages.items())
-        or not there.issuperset((*wanted.packages, *wanted.also))
+        or (wanted.is_run_file and not is_in_place(seen, wanted))
+        or that_goes(seen, wanted) is not None
+        or not there.issuperset((*wanted.by_apt, *wanted.also))
         or not there.isdisjoint(wanted.remove)
     )
-
-
-def _candidates(wanted: Resolution) -> str:
-    words = [f"{name}={version}" for name, version in wanted.packages.items()]
-    return f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
 
 
 def _tell_what_runs(wanted: Resolution) -> None:

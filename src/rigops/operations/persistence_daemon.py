@@ -1,7 +1,8 @@
 """NVIDIA's persistence daemon, started at boot with persistence on: as each distribution needs it.
 
 Debian's unit does so when it is installed. Ubuntu's is started by udev, switches persistence off
-and has no [Install] section, so that it cannot be enabled: there it takes a drop-in.
+and has no [Install] section, so that it cannot be enabled: there it takes a drop-in. NVIDIA's own
+installer brings the program, and no unit.
 """
 
 from __future__ import annotations
@@ -17,21 +18,20 @@ if TYPE_CHECKING:
     from rigops.driver.machine import Machine
 
 _UNIT: Final = "nvidia-persistenced.service"
-DROP_IN: Final = f"/etc/systemd/system/{_UNIT}.d/rigops.conf"
+_OWN_UNIT: Final = f"/etc/systemd/system/{_UNIT}"
+_DROP_IN: Final = f"{_OWN_UNIT}.d/rigops.conf"
 _ENABLED: Final = f"systemctl daemon-reload && systemctl --quiet reenable {_UNIT}"
 # The unit may have gone with its package.
 _DISABLED: Final = f"systemctl --quiet disable {_UNIT} 2>/dev/null || :; systemctl daemon-reload"
-ABSENCE: Final[Mapping[str, str]] = {DROP_IN: _DISABLED}
+ABSENCE: Final[Mapping[str, str]] = {_OWN_UNIT: _DISABLED, _DROP_IN: _DISABLED}
 
 
-def persistence_daemon(*, concern: str, machine: Machine) -> None:
-    """Have it started at every boot. It comes after the packages that bring it."""
-    if machine.distribution != "ubuntu":
+def persistence_daemon(*, concern: str, machine: Machine, by_run_file: bool) -> None:
+    """Have it started at every boot. It comes after what brings the program."""
+    if by_run_file:
+        path, template = _OWN_UNIT, "nvidia-persistenced.service.j2"
+    elif machine.distribution == "ubuntu":
+        path, template = _DROP_IN, "nvidia-persistenced.conf.j2"
+    else:
         return
-    owned_file(
-        name=DROP_IN,
-        concern=concern,
-        path=DROP_IN,
-        content=render("nvidia-persistenced.conf.j2"),
-        effect=_ENABLED,
-    )
+    owned_file(name=path, concern=concern, path=path, content=render(template), effect=_ENABLED)

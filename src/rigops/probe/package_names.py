@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Final
+
+# A driver of NVIDIA's own installer (.run) among those of packages: no package can be called that.
+RUN_FILE: Final = "nvidia-linux-x86_64"
 
 # Also built from NVIDIA's names, and not tied to the driver: another version of these is no
 # other driver. nvidia-cuda-mps is the exception, it belongs to the driver in Debian.

@@ -1,4 +1,4 @@
-"""A folder of .deb files on the controller, as somebody put them there."""
+"""A folder on the controller with .deb or .run files, as somebody put them there."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.errors import Problem, RigopsError
+from rigops.vault import run_file
 from rigops.vault.deb import control
 from rigops.vault.index import stanzas
-from rigops.vault.kept import KeptPackage
+from rigops.vault.kept import CALLED, KeptPackage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PIECE: Final = 1024 * 1024
-_NO_RUN_FILES: Final = (
-    "a .run file is not installed from there in this version: nothing could keep what it brings at "
-    "its version; put the distribution's packages of that version there"
-)
 
 
 class Directory:
@@ -32,7 +29,7 @@ class Directory:
 
     @cached_property
     def records(self) -> tuple[tuple[KeptPackage, Mapping[str, str]], ...]:
-        """Every package with what it says of itself; the digests are made of what is there."""
+        """Every file with what it says of itself; the digests are made of what is there."""
         return tuple((one, record) for one, record, _ in self._files)
 
     def pieces(self, digest: str) -> Iterator[bytes]:
@@ -43,22 +40,46 @@ class Directory:
 
     @cached_property
     def _files(self) -> tuple[tuple[KeptPackage, Mapping[str, str], Path], ...]:
-        paths = sorted(self.folder.glob("*.deb"))
-        if not paths:
-            has_installer = any(self.folder.glob("*.run"))
-            raise RigopsError(
-                Problem(
-                    message=f"{self.folder} on this machine has no .deb files in it",
-                    key="driver_source",
-                    value=f"dir:{self.folder}",
-                    cure=_NO_RUN_FILES if has_installer else "",
-                )
+        packages = sorted(self.folder.glob("*.deb"))
+        installers = sorted(self.folder.glob("*.run"))
+        found = (
+            *(_file(path, next(iter(stanzas(control(path))), {})) for path in packages),
+            *(
+                _file(path, self._said(path))
+                for path in installers
+                if run_file.version_of(path.name)
+            ),
+        )
+        if not found:
+            raise self._problem(
+                f"{self.folder} on this machine has no .deb files and no driver of NVIDIA's in it",
+                f"a .run file is called {CALLED}VERSION.run, as NVIDIA has it"
+                if installers
+                else "",
             )
-        return tuple(_file(path) for path in paths)
+        return found
+
+    def _said(self, path: Path) -> Mapping[str, str]:
+        version = run_file.version_of(path.name)
+        try:
+            with path.open("rb") as file:
+                head = file.read(run_file.LONGEST)
+        except OSError as error:
+            raise self._problem(f"{path} cannot be read: {error.strerror}", "") from error
+        if not run_file.is_one(head, version):
+            raise self._problem(
+                f"{path} does not begin as NVIDIA's installer of driver {version} does",
+                "download it again, and look at it: `sh FILE --check`",
+            )
+        return run_file.record(version)
+
+    def _problem(self, message: str, cure: str) -> RigopsError:
+        return RigopsError(
+            Problem(message=message, key="driver_source", value=f"dir:{self.folder}", cure=cure)
+        )
 
 
-def _file(path: Path) -> tuple[KeptPackage, Mapping[str, str], Path]:
-    record = next(iter(stanzas(control(path))), {})
+def _file(path: Path, record: Mapping[str, str]) -> tuple[KeptPackage, Mapping[str, str], Path]:
     whole, size = sha256(), 0
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

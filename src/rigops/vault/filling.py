@@ -13,10 +13,12 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rigops.driver.run_file import ARCHITECTURE
+from rigops.probe.package_names import RUN_FILE
 from rigops.probe.script import PATH
 from rigops.probe.text import blocks, lines
 from rigops.vault.index import stanzas
-from rigops.vault.kept import FOLDER, POOL, RECORD, KeptPackage, document
+from rigops.vault.kept import CALLED, FOLDER, POOL, RECORD, KeptPackage, document
 from rigops.vault.signatures import LISTS, Signatures, read
 from rigops.vault.signatures import document as signatures_document
 
@@ -56,6 +58,12 @@ row() {{
     dpkg-query -W -f "$form" "$1" 2>/dev/null | sed -n 's/^installed //p' | head -n 1
 }}
 digest_of() {{ sha256sum <"$1" | cut -d ' ' -f 1; }}
+file_of() {{ # NAME VERSION ARCHITECTURE
+    case $1 in
+        {RUN_FILE}) echo "{CALLED}$2.run" ;;
+        *) echo "$1_${{2#*:}}_$3.deb" ;;
+    esac
+}}
 is_known() {{ grep -q -F -x "$1 $2 $3" "$work/digests"; }} # NAME VERSION DIGEST
 taken() {{ # FILE NAME VERSION: where it is one of those that count
     [ -f "$1" ] && [ ! -L "$1" ] && is_known "$2" "$3" "$(digest_of "$1")"
@@ -75,6 +83,7 @@ fill() {{
     trap 'exit 143' HUP INT TERM
     # shellcheck disable=SC2086  # several names
     for name in $names $(company $names); do row "$name"; done | sort -u >"$work/wanted"
+    [ -z "$run_file" ] || echo "{RUN_FILE} $run_file {ARCHITECTURE}" >>"$work/wanted"
     # shellcheck disable=SC2046  # several words
     apt-cache show -a $(sed 's/ .*//' "$work/wanted") 2>/dev/null | awk '
         function over() {{ if (sum != "") print name, version, sum, size; sum = "" }}
@@ -87,7 +96,7 @@ fill() {{
     eval "$(apt-config shell archives Dir::Cache::Archives/d)"
     : >"$work/lacking"
     while read -r name version architecture; do
-        file=${{name}}_${{version#*:}}_$architecture.deb
+        file=$(file_of "$name" "$version" "$architecture")
         cached=${{archives%/}}/${{name}}_$(echo "$version" | sed 's/:/%3a/')_$architecture.deb
         if taken "{POOL}/$file" "$name" "$version"; then :
         elif taken "$cached" "$name" "$version"; then entered "$cached" "$file"
@@ -96,7 +105,7 @@ fill() {{
     download
     echo "== kept"
     while read -r name version architecture; do
-        file=${{name}}_${{version#*:}}_$architecture.deb
+        file=$(file_of "$name" "$version" "$architecture")
         if taken "{POOL}/$file" "$name" "$version"; then
             echo "$name $version $architecture $(digest_of "{POOL}/$file")" \\
                 "$(stat -c %s "{POOL}/$file")"
@@ -115,8 +124,14 @@ fill() {{
     done
     echo "== control"
     while read -r name version architecture; do
-        file=${{name}}_${{version#*:}}_$architecture.deb
-        [ ! -f "{POOL}/$file" ] || {{ dpkg-deb -f "{POOL}/$file"; echo; }}
+        file=$(file_of "$name" "$version" "$architecture")
+        [ -f "{POOL}/$file" ] || continue
+        case $file in
+            *.run) printf 'Package: %s\nVersion: %s\nArchitecture: %s\n' \
+                "$name" "$version" "$architecture" ;;
+            *) dpkg-deb -f "{POOL}/$file" ;;
+        esac
+        echo
     done <"$work/wanted"
 }}
 download() {{
@@ -187,12 +202,16 @@ class Filled:
         return tuple(sorted((one for one, _ in self.records), key=lambda one: one.file))
 
 
-def script(names: Iterable[str], known: Iterable[KeptPackage]) -> str:
-    """`names`: the packages to keep, as they are installed. `known`: digests that count as well."""
+def script(names: Iterable[str], known: Iterable[KeptPackage], run_file: str = "") -> str:
+    """`names`: the packages to keep, as they are installed. `known`: digests that count as well.
+
+    `run_file`: the version of that which the driver came in; the pool has it since then.
+    """
     digests = "\n".join(f"{one.name} {one.version} {one.sha256}" for one in known)
     words = " ".join(map(shlex.quote, names))
     return (
         f"{_SCRIPT}names={shlex.quote(words)}\nknown={shlex.quote(digests)}\n"
+        f"run_file={shlex.quote(run_file)}\n"
         "fill </dev/null\nexit\n"
     )
 

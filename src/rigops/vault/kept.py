@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.errors import RigopsError
+from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,10 +26,11 @@ RECORD: Final = f"{FOLDER}/vault.json"
 POOL: Final = f"{FOLDER}/pool"
 SOURCE: Final = "/etc/apt/sources.list.d/rigops-vault.list"  # only while a run installs from it
 SCHEMA: Final = "rigops.vault/1"
+CALLED: Final = "NVIDIA-Linux-x86_64-"  # and a version, by NVIDIA, a .run file
 KEPT: Final = 2  # sets: what is proven now, and what was before it
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~_-]*\.deb")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~_-]*\.(?:deb|run)")
 _SHORT: Final = 12
 
 
@@ -43,6 +45,8 @@ class KeptPackage:
     @property
     def file(self) -> str:
         """In the pool; without the epoch, as in the archives of distributions."""
+        if self.name == RUN_FILE:
+            return f"{CALLED}{self.version}.run"
         version = self.version.partition(":")[2] or self.version
         return f"{self.name}_{version}_{self.architecture}.deb"
 

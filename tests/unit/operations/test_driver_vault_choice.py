@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def test_a_folder_that_cannot_be_taken_is_refused_with_the_cure(tmp_path: Path) -> None:
-    (tmp_path / "NVIDIA-Linux-x86_64-535.261.03.run").touch()
+    (tmp_path / "NVIDIA.run").touch()
     shelf = Shelf(sets=(), locked="", store=Store(tmp_path / "vault"), back=False)
     kept = Kept(cast("Host", None), shelf, with_cards(BOOKWORM, "3090"), load())
 
     found = kept.of_directory(str(tmp_path), wish("535"), Offers())
 
     assert isinstance(found, Refusal)
-    assert "has no .deb files in it: a .run file is not installed from there" in str(found)
+    assert "no driver of NVIDIA's in it: a .run file is called NVIDIA-Linux-x86_64-" in str(found)

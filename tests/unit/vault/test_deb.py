@@ -94,16 +94,3 @@ def test_a_folder_of_packages_is_read_by_what_is_in_them(tmp_path: Path) -> None
 def test_a_folder_without_packages_is_named(tmp_path: Path) -> None:
     with pytest.raises(RigopsError, match=r"has no \.deb files"):
         Directory(str(tmp_path / "absent")).records  # noqa: B018 - reading it is the point
-
-
-def test_a_folder_with_nvidia_s_own_installer_alone_is_told_why_that_is_not_taken(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "NVIDIA-Linux-x86_64-535.261.03.run").touch()
-
-    with pytest.raises(RigopsError) as caught:
-        Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
-
-    (problem,) = caught.value.problems
-    assert "has no .deb files" in problem.message
-    assert "a .run file is not installed from there" in problem.cure

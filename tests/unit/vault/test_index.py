@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from rigops.facts.driver_vault_offers import PLACE, has, joined, offers
+from rigops.driver.proven import has
+from rigops.facts.driver_vault_offers import PLACE, joined, offers
 from rigops.vault import index
 from tests.unit.vault.making import index_of, package, records
 

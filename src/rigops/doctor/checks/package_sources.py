@@ -8,6 +8,8 @@ from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks.driver_packages import HOLDS, PACKAGES, AptRig, apt_rig
 from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.probe.package_names import RUN_FILE
+from rigops.record import driver as record
 
 if TYPE_CHECKING:
     from rigops.probe.apt_policy import Offer, Origin, Policy
@@ -56,6 +58,13 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
     packages = examined.facts.packages
     driver = packages.driver if packages else ()
     evidence = tuple(Evidence(HOLDS, path) for path in run_files)
+    if not driver and (kept := _kept_by_rigops(examined)):
+        return Finding(
+            id=SOURCES,
+            status="ok",
+            summary=f"driver {kept} came from NVIDIA's installer (.run), and rigops keeps it",
+            evidence=evidence,
+        )
     if not driver:
         return Finding(
             id=SOURCES,
@@ -76,6 +85,13 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
             "`apt-get install --reinstall` the packages of the driver and reboot",
         ),
     )
+
+
+def _kept_by_rigops(examined: Examined) -> str:
+    """The version that rigops had that installer bring. DKMS has its modules, and a pin is set."""
+    state = examined.facts.rigops_state
+    pinned = record.pinned(state.records.get(record.PATH)) if state else None
+    return pinned.packages.get(RUN_FILE, "") if pinned else ""
 
 
 def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:

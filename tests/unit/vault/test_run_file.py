@@ -1,0 +1,124 @@
+"""A .run file in a folder, in the pool and in what is written of them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.errors import RigopsError
+from rigops.facts.driver_vault import parse
+from rigops.facts.driver_vault_offers import offers
+from rigops.probe.package_names import RUN_FILE
+from rigops.vault import filling, index
+from rigops.vault.directory import Directory
+from rigops.vault.kept import KeptSet, document, kept
+from rigops.vault.run_file import is_one, version_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "NVIDIA-Linux-x86_64-535.261.03.run"
+LABEL = b'label="NVIDIA Accelerated Graphics Driver for Linux-x86_64 535.261.03"\n'
+FILE = b"#!/bin/sh\n" + LABEL + b"\0" * 100
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        (NAME, "535.261.03"),
+        ("NVIDIA-Linux-x86_64-580.76.run", "580.76"),
+        ("NVIDIA-Linux-x86_64-535.261.03-grid.run", ""),
+        ("NVIDIA-Linux-aarch64-535.261.03.run", ""),
+        ("cuda_12.2.2_535.104.05_linux.run", ""),
+        ("NVIDIA-Linux-x86_64-535.261.03.run.part", ""),
+    ],
+)
+def test_a_driver_is_known_by_its_name(name: str, version: str) -> None:
+    assert version_of(name) == version
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"<html>404</html>",
+        LABEL,
+        b"#!/bin/sh\n",
+        b"#!/bin/sh\n" + LABEL.replace(b"261.03", b"261.031"),
+        b"#!/bin/sh\n" + LABEL.replace(b"535.261.03", b"535.183.01"),
+    ],
+)
+def test_what_does_not_begin_as_one_is_none(head: bytes) -> None:
+    assert not is_one(head, "535.261.03")
+    assert is_one(FILE, "535.261.03")
+
+
+def test_a_folder_with_one_offers_its_driver(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(FILE)
+    (tmp_path / "cuda_12.2.2_535.104.05_linux.run").write_bytes(b"")
+    directory = Directory(str(tmp_path))
+
+    ((package, record),) = directory.records
+
+    assert package.file == NAME
+    assert (package.sha256, package.size) == (sha256(FILE).hexdigest(), len(FILE))
+    assert b"".join(directory.pieces(package.sha256)) == FILE
+    (offered,) = offers(index.text_of([(package, record)]), place="there").every
+    assert (offered.name, offered.upstream, offered.places) == (
+        RUN_FILE,
+        "535.261.03",
+        ("there",),
+    )
+
+
+def test_what_was_saved_under_its_name_is_refused_by_it(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("<html>404</html>")
+
+    with pytest.raises(RigopsError) as caught:
+        Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
+
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"{tmp_path / NAME} does not begin as NVIDIA's installer")
+    assert "--check" in problem.cure
+
+
+def test_others_files_of_that_kind_are_told_what_one_is_called(tmp_path: Path) -> None:
+    (tmp_path / "NVIDIA-Linux-x86_64-535.261.03-grid.run").write_bytes(FILE)
+
+    with pytest.raises(RigopsError) as caught:
+        Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
+
+    assert "NVIDIA-Linux-x86_64-VERSION.run" in caught.value.problems[0].cure
+
+
+def test_apt_passes_its_record_by(tmp_path: Path) -> None:
+    """By an architecture that dpkg has no such name for."""
+    (tmp_path / NAME).write_bytes(FILE)
+
+    text = index.text_of(Directory(str(tmp_path)).records)
+
+    assert "Architecture: x86_64\n" in text
+    assert f"Filename: ./pool/{NAME}\n" in text
+
+
+def test_it_is_kept_and_read_again_like_packages(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(FILE)
+    (package,) = Directory(str(tmp_path)).packages
+    said = (
+        f"== kept\n{RUN_FILE} 535.261.03 x86_64 {package.sha256} {package.size}\n== control\n"
+        f"Package: {RUN_FILE}\nVersion: 535.261.03\nArchitecture: x86_64\n"
+    )
+    one = KeptSet(
+        version="535.261.03",
+        flavour="proprietary",
+        at="2026-11-22T00:00:00Z",
+        kernel="6.1.0-50-amd64",
+        packages=filling.parse(said).packages,
+        index="0" * 64,
+    )
+
+    assert one.packages == (package,)
+    assert kept(document([one])) == (one,)
+    assert parse(f"== pool\n{package.sha256}  {NAME}\n").digests == {NAME: package.sha256}
