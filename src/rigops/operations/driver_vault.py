@@ -24,6 +24,7 @@ from rigops.operations.take_steps import digest, ownership
 from rigops.probe.package_names import is_driver
 from rigops.vault import index
 from rigops.vault.kept import FOLDER, POOL, SOURCE
+from rigops.vault.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from rigops.facts.driver_vault import Pool
     from rigops.vault.directory import Directory
     from rigops.vault.kept import KeptPackage, KeptSet
-    from rigops.vault.store import Store
 
 _TEXT: Final = (
     "# Made by rigops for as long as it installs from here, and taken away again.\n"
@@ -176,15 +176,20 @@ def closed(*, concern: str) -> None:
 def _brought(*, concern: str, taken: Usable) -> Generator[StringCommand, None, None]:
     pool: Pool = host.get_fact(VaultPool)
     lacking = [one for one in taken.packages if pool.digests.get(one.file) != one.sha256]
-    size = sum(one.size for one in taken.packages)
-    text = f"driver {taken.version} comes from the vault ({_mb(size)})"
-    if lacking:
-        sent = sum(one.size for one in lacking)
-        text += f"; {_mb(sent)} of it are sent from {taken.copies.folder}"
-    notice(host, concern, text)
+    notice(host, concern, _told(taken, lacking))
     for one in lacking:
         yield from _sent(one, taken.copies)
     yield StringCommand("sh", "-s", _stdin=_checked(taken))
+
+
+def _told(taken: Usable, lacking: list[KeptPackage]) -> str:
+    size, sent = (_mb(sum(one.size for one in its)) for its in (taken.packages, lacking))
+    if isinstance(taken.copies, Store):
+        text = f"driver {taken.version} comes from the vault ({size})"
+        return f"{text}; {sent} of it are sent from {taken.copies.folder}" if lacking else text
+    if lacking:
+        return f"driver {taken.version} ({size}): {sent} of it are sent from {taken.copies.folder}"
+    return f"driver {taken.version} ({size}) of {taken.copies.folder} is on the host already"
 
 
 def _sent(one: KeptPackage, copies: Store | Directory) -> Iterator[StringCommand]:
