@@ -61,8 +61,8 @@ def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str
         if verdict.status != "known-good"
     }
     if branch and end:
-        when = "has ended" if end == _ENDED else f"gets fixes until {end}"
-        told[f"branch {branch.branch} {when}"] = None
+        when = "have ended" if end == _ENDED else f"end with {end}"
+        told[f"fixes for branch {branch.branch} {when}"] = None
     return tuple(told)
 
 

@@ -76,6 +76,7 @@ class Machine:
     has_key: bool | None = None  # the key that DKMS signs with is enrolled
     key: str = ""  # that key's certificate
     is_enrolling: bool = False  # it waits for somebody at the machine's console
+    architecture: str | None = None  # as the kernel calls it
     run_file: RunFile | None = None  # None: packages have it, whatever else was there before
     rivals_of_run_file: tuple[str, ...] = ()  # installed packages with files of the same names
     lacks_components: tuple[str, ...] = ()  # of its distribution's archive, that drivers are in

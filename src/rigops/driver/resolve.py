@@ -115,7 +115,10 @@ class _Resolver:
         self._machine = asked.machine
         self._request = asked.request
         self._catalog = asked.catalog
-        self._every = tuple(one for one in every if one.names(asked.set_))
+        runs_here = asked.machine.architecture in {None, run_file.ARCHITECTURE}
+        self._every = tuple(
+            one for one in every if one.names(asked.set_) and (runs_here or not one.is_run_file)
+        )
 
     def answer(self) -> Resolution | Refusal:
         matching = sorted(

@@ -61,6 +61,7 @@ def machine_of(told: Told, catalog: Catalog) -> Machine:
         has_key=keys.get(ground.key) if ground.key else None,
         key=ground.certificate,
         is_enrolling=ground.key == "enrolling",
+        architecture=told.running.machine,
         run_file=own or (None if installed else ground.run_file),
         rivals_of_run_file=tuple(
             one.name

@@ -336,9 +336,9 @@ def test_the_end_of_a_branch_and_cautions_are_told() -> None:
     found = resolved(with_cards(TRIXIE, "3090"), wish("550"), archive("trixie"))
 
     assert found.notes[0].startswith("driver 550.163.01: End of life")
-    assert found.notes[1] == "branch 550 has ended"
+    assert found.notes[1] == "fixes for branch 550 have ended"
     assert resolved(_RIG, wish("535"), archive("bookworm")).notes == (
-        "branch 535 gets fixes until 2026-06",
+        "fixes for branch 535 end with 2026-06",
     )
 
 
