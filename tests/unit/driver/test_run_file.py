@@ -118,8 +118,10 @@ def test_it_is_judged_like_any_other() -> None:
 
 
 def test_it_is_of_no_use_to_another_processor() -> None:
-    assert resolved(replace(RIG, architecture="x86_64"), wish("535"), folder("535.261.03"))
-    assert refused(replace(RIG, architecture="aarch64"), wish("535"), folder("535.261.03"))
+    there = folder("535.261.03")
+
+    assert resolved(replace(RIG, architecture="x86_64"), wish("535"), there).is_run_file
+    assert refused(replace(RIG, architecture="aarch64"), wish("535"), there).reason
 
 
 def test_one_that_somebody_else_put_there_is_refused() -> None:
