@@ -17,7 +17,7 @@ from pyinfra.connectors.util import (
 from rigops.converge.memo import Memo
 from rigops.operations.take_steps import TakeSteps
 from rigops.operations.taking_steps import joined, script
-from rigops.operations.telling import Telling
+from rigops.operations.telling import Saying, Telling
 from rigops.transport import Result, TransportError
 from rigops.transport.errors import clean
 
@@ -143,6 +143,8 @@ class RigConnector(BaseConnector):
         accepted = control.get("_success_exit_codes") or [0]
         line = make_unix_command_for_host(self.state, self.host, command, **arguments)
         argv = shlex.split(line.get_raw_value())
+        if isinstance(command, Saying) and command.says:
+            seat.tell(command.says)
         carry_out = seat.hear if isinstance(command, Telling) else seat.run
         result = carry_out(
             seat.wrap(argv) if changes else argv,

@@ -5,13 +5,12 @@ Whatever goes wrong here is told, and tried again by the next apply; it never fa
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rigops.converge import signing
+from rigops.converge.fetching import Fetching, amount, is_fetched
 from rigops.converge.troubles import DeployError
 from rigops.errors import RigopsError
 from rigops.operations.driver_vault import Shelf
@@ -22,13 +21,13 @@ from rigops.record.lock import locked
 from rigops.vault import filling, index
 from rigops.vault.copies import Copied, Copies, Reference
 from rigops.vault.directory import Directory
-from rigops.vault.kept import KEPT, POOL, RECORD, KeptSet, kept, with_proven
+from rigops.vault.kept import KEPT, RECORD, KeptSet, kept, with_proven
 from rigops.vault.signatures import Signatures
 from rigops.vault.signatures import document as signatures_document
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rigops.converge.connector import Seat
     from rigops.converge.seeing import Sight
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 _FILL_S: Final = 1800.0
 _DEADLINE_S: Final = 120.0
-_AT_ONCE_MB: Final = 16  # read by one exec
-_TOLD_EVERY_S: Final = 2.0
 _SHOWN: Final = 4
 
 
@@ -65,10 +62,10 @@ class VaultKept:
     def __str__(self) -> str:
         if self.trouble:
             return f"vault: {self.trouble}; the next apply tries again"
-        new = f" ({_mb(self.fetched_bytes)} of it now)" if self.fetched_bytes else ""
-        text = f"vault: {_mb(self.host_bytes)} on the host, fetched to {self.folder}{new}"
+        new = f" ({amount(self.fetched_bytes)} of it now)" if self.fetched_bytes else ""
+        text = f"vault: {amount(self.host_bytes)} on the host, fetched to {self.folder}{new}"
         if self.freed_bytes:
-            text += f"; {_mb(self.freed_bytes)} there that no host needs any more were freed"
+            text += f"; {amount(self.freed_bytes)} there that no host needs any more were freed"
         if self.unsigned:
             text += f"; not signed by anybody that the host knows: {_few(self.unsigned)}"
         if self.doubts:
@@ -116,7 +113,7 @@ def is_whole(state: RigopsState | None, own: Store) -> bool:
     pinned, sets = _records(state)
     if pinned is None:
         return True
-    return bool(sets) and _has(sets[0], pinned) and _is_fetched(sets[0], own)
+    return bool(sets) and _has(sets[0], pinned) and is_fetched(sets[0].packages, own)
 
 
 def as_kept(seen: Sight, proven: Proven, wanted: Wanted) -> Kept:
@@ -136,37 +133,37 @@ def keep(seat: Seat, seen: Sight, proven: Proven, wanted: Wanted) -> Kept:
     pinned, sets = _records(seen.state)
     if pinned is None or pinned.version != proven.driver.version:
         return Kept(locked(proven, ()))
-    own = store(wanted)
+    fetching = Fetching(seat, store(wanted), _folder(wanted))
     try:
         seat.tell("vault: the packages of the driver are kept")
-        full = _filled(seat, pinned, proven, sets, _known(wanted, sets))
+        full = _filled(seat, pinned, proven, sets, _known(wanted, sets, fetching.near))
     except (RigopsError, DeployError) as error:
         return Kept(locked(proven, ()), VaultKept(trouble=str(error)))
     first = full.sets[0]
     lock = locked(proven, _vouched(full.sets, wanted.locked))
     kept = VaultKept(
         host_bytes=first.size,
-        folder=str(own.folder),
+        folder=str(fetching.own.folder),
         unsigned=signing.unsigned(full.of(first), first.packages),
         doubts=(full.trouble,) if full.trouble else (),
     )
-    reference = Reference(own, wanted.name, wanted.lock)
+    reference = Reference(fetching.own, wanted.name, wanted.lock)
     copied = _copied(full, _still_locked(lock, wanted), reference.read())
     try:
         reference.claim(copied)
-        fetched = sum(_fetched(seat, first, own))
+        fetched = sum(fetching.packages(first))
     except (RigopsError, DeployError) as error:
         return Kept(lock, replace(kept, trouble=str(error)))
     try:
-        fetched += sum(_fetched_lists(seat, full, first, own))
-        doubts = signing.doubts(full.of(first), first.packages, own)
+        fetched += sum(fetching.lists(first, full.of(first)))
+        doubts = signing.doubts(full.of(first), first.packages, fetching.own)
     except (RigopsError, DeployError) as error:
         doubts = (str(error),)
     # What a rollback would take: good to have here, and no trouble of what was proven now.
     with suppress(RigopsError, DeployError):
         for one in full.sets[1:]:
-            fetched += sum(_fetched(seat, one, own))
-            fetched += sum(_fetched_lists(seat, full, one, own))
+            fetched += sum(fetching.packages(one))
+            fetched += sum(fetching.lists(one, full.of(one)))
     freed = 0
     with suppress(RigopsError):
         freed = reference.freed(copied, _locked_elsewhere(wanted))
@@ -217,13 +214,19 @@ def _records(state: RigopsState | None) -> tuple[PinnedDriver | None, tuple[Kept
     )
 
 
-def _known(wanted: Wanted, sets: tuple[KeptSet, ...]) -> Iterable[KeptPackage]:
-    """What the lock says of a digest comes before what stands beside the packages."""
+def _folder(wanted: Wanted) -> Directory | None:
     source = wanted.spec.driver_source
+    return Directory(source.directory) if source and source.kind == "dir" else None
+
+
+def _known(
+    wanted: Wanted, sets: tuple[KeptSet, ...], folder: Directory | None
+) -> Iterable[KeptPackage]:
+    """What the lock says of a digest comes before what stands beside the packages."""
     declared: tuple[KeptPackage, ...] = ()
-    if source and source.kind == "dir":
+    if folder:
         with suppress(RigopsError):
-            declared = Directory(source.directory).packages
+            declared = folder.packages
     locked_sets = wanted.locked.sets if wanted.locked else ()
     packages = (its for one in (*sets, *locked_sets) for its in one.packages)
     return {(one.name, one.version): one for one in (*packages, *declared)}.values()
@@ -269,54 +272,11 @@ def _filled(
     return _Full(after, signatures, asked.trouble)
 
 
-def _fetched(seat: Seat, one: KeptSet, own: Store) -> Iterator[int]:
-    """The bytes of each file that was not here yet."""
-    lacking = [its for its in one.packages if not own.has(its.sha256, its.size)]
-    whole = sum(its.size for its in lacking)
-    come = 0
-    told_at = time.monotonic()
-
-    def pieces(path: str, size: int) -> Iterator[bytes]:
-        nonlocal come, told_at
-        for number in range(-(-size // (_AT_ONCE_MB << 20)) or 1):
-            if time.monotonic() - told_at > _TOLD_EVERY_S:
-                told_at = time.monotonic()
-                seat.tell(f"vault: {_mb(come)} of {_mb(whole)} fetched")
-            piece = _read(seat, path, number)
-            come += len(piece)
-            yield piece
-
-    if own.text(one.index) is None:
-        own.put(one.index, [_read(seat, one.index_file, 0)])
-    for its in lacking:
-        own.put(its.sha256, pieces(f"{POOL}/{its.file}", its.size))
-        yield its.size
-
-
-def _fetched_lists(seat: Seat, full: _Full, one: KeptSet, own: Store) -> Iterator[int]:
-    text = signatures_document(full.of(one), one.packages)
-    own.put(index.digest(text), [text.encode()])
-    yield from signing.fetched(full.of(one), own, partial(_read, seat), _AT_ONCE_MB << 20)
-
-
-def _read(seat: Seat, path: str, number: int) -> bytes:
-    words = ("bs=1048576", f"skip={number * _AT_ONCE_MB}", f"count={_AT_ONCE_MB}")
-    done = seat.run(["dd", f"if={path}", *words], b"", _DEADLINE_S)
-    if done.exit_code != 0 or done.stdout_dropped:
-        said = " ".join(done.stderr.decode(errors="replace").split())
-        raise DeployError(f"{path} could not be read: {said}")
-    return done.stdout
-
-
 def _has(one: KeptSet, pinned: PinnedDriver) -> bool:
     there = {its.name: its.version for its in one.packages}
     return one.version == pinned.version and all(
         there.get(name) == version for name, version in pinned.packages.items()
     )
-
-
-def _is_fetched(one: KeptSet, own: Store) -> bool:
-    return all(own.has(its.sha256, its.size) for its in one.packages)
 
 
 def _lacks(lacking: Sequence[str], trouble: str) -> str:
@@ -327,7 +287,3 @@ def _lacks(lacking: Sequence[str], trouble: str) -> str:
 def _few(words: Sequence[str]) -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return f"{', '.join(words[:_SHOWN])}{more}"
-
-
-def _mb(size: int) -> str:
-    return f"{size / 10**6:,.0f} MB" if size >= 10**6 else f"{size / 1000:,.0f} kB"

@@ -11,7 +11,7 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
@@ -21,13 +21,14 @@ from rigops.facts.sections import RigopsState
 from rigops.operations.change import notice, story
 from rigops.operations.owned_files import owned_file
 from rigops.operations.take_steps import digest, ownership
+from rigops.operations.vault_sending import megabytes, sent
 from rigops.probe.package_names import is_driver
 from rigops.vault import index
 from rigops.vault.kept import FOLDER, POOL, SOURCE
 from rigops.vault.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from pyinfra.api.host import Host
 
@@ -48,16 +49,8 @@ GONE: Final = f"rm -f {_PACKAGES} {_LISTS}*"
 
 _SHELF: Final = "rigops_vault"
 _BACK: Final = "rigops_back_to"
-_PIECE: Final = 8 * 1024 * 1024
 _SHORT: Final = 6
 
-_RECEIVE: Final = f"""\
-set -eu
-umask 022
-mkdir -p {POOL}
-[ "$2" != first ] || rm -f "{POOL}/$1.rigops-new"
-cat >>"{POOL}/$1.rigops-new"
-"""
 # What came is looked at like what was there; what is wrong is named with both digests.
 _CHECK: Final = f"""\
 set -eu
@@ -150,7 +143,7 @@ def tell_where(host: Host, concern: str) -> None:
             host,
             concern,
             f"once proven, its packages are kept in {FOLDER} there, and in {shelf.store.folder} on "
-            f"this machine, which has {_mb(shelf.store.size())} now",
+            f"this machine, which has {megabytes(shelf.store.size())} now",
         )
 
 
@@ -177,37 +170,18 @@ def _brought(*, concern: str, taken: Usable) -> Generator[StringCommand, None, N
     pool: Pool = host.get_fact(VaultPool)
     lacking = [one for one in taken.packages if pool.digests.get(one.file) != one.sha256]
     notice(host, concern, _told(taken, lacking))
-    for one in lacking:
-        yield from _sent(one, taken.copies)
+    yield from sent(lacking, taken.copies)
     yield StringCommand("sh", "-s", _stdin=_checked(taken))
 
 
 def _told(taken: Usable, lacking: list[KeptPackage]) -> str:
-    size, sent = (_mb(sum(one.size for one in its)) for its in (taken.packages, lacking))
+    size, more = (megabytes(sum(one.size for one in its)) for its in (taken.packages, lacking))
     if isinstance(taken.copies, Store):
         text = f"driver {taken.version} comes from the vault ({size})"
-        return f"{text}; {sent} of it are sent from {taken.copies.folder}" if lacking else text
+        return f"{text}; {more} of it are sent from {taken.copies.folder}" if lacking else text
     if lacking:
-        return f"driver {taken.version} ({size}): {sent} of it are sent from {taken.copies.folder}"
+        return f"driver {taken.version} ({size}): {more} of it are sent from {taken.copies.folder}"
     return f"driver {taken.version} ({size}) of {taken.copies.folder} is on the host already"
-
-
-def _sent(one: KeptPackage, copies: Store | Directory) -> Iterator[StringCommand]:
-    held = bytearray()
-    when = "first"
-    for piece in copies.pieces(one.sha256):
-        held += piece
-        if len(held) >= _PIECE:
-            yield _piece(one, bytes(held), when)
-            held.clear()
-            when = "more"
-    yield _piece(one, bytes(held), when)
-
-
-def _piece(one: KeptPackage, data: bytes, when: str) -> StringCommand:
-    words = (QuoteString(_RECEIVE), "rigops", QuoteString(one.file), when)
-    # As bytes, which rigops' own connector takes; without rigops there is no shelf.
-    return StringCommand("sh", "-c", *words, _stdin=data)  # type: ignore[arg-type]
 
 
 def _checked(taken: Usable) -> str:
@@ -266,7 +240,3 @@ def _incomplete(one: KeptSet, lost: list[KeptPackage], shelf: Shelf) -> Refusal:
         f"{shelf.store.folder}",
         "put the folder of another controller or of a backup in place (rigops_vault)",
     )
-
-
-def _mb(size: int) -> str:
-    return f"{size / 10**6:,.0f} MB"

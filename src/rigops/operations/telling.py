@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyinfra.api.command import StringCommand
+from pyinfra.api.command import QuoteString, StringCommand
 
 
 class Telling(StringCommand):
@@ -11,6 +11,15 @@ class Telling(StringCommand):
     An empty one says nothing, and ends a command that nobody listens to any more. Its input stays
     open all the while: a program that reads it to its end would never come to one.
     """
+
+
+class Saying(StringCommand):
+    """One of many, before which a person who waits is told something."""
+
+    def __init__(self, *bits: str | QuoteString, says: str, stdin: bytes) -> None:
+        # As bytes, which rigops' own connector takes.
+        super().__init__(*bits, _stdin=stdin)  # type: ignore[arg-type]
+        self.says = says
 
 
 def telling_script(text: str, *, timeout_s: int) -> Telling:

@@ -38,8 +38,18 @@ class Directory:
             while piece := file.read(_PIECE):
                 yield piece
 
+    def _there(self) -> None:
+        if self.folder.is_dir():
+            return
+        is_file = self.folder.is_file()
+        raise self._problem(
+            f"{self.folder} is {'a file' if is_file else 'no folder'} on this machine",
+            f'declare the folder that it is in: "dir:{self.folder.parent}"' if is_file else "",
+        )
+
     @cached_property
     def _files(self) -> tuple[tuple[KeptPackage, Mapping[str, str], Path], ...]:
+        self._there()
         packages = sorted(self.folder.glob("*.deb"))
         installers = sorted(self.folder.glob("*.run"))
         found = (

@@ -93,4 +93,15 @@ def test_a_folder_of_packages_is_read_by_what_is_in_them(tmp_path: Path) -> None
 
 def test_a_folder_without_packages_is_named(tmp_path: Path) -> None:
     with pytest.raises(RigopsError, match=r"has no \.deb files"):
+        Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
+
+
+def test_what_is_no_folder_is_named_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "a.deb").write_bytes(deb())
+
+    with pytest.raises(RigopsError, match="is no folder on this machine"):
         Directory(str(tmp_path / "absent")).records  # noqa: B018 - reading it is the point
+    with pytest.raises(RigopsError, match="is a file on this machine") as caught:
+        Directory(str(tmp_path / "a.deb")).records  # noqa: B018 - reading it is the point
+
+    assert caught.value.problems[0].cure.endswith(f'"dir:{tmp_path}"')
