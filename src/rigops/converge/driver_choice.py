@@ -9,12 +9,10 @@ from rigops.driver import run_file, sources
 from rigops.driver.choice import Folder, Kept, Loaded, Proven, Seen
 from rigops.driver.offers import Offers
 from rigops.driver.request import Refusal
-from rigops.errors import RigopsError
 from rigops.facts.driver_ground import SECTION as GROUND
 from rigops.facts.driver_machine import Told, machine_of, unusable, with_archive
 from rigops.facts.driver_offers import offers_section
-from rigops.facts.driver_vault_offers import joined, offers
-from rigops.probe.package_names import is_driver
+from rigops.facts.driver_vault_offers import joined, of_folder, offers
 from rigops.probe.sections import (
     nvidia_modinfo,
     nvidia_version,
@@ -26,7 +24,6 @@ from rigops.probe.sections import (
     uname,
 )
 from rigops.record import driver as record
-from rigops.vault import index
 from rigops.vault.directory import Directory
 from rigops.vault.store import Store
 
@@ -131,20 +128,12 @@ def _kept(own: Offers, spec: RigSpec, locked: LockedHost) -> Kept | None:
 
 
 def _folder(own: Offers, spec: RigSpec) -> Folder | Refusal | None:
-    """The drivers that lie there; other things come from the sources."""
     wanted = spec.driver_source
     if wanted is None or wanted.kind != "dir":
         return None
     directory = Directory(wanted.directory)
-    try:
-        records = directory.records
-    except RigopsError as error:
-        cures = (one.cure for one in error.problems)
-        return Refusal(str(error), "; ".join(filter(None, cures)))
-    others = Offers(tuple(one for one in own.every if not is_driver(one.name)))
-    place = f"{directory.folder} on this machine"
-    there = offers(index.text_of(records), place=place)
-    return Folder(str(directory.folder), joined(others, there))
+    found = of_folder(own, directory)
+    return found if isinstance(found, Refusal) else Folder(str(directory.folder), found)
 
 
 def _proven_set(machine: Machine, locked: LockedHost) -> DriverSet | None:

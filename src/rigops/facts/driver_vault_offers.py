@@ -6,11 +6,16 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Final
 
 from rigops.driver.offers import Offer, Offers, relations
+from rigops.driver.request import Refusal
+from rigops.errors import RigopsError
 from rigops.facts.dpkg_versions import compare
-from rigops.vault.index import TESTED, stanzas
+from rigops.probe.package_names import is_driver
+from rigops.vault.index import TESTED, stanzas, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from rigops.vault.directory import Directory
 
 PLACE: Final = "vault"
 
@@ -23,6 +28,18 @@ def offers(*indexes: str, place: str = PLACE) -> Offers:
         for one in (_offer(record, place) for record in stanzas(index))
     }
     return _sorted(found.values())
+
+
+def of_folder(own: Offers, directory: Directory) -> Offers | Refusal:
+    """The drivers that lie there; other things come from the sources."""
+    try:
+        records = directory.records
+    except RigopsError as error:
+        cures = (one.cure for one in error.problems)
+        return Refusal(str(error), "; ".join(filter(None, cures)))
+    others = Offers(tuple(one for one in own.every if not is_driver(one.name)))
+    there = offers(text_of(records), place=f"{directory.folder} on this machine")
+    return joined(others, there)
 
 
 def joined(own: Offers, kept: Offers) -> Offers:

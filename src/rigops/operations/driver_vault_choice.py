@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 
 from rigops.driver import declared, proven
-from rigops.driver.offers import Offers
 from rigops.driver.request import Refusal, Request, Resolution
 from rigops.driver.resolve import resolve
-from rigops.errors import RigopsError
-from rigops.facts.driver_vault_offers import joined, offers
+from rigops.facts.driver_vault_offers import joined, of_folder, offers
 from rigops.operations import driver_vault as vault
 from rigops.operations.driver_vault import Usable
 from rigops.probe.package_names import RUN_FILE, is_driver
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.loader import Catalog
     from rigops.driver.machine import Machine
+    from rigops.driver.offers import Offers
     from rigops.operations.driver_vault import Shelf
     from rigops.spec import RigSpec
     from rigops.spec.model import DriverSet
@@ -59,20 +58,15 @@ class Kept:
     ) -> Resolution | Refusal | Taken:
         """The driver that lies in a folder of this machine; other things come from the sources."""
         directory = Directory(declared)
-        try:
-            records = directory.records
-        except RigopsError as error:
-            cures = (one.cure for one in error.problems)
-            return Refusal(str(error), "; ".join(filter(None, cures)))
-        others = Offers(tuple(one for one in own.every if not is_driver(one.name)))
-        place = f"{directory.folder} on this machine"
-        every = joined(others, offers(index.text_of(records), place=place))
+        every = of_folder(own, directory)
+        if isinstance(every, Refusal):
+            return every
         resolution = resolve(self.machine, request, every, self.known)
         if isinstance(resolution, Refusal):
             return Refusal(f"of {directory.folder}: {resolution.reason}", resolution.cure)
         coming = [
             (one, record)
-            for one, record in records
+            for one, record in directory.records
             if resolution.packages.get(one.name, one.version) == one.version
             and (one.name in resolution.packages or not _is_another_kind(one.name, resolution))
         ]
