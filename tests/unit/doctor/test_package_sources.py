@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.doctor.checks import package_sources
+from rigops.probe.package_names import RUN_FILE
+from rigops.record.driver import PATH, PinnedDriver, document
 from tests.unit.doctor import package_rig as rig
 
 CHECKS = package_sources.CHECKS
@@ -68,6 +70,25 @@ def test_nvidias_own_installer(packages: str, status: str) -> None:
 
     assert found.status == status
     assert found.evidence[0].line == RUN.strip()
+
+
+@pytest.mark.parametrize(("version", "status"), [(rig.VERSION, "ok"), ("535.171.04", "info")])
+def test_one_that_rigops_keeps_is_well_as_long_as_it_runs(version: str, status: str) -> None:
+    pinned = PinnedDriver(
+        version=version, flavour="proprietary", declared="", packages={RUN_FILE: version}
+    )
+    state = f"== {PATH}\n{document(pinned)}"
+
+    found = rig.look(
+        SOURCES,
+        CHECKS,
+        packages=rig.installed(()),
+        package_holds=rig.holds(run_files=RUN),
+        rigops_state=state,
+    )
+
+    assert found.status == status
+    assert "NVIDIA's installer (.run)" in found.summary
 
 
 @given(

@@ -88,10 +88,14 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
 
 
 def _kept_by_rigops(examined: Examined) -> str:
-    """The version that rigops had that installer bring. DKMS has its modules, and a pin is set."""
-    state = examined.facts.rigops_state
+    """The version that rigops had that installer bring: DKMS has its modules, and a pin is set.
+
+    With another one loaded, somebody was at it since.
+    """
+    state, loaded = examined.facts.rigops_state, examined.facts.nvidia_version
     pinned = record.pinned(state.records.get(record.PATH)) if state else None
-    return pinned.packages.get(RUN_FILE, "") if pinned else ""
+    version = pinned.packages.get(RUN_FILE, "") if pinned else ""
+    return version if loaded is None or loaded.version in {None, version} else ""
 
 
 def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:
