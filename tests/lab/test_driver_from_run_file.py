@@ -288,6 +288,24 @@ def test_the_installer_comes_to_its_end_without_its_controller(bare: Rig, folder
     assert bare.there(f"{VAULT}/work.*") == []
 
 
+# ---- where the distribution's 535 is none
+
+
+def test_beside_a_trap_with_nouveau_on_the_cards_it_is_the_real_one(
+    tmp_path_factory: pytest.TempPathFactory, folder: Path
+) -> None:
+    with tended(tmp_path_factory, "ubuntu-trap=run-trap", "pocket=off") as trap:
+        assert "installs nvidia-dkms-580" in trap.refusal(driver="535")
+
+        host = trap.apply(0, *AUTO, driver="535", driver_source=f"dir:{folder}")
+
+        assert stages(host).count("reboot") == 1
+        assert (trap.versions(), trap.loaded, trap.runs) == ({}, GOOD, GOOD)
+        assert trap.drives() == {"nvidia"}
+        trap.does("DEBIAN_FRONTEND=noninteractive apt-get -y full-upgrade")
+        assert (trap.versions(), trap.runs) == ({}, GOOD)
+
+
 # ---- a host that goes down in the middle
 
 
