@@ -378,6 +378,16 @@ def test_a_rollback_to_packages_and_forth_to_it_needs_neither_source_nor_folder(
     assert kept.nothing_is_left_of_the_source()
 
 
+def test_its_other_modules_come_from_the_file_that_is_kept(kept: Kept) -> None:
+    """Whose digest is looked at once more: it is run again."""
+    host = kept.applied(driver=SECOND, driver_flavor="open")
+
+    assert DRIVER in subjects(host, "module")
+    assert any("comes from the vault" in text for text in host["notices"])
+    assert "MIT" in kept.rig.does("modinfo -k $(uname -r) -F license nvidia")
+    assert (kept.rig.versions(), kept.rig.runs) == ({}, SECOND)
+
+
 def test_a_reinstalled_host_gets_it_from_the_controller(kept: Kept) -> None:
     kept.rig.does(f"{UNINSTALLER} --uninstall --silent; rm -rf /usr/src/nvidia-*; true")
     kept.rig.does(PURGE.replace("$(dpkg-query", "dkms $(dpkg-query"))

@@ -106,7 +106,8 @@ def seen(
 
 def _with_more(found: Seen, spec: RigSpec | None, locked: LockedHost | None) -> Seen:
     """With what this machine and the host have beside its sources."""
-    stays = run_file.kept(found.machine)
+    flavor = (spec.driver_flavor if spec else None) or "auto"
+    stays = run_file.kept(found.machine, flavor, spec.driver_set if spec else None)
     own = joined(found.offers, Offers(stays)) if stays else found.offers
     return replace(
         found,

@@ -18,6 +18,7 @@ from rigops.probe.package_names import RUN_FILE, is_driver
 if TYPE_CHECKING:
     from rigops.catalog.model import Flavour
     from rigops.driver.machine import Machine, RunFile
+    from rigops.spec.model import DriverSet, Flavor
 
 ARCHITECTURE: Final = "x86_64"  # no name that dpkg has for one: apt passes such a record by
 NEEDS: Final = ("dkms",)
@@ -42,10 +43,15 @@ def is_in_its_way(name: str) -> bool:
     return is_driver(name) or is_shared(name) or _OF_THE_SAME_NAMES.fullmatch(name) is not None
 
 
-def kept(machine: Machine) -> tuple[Offer, ...]:
-    """The one that rigops put there: it stays where any source would do."""
+def kept(
+    machine: Machine, flavor: Flavor = "auto", set_: DriverSet | None = None
+) -> tuple[Offer, ...]:
+    """The one that rigops put there: it stays where any source would do, as it is."""
+    found = machine.run_file
     version = machine.installed.get(RUN_FILE)
-    return (offer(version, INSTALLED),) if version else ()
+    if not version or not found or flavor not in {"auto", found.flavour}:
+        return ()
+    return () if set_ not in {None, found.set_} else (offer(version, INSTALLED),)
 
 
 def somebodys(found: RunFile) -> Refusal:

@@ -90,7 +90,7 @@ def _sought(
         kept = Kept(host, shelf, ground, known)
         return _answered(kept.of_directory(folder, request, offered.offers), "")
     uris = sources.uris(source)
-    stays = run_file.kept(seen)
+    stays = run_file.kept(seen, request.flavor, request.set_)
     there = joined(offered.offers, Offers(stays)) if stays else offered.offers
     resolution = unusable(offered) or resolve_from(ground, request, there, known, uris)
     if shelf is None or request.upgrade:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rigops.driver.machine import Machine, RunFile
     from rigops.operations.telling import Telling
 
+SUBJECT: Final = "driver of NVIDIA's own installer"
 _LONGEST_S: Final = 1800  # it has DKMS look at every kernel, and so has the initramfs
 UNINSTALL: Final = """\
 set -eu
@@ -124,7 +125,7 @@ def foreign_driver_removed(
         host.noop("no driver came from NVIDIA's own installer")
         return
     before = f"{version or 'installed'}\n"
-    announce(host, Change(concern, "module", "driver of NVIDIA's own installer", before, None))
+    announce(host, Change(concern, "module", SUBJECT, before, None))
     notice(host, concern, "until the new driver is installed, this machine has none")
     text = f"{UNINSTALL}{shlex.join(('uninstall', uninstaller))}\n{effect}"
     yield telling_script(text, timeout_s=_LONGEST_S)

@@ -67,6 +67,10 @@ _UNREADABLE_KEY: Final = (
     "Secure Boot is on, and the certificate of the key that modules are signed with cannot be read "
     "on this host, so whether they will load cannot be checked: sudo apt-get install openssl"
 )
+_NO_RUN_FILE: Final = (
+    "the driver here came from a .run file, which has to be run once more: declare the folder that "
+    'has it, driver_source = "dir:PATH"'
+)
 _RIVALS: Final = frozenset({"nouveau", "nova", "nova_core"})
 
 
@@ -84,6 +88,9 @@ def nvidia_driver(spec: RigSpec) -> None:
     found = answer(host, spec, spec.driver, seen, known)
     if isinstance(found, Refusal):
         obstacles(name="The driver", concern=CONCERN, reasons=(str(found),))
+        return
+    if found.resolution.is_run_file and not found.taken and not is_in_place(seen, found.resolution):
+        obstacles(name="The .run file", concern=CONCERN, reasons=(_NO_RUN_FILE,))
         return
     options = options_beside(CONCERN, _named(spec, found.resolution), MODPROBE)
     is_coming = _is_coming(seen, found.resolution)

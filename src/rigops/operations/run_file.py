@@ -16,7 +16,7 @@ from pyinfra.context import host
 
 from rigops.facts.driver_ground import MARK
 from rigops.operations.change import Change, announce, notice
-from rigops.operations.foreign_driver import UNINSTALL
+from rigops.operations.foreign_driver import SUBJECT, UNINSTALL
 from rigops.operations.telling import telling_script
 from rigops.vault.kept import CALLED, FOLDER, POOL
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rigops.driver.request import Resolution
     from rigops.operations.telling import Telling
 
-SUBJECT: Final = "driver of NVIDIA's own installer"
 _LONGEST_S: Final = 3600  # it is unpacked, and a gigabyte is written, on a slow disk
 _UNPACKED: Final = 8  # times its own size, unpacked and installed
 

@@ -146,6 +146,8 @@ def test_what_is_there_counts_as_an_offer_of_no_certain_source() -> None:
     assert of_source(stays, "auto", there) == stays
     assert of_source(stays, "distribution", there).every == ()
     assert run_file.kept(having(RIG, "535.261.03", "begun")) == ()
+    assert run_file.kept(there, "proprietary", "compute") == stays.every
+    assert run_file.kept(there, "open") == run_file.kept(there, "auto", "desktop") == ()
 
 
 def test_with_secure_boot_and_no_key_it_is_refused() -> None:
