@@ -37,6 +37,17 @@ logging.getLogger(_WIRE).setLevel(logging.CRITICAL)
 _RSA_NAMES: Final = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")}
 
 
+class Session(paramiko.Transport):
+    """Inside another one that ended before it, its thread cannot even close what it talks through.
+
+    Which of the two threads comes first is chance; what was lost is told by whoever used it.
+    """
+
+    def run(self) -> None:
+        with suppress(EOFError, OSError):
+            super().run()
+
+
 class Link:
     """The TCP connection and the transports inside it, closed together from the outside in."""
 
@@ -195,7 +206,7 @@ def _shake_hands(
 ) -> None:
     if keys.only_authority:
         raise NeedsProgramError(f"{keys.server.name} is known by a certificate authority only")
-    transport = paramiko.Transport(stream)
+    transport = Session(stream)
     link.add_transport(transport)
     transport.set_log_channel(_WIRE)
     options = transport.get_security_options()
