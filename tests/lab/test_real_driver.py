@@ -1,7 +1,8 @@
 """The real packages of the driver, from the archive that this machine's own apt uses.
 
 The cards are simulated; everything else is what a Debian machine does: its kernel with headers, the
-driver's packages, one build by DKMS, and a newer suite that offers another branch.
+driver's packages, one build by DKMS, and a newer suite that offers another branch. Of NVIDIA's own
+installer there is a stand-in, with modules that a compiler takes.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import bootstrap
+from tests.lab import bootstrap, hosts, run_package
 from tests.lab.applying import INVENTORY, only
 from tests.lab.laptop import Laptop
 from tests.tiers import REAL_DRIVER
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
 
 pytestmark = pytest.mark.shard(REAL_DRIVER)
 
+FROM_FILE = "535.183.01"
+WORDS = ("--yes", "--reboot", "never", "--preflight", "never", "--json", *INVENTORY)
 LONGEST_S = 2400  # one build takes four minutes on two idle processors
 # The lab's own kernel has no source that a real module could be built from.
 OWN_KERNEL = r"""
@@ -39,12 +41,17 @@ apt-get -q -y --no-install-recommends install \
 """
 
 
-@pytest.fixture
-def rig(lab: Lab) -> Host:
-    host = lab.one("threadripper-3x3090", "driver=none")
-    done = host.run(OWN_KERNEL, given=_sources(), timeout=LONGEST_S)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return host
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Host]:
+    with hosts.running(("threadripper-3x3090=real-driver", "driver=none")) as (host,):
+        done = host.run(OWN_KERNEL, given=_sources(), timeout=LONGEST_S)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        yield host
+
+
+@pytest.fixture(scope="module")
+def laptop(tmp_path_factory: pytest.TempPathFactory) -> Laptop:
+    return Laptop(tmp_path_factory.mktemp("laptop"))
 
 
 def _sources() -> str:
@@ -67,13 +74,11 @@ def _stanza(uri: str, suites: str, components: str) -> str:
 
 
 def test_a_real_535_is_built_for_a_real_kernel_and_stays_although_550_is_offered(
-    rig: Host, tmp_path: Path
+    rig: Host, laptop: Laptop
 ) -> None:
-    laptop = Laptop(tmp_path)
     laptop.declare({rig.name: {"driver": "535"}})
-    words = ("--yes", "--reboot", "never", "--preflight", "never", "--json")
 
-    said = laptop.rigops("apply", *words, *INVENTORY, timeout=LONGEST_S)
+    said = laptop.rigops("apply", *WORDS, timeout=LONGEST_S)
 
     assert said.code == 0, said.err
     host = only(said)
@@ -93,13 +98,7 @@ def test_a_real_535_is_built_for_a_real_kernel_and_stays_although_550_is_offered
     told = "openssl x509 -inform DER -in /var/lib/dkms/mok.pub -noout -serial"
     key = rig.run(told).stdout.strip()
     assert key == f"serial={signed.replace(':', '')}" != "serial="
-    there = "dpkg-query -W -f '${source:Package} ${source:Version}\\n'"
-    of_driver = [
-        line.split()[1]
-        for line in rig.run(there).stdout.splitlines()
-        if line.startswith("nvidia-graphics-drivers ")
-    ]
-    assert set(of_driver) == {version}
+    assert of_the_driver(rig) == {version}
     # 550 is in sight, and nobody brings it.
     offered = rig.run("apt-cache madison nvidia-kernel-dkms").stdout
     assert " 550." in offered
@@ -111,7 +110,41 @@ def test_a_real_535_is_built_for_a_real_kernel_and_stays_although_550_is_offered
     assert really.returncode == 0, really.stdout[-2000:] + really.stderr[-2000:]
     assert rig.run(module).stdout.strip() == upstream
 
-    again = laptop.rigops("apply", *words, *INVENTORY, timeout=LONGEST_S)
+    again = laptop.rigops("apply", *WORDS, timeout=LONGEST_S)
 
     assert only(again)["outcome"] == "reboot_owed"
     assert only(again)["changes"] == []
+
+
+def test_real_dkms_builds_what_it_is_given_of_a_run_file_in_the_place_of_real_packages(
+    rig: Host, laptop: Laptop
+) -> None:
+    """The modules have no code."""
+    run_package.built(laptop.folder, FROM_FILE)
+    laptop.declare({rig.name: {"driver": FROM_FILE, "driver_source": f"dir:{laptop.folder}"}})
+
+    said = laptop.rigops("apply", *WORDS, timeout=LONGEST_S)
+
+    assert said.code == 0, said.err
+    assert of_the_driver(rig) == set()
+    (kernel,) = rig.run("ls /lib/modules").stdout.split()
+    built = rig.run("dkms status").stdout
+    assert re.fullmatch(rf"nvidia/{FROM_FILE}, {re.escape(kernel)}, x86_64: installed\n", built)
+    for name in ("nvidia", "nvidia-uvm", "nvidia-peermem"):
+        assert rig.run(f"modinfo -k {kernel} -F version {name}").stdout.strip() == FROM_FILE
+    assert rig.run(f"modinfo -k {kernel} -F sig_key nvidia").stdout.strip()
+    # Of the real archives nothing of a driver can be installed beside it.
+    for name in ("nvidia-driver", "libcuda1", "nvidia-smi", "nvidia-open-kernel-dkms"):
+        assert rig.run(f"apt-get -s install {name}").returncode != 0, name
+    really = rig.run("apt-get -q -y full-upgrade", timeout=LONGEST_S)
+    assert really.returncode == 0, really.stdout[-2000:] + really.stderr[-2000:]
+    assert of_the_driver(rig) == set()
+    assert only(laptop.rigops("apply", *WORDS, timeout=LONGEST_S))["changes"] == []
+
+
+def of_the_driver(rig: Host) -> set[str]:
+    """The versions of what the driver's source built."""
+    said = rig.run("dpkg-query -W -f '${db:Status-Status} ${source:Package} ${source:Version}\\n'")
+    head = "installed nvidia-graphics-drivers "
+    lines = said.stdout.splitlines()
+    return {line.removeprefix(head) for line in lines if line.startswith(head)}
