@@ -78,6 +78,35 @@ def story(
         yield Story(rig, said, runs, doctor, half, following)
 
 
+# dpkg was putting its files in place, and apt could have its old version once more.
+UNPACKING = r"""
+import re
+from pathlib import Path
+
+status = Path("/var/lib/dpkg/status")
+every = status.read_text().split("\n\n")
+(at,) = (i for i, one in enumerate(every) if one.startswith("Package: nvidia-driver\n"))
+every[at] = re.sub(r"(?m)^Status: .*", "Status: hold reinstreq half-installed", every[at])
+every[at] = re.sub(r"(?m)^Version: .*", "Version: 545.29.06-1", every[at])
+status.write_text("\n\n".join(every))
+"""
+
+
+def test_a_package_that_was_cut_off_while_it_was_unpacked_is_unpacked_again(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with tended(tmp_path_factory, f"{RIG}=driver-unpacking") as rig:
+        rig.apply(0, *AUTO, **THE_535)
+        assert rig.host.run("python3 -", given=UNPACKING).returncode == 0
+        assert rig.does("dpkg-query -W -f '${db:Status-Abbrev}' nvidia-driver") == "hHR"
+
+        rig.apply(0, *AUTO, **THE_535)
+
+        assert rig.does("dpkg-query -W -f '${db:Status-Abbrev}' nvidia-driver") == "hi"
+        assert (rig.drivers(), rig.runs) == ({GOOD}, GOOD)
+        assert rig.does("dpkg --audit; apt-get -q check >/dev/null") == ""
+
+
 def _interrupted(rig: Rig, program: int, broken: Broken) -> Said:
     points = Points(rig.host)
     points.watch(program)

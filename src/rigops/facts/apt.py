@@ -54,8 +54,9 @@ simulate() {
         -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= "$@"
 }
 """
-_ROW: Final = r"${db:Status-Abbrev}\t${Package}\t${Architecture}\t${Version}\n"
-_UNFINISHED: Final = r"^.([HUFWt]|.R)"
+STATUS: Final = "${db:Status-Abbrev}"
+_ROW: Final = rf"{STATUS}\t${{Package}}\t${{Architecture}}\t${{Version}}\n"
+UNFINISHED: Final = r"^.([HUFWt]|.R)"
 
 _APT_S: Final = 60  # it reads all lists anew, twice, on a slow machine too
 
@@ -70,7 +71,7 @@ state() {{
     fi
     echo "== architecture"; dpkg --print-architecture
     echo "== packages"; dpkg-query -W -f '{_ROW}' "$@" 2>/dev/null
-    echo "== unfinished"; dpkg-query -W -f '{_ROW}' | grep -E '{_UNFINISHED}'
+    echo "== unfinished"; dpkg-query -W -f '{_ROW}' | grep -E '{UNFINISHED}'
     echo "== updates"; find /var/lib/dpkg/updates -name '[0-9]*'
     echo "== holder"; holder
     if [ -f {RECORD} ]; then echo "== owned"; cat {RECORD}; fi

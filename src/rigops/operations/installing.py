@@ -13,12 +13,12 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.facts.apt import HOLDER, SIMULATE
+from rigops.facts.apt import HOLDER, SIMULATE, STATUS, UNFINISHED
 from rigops.owned.packages import RECORD
 from rigops.probe.script import PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 LOG: Final = "/var/lib/rigops/packages.log"  # of the last package work that failed
 
@@ -140,12 +140,19 @@ def script(work: Installing) -> str:
     return _whole(_lines(work))
 
 
-def finishing(lock_wait_s: int) -> str:
-    """What an earlier run was cut off in: apt's own order of things is lost, the pin is not."""
+def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
+    """What an earlier run was cut off in: apt's own order of things is lost, the pin is not.
+
+    `words`: what that run was to bring. A package that was being unpacked, and whose old version
+    apt could have, apt calls repaired and leaves as it is.
+    """
     timeout = f"DPkg::Lock::Timeout={max(lock_wait_s, 1)}"
+    apt = f"{_APT} -o {timeout} --allow-downgrades --allow-change-held-packages"
     work = (
         f"dpkg --configure -a {_FORCE} || echo 'the rest is left to apt'\n"
-        f"exec {_APT} -o {timeout} -f --allow-downgrades --allow-change-held-packages install"
+        f"{apt} -f install || echo 'the rest is asked for by its names'\n"
+        f"dpkg-query -W -f '{STATUS}\\n' | grep -q -E '{UNFINISHED}' || exit 0\n"
+        f"exec {apt} {shlex.join(('install', *words))}"
     )
     say = "echo 'apt finishes what an earlier run was cut off in'"
     return _whole([f"wait_for_locks {lock_wait_s}", say, shlex.join(("apart", work))])

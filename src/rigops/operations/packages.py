@@ -87,8 +87,8 @@ def packages(
     )
     if host.state.is_executing and _somebody_works(host, asked):
         yield asked.command(waiting(lock_wait_s))
-    if host.state.is_executing and finishes and _is_cut_off(host, asked):
-        yield asked.command(finishing(lock_wait_s))
+    if host.state.is_executing and finishes and (words := _cut_off(host, asked)):
+        yield asked.command(finishing(lock_wait_s, words))
     answer = _answer(host, asked)
     if isinstance(answer, str):
         yield blocked(host, concern, answer)
@@ -122,9 +122,12 @@ def _somebody_works(host: Host, asked: _Asked) -> bool:
     return state.holder is not None and not asked.wish.is_met_by(state)
 
 
-def _is_cut_off(host: Host, asked: _Asked) -> bool:
+def _cut_off(host: Host, asked: _Asked) -> tuple[str, ...]:
+    """What was to come, where something is in the way of it that apt did not finish."""
     state: DpkgState = host.get_fact(Dpkg, names=asked.wish.names)
-    return state.manager == "apt" and bool(unfinished(state)) and not asked.wish.is_met_by(state)
+    if state.manager != "apt" or not unfinished(state) or asked.wish.is_met_by(state):
+        return ()
+    return asked.wish.words(state)
 
 
 def _answer(host: Host, asked: _Asked) -> Installing | str | None:
