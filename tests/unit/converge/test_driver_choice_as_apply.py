@@ -20,7 +20,7 @@ from rigops.record.lock import locked
 from rigops.spec import read
 from rigops.vault.store import Store
 from tests.unit.cli.test_host_drivers import SOURCES, TEXTS
-from tests.unit.driver.test_choosing import TODAY
+from tests.unit.driver.choices import TODAY
 from tests.unit.operations.test_driver_vault import host, whole
 from tests.unit.record.test_lock import NOW, OLD, PROVEN
 from tests.unit.vault.making import index_of, kept_set, records

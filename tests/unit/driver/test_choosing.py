@@ -9,73 +9,26 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rigops.catalog import load
-from rigops.driver import run_file
-from rigops.driver.choice import Folder, Kept, Loaded, Proven, Seen
+from rigops.driver.choice import Seen
 from rigops.driver.choosing import choose
 from rigops.driver.declared import identity
 from rigops.driver.machine import Kernel, RunFile
 from rigops.driver.offers import Offers
 from rigops.driver.request import Refusal
-from rigops.facts.driver_vault_offers import joined, offers
-from rigops.probe.package_names import RUN_FILE
 from rigops.record.driver import PinnedDriver
 from rigops.spec import read
 from tests.unit.driver.archives import archive
+from tests.unit.driver.choices import NOBLE_SUITES, RIG, TODAY, chosen, of, with_driver
 from tests.unit.driver.machines import ALMA, ARCH, BOOKWORM, JAMMY, NOBLE, TRIXIE, with_cards
-from tests.unit.vault.making import index_of
 
 if TYPE_CHECKING:
-    from rigops.driver.choice import Choice, Option
     from rigops.driver.machine import Machine
 
-TODAY: Final = date(2026, 11, 22)
 V100: Final = "Tesla V100-SXM2-32GB"
-NOBLE_SUITES: Final = ("noble", "noble-updates")
-RIG = with_cards(BOOKWORM, "3090", "3090", "3090")
 UNLISTED = Refusal("apt has no package lists here", "sudo apt-get update")
 OLD, NOW = "535.183.01", "535.261.03"
 FOLDER: Final = "/srv/debs"
 IN_FOLDER: Final = f"{FOLDER} on this machine"
-
-
-def chosen(
-    machine: Machine,
-    *suites: str,
-    loaded: str = "",
-    today: date = TODAY,
-    pinned: PinnedDriver | None = None,
-    unusable: Refusal | None = None,
-    own: Offers | None = None,
-    kept: tuple[str, ...] = (),
-    locked: str = "",
-    folder: Folder | Refusal | None = None,
-    **declared: object,
-) -> Choice:
-    """`kept`: the versions that were proven here before."""
-    own = own or (archive(*suites) if suites else Offers())
-    sets = tuple(Proven(version, offers(index_of(version))) for version in kept)
-    every = joined(own, offers(*map(index_of, kept)))
-    seen = Seen(
-        machine=machine,
-        offers=own,
-        loaded=Loaded(loaded, "proprietary") if loaded else None,
-        pinned=pinned,
-        unusable=unusable,
-        kept=Kept(sets, every) if sets else None,
-        locked=locked,
-        folder=folder,
-    )
-    return choose(seen, read(declared) if declared else None, load(), today)
-
-
-def of(choice: Choice, version: str, flavour: str = "proprietary") -> Option:
-    (found,) = [o for o in choice.options if (o.version, o.flavour) == (version, flavour)]
-    return found
-
-
-def with_driver(machine: Machine, build: str) -> Machine:
-    names = ("nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi")
-    return replace(machine, installed=dict.fromkeys(names, build), flavour="proprietary")
 
 
 @pytest.mark.parametrize(
@@ -398,165 +351,3 @@ def test_a_declared_source_that_cannot_be_used_refuses_only_what_is_declared() -
     assert choice.declared is not None
     assert choice.declared.refusal == broken
     assert choice.recommended is not None
-
-
-def in_folder(*versions: str, without: str = "") -> Folder:
-    found = offers(*map(index_of, versions), place=IN_FOLDER)
-    return Folder(FOLDER, Offers(tuple(one for one in found.every if one.name != without)))
-
-
-def test_what_was_proven_and_is_kept_can_be_had_without_any_source() -> None:
-    choice = chosen(RIG, unusable=UNLISTED, kept=(NOW, OLD), driver="535")
-
-    assert [(one.version, one.places, one.fits) for one in choice.options] == [
-        (NOW, ("vault",), True),
-        (OLD, ("vault",), True),
-    ]
-    assert choice.recommended is not None
-    assert (choice.recommended.version, choice.recommended.declare) == (NOW, {"driver": "535"})
-    assert choice.refusal is None
-    assert choice.declared is not None
-    assert (choice.declared.version, choice.declared.refusal) == (NOW, None)
-
-
-def test_what_is_kept_and_in_a_source_is_told_to_be_in_both() -> None:
-    found = of(chosen(RIG, "bookworm", kept=(NOW, OLD)), NOW)
-
-    assert found.places == ("bookworm/non-free", "vault")
-    assert of(chosen(RIG, "bookworm", kept=(NOW, OLD)), OLD).places == ("vault",)
-
-
-@pytest.mark.parametrize("how", ["installed", "locked", "pinned"])
-def test_what_is_there_or_was_there_comes_from_the_vault_before_a_newer_one(how: str) -> None:
-    machine = with_driver(RIG, f"{OLD}-1") if how == "installed" else RIG
-    pinned = PinnedDriver(version=OLD, flavour="proprietary", declared="")
-
-    found = chosen(
-        machine,
-        "bookworm",
-        kept=(NOW, OLD),
-        locked=OLD if how == "locked" else "",
-        pinned=pinned if how == "pinned" else None,
-        driver="535",
-    )
-
-    assert found.declared is not None
-    assert found.declared.version == OLD
-
-
-def test_another_one_that_is_kept_is_no_reason_not_to_take_what_the_sources_have() -> None:
-    found = chosen(RIG, own=offers(index_of(OLD)), kept=(NOW,), driver="535")
-
-    assert found.declared is not None
-    assert found.declared.version == OLD
-    assert found.recommended is not None
-    assert (found.recommended.version, found.recommended.declare) == (NOW, {"driver": NOW})
-
-
-def test_a_newer_one_than_the_locked_is_recommended_by_its_version() -> None:
-    found = chosen(RIG, "bookworm", kept=(OLD,), locked=OLD).recommended
-
-    assert found is not None
-    assert (found.version, found.declare) == (NOW, {"driver": NOW})
-
-
-def test_what_only_another_source_than_the_declared_has_comes_from_the_vault() -> None:
-    without = chosen(RIG, "bookworm", driver="535", driver_source="vendor").declared
-    found = chosen(RIG, "bookworm", kept=(NOW,), driver="535", driver_source="vendor").declared
-
-    assert without is not None
-    assert without.refusal is not None
-    assert found is not None
-    assert (found.version, found.refusal) == (NOW, None)
-
-
-def test_another_branch_than_the_declared_is_none_of_the_vaults() -> None:
-    found = chosen(RIG, "bookworm", kept=(NOW,), locked=NOW, driver="550").declared
-
-    assert found is not None
-    assert found.refusal is not None
-
-
-def test_of_a_folder_what_lies_there_is_declared_and_nothing_else() -> None:
-    source = f"dir:{FOLDER}"
-
-    choice = chosen(RIG, "bookworm", folder=in_folder(OLD), driver="535", driver_source=source)
-    absent = chosen(RIG, "bookworm", folder=in_folder(OLD), driver=NOW, driver_source=source)
-
-    assert choice.declared is not None
-    assert (choice.declared.version, choice.declared.refusal) == (OLD, None)
-    assert (of(choice, OLD).places, of(choice, OLD).fits) == ((IN_FOLDER,), True)
-    assert of(choice, NOW).places == ("bookworm/non-free",)
-    assert absent.declared is not None
-    assert absent.declared.refusal is not None
-    assert absent.declared.refusal.reason.startswith(f"of {FOLDER}: ")
-
-
-def test_what_is_in_the_folder_and_a_source_is_told_to_be_in_both() -> None:
-    choice = chosen(RIG, "bookworm", folder=in_folder(NOW), driver_source=f"dir:{FOLDER}")
-
-    assert of(choice, NOW).places == ("bookworm/non-free", IN_FOLDER)
-
-
-def test_what_the_declared_folder_lacks_is_recommended_with_another_source() -> None:
-    source = f"dir:{FOLDER}"
-
-    there = chosen(RIG, "bookworm", folder=in_folder(NOW), driver_source=source).recommended
-    elsewhere = chosen(RIG, "bookworm", folder=in_folder(OLD), driver_source=source).recommended
-
-    assert there is not None
-    assert there.declare == {"driver": "535"}
-    assert elsewhere is not None
-    assert (elsewhere.version, elsewhere.declare) == (
-        NOW,
-        {"driver": "535", "driver_source": "auto"},
-    )
-
-
-def test_parts_in_the_folder_and_parts_in_the_sources_make_no_driver() -> None:
-    every = offers(index_of(OLD)).every
-    libraries = Offers(tuple(one for one in every if one.name == "libcuda1"))
-    folder = in_folder(OLD, without="libcuda1")
-
-    choice = chosen(RIG, own=libraries, folder=folder, driver_source=f"dir:{FOLDER}")
-
-    assert not of(choice, OLD).fits
-    assert "libcuda1 is missing" in of(choice, OLD).why
-
-
-def test_a_folder_that_cannot_be_used_refuses_only_what_is_declared() -> None:
-    broken = Refusal("it has no .deb files", "put some there")
-
-    choice = chosen(
-        RIG, "bookworm", folder=broken, driver="535", driver_source=f"dir:{FOLDER}", kept=(OLD,)
-    )
-
-    assert choice.declared is not None
-    assert choice.declared.refusal == broken
-    assert choice.recommended is not None
-    assert choice.recommended.declare == {"driver": "535", "driver_source": "auto"}
-
-
-def test_what_rigops_put_there_from_a_run_file_stays() -> None:
-    ours = RunFile("/usr/bin/nvidia-uninstall", NOW, "whole", "proprietary", "desktop")
-    machine = replace(RIG, run_file=ours, installed={RUN_FILE: NOW}, flavour="proprietary")
-    own = Offers(run_file.kept(machine))
-
-    choice = chosen(machine, own=own, driver="535")
-
-    assert (of(choice, NOW).places, of(choice, NOW).fits) == (("installed here",), True)
-    assert choice.refusal is None
-    assert choice.recommended is not None
-    assert choice.recommended.why.startswith(f"{NOW} is installed and known to be good")
-    assert choice.declared is not None
-    assert choice.declared.version == NOW
-
-
-def test_a_run_file_that_does_not_do_is_no_source() -> None:
-    ours = RunFile("/usr/bin/nvidia-uninstall", "545.29.06", "whole")
-    machine = replace(RIG, run_file=ours, installed={RUN_FILE: "545.29.06"})
-
-    choice = chosen(machine, own=Offers(run_file.kept(machine)), unusable=UNLISTED)
-
-    assert (of(choice, "545.29.06").status, choice.recommended) == ("bad", None)
-    assert choice.refusal == UNLISTED
