@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.probe.package_names import RUN_FILE
 from tests.lab import run_file, run_package
 from tests.lab.applying import INVENTORY, QUIETLY, only
 from tests.lab.driver_rig import (
@@ -361,6 +362,21 @@ def test_once_proven_the_file_is_kept_here_and_there(kept: Kept, folder: Path) -
     assert "dkms" in {its["name"] for its in one["packages"]}
     assert kept.locked["packages"] == [one, before]
     assert name in host["vault"]["unsigned"]
+
+
+def test_apt_learns_of_the_packages_that_are_kept_and_of_no_file(kept: Kept) -> None:
+    told = kept.rig.does(f"""
+        mkdir -p /root/told/lists/partial && cd /root/told
+        cp $(grep -l {RUN_FILE} {VAULT}/*.packages) Packages
+        echo 'deb [trusted=yes] file:/root/told ./' >only.list
+        only='-o Dir::Etc::sourcelist=/root/told/only.list -o Dir::Etc::sourceparts=-'
+        only="$only -o Dir::State::lists=/root/told/lists -o Dir::Cache=/root/told"
+        apt-get -q $only update >/dev/null
+        apt-cache $only madison dkms {RUN_FILE}
+    """)
+
+    assert "dkms | 3.0.10" in told
+    assert RUN_FILE not in told
 
 
 def test_a_rollback_to_packages_and_forth_to_it_needs_neither_source_nor_folder(

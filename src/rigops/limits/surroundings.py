@@ -46,7 +46,7 @@ def parse(text: str) -> Surroundings:
         memory_bytes=int(memory[1]) * 1024 if memory else None,
         most_files=int(most) if re.fullmatch("[0-9]{1,15}", most) else None,
         may_raise=_YES.get(found.get(MAY_RAISE, "").strip()),
-        planned_shm=next((one for one in planned if one.target == "/dev/shm"), None),  # noqa: S108
+        planned_shm=next((one for one in planned if one.target == "/dev/shm"), None),  # noqa: S108 - a mount
         settings={path: body for path, body in found.items() if "/systemd/" in path[:-1]},
     )
 

@@ -1,7 +1,7 @@
 """A driver of NVIDIA's from its .run file: put in place by its own installer, and taken away by it.
 
 What that does is in its published source. It would build modules for one kernel, and before 545 it
-does nothing beside a driver that is loaded: so it is asked for all but the modules, and DKMS is
+does nothing beside a driver that is in use: so it is asked for all but the modules, and DKMS is
 given their source, with the instructions for it that the file has. A mark says what was begun, and
 afterwards, by the digest of the installer's own log, that all of it came from here.
 """

@@ -17,8 +17,7 @@ class Saying(StringCommand):
     """One of many, before which a person who waits is told something."""
 
     def __init__(self, *bits: str | QuoteString, says: str, stdin: bytes) -> None:
-        # As bytes, which rigops' own connector takes.
-        super().__init__(*bits, _stdin=stdin)  # type: ignore[arg-type]
+        super().__init__(*bits, _stdin=stdin)  # type: ignore[arg-type]  # our connector takes bytes
         self.says = says
 
 

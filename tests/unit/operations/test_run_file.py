@@ -231,7 +231,7 @@ def test_of_two_drivers_one_goes(
     found: RunFile | None,
     resolution: Resolution,
     stays: bool,  # noqa: FBT001 - a table
-    goes: bool,  # noqa: FBT001
+    goes: bool,  # noqa: FBT001 - likewise
 ) -> None:
     seen = Machine("debian", "12", "apt", run_file=found)
 

@@ -93,8 +93,7 @@ def test_others_files_of_that_kind_are_told_what_one_is_called(tmp_path: Path) -
     assert "NVIDIA-Linux-x86_64-VERSION.run" in caught.value.problems[0].cure
 
 
-def test_apt_passes_its_record_by(tmp_path: Path) -> None:
-    """By an architecture that dpkg has no such name for."""
+def test_its_record_is_of_an_architecture_that_dpkg_has_no_such_name_for(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(FILE)
 
     text = index.text_of(Directory(str(tmp_path)).records)
