@@ -6,9 +6,9 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container btrfs-progs kmod \
   iproute2 gcc libc6-dev shellcheck busybox mksh qemu-system-x86 qemu-utils fdisk \
-  dosfstools grub-common gpg
+  dosfstools grub-common gpg gpg-agent curl wget
 
-.PHONY: test test-all shard demo bench format system clean
+.PHONY: test test-all shard shards demo bench format checks-page system clean
 .DELETE_ON_ERROR:
 
 test: $(VENV)/ready system
@@ -17,9 +17,13 @@ test: $(VENV)/ready system
 test-all: $(VENV)/ready system
 	$(RUN) -m tests.tiers --all
 
-# make shard TURN=COMMIT, or make shard NAME=properties
+# make shard NAME=properties
 shard: $(VENV)/ready system
-	$(RUN) -m tests.tiers $(if $(NAME),--shard $(NAME),--turn $(TURN))
+	$(RUN) -m tests.tiers --shard $(NAME)
+
+# make shards MINUTES=40: as many as fit, those of the last changes first
+shards: $(VENV)/ready system
+	$(RUN) -m tests.tiers --minutes $(MINUTES)
 
 demo: $(VENV)/ready system
 	$(RUN) -m tests.demo
@@ -32,6 +36,9 @@ bench: $(VENV)/ready
 format: $(VENV)/ready
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+checks-page: $(VENV)/ready
+	$(RUN) -m rigops.doctor.checks_page >docs/checks.md
 
 # Debian's python3 comes without ensurepip, so the pip outside furnishes the one inside.
 $(VENV)/ready: pyproject.toml

@@ -19,25 +19,23 @@ import click
 import gevent
 
 import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it is used here
-from rigops.cli.converging import limited, now, the_inventory
+from rigops.cli.apply_common import limited, now, the_inventory
 from rigops.cli.progress import Progress
-from rigops.converge.agreement import Agreement
 from rigops.converge.concerns import Selection
-from rigops.converge.interrupt import deliver_to_caller
 from rigops.converge.lock import Holder
 from rigops.converge.result import exit_code
-from rigops.converge.run import Apply
-from rigops.converge.wanted import Run
+from rigops.converge.fleet_run import FleetRun, deliver_interrupts
+from rigops.converge.request import Confirmed, RunOptions
 from rigops.record import journal
 from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 from rigops.transport import HostKeyPolicy, connect
 
 if TYPE_CHECKING:
-    from rigops.converge.wanted import Wanted
+    from rigops.converge.request import HostRequest
 
 
-def reach(host: Wanted) -> None:
+def reach(host: HostRequest) -> None:
     connect(host.target, host_keys=HostKeyPolicy()).close()
 
 
@@ -45,13 +43,13 @@ def main() -> int:
     path, deploys = Path(sys.argv[1]), [Path(word) for word in sys.argv[2:]]
     inventory = the_inventory(path, None)
     hosts = limited(inventory, ())
-    deliver_to_caller()
+    deliver_interrupts()
     if not deploys:
         gevent.joinall([gevent.spawn(reach, host) for host in hosts], raise_error=True)
         return 0
     started = now()
     with Progress("applying") as progress:
-        run = Run(
+        options = RunOptions(
             selection=Selection(),
             deploys=deploys,
             host_keys=HostKeyPolicy(),
@@ -63,18 +61,18 @@ def main() -> int:
             at=started,
             tell=progress.say,
         )
-        apply = Apply(hosts, run)
+        apply = FleetRun(hosts, options)
         try:
             apply.plan()
             with progress.silent():
                 click.echo(plan_text(apply.results), err=True)
-            agreement = Agreement(preflight="never")
-            apply.agree(agreement)
-            apply.carry_out(agreement)
+            confirmed = Confirmed(preflight="never")
+            apply.confirm(confirmed)
+            apply.carry_out(confirmed)
         finally:
             apply.close()
-    for rig in apply.rigs:
-        journal.append(rig.journal_entry())
+    for run in apply.runs:
+        journal.append(run.journal_entry())
     click.echo(outcome_text(apply.results))
     return exit_code(apply.results)
 

@@ -22,13 +22,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.bundles import read_all
 from rigops.catalog import load
 from rigops.doctor.registry import examine
-from rigops.probe import facts
+from rigops.probe.bundles import read_all
 from rigops.probe.collect import collect
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
+from rigops.probe.snapshot import HostSnapshot
 from rigops.transport import HostKeyPolicy, Target, connect
 from tests.lab import clients, hosts
 
@@ -80,7 +80,7 @@ def one_host(folder: Path, name: str) -> bool:
 
     def ours() -> None:
         with connect(target, host_keys=HostKeyPolicy()) as connection:
-            facts.read(collect(connection, SECTIONS).bundle)
+            HostSnapshot(collect(connection, SECTIONS).bundle)
 
     mine, theirs, command = alternating(ours, lambda: run(plain, probe), lambda: run(whole))
     print(f"one host   probe {mine:.2f} s, ssh sh -s {theirs:.2f} s, medians of {RUNS}")
@@ -112,7 +112,7 @@ def judging(folder: Path, name: str) -> bool:
     catalog = load(None)
 
     def judge() -> None:
-        examine(facts.read(bundle), None, catalog)
+        examine(HostSnapshot(bundle), None, catalog)
 
     (took,) = alternating(judge)
     print(f"judging    a bundle of {name}: {took * 1000:.1f} ms, promised {JUDGING_BOUND_MS} ms")

@@ -1,15 +1,15 @@
 # The two simulated rigs of `make demo`. An inventory is a Python file that pyinfra can read too:
-# every list at the top level is a group of hosts, and a host's dict says what it should be.
+# every list at the top level is a group of hosts, and the dict of a host is its declaration.
 
 import os as _os
 
-# Where `python -m tests.lab ssh-config` says that the simulated rigs can be reached.
+# Written by `python -m tests.lab ssh-config`.
 _LAB = _os.environ.get("XDG_RUNTIME_DIR", "/run") + "/rigops-lab/ssh_config"
 
 simulated = (
     [
-        # Three second-hand RTX 3090 on a Threadripper: the driver is pinned to a branch whose
-        # answer about peer-to-peer can be trusted, and the IOMMU stops translating DMA.
+        # Three second-hand RTX 3090 on a Threadripper: the driver is pinned to a branch that
+        # reports peer-to-peer correctly, and the IOMMU does not translate DMA.
         (
             "threadripper",
             {

@@ -1,5 +1,5 @@
-# A home lab: one list of rigs, what all of them share in group_data/rigs.py, and for each what
-# is its own. A constant begins with an underscore, or pyinfra would take it for hosts.
+# A home lab: one list of rigs; what they share is in group_data/rigs.py. The name of a constant
+# begins with an underscore, since pyinfra reads other lists as hosts.
 
 _BEHIND_THE_ROUTER = "192.168.1."
 

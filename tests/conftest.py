@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from tests import shards
 from tests.corpus import CORPUS
-from tests.tiers import NOTHING_SKIPPED, PROPERTIES, SHARDS
+from tests.tiers import NOTHING_SKIPPED, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -20,11 +22,13 @@ settings.register_profile("thorough", max_examples=3000, deadline=None, database
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--shard", choices=SHARDS, help="run this heavy shard instead of the rest")
+    parser.addoption(
+        "--shard", choices=shards.NAMES, help="run this heavy shard instead of the rest"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    thorough = config.getoption("--shard") == PROPERTIES
+    thorough = config.getoption("--shard") == shards.PROPERTIES
     settings.load_profile("thorough" if thorough else "fixed")
 
 
@@ -39,11 +43,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _belongs(item: pytest.Item, shard: str | None) -> bool:
     marker = item.get_closest_marker("shard")
     own = marker.args[0] if marker else None
-    if own is not None and own not in SHARDS:
-        raise pytest.UsageError(f"{item.nodeid}: there is no shard {own!r} in tests/tiers.py")
-    if shard == PROPERTIES:
+    if own is not None and not _is_run_by(item, own):
+        raise pytest.UsageError(f"{item.nodeid}: no shard {own!r} of tests/shards.py runs this")
+    if shard is None and item.get_closest_marker("story"):
+        return True
+    if shard == shards.PROPERTIES:
         return own == shard or item.get_closest_marker("hypothesis") is not None
     return bool(own == shard)
+
+
+def _is_run_by(item: pytest.Item, name: str) -> bool:
+    folders = [shard.folder for shard in shards.SHARDS if shard.name == name]
+    return any(item.path.is_relative_to(ROOT / folder) for folder in folders)
 
 
 def _is_fed(item: pytest.Item) -> bool:
@@ -52,6 +63,12 @@ def _is_fed(item: pytest.Item) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} tests left out: {reason}")
     if not CORPUS.is_dir():
         terminalreporter.write_line(
             "the corpus of real outputs is not here: its tests are left out"

@@ -5,5 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+VARIABLE = "RIGOPS_CORPUS"
 BESIDE = Path(__file__).resolve().parents[2] / "shared/corpus"
-CORPUS = Path(os.environ.get("RIGOPS_CORPUS") or BESIDE)
+CORPUS = Path(os.environ.get(VARIABLE) or BESIDE)

@@ -67,7 +67,7 @@ WITHOUT_RIGS = (
         "rigops ssh-config -i inventory/demo.py",
     ),
     Chapter(
-        "An inventory with the mistakes people make: everything at once, with the cure",
+        "An inventory with the mistakes people make: all shown at once, each with a fix",
         "rigops ssh-config -i {mistakes}",
         exit_code=2,
     ),

@@ -1,10 +1,10 @@
 """Runs the checks and test tiers in order, and says by name and reason what could not run here.
 
-python -m tests.tiers                 everything but the heavy shards (`make test`)
-python -m tests.tiers unit lab        only these
-python -m tests.tiers --shard NAME    one heavy shard
-python -m tests.tiers --turn COMMIT   the shard whose turn it is at this commit
-python -m tests.tiers --all           everything, every shard too (`make test-all`)
+python -m tests.tiers                   everything but the heavy shards (`make test`)
+python -m tests.tiers unit lab          only these
+python -m tests.tiers --shard NAME      one heavy shard
+python -m tests.tiers --minutes COUNT   the shards that fit into this time, in turn
+python -m tests.tiers --all             everything, every shard too (`make test-all`)
 """
 
 from __future__ import annotations
@@ -19,44 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tests.lab.requirements import lacks
-from tests.lab.vm.requirements import lacks as lacks_machines
+from tests import shards
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTHING_SKIPPED = "RIGOPS_NOTHING_SKIPPED"
-BARE_DEBIAN = "bare-debian"
-PROPERTIES = "properties"
-LAB_FLEET = "lab-fleet"
-LAB_APPLY = "lab-apply"
-LAB_DRIVER = "lab-driver"
-REAL_DRIVER = "real-driver"
-VM_LAB = "vm-lab"
-VM_TRIAL = "vm-trial"
-VM_LAYOUTS = "vm-layouts"
-VM_POWER = "vm-power"
-VM_DRIVER = "vm-driver"
-VM_FALLBACK = "vm-fallback"
-SHARDS = (
-    BARE_DEBIAN,
-    PROPERTIES,
-    LAB_FLEET,
-    LAB_APPLY,
-    LAB_DRIVER,
-    REAL_DRIVER,
-    VM_LAB,
-    VM_TRIAL,
-    VM_LAYOUTS,
-    VM_POWER,
-    VM_DRIVER,
-    VM_FALLBACK,
-)
+RECENT_COMMITS = 20
 
 _HERE = [sys.executable, "-m"]
 _PYTEST = [*_HERE, "pytest", "-q"]
-_ON_EVERY_CORE = ["-n", "auto", "--maxprocesses", "8"]
 
 
 def _always() -> str | None:
@@ -66,12 +39,6 @@ def _always() -> str | None:
 def _needs_sshd() -> str | None:
     folders = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     return None if shutil.which("sshd", path=folders) else "openssh-server is not installed"
-
-
-def _needs_debootstrap() -> str | None:
-    if os.geteuid() != 0:
-        return "it makes a Debian machine, which takes root"
-    return None if shutil.which("mmdebstrap") else "mmdebstrap is not installed"
 
 
 @dataclass(frozen=True)
@@ -85,30 +52,15 @@ STEPS = (
     Step("lint", ([*_HERE, "ruff", "check", "."], [*_HERE, "ruff", "format", "--check", "."])),
     Step("types", ([*_HERE, "mypy"],)),
     Step("imports", ([str(Path(sys.executable).with_name("lint-imports"))],)),
-    Step("unit", ([*_PYTEST, *_ON_EVERY_CORE, "tests/unit"],)),
-    Step("lab", ([*_PYTEST, "tests/lab"],), _needs_sshd),
+    Step("unit", ([*_PYTEST, *shards.EVERY_CORE, "tests/unit"],)),
+    Step("lab", ([*_PYTEST, *shards.TWO_MODULES, "tests/lab"],), _needs_sshd),
 )
 
-_SHARD_STEPS = {
-    BARE_DEBIAN: Step(
-        BARE_DEBIAN, ([*_PYTEST, "--shard", BARE_DEBIAN, "tests/lab"],), _needs_debootstrap
-    ),
-    PROPERTIES: Step(
-        PROPERTIES, ([*_PYTEST, *_ON_EVERY_CORE, "--shard", PROPERTIES, "tests/unit"],)
-    ),
-    LAB_FLEET: Step(LAB_FLEET, ([*_PYTEST, "--shard", LAB_FLEET, "tests/lab"],), lacks),
-    LAB_APPLY: Step(LAB_APPLY, ([*_PYTEST, "--shard", LAB_APPLY, "tests/lab"],), lacks),
-    REAL_DRIVER: Step(REAL_DRIVER, ([*_PYTEST, "--shard", REAL_DRIVER, "tests/lab"],), lacks),
-    LAB_DRIVER: Step(LAB_DRIVER, ([*_PYTEST, "--shard", LAB_DRIVER, "tests/lab"],), lacks),
-    VM_LAB: Step(VM_LAB, ([*_PYTEST, "--shard", VM_LAB, "tests/vm"],), lacks_machines),
-    VM_TRIAL: Step(VM_TRIAL, ([*_PYTEST, "--shard", VM_TRIAL, "tests/vm"],), lacks_machines),
-    VM_LAYOUTS: Step(VM_LAYOUTS, ([*_PYTEST, "--shard", VM_LAYOUTS, "tests/vm"],), lacks_machines),
-    VM_POWER: Step(VM_POWER, ([*_PYTEST, "--shard", VM_POWER, "tests/vm"],), lacks_machines),
-    VM_DRIVER: Step(VM_DRIVER, ([*_PYTEST, "--shard", VM_DRIVER, "tests/vm"],), lacks_machines),
-    VM_FALLBACK: Step(
-        VM_FALLBACK, ([*_PYTEST, "--shard", VM_FALLBACK, "tests/vm"],), lacks_machines
-    ),
-}
+
+def _step_of(shard: shards.Shard) -> Step:
+    command = [*_PYTEST, *shard.options, "--shard", shard.name, shard.folder]
+    return Step(shard.name, (command,), shard.lacks)
+
 
 Outcome = Literal["passed", "FAILED", "could not run here", "has no tests yet"]
 
@@ -122,8 +74,7 @@ class Result:
 
 
 def main() -> int:
-    steps = _chosen(_arguments())
-    results = [_run(step) for step in steps]
+    results = [_run(step) for step in _chosen(_arguments())]
     print("\nTiers:")
     for result in results:
         why = f": {result.why}" if result.why else ""
@@ -141,19 +92,33 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("steps", nargs="*", choices=[[], *(step.name for step in STEPS)])
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--shard", choices=SHARDS)
-    which.add_argument("--turn", metavar="COMMIT", type=lambda commit: int(commit, 16))
+    which.add_argument("--shard", choices=shards.NAMES)
+    which.add_argument("--minutes", type=float)
     which.add_argument("--all", action="store_true")
     return parser.parse_args()
 
 
-def _chosen(arguments: argparse.Namespace) -> list[Step]:
+def _chosen(arguments: argparse.Namespace) -> Iterator[Step]:
     if arguments.shard:
-        return [_SHARD_STEPS[arguments.shard]]
-    if arguments.turn is not None:
-        return [_SHARD_STEPS[SHARDS[arguments.turn % len(SHARDS)]]]
-    named = [step for step in STEPS if not arguments.steps or step.name in arguments.steps]
-    return named + (list(_SHARD_STEPS.values()) if arguments.all else [])
+        yield _step_of(shards.named(arguments.shard))
+    elif arguments.minutes is not None:
+        yield from map(_step_of, _that_fit(arguments.minutes))
+    else:
+        yield from (step for step in STEPS if not arguments.steps or step.name in arguments.steps)
+        if arguments.all:
+            yield from map(_step_of, shards.SHARDS)
+
+
+def _that_fit(minutes: float) -> Iterator[shards.Shard]:
+    end = time.monotonic() + minutes * 60
+    turn = int(_git("rev-parse", "HEAD"), 16)
+    changed = _git("log", f"-{RECENT_COMMITS}", "--format=", "--name-only").splitlines()
+    return shards.that_fit(shards.in_turn(changed, turn), lambda: (end - time.monotonic()) / 60)
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def _run(step: Step) -> Result:

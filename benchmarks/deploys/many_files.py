@@ -1,6 +1,6 @@
 """Fifteen files, five units, and nothing else of this concern: 21 operations."""
 
-from rigops.operations.owned_files import owned_file, owned_unit, taken_back
+from rigops.ownership.owned_files import owned_file, owned_unit, undo_undeclared
 
 _CONCERN = "bench"
 
@@ -31,4 +31,4 @@ WantedBy=multi-user.target
 """,
     )
 
-taken_back(name="Nothing else", concern=_CONCERN)
+undo_undeclared(name="Nothing else", concern=_CONCERN)

@@ -1,4 +1,4 @@
-# What every rig of homelab.py should be. A host's own data goes before this.
+# What all rigs of homelab.py declare. A host's own data overrides this.
 
 ssh_user = "me"
 

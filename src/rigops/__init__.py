@@ -1,3 +1,3 @@
-"""Provisioning and tuning of small multi-GPU machines."""
+"""Provisions and tunes multi-GPU machines."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Finds deploys/ and templates/: inside an installed rigops, or at the top of a checkout."""
+"""deploys/ and templates/: inside an installed rigops, or at the top of a checkout."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def find(name: str, *, package: Path = PACKAGE) -> Path:
             return path
     raise RigopsError(
         Problem(
-            message=f"this installation of rigops is broken: it came without {name}",
-            cure="Install it again: pipx install --force rigops, "
-            "or python3 -m pip install --force-reinstall rigops.",
+            message=f"{name} is missing from this installation of rigops",
+            cure="reinstall it: pipx install --force rigops, "
+            "or python3 -m pip install --force-reinstall rigops",
             file=str(package / name),
         ),
     )

@@ -1,10 +1,33 @@
-"""Replaces a file so that a reader, or a crash, sees the old content or the new, never a part."""
+"""Atomic replacement of files: `replace` on this machine, the functions of `SHELL` on a host."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
+from base64 import b64encode
 from pathlib import Path
+from typing import Final
+
+# Files left behind by a crash end in .rigops-new.
+SHELL_SETTLE: Final = """\
+settle() { # PATH...: what is beside them takes their places
+    for path; do set -- "$@" "$path.rigops-new"; shift; done
+    sync "$@"
+    for path; do mv -f "$path" "${path%.rigops-new}"; done
+}
+"""
+SHELL: Final = f"""\
+aside() {{ # PATH MODE: its input is written beside the path
+    mkdir -p "${{1%/*}}"
+    (umask 077 && base64 -d >"$1.rigops-new") || {{
+        rm -f "$1.rigops-new"
+        echo "$1 could not be written" >&2
+        exit 1
+    }}
+    chmod "$2" "$1.rigops-new"
+}}
+{SHELL_SETTLE}"""
 
 
 def replace(path: Path, content: bytes | str, mode: int) -> None:
@@ -23,6 +46,16 @@ def replace(path: Path, content: bytes | str, mode: int) -> None:
         aside.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def shell_aside(path: str, mode: int, content: bytes) -> str:
+    # base64 has no character that ends the here-document or means something to the shell.
+    text = b64encode(content).decode()
+    return f"{shlex.join(('aside', path, f'{mode:04o}'))} <<'RIGOPS_END'\n{text}\nRIGOPS_END"
+
+
+def shell_replace(path: str, mode: int, content: bytes) -> str:
+    return f"{shell_aside(path, mode, content)}\n{shlex.join(('settle', path))}"
 
 
 def _sync_folder(folder: Path) -> None:

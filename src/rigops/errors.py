@@ -1,8 +1,4 @@
-"""What can go wrong, said so that a person can mend it.
-
-A Problem is one thing to mend. RigopsError carries one or more of them to the command line,
-the only place that prints them.
-"""
+"""Errors that a user can fix; only the command line prints them."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ class Problem:
 
 
 class RigopsError(Exception):
-    """Something a user can act on. Anything else that escapes is a bug of ours."""
+    """An error that a user can fix. Any other exception is a bug in rigops."""
 
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
@@ -38,4 +34,13 @@ class RigopsError(Exception):
 
 
 class UsageError(RigopsError):
-    """The command or the inventory is wrong, and nothing was touched."""
+    """The command or the inventory is wrong; no host was changed."""
+
+
+@dataclass(frozen=True)
+class HostError:
+    """Why a host could not be reached or probed; a part of JSON documents."""
+
+    kind: str
+    message: str
+    cure: str = ""

@@ -1,4 +1,4 @@
-"""Takes typed fields out of parsed JSON. A wrong field is named, never guessed; more are fine."""
+"""Typed fields out of parsed JSON. A wrong field is an error; unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 
 class Fields:
-    """One JSON object. `place` says in an error where it stands, `cure` what to do then."""
+    """One JSON object. Errors name `place` and give `cure` as the fix."""
 
     def __init__(self, value: object, *, place: str, cure: str = "") -> None:
         self._place = place
@@ -97,7 +97,7 @@ class Fields:
                 Problem(
                     message=f"{self._place} was written by a newer rigops ({found})",
                     accepted=schema,
-                    cure="Upgrade rigops on this machine.",
+                    cure="upgrade rigops on this machine",
                     key="schema",
                     value=str(found),
                 ),
@@ -110,7 +110,7 @@ def parse(text: str, *, place: str, cure: str = "") -> Fields:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RigopsError(
-            Problem(message=f"{place} is damaged or cut short: {error}", cure=cure),
+            Problem(message=f"{place} is damaged or incomplete: {error}", cure=cure),
         ) from error
     return Fields(value, place=place, cure=cure)
 

@@ -1,4 +1,4 @@
-"""Renders a file of templates/. Apart from assets, so that only what renders loads jinja2."""
+"""Renders files of templates/. Not in assets, so that jinja2 is loaded only to render."""
 
 from __future__ import annotations
 

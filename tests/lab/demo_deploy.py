@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 PROGRAM = ("program.py",)
 # Of a dpkg that was interrupted: what a person is asked, and what is to be done without a yes.
-ASKS = "Finish what it began first (`dpkg --configure -a`)?"
+ASKS = "or the numbers to allow"
 BY_HAND = "sudo dpkg --configure -a"
 
 _PROGRAM = """
 import sys
 import rigops.converge.early
 from pathlib import Path
-from rigops.cli import converging
+from rigops.cli import apply_common
 from rigops.cli.main import main
 
-converging.deploys = lambda _: [Path("demo.py")]
+apply_common.deploys = lambda _: [Path("demo.py")]
 main()
 """
 _DEPLOY = """
-from rigops.operations.packages import packages
+from rigops.packages.operations import packages
 
 packages(concern="demo", install={wanted!r})
 """

@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import subprocess
+import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tests.lab.runs import Record
     from tests.lab.settings import Settings
 
+_ADDRESSES = 254 * 250
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -261,9 +263,14 @@ def _reserve(wishes: list[Wish]) -> list[Record]:
 
 
 def _free_address(used: set[str]) -> str:
-    """One that no other run directory's host listens on either."""
-    for number in range(256, 65000):
-        address = f"127.10.{number // 250}.{number % 250 + 1}"
+    """One that no other run directory's host listens on either.
+
+    Each run directory begins at a place of its own, since a host takes its address a second later.
+    """
+    first = zlib.crc32(str(runs.groups()).encode())
+    for number in range(_ADDRESSES):
+        block, last = divmod((first + number) % _ADDRESSES, 250)
+        address = f"127.10.{block + 1}.{last + 1}"
         if address not in used and _is_free(address):
             return address
     raise LabError("no loopback address is free")

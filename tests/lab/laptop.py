@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shlex
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests import version_0_1
 from tests.lab import clients, namespace
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Said:
     seconds: float
 
     def json(self) -> Any:
-        return json.loads(self.out)
+        return version_0_1.parsed(self.out)
 
     def seen(self, name: str = "") -> Seen:
         """One host of several, or the only one."""

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def folder() -> Path:
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/run") / "rigops-lab"
+    """One for each worker of pytest-xdist, which then knows of no other's hosts."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    name = f"rigops-lab-{worker}" if worker else "rigops-lab"
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/run") / name
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ def groups() -> Path:
     root = cgroups.root()
     if root is None:
         raise LabError("no cgroup2 file system is mounted")
-    return root / f"rigops-lab-{sha256(str(folder()).encode()).hexdigest()[:8]}"
+    top = Path("/").stat()  # a chroot on the same machine has another
+    identity = f"{folder()} {top.st_dev} {top.st_ino}"
+    return root / f"rigops-lab-{sha256(identity.encode()).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -74,8 +79,6 @@ def locked() -> Iterator[None]:
             with suppress(FileNotFoundError):
                 groups().rmdir()
             shutil.rmtree(folder())
-            with suppress(OSError):  # it is empty only where hosts needed it and nobody else does
-                Path("/run/systemd").rmdir()
     finally:
         lock.close()
 

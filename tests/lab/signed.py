@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tests.lab import layers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.lab.hosts import Host
@@ -21,36 +20,34 @@ SUITES = ("noble", "noble-updates")
 _LAY_OUT = f"""
 set -eu
 mkdir {AT}
-cp -r /srv/rigsim-apt/$0/dists {AT}
-ln -s /srv/rigsim-apt/$0/pool {AT}
+cp -r /srv/rigsim-apt/ubuntu/dists {AT}
+ln -s /srv/rigsim-apt/ubuntu/pool {AT}
 """
 
 
-def archive(
-    host: Host, folder: Path, repository: str = "ubuntu", suites: Sequence[str] = SUITES
-) -> None:
+def archive(host: Host, folder: Path) -> None:
     """Have it in the host; `folder` is for the key."""
     folder.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(folder), "--batch", "--quiet", "--passphrase", ""]
     try:
         _does([*gpg, "--quick-generate-key", "The lab <lab@example.invalid>", "default", "sign"])
         _put(host, KEYRING, _does([*gpg, "--export"]))
-        done = host.run(shlex.join(("sh", "-c", _LAY_OUT, repository)))
+        done = host.run(shlex.join(("sh", "-c", _LAY_OUT)))
         assert done.returncode == 0, done.stderr
-        for suite in suites:
-            release = layers.repository() / repository / "dists" / suite / "Release"
+        for suite in SUITES:
+            release = layers.repository() / "ubuntu" / "dists" / suite / "Release"
             said = _does([*gpg, "--clearsign", "--output", "-", str(release)])
             _put(host, f"{AT}/dists/{suite}/InRelease", said)
     finally:
         _does(["gpgconf", "--homedir", str(folder), "--kill", "all"])
 
 
-def source(suite: str, components: str = "main restricted") -> str:
+def source(suite: str) -> str:
     return (
         "Types: deb\n"
         f"URIs: file:{AT}\n"
         f"Suites: {suite}\n"
-        f"Components: {components}\n"
+        "Components: main restricted\n"
         f"Signed-By: {KEYRING}\n"
     )
 

@@ -10,9 +10,12 @@ from tests.lab import hosts
 from tests.lab.applying import INVENTORY, only
 from tests.lab.laptop import Laptop
 from tests.lab.tended import Tended
+from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME = "acs-concern"
 PORTS = ("0000:00:03.1", "0000:40:01.3", "0000:40:03.1")  # above the three cards
@@ -83,6 +86,7 @@ def test_the_plan_says_which_word_each_port_has_and_gets_and_touches_nothing(rig
     assert rig.words() == every(SET)
 
 
+@pytest.mark.story
 def test_it_is_cleared_at_once_and_only_between_the_cards(rig: Rig) -> None:
     assert rig.apply(**OFF)["outcome"] == "changed"
 
@@ -95,6 +99,7 @@ def test_it_is_cleared_at_once_and_only_between_the_cards(rig: Rig) -> None:
     assert rig.finding(**OFF)["status"] == "ok"
 
 
+@pytest.mark.story
 def test_a_second_apply_changes_nothing(rig: Rig) -> None:
     host = rig.apply(**OFF)
 

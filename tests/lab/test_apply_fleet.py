@@ -14,7 +14,7 @@ import pytest
 
 from tests.lab.applying import DROP_IN, QUIETLY, by_host, half_written, is_set_up, outcomes
 from tests.lab.laptop import Laptop
-from tests.tiers import LAB_FLEET
+from tests.shards import LAB_FLEET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,28 +34,28 @@ import rigops.converge.early
 import json, sys
 from pathlib import Path
 from click import unstyle
-from rigops.cli.converging import limited, now, the_inventory
-from rigops.converge.agreement import Agreement
+from rigops.cli.apply_common import limited, now, the_inventory
+from rigops.converge.request import Confirmed
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
 from rigops.converge.result import exit_code
-from rigops.converge.run import Apply
-from rigops.converge.wanted import Run
+from rigops.converge.fleet_run import FleetRun
+from rigops.converge.request import RunOptions
 from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 from rigops.transport import HostKeyPolicy
 
 inventory = the_inventory(Path("inventory.py"), None)
-run = Run(
+run = RunOptions(
     selection=Selection(), deploys=[Path(word) for word in sys.argv[1:]],
     host_keys=HostKeyPolicy(), sudo_password=None, holder=Holder("me@here", "mine", now()),
     inventory_digest=inventory.digest, at=now(), tell=lambda host, text: None,
 )
-apply = Apply(limited(inventory, ()), run)
+apply = FleetRun(limited(inventory, ()), run)
 try:
     apply.plan()
     plan = unstyle(plan_text(apply.results))
-    agreement = Agreement(preflight="never")
+    agreement = Confirmed(preflight="never")
     apply.agree(agreement)
     apply.carry_out(agreement)
 finally:
@@ -166,8 +166,8 @@ def test_the_report_names_the_four_and_why(
     _, document = applied
     told = document["text"]
     for name, said, why in (
-        ("dead", "was not reached", "Connection refused"),
-        (fleet.wrong_key.name, "was not reached", "HOST KEY CHANGED"),
+        ("dead", "not reached", "Connection refused"),
+        (fleet.wrong_key.name, "not reached", "HOST KEY CHANGED"),
         (fleet.midway.name, "FAILED", "grub.cfg"),
         (fleet.raises.name, "FAILED", "ZeroDivisionError: this deploy does not fit its host"),
     ):

@@ -16,7 +16,7 @@ from tests.lab.applying import left_of_a_trial
 from tests.lab.laptop import Laptop
 from tests.lab.meter import Meter, measured
 from tests.lab.sshd import until
-from tests.tiers import LAB_APPLY
+from tests.shards import LAB_APPLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

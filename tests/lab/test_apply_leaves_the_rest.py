@@ -13,10 +13,13 @@ import pytest
 from tests.lab import hosts
 from tests.lab.laptop import Laptop
 from tests.lab.tree import Tree
+from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME = "leaves-the-rest"
 APPLY = ("apply", "--yes", "--reboot", "auto", "--preflight", "never", "--json")

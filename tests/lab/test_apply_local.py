@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.bootloader.trial import PROGRAM
+from rigops.concerns.kernel_args.trial_boot.parts import PROGRAM
 from tests.lab import machine
 from tests.lab.applying import is_set_up, left_of_a_trial
 from tests.lab.sshd import until
-from tests.tiers import LAB_APPLY
+from tests.shards import LAB_APPLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.converge.lock import Holder, Lock, LockedError, LockError, take, work_argv
+from rigops.converge.lock import ApplyLock, Holder, LockedError, LockError, take, work_argv
 from rigops.transport import HostKeyPolicy, Privilege, Target, connect, with_password
 from tests.lab import clients, users
 from tests.lab.applying import VERBOSE, sessions
 from tests.lab.controllers import another_controller
 from tests.lab.sshd import until
 from tests.lab.users import PASSWORD
+from tests.shards import LAB_APPLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rigops.transport import Connection
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_APPLY)
 
 ME = Holder("me@here", "mine", "2025-11-21T23:00:00Z")
 
@@ -59,7 +62,7 @@ def reach(host: Host) -> Iterator[Callable[..., Connection]]:
         connection.close()
 
 
-def lock(connection: Connection, privilege: Privilege | None = None, **how: object) -> Lock:
+def lock(connection: Connection, privilege: Privilege | None = None, **how: object) -> ApplyLock:
     told: Callable[[str], None] = how.get("tell", lambda _: None)  # type: ignore[assignment]
     return take(connection, privilege or Privilege("root"), ME, tell=told, deadline_s=20)
 

@@ -28,12 +28,15 @@ from tests.lab.laptop import Laptop
 from tests.lab.terminal import Person
 from tests.lab.tree import Tree
 from tests.lab.users import PASSWORD
+from tests.shards import LAB_APPLY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_APPLY)
 
 WRONG = "C0rrect-horse-4"
 GONE = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}
@@ -107,7 +110,7 @@ def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is
     errors = {name: host["error"] for name, host in by_host(said).items() if "error" in host}
     for name, words, cure in (
         (read_only.name, "Read-only file system", "remount,rw"),
-        (damaged.name, f"{RECORD} is damaged or cut short", "move it away"),
+        (damaged.name, f"{RECORD} is damaged or incomplete", "move it away"),
         ("gone", "Connection refused", "is it on"),
     ):
         assert words in errors[name]["message"]

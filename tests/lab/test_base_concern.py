@@ -9,10 +9,13 @@ import pytest
 from tests.lab import hosts
 from tests.lab.laptop import Laptop
 from tests.lab.tended import Tended
+from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME = "base-concern"
 # Below what the machine of the lab allows, which is a container itself.
@@ -46,6 +49,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         yield rig
 
 
+@pytest.mark.story
 def test_declared_limits_hold_at_once_for_services_and_for_the_next_login(rig: Rig) -> None:
     host = rig.apply(limits=LIMITS, nccl=NCCL)
 
@@ -60,6 +64,7 @@ def test_declared_limits_hold_at_once_for_services_and_for_the_next_login(rig: R
     assert rig.says("stat -c '%a %U' /var/lib/rigops") == "755 root"
 
 
+@pytest.mark.story
 def test_lines_of_ours_stand_beside_those_of_a_user_and_repeat_none(rig: Rig) -> None:
     said = rig.conf.read_bytes()
 
@@ -68,6 +73,7 @@ def test_lines_of_ours_stand_beside_those_of_a_user_and_repeat_none(rig: Rig) ->
     assert said.count(b"NCCL_DEBUG") == 1
 
 
+@pytest.mark.story
 def test_a_second_apply_changes_nothing(rig: Rig) -> None:
     host = rig.apply(limits=LIMITS, nccl=NCCL)
 

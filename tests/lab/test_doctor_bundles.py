@@ -14,6 +14,7 @@ import pytest
 from tests.lab import clients
 from tests.lab import hosts as lab_hosts
 from tests.lab.laptop import Laptop, Said, Seen
+from tests.shards import LAB_DOCTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_DOCTOR)
 
 RIGS = ("threadripper-3x3090", "t180-4xv100", "epyc-8x4090")
 MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b")
@@ -195,5 +198,5 @@ def test_init_never_writes_over_what_is_there(begun: Begun) -> None:
     again = begun.laptop.rigops("init", "begun", "--host", begun.names[1])
 
     assert begun.inventory.read_bytes() == before
-    assert "stays as it is" in again.err
+    assert "not overwritten" in again.err
     assert begun.names[1] in again.err + again.out

@@ -15,6 +15,7 @@ import pytest
 from rigops.probe.registry import SECTIONS
 from tests.lab import machine
 from tests.lab.laptop import Laptop, Said, Seen
+from tests.shards import LAB_FLEET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tests.lab.hosts import Host
 
 # Waiting for sections to run out of time takes most of a minute.
-pytestmark = pytest.mark.shard("lab-fleet")
+pytestmark = pytest.mark.shard(LAB_FLEET)
 
 ASKING_DRIVER = {one.name for one in SECTIONS if one.asks_driver}
 LONGEST_S = sum(

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.laptop import Laptop, Said, Seen
+from tests.shards import LAB_DOCTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_DOCTOR)
 
 WORST_FIRST = ("fail", "warn", "unknown", "info", "ok", "skipped")
 NEWER = "6.99.0-1-amd64"

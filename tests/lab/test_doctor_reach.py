@@ -17,6 +17,7 @@ from tests.lab import users
 from tests.lab.laptop import Laptop, Running, Said
 from tests.lab.sshd import processes_with
 from tests.lab.users import PASSWORD
+from tests.shards import LAB_TRANSPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_TRANSPORT)
 
 WRONG = "C0rrect-horse-4"
 ASKING = "sudo\0-k\0-S"
@@ -128,7 +131,7 @@ def test_a_user_without_rights_is_told_what_could_not_be_seen(reach: Reach, said
     plain = said.seen("as-plain")
 
     (note,) = plain.host["notes"]
-    assert note.startswith("looked without root: ")
+    assert note.startswith("without root: ")
     assert "kernel-log" in note
     assert plain.one("xid")["status"] == "unknown"
     assert plain.one("acs.path")["status"] != "ok"
@@ -149,7 +152,7 @@ def test_no_root_does_without_sudo(reach: Reach, said: Said) -> None:
     without = reach.laptop.doctor("-i", "inventory.py", "--no-root", "as-rig").seen()
 
     assert without.verdicts() == said.seen("as-plain").verdicts()
-    assert without.host["notes"][0].startswith("looked without root: ")
+    assert without.host["notes"][0].startswith("without root: ")
 
 
 @pytest.mark.parametrize(

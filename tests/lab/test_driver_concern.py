@@ -30,9 +30,12 @@ from tests.lab.driver_rig import (
     tended,
 )
 from tests.lab.tree import Tree
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+pytestmark = pytest.mark.shard(LAB_DRIVER)
 
 # Of somebody else: a part of the driver, and what has nothing to do with it.
 THEIRS = ("libcuda1", "sudo")
@@ -57,6 +60,7 @@ def test_a_driver_known_to_be_bad_is_refused_with_the_evidence(rig: Rig) -> None
     assert "driver_allow_bad = True" in reason
 
 
+@pytest.mark.story
 def test_the_driver_goes_back_to_535_in_one_apply_with_one_reboot(rig: Rig) -> None:
     assert (rig.drivers(), rig.runs) == ({OLD}, OLD)
 
@@ -73,6 +77,7 @@ def test_the_driver_goes_back_to_535_in_one_apply_with_one_reboot(rig: Rig) -> N
     assert candidates == set(rig.versions().values())
 
 
+@pytest.mark.story
 def test_doctor_has_nothing_to_say_of_the_driver(rig: Rig) -> None:
     rig.declare(**THE_535)
     seen = rig.laptop.doctor(*INVENTORY).seen()
@@ -81,6 +86,7 @@ def test_doctor_has_nothing_to_say_of_the_driver(rig: Rig) -> None:
     assert {"drv.pin", "drv.loaded", "drv.mismatch"} <= seen.ids("ok")
 
 
+@pytest.mark.story
 def test_a_second_apply_writes_nothing_at_all_in_one_session(rig: Rig) -> None:
     before, asked = Tree(rig.host), sessions(rig.host)
 

@@ -22,9 +22,9 @@ from tests.lab.driver_rig import (
     subjects,
     tended,
 )
-from tests.lab.kept import FIRST, PURGE, SECOND, VAULT, Kept
 from tests.lab.sshd import until
-from tests.tiers import LAB_DRIVER
+from tests.lab.vault_rig import FIRST, PURGE, SECOND, VAULT, VaultRig
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +145,7 @@ def test_a_driver_that_somebody_put_over_it_is_not_taken_for_it(rig: Rig, folder
 
     reason = rig.refusal(driver="535", driver_source=f"dir:{folder}")
 
-    assert f"NVIDIA's own installer put a driver {GOOD} here" in reason
+    assert f"NVIDIA's own installer put driver {GOOD} here" in reason
     rig.does("sed -i '$d' /var/lib/nvidia/log")
 
 
@@ -185,7 +185,7 @@ def test_a_page_that_was_saved_as_one_is_refused_by_name(bare: Rig, tmp_path: Pa
 
     reason = bare.refusal(driver="535", driver_source=f"dir:{tmp_path}")
 
-    assert f"{page} does not begin as NVIDIA's installer of driver {GOOD} does" in reason
+    assert f"{page} does not begin like NVIDIA's installer of driver {GOOD}" in reason
 
 
 def test_a_version_that_is_not_there_is_refused(bare: Rig, folder: Path) -> None:
@@ -339,33 +339,32 @@ def test_even_with_packages_declared_the_next_apply_puts_it_right(cut: Rig) -> N
     assert cut.there(MARK, UNINSTALLER, "/var/lib/nvidia", f"{VAULT}/work.*") == []
 
 
-# ---- kept, and back from there
+# ---- in the vault, and back from there
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VaultRig]:
     with tended(tmp_path_factory, f"{RIG}=run-kept", f"driver={FIRST}") as rig:
-        yield Kept(rig)
+        yield VaultRig(rig)
 
 
-def test_once_proven_the_file_is_kept_here_and_there(kept: Kept, folder: Path) -> None:
-    kept.applied(driver=FIRST)
+def test_once_proven_the_file_is_in_both_vaults(vault: VaultRig, folder: Path) -> None:
+    vault.applied(driver=FIRST)
 
-    host = kept.applied(driver=SECOND, driver_source=f"dir:{folder}")
+    vault.applied(driver=SECOND, driver_source=f"dir:{folder}")
 
-    assert kept.rig.runs == SECOND
+    assert vault.rig.runs == SECOND
     name = f"NVIDIA-Linux-x86_64-{SECOND}.run"
-    one, before = kept.sets()
+    one, before = vault.sets()
     (its,) = (its for its in one["packages"] if its["file"] == f"pool/{name}")
-    assert kept.pool()[its["file"]] == its["sha256"]
-    assert kept.copy(its["sha256"]).read_bytes() == (folder / name).read_bytes()
+    assert vault.pool()[its["file"]] == its["sha256"]
+    assert vault.stored(its["sha256"]).read_bytes() == (folder / name).read_bytes()
     assert "dkms" in {its["name"] for its in one["packages"]}
-    assert kept.locked["packages"] == [one, before]
-    assert name in host["vault"]["unsigned"]
+    assert vault.locked["packages"] == [one, before]
 
 
-def test_apt_learns_of_the_packages_that_are_kept_and_of_no_file(kept: Kept) -> None:
-    told = kept.rig.does(f"""
+def test_apt_learns_of_the_packages_of_the_vault_and_of_no_file(vault: VaultRig) -> None:
+    told = vault.rig.does(f"""
         mkdir -p /root/told/lists/partial && cd /root/told
         cp $(grep -l {RUN_FILE} {VAULT}/*.packages) Packages
         echo 'deb [trusted=yes] file:/root/told ./' >only.list
@@ -380,49 +379,49 @@ def test_apt_learns_of_the_packages_that_are_kept_and_of_no_file(kept: Kept) -> 
 
 
 def test_a_rollback_to_packages_and_forth_to_it_needs_neither_source_nor_folder(
-    kept: Kept,
+    vault: VaultRig,
 ) -> None:
-    kept.without_sources()
+    vault.without_sources()
 
-    kept.rolled_back()
-    assert (kept.rig.drivers(), kept.rig.runs) == ({FIRST}, FIRST)
-    assert kept.rig.there(UNINSTALLER, MARK) == []
+    vault.rolled_back()
+    assert (vault.rig.drivers(), vault.rig.runs) == ({FIRST}, FIRST)
+    assert vault.rig.there(UNINSTALLER, MARK) == []
 
-    host = kept.rolled_back()
-    assert (kept.rig.versions(), kept.rig.runs) == ({}, SECOND)
+    host = vault.rolled_back()
+    assert (vault.rig.versions(), vault.rig.runs) == ({}, SECOND)
     assert stages(host).count("reboot") == 1
-    assert kept.nothing_is_left_of_the_source()
+    assert vault.nothing_is_left_of_the_source()
 
 
-def test_its_other_modules_come_from_the_file_that_is_kept(kept: Kept) -> None:
+def test_its_other_modules_come_from_the_file_in_the_vault(vault: VaultRig) -> None:
     """Whose digest is looked at once more: it is run again."""
-    host = kept.applied(driver=SECOND, driver_flavor="open")
+    host = vault.applied(driver=SECOND, driver_flavor="open")
 
     assert DRIVER in subjects(host, "module")
     assert any("comes from the vault" in text for text in host["notices"])
-    assert "MIT" in kept.rig.does("modinfo -k $(uname -r) -F license nvidia")
-    assert (kept.rig.versions(), kept.rig.runs) == ({}, SECOND)
+    assert "MIT" in vault.rig.does("modinfo -k $(uname -r) -F license nvidia")
+    assert (vault.rig.versions(), vault.rig.runs) == ({}, SECOND)
 
 
-def test_a_reinstalled_host_gets_it_from_the_controller(kept: Kept) -> None:
-    kept.rig.does(f"{UNINSTALLER} --uninstall --silent; rm -rf /usr/src/nvidia-*; true")
-    kept.rig.does(PURGE.replace("$(dpkg-query", "dkms $(dpkg-query"))
-    kept.rig.reboot()
+def test_a_reinstalled_host_gets_it_from_the_controller(vault: VaultRig) -> None:
+    vault.rig.does(f"{UNINSTALLER} --uninstall --silent; rm -rf /usr/src/nvidia-*; true")
+    vault.rig.does(PURGE.replace("$(dpkg-query", "dkms $(dpkg-query"))
+    vault.rig.reboot()
 
-    host = kept.applied(driver="535")
+    host = vault.applied(driver="535")
 
-    assert (kept.rig.versions(), kept.rig.runs) == ({}, SECOND)
+    assert (vault.rig.versions(), vault.rig.runs) == ({}, SECOND)
     assert any("are sent from" in text for text in host["notices"])
 
 
-def test_one_that_was_tampered_with_there_is_refused_with_both_digests(kept: Kept) -> None:
-    (one,) = (its for its in kept.locked["packages"][0]["packages"] if ".run" in its["file"])
-    kept.rig.does(f"echo x >>{VAULT}/{one['file']} && rm {MARK}")
-    found = kept.pool()[one["file"]]
-    kept.rig.does(f"{UNINSTALLER} --uninstall --silent")
+def test_one_that_was_tampered_with_there_is_refused_with_both_digests(vault: VaultRig) -> None:
+    (one,) = (its for its in vault.locked["packages"][0]["packages"] if ".run" in its["file"])
+    vault.rig.does(f"echo x >>{VAULT}/{one['file']} && rm {MARK}")
+    found = vault.pool()[one["file"]]
+    vault.rig.does(f"{UNINSTALLER} --uninstall --silent")
 
-    host = kept.applied(1, driver=SECOND)
+    host = vault.applied(1, driver=SECOND)
 
     reason = host["blocked"][0]["reason"]
     assert all(word in reason for word in (one["file"], one["sha256"], found))
-    assert kept.rig.there(UNINSTALLER) == []
+    assert vault.rig.there(UNINSTALLER) == []

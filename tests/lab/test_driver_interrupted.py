@@ -16,7 +16,7 @@ from tests.lab.applying import INVENTORY, QUIETLY, half_written, only
 from tests.lab.driver_rig import ALL, AUTO, GOOD, NEVER, THE_535, Rig, tended
 from tests.lab.points import Points
 from tests.lab.sshd import until
-from tests.tiers import LAB_DRIVER
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

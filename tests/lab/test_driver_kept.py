@@ -22,7 +22,7 @@ from tests.lab.driver_rig import (
     tended,
     upgraded,
 )
-from tests.tiers import LAB_DRIVER
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.catalog import find_gpu, load
-from rigops.driver.machine import Card, Kernel, Machine
-from rigops.driver.origins import resolve_from
-from rigops.driver.request import Refusal, Request, Resolution
-from rigops.driver.sources import asking, deb822, for_snapshots, of_snapshot, with_components
-from rigops.facts.apt import AptWould
-from rigops.facts.apt_snapshot import AptSnapshot
-from rigops.facts.driver_offers import DriverOffers
+from rigops.concerns.nvidia_driver.facts import DriverOffers
+from rigops.concerns.nvidia_driver.resolver.answer import resolve_from
+from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.inventory.spec.driver import driver
+from rigops.packages.facts import AptSnapshot, AptWould
+from rigops.packages.sources import asking, deb822, for_snapshots, of_snapshot, with_components
 from rigops.probe.sections import os_release
-from rigops.spec.driver import driver
 from tests.lab import image
 from tests.lab.packages import AT
 from tests.lab.test_lab_packages import LISTS, Tree
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rigops.facts.apt_simulated import Simulated
-    from rigops.facts.driver_offered import Offered
+    from rigops.concerns.nvidia_driver.apt_offers import Offered
+    from rigops.packages.apt_simulated import Simulated
+
+pytestmark = pytest.mark.shard(LAB_DRIVER)
+
 
 # Times too: nothing was written, not even the same again.
 EVERYTHING = (
@@ -116,7 +119,7 @@ def test_debian_has_every_version_with_its_place_and_newest_kernel(debian: Host)
     }
     assert found.offers.at("libcuda1", "535.261.03") is not None
     assert found.offers.providing("nvidia-kernel-535.183.01")
-    assert not found.offers.unread
+    assert not found.offers.unparsed
     assert not found.trouble
     assert debian.lacks(found) is None
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.driver.pinning import kernel_module, modprobe, preferences, unattended
-from rigops.driver.request import Resolution
+from rigops.concerns.nvidia_driver.modprobe import kernel_module, modprobe_file
+from rigops.concerns.nvidia_driver.pin import preferences, unattended
+from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from tests.lab import image
 from tests.lab.packages import FILE, source
 from tests.lab.test_lab_packages import KERNEL, LISTS, Tree, candidate
-from tests.tiers import LAB_DRIVER
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,7 +224,8 @@ def test_the_blacklist_joins_that_of_the_distribution(rig: Tree) -> None:
 def test_modprobe_gives_the_options_to_the_renamed_module(rig: Tree) -> None:
     wanted = resolution(rig, DEBIAN)
     options = (("nvidia", (("NVreg_RegistryDwords", "RMForceStaticBar1=1;A=2"),)),)
-    rig.write("etc/modprobe.d/rigops-nvidia.conf", modprobe(wanted, options, kernel_module(wanted)))
+    text = modprobe_file(wanted, options, kernel_module(wanted))
+    rig.write("etc/modprobe.d/rigops-nvidia.conf", text)
 
     by_alias = rig.does(f"modprobe -n -v -S {KERNEL} nvidia")
     itself = rig.does(f"modprobe -n -v -i -S {KERNEL} nvidia-current")
@@ -241,7 +243,7 @@ def test_modprobe_loads_no_rival_of_the_driver(rig: Tree, rival: str) -> None:
     rig.does(f"rm -f /etc/modprobe.d/*; depmod {KERNEL}")
     before = rig.does(f"modprobe -n -v -S {KERNEL} {rival}")
     wanted = resolution(rig, DEBIAN)
-    rig.write("etc/modprobe.d/rigops-nvidia.conf", modprobe(wanted, (), "nvidia-current"))
+    rig.write("etc/modprobe.d/rigops-nvidia.conf", modprobe_file(wanted, (), "nvidia-current"))
 
     after = rig.tries(f"modprobe -n -v -S {KERNEL} {rival}")
     through_an_alias = rig.tries(f"modprobe -n -v -b -S {KERNEL} {rival}")

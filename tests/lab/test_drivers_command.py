@@ -9,6 +9,7 @@ import pytest
 from tests.lab.applying import VERBOSE, sessions
 from tests.lab.laptop import Laptop
 from tests.lab.tree import Tree
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
     from tests.lab.laptop import Said
+
+pytestmark = pytest.mark.shard(LAB_DRIVER)
 
 RIGS = ("threadripper-3x3090", "fresh-install", "ubuntu-trap")
 NEWER = "6.1.0-50-amd64"  # apt has its headers
@@ -152,6 +155,6 @@ def test_a_declared_folder_is_looked_into_as_plan_would(
     assert f"{tmp_path} on this machine" in option(host, good)["from"]
     assert plan["hosts"][0]["blocked"] == []
     assert good in str(plan["hosts"][0]["changes"])
-    assert "does not begin as NVIDIA's installer" in broken["declared"]["refusal"]["reason"]
+    assert "does not begin like NVIDIA's installer" in broken["declared"]["refusal"]["reason"]
     assert broken["recommended"]["version"] == good
     assert broken["recommended"]["declare"] == {"driver": "535", "driver_source": "auto"}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.record.driver import PATH, PinnedDriver, document
+from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from tests.lab import hosts
 from tests.lab.demo_packages import begin_work, end_work
 from tests.lab.laptop import Laptop
 from tests.lab.listening import Listening, listening
 from tests.lab.tended import Tended
-from tests.tiers import LAB_DRIVER
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,15 +30,15 @@ SECRET: Final = "hush-hush-7f3a"
 PATIENCE_S: Final = 60
 DEPLOY: Final = """
 from pyinfra.context import host
-from rigops.operations.holds import held, kernel_metas
-from rigops.operations.kernel_hook import kernel_hook
-from rigops.operations.notify import ABSENCE, notify
-from rigops.operations.owned_files import taken_back
+from rigops.packages.holds import held, kernel_metas
+from rigops.concerns.nvidia_driver.services import kernel_hook
+from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
+from rigops.ownership.owned_files import undo_undeclared
 
-notify(concern="hook", target={target!r})
+install_notify(concern="hook", target={target!r})
 kernel_hook(concern="hook", wanted={wanted!r})
 held(name="Holds", concern="hook", names=kernel_metas(host) if {hold!r} else ())
-taken_back(name="The rest", concern="hook", effects=ABSENCE)
+undo_undeclared(name="The rest", concern="hook", effects=NOTIFY_ABSENCE)
 """
 
 

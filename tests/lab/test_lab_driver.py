@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.errors import LabError
+from tests.shards import LAB_ITSELF
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 LOADED = "cat /proc/driver/nvidia/version"
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"

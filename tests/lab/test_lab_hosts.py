@@ -17,13 +17,15 @@ import pytest
 from tests.lab import cgroups, clients, hosts, layers, rigs, runs, seed
 from tests.lab.errors import LabError
 from tests.lab.processes import Process, children
-from tests.tiers import LAB_FLEET
+from tests.shards import LAB_FLEET, LAB_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 CLI = [sys.executable, "-m", "tests.lab"]

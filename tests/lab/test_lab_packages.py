@@ -16,9 +16,12 @@ import pytest
 from tests.lab import image, namespace
 from tests.lab.packages import AT, source
 from tests.lab.packages.recipe import machine_kernel
+from tests.shards import LAB_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 KERNEL = machine_kernel(os.uname().release)

@@ -6,9 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tests.shards import LAB_ITSELF
+
 if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 START = "setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & sleep 0.5"
 REMAPPED = "nvidia-smi --query-gpu=remapped_rows.pending,remapped_rows.uncorrectable"

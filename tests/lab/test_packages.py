@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab import clients, hosts
 from tests.lab.demo_packages import FOLDER, Demo, begin_work, end_work, publish
-from tests.tiers import LAB_APPLY
+from tests.shards import LAB_APPLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,11 +32,11 @@ from pathlib import Path
 
 from pyinfra import host
 
-from rigops.operations.change import story
-from rigops.operations.packages import packages
+from rigops.plan.context import plan_log
+from rigops.packages.operations import packages
 
 packages(concern="demo", **json.loads(os.environ["WISH"]))
-told = story(host)
+told = plan_log(host).plan
 found = {"packages": asdict(told.packages), "blocked": told.blocked, "notices": told.notices}
 Path(os.environ["TOLD"]).write_text(json.dumps(found))
 """

@@ -10,12 +10,15 @@ import pytest
 from tests.lab.applying import DROP_IN, INVENTORY, QUIETLY, by_host, outcomes
 from tests.lab.laptop import Laptop
 from tests.lab.tree import Tree
+from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 ARGUMENT = "planned=1"
 GONE = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}
@@ -70,6 +73,7 @@ def test_a_plan_tells_once_what_is_the_same_on_several_hosts_and_touches_nothing
         f"{', '.join(rig.name for rig in rigs)} (same on 3 hosts)",
         "    kernel_args: write kernel command line",
         f"        +{ARGUMENT}",
+        "    kernel_args: after the boot that tries it: /etc/default/grub.d/99-rigops.cfg",
         f"    reboot: the kernel does not run with {ARGUMENT} yet",
         f"    note: new kernel arguments are tried by one boot first; {BACK}",
         "    note: should that boot hang, it takes a power cycle to end it: no hardware watchdog",
@@ -93,6 +97,10 @@ def test_a_plan_has_the_fields_of_its_schema_and_an_exit_code_for_scripts(
     (change,) = host["changes"]
     assert (change["concern"], change["kind"]) == ("kernel_args", "argument")
     assert (change["before"], change["after"]) == (None, ARGUMENT)
+    assert (
+        "kernel_args: after the boot that tries it: /etc/default/grub.d/99-rigops.cfg"
+        in host["notices"]
+    )
     assert host["trial"] == {"arguments": [ARGUMENT], "not_possible": ""}
     assert set(host["packages"]) == {"install", "remove", "upgrade", "downgrade"}
     assert host["reboot"] is True
@@ -155,7 +163,7 @@ def test_history_has_what_the_host_knows_and_this_machine_and_tells_of_a_silent_
         "refused",
     )
     assert "gone" in said.err
-    assert "this machine remembers" in said.err
+    assert "this machine's records only" in said.err
     assert [run["outcome"] for run in elsewhere.json()["runs"]] == ["reboot_owed"]
     assert elsewhere.json()["runs"][0]["at"] == document["runs"][1]["at"]
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab import clients
+from tests.shards import LAB_DOCTOR
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_DOCTOR)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from tests.lab import bootstrap, hosts, run_package
 from tests.lab.applying import INVENTORY, only
 from tests.lab.laptop import Laptop
-from tests.tiers import REAL_DRIVER
+from tests.shards import REAL_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.converge.occupants import look
 from rigops.converge.reboot import order_only, reboot
+from rigops.converge.reboot_impact import find
 from rigops.errors import RigopsError
 from rigops.transport import HostKeyPolicy, Target, TransportError, connect, with_password
 from tests.lab import clients, frozen, hosts, machine
 from tests.lab.sshd import until
-from tests.tiers import LAB_FLEET
+from tests.shards import LAB_FLEET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rigops.converge.occupants import Occupants
+    from rigops.converge.reboot_impact import RebootImpact
     from rigops.transport import Connection, Privilege
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
@@ -71,8 +71,8 @@ class Login:
         assert self.boot_id() != before
         return time.monotonic() - began
 
-    def look(self) -> Occupants:
-        return look(self.connection, self.privilege)
+    def find_impact(self) -> RebootImpact:
+        return find(self.connection, self.privilege)
 
     def inside(self, command: str) -> None:
         """Past ssh, which may be what does not answer."""
@@ -109,21 +109,21 @@ def test_who_and_what_would_be_interrupted_is_told(login: Login) -> None:
     login.host.run(f"touch /dev/nvidia9; {job} &")
     login.hold("delay")
 
-    seen = login.look()
+    seen = login.find_impact()
 
     (found,) = seen.busy_gpus
     assert (found.name, found.user) == ("sleep", "root")
     assert found.seconds is not None
     assert found.seconds < 60
-    assert [(lock.who, lock.why, lock.mode) for lock in seen.locks] == [
+    assert [(lock.who, lock.why, lock.mode) for lock in seen.inhibitors] == [
         ("backup", "it runs", "delay")
     ]
-    assert (seen.wedged, seen.unread) == ((), ())
+    assert (seen.wedged, seen.unreadable) == ((), ())
     login.host.run("pkill -f 'sleep 60[0]'; rm /dev/nvidia9")
 
 
 def test_a_quiet_host_has_nobody_and_the_drivers_own_daemon_is_no_job(login: Login) -> None:
-    assert login.look().lines() == ()
+    assert login.find_impact().lines() == ()
 
 
 def test_who_sits_at_a_terminal_is_told(login: Login) -> None:
@@ -132,8 +132,8 @@ def test_who_sits_at_a_terminal_is_told(login: Login) -> None:
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        until(lambda: login.look().users, "a login")
-        users = login.look().users
+        until(lambda: login.find_impact().users, "a login")
+        users = login.find_impact().users
     finally:
         person.terminate()
         person.wait()
@@ -272,7 +272,7 @@ def test_a_wedged_host_is_seen_and_reboots_by_force(login: Login) -> None:
     host.set("smi=unkillable")
     host.run("setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & sleep 0.5")
     host.run("sed -i 's/unkillable/ok/' /etc/rigsim/rig.json")  # for the next boot
-    (task,) = login.look().wedged
+    (task,) = login.find_impact().wedged
     assert task.comm == "nvidia-smi"
     began, ended = time.monotonic(), threading.Event()
     first = machine.leader(host.record)
@@ -293,5 +293,5 @@ def test_a_wedged_host_is_seen_and_reboots_by_force(login: Login) -> None:
         watcher.join()
 
     assert 8 <= forced[0] < 45  # systemd itself waits for twice 90 s
-    assert login.look().wedged == ()
+    assert login.find_impact().wedged == ()
     host.set("smi=ok")

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.shards import LAB_ITSELF
+
 if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 # What anybody could write with nothing but the driver: a peer copy, read back by its owner.
 COPIES = """

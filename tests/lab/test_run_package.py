@@ -12,7 +12,7 @@ from tests.lab.driver_rig import GOOD, NEWEST, Rig, tended
 from tests.lab.nvidia_installer import FAILS, INSTALLED, KEPT, LOG
 from tests.lab.sshd import until
 from tests.lab.tree import Tree
-from tests.tiers import LAB_DRIVER
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.applying import INVENTORY
 from tests.lab.driver_rig import AUTO, GOOD, OLD, REAL, THE_535, Rig, stages, subjects, tended
-from tests.tiers import LAB_DRIVER
+from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def test_a_key_that_waits_for_the_console_is_told_as_that(rig: Rig) -> None:
 
     reason = rig.refusal(**THE_535)
 
-    assert "reboot, and enrol the key in the blue menu" in reason
+    assert "reboot, and enroll the key in the blue menu" in reason
     assert "mokutil --import" not in reason
 
 

@@ -15,10 +15,13 @@ from rigops.transport.route import resolve
 from rigops.transport.ssh_program import ProgramConnection, open_program
 from tests.lab.connecting import passes_under_gevent
 from tests.lab.sshd import Lab, is_running, lab_with, until
+from tests.shards import LAB_TRANSPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_TRANSPORT)
 
 
 @pytest.fixture

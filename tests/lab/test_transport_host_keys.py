@@ -23,10 +23,13 @@ from tests.lab.sshd import (
     public,
     require_sshd,
 )
+from tests.shards import LAB_TRANSPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_TRANSPORT)
 
 
 @pytest.fixture

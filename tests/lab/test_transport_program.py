@@ -42,9 +42,12 @@ from tests.lab.sshd import (
     require_sshd,
     until,
 )
+from tests.shards import LAB_TRANSPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.shard(LAB_TRANSPORT)
 
 
 @pytest.fixture

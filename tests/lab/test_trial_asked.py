@@ -9,11 +9,14 @@ import pytest
 from tests.lab import hosts
 from tests.lab.laptop import Laptop
 from tests.lab.terminal import Person
+from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME = "all-btrfs"
 ARGUMENT = "asked=1"
@@ -46,7 +49,7 @@ def test_with_yes_alone_it_is_refused_and_nothing_is_touched(host: Host, laptop:
 
 
 def test_whoever_says_no_to_that_alone_changes_nothing(host: Host, laptop: Laptop) -> None:
-    person = Person({"Change these hosts": "y", "Make them permanent at once": "n"})
+    person = Person({"numbers to allow": "c"})
 
     said = person.rigops(laptop, [*APPLY, "--reboot", "never"])
 
@@ -56,7 +59,7 @@ def test_whoever_says_no_to_that_alone_changes_nothing(host: Host, laptop: Lapto
 
 
 def test_whoever_says_yes_has_them_in_every_boot_to_come(host: Host, laptop: Laptop) -> None:
-    person = Person({"Change these hosts": "y", "Make them permanent at once": "y"})
+    person = Person({"numbers to allow": "1"})
 
     said = person.rigops(laptop, [*APPLY, "--reboot", "never"])
 

@@ -11,21 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.bootloader.ground import SECTION, TrialGround
-from rigops.bootloader.trial import (
-    CONFIRMED,
-    DISARM,
-    LOG,
-    MARK,
-    PROGRAM,
-    Trial,
-    prepare,
-)
-from rigops.bootloader.trial_log import told
+from rigops.concerns.kernel_args.bootloader.trial_marks import MARK
+from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, Conditions
+from rigops.concerns.kernel_args.trial_boot.log import told
+from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, DISARM, LOG, PROGRAM, Trial
+from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.probe import reading
 from rigops.probe.script import script
 from tests.lab import machine
-from tests.tiers import LAB_FLEET
+from tests.shards import LAB_CONCERNS, LAB_FLEET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +27,7 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
 
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 slow = pytest.mark.shard(LAB_FLEET)
 
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -85,11 +80,11 @@ def _reboot(host: Host) -> None:
         host.run("systemctl reboot")
 
 
-def _ground(host: Host) -> TrialGround:
+def _ground(host: Host) -> Conditions:
     bundle = reading.read(host.run("sh -s", given=script([SECTION])).stdout.encode())
     assert bundle is not None
     found = SECTION.parse(bundle.sections[SECTION.name].text)
-    assert isinstance(found, TrialGround)
+    assert isinstance(found, Conditions)
     return found
 
 
@@ -144,7 +139,7 @@ def test_a_host_that_cannot_be_reached_comes_back_and_says_why(host: Host) -> No
     assert _says(host, "cat /proc/cmdline") == before
     story = told(_says(host, f"cat {LOG}"))
     assert "no ssh server ran" in story
-    assert any(text.startswith("nobody could confirm it") for text in story)
+    assert any(text.startswith("it was not confirmed") for text in story)
 
 
 @slow
@@ -159,7 +154,7 @@ def test_a_host_in_emergency_comes_back_too(host: Host) -> None:
         machine.enter(host.record, leader, "systemctl", "--no-block", "isolate", "emergency.target")
 
     assert _says(host, "cat /proc/cmdline") == before
-    assert any(text.startswith("nobody") for text in told(_says(host, f"cat {LOG}")))
+    assert any(text.startswith("it was not confirmed") for text in told(_says(host, f"cat {LOG}")))
 
 
 @slow

@@ -9,11 +9,14 @@ import pytest
 from tests.lab import hosts
 from tests.lab.applying import left_of_a_trial
 from tests.lab.laptop import Laptop
+from tests.shards import LAB_CONCERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.lab.hosts import Host
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME = "inhibited"
 BLOCK = "systemd-run --unit=long-backup systemd-inhibit --what=shutdown --mode=block sleep 600"

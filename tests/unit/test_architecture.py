@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 DEPLOYS = Path(__file__).resolve().parents[2] / "deploys"
-ALLOWED = {"spec", "facts", "operations", "driver", "bootloader", "power", "assets"}
+ALLOWED = {"concerns", "assets"}
 
 
 def foreign_imports(source: str) -> list[str]:
@@ -31,6 +33,23 @@ def _is_allowed(parts: list[str]) -> bool:
     return parts[0] in {"pyinfra", "__future__"} or parts[0] in sys.stdlib_module_names
 
 
+def package_of(module: str) -> str:
+    """A folder of rigops, of concerns each, or a module that is in none."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:2] if parts[0] == "concerns" else parts[:1])
+
+
+def test_no_packages_import_each_other_not_even_for_types() -> None:
+    graph = grimp.build_graph("rigops")
+    above: dict[str, set[str]] = {}
+    for module in graph.modules - {"rigops", "rigops.concerns"}:
+        for imported in graph.find_modules_directly_imported_by(module) - {"rigops"}:
+            if package_of(imported) != package_of(module):
+                above.setdefault(package_of(module), set()).add(package_of(imported))
+
+    assert "cli" in tuple(TopologicalSorter(above).static_order())
+
+
 def test_deploys_import_only_what_deploys_may() -> None:
     sources = {path.name: path.read_text(encoding="utf-8") for path in DEPLOYS.glob("*.py")}
 
@@ -41,11 +60,14 @@ def test_deploys_import_only_what_deploys_may() -> None:
     ("line", "foreign"),
     [
         ("from rigops.transport import connect", ["rigops.transport"]),
-        ("from rigops import catalog, spec", ["rigops.catalog"]),
+        ("from rigops import catalog, concerns", ["rigops.catalog"]),
         ("import paramiko", ["paramiko"]),
         ("import rigops", ["rigops"]),
         ("def f():\n    import rigops.cli.main", ["rigops.cli.main"]),
-        ("from rigops.spec import read\nfrom pyinfra.context import host\nimport json", []),
+        (
+            "from rigops.concerns.deploying import deploy\nfrom pyinfra.context import host",
+            [],
+        ),
     ],
 )
 def test_a_foreign_import_is_seen_wherever_it_stands(line: str, foreign: list[str]) -> None:

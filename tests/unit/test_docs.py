@@ -9,21 +9,32 @@ import pytest
 
 from rigops.catalog import load
 from rigops.cli.main import COMMANDS
-from rigops.spec import KEYS
+from rigops.concerns import registry
 
 if TYPE_CHECKING:
     from rigops.catalog.model import FirmwareSetting
+    from rigops.concerns.concern import Concern
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", registry.keys())
 def test_every_key_is_documented_with_what_it_takes(name: str) -> None:
-    key = KEYS[name]
+    key, acting = registry.keys()[name], registry.concern_of(name) or "none"
+    if acting not in {"none", *registry.names_in_this_version()}:
+        acting = f"{acting} (not in this version)"
 
-    assert f"| `{name}` | {key.accepted} | {key.concern or 'none'} |" in (
-        ROOT / "docs/inventory.md"
-    ).read_text(encoding="utf-8")
+    assert f"| `{name}` | {key.accepted} | {acting} |" in (ROOT / "docs/inventory.md").read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize("concern", registry.in_this_version(), ids=lambda one: one.name)
+def test_every_concern_has_a_page_and_a_row_with_its_keys(concern: Concern) -> None:
+    page = f"| `{concern.name}` | `{concern.keys[0].name}`"
+
+    assert page in (ROOT / "docs/concerns.md").read_text(encoding="utf-8")
+    assert (ROOT / f"docs/{concern.name}.md").is_file()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -60,7 +60,7 @@ def test_a_number_that_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", '{"a": ', "not json", "[" * 100_000])
 def test_damaged_text_is_said_to_be_damaged(text: str) -> None:
-    with pytest.raises(RigopsError, match="the record is damaged or cut short") as caught:
+    with pytest.raises(RigopsError, match="the record is damaged or incomplete") as caught:
         json_fields.parse(text, place="the record", cure="Put a backup of it back.")
     assert caught.value.problems[0].cure == "Put a backup of it back."
 
@@ -79,7 +79,7 @@ def test_a_time_that_is_not_in_utc_is_refused(time: str) -> None:
 def test_a_newer_schema_asks_for_a_newer_rigops() -> None:
     with pytest.raises(RigopsError, match="newer rigops") as caught:
         Fields({"schema": "rigops.owned/2"}, place="x").require_schema("rigops.owned/1")
-    assert "Upgrade rigops" in caught.value.problems[0].cure
+    assert "upgrade rigops" in caught.value.problems[0].cure
 
 
 @pytest.mark.parametrize("found", [None, 1, "rigops.proven/1", "rigops.owned/0", "rigops.owned/x"])

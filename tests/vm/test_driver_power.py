@@ -21,7 +21,7 @@ from tests.lab.demo_packages import Demo, publish, state
 from tests.lab.driver_rig import GOOD, OLD, PIN
 from tests.lab.laptop import Laptop
 from tests.lab.packages import AT, FILE, source
-from tests.tiers import VM_DRIVER
+from tests.shards import VM_DRIVER
 from tests.vm.cutting import applying, cut_when, switch_on
 from tests.vm.trying import PATIENCE_S, REBOOT_TIMEOUT_S, Tended
 

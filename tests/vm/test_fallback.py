@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiers import VM_FALLBACK
+from tests.shards import VM_FALLBACK
 from tests.vm.trying import Tended
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tests.lab.demo_deploy import ASKS, BY_HAND
 from tests.lab.demo_packages import Demo, publish, state
 from tests.lab.laptop import RIGOPS, Laptop
 from tests.lab.terminal import Person
-from tests.tiers import VM_POWER
+from tests.shards import VM_POWER
 from tests.vm.cutting import applying, cut_at, cut_when, switch_on
 from tests.vm.trying import Tended
 
@@ -113,7 +113,7 @@ def test_a_cut_of_the_boot_that_tries_leads_back_and_the_next_apply_tells_and_tr
 
     assert "lab.twice=1" not in rig.arguments
     host = rig.finish("lab.twice=1")
-    assert any("was tried before" in text for text in host["notices"]), host
+    assert any("an earlier trial boot" in text for text in host["notices"]), host
 
 
 def test_a_cut_in_the_middle_of_a_package(rig: Rig) -> None:

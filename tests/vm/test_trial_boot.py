@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.laptop import Laptop
-from tests.tiers import VM_TRIAL
+from tests.shards import VM_TRIAL
 from tests.vm.looking import group_types
 from tests.vm.trying import Tended
 
@@ -78,7 +78,7 @@ def test_what_is_no_longer_declared_goes_and_the_iommu_translates_again(rig: Ten
     [
         ("rdinit=/nonexistent", "left no trace"),  # panics
         ("root=/dev/nonexistent", "left no trace"),
-        ("systemd.mask=ssh.service", "nobody could confirm it"),  # boots, and cannot be reached
+        ("systemd.mask=ssh.service", "it was not confirmed"),  # boots, and cannot be reached
     ],
 )
 def test_an_argument_that_strands_the_machine_is_taken_back_and_told_of(

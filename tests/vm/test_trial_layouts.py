@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiers import VM_LAYOUTS
+from tests.shards import VM_LAYOUTS
 from tests.vm.looking import group_types
 from tests.vm.trying import Tended
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiers import VM_LAB
+from tests.shards import VM_LAB
 from tests.vm.looking import group_types
 
 if TYPE_CHECKING:

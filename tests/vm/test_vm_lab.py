@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.vm.qemu import CARDS, SLOTS
-from tests.tiers import VM_LAB
+from tests.shards import VM_LAB
 from tests.vm.looking import group_of, group_types
 
 if TYPE_CHECKING:

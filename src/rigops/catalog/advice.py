@@ -1,4 +1,4 @@
-"""Which driver to have, by what the catalogue knows of these cards."""
+"""Which driver to have, by what the catalog knows of these cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue from its files: one TOML file per table, read when first asked for.
+"""The catalog from its files: one TOML file per table, read when first asked for.
 
 A user's file has the same tables. Its entries override those of the same key field by field, or are
 new and complete.
@@ -7,12 +7,14 @@ new and complete.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rigops.catalog import checks, toml, versions
+from rigops.catalog import checks, versions
 from rigops.catalog.model import (
     ARCHITECTURES,
     EVERY_CARD,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).with_name("data")
 
+# In the standard library from Python 3.11 on. Its ValueErrors name the line.
+_TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line (\d+)")
 
 E = TypeVar("E", DriverBranch, Gpu, Xid, Link, FirmwareSetting)
@@ -39,7 +43,7 @@ E = TypeVar("E", DriverBranch, Gpu, Xid, Link, FirmwareSetting)
 
 @dataclass(frozen=True)
 class Table(Generic[E]):
-    """One table of the catalogue, in a file of the same name."""
+    """One table of the catalog, in a file of the same name."""
 
     name: str
     kind: type[E]
@@ -99,7 +103,7 @@ class Catalog:
 
 
 def load(extra: Path | None = None) -> Catalog:
-    """Return the catalogue, with the entries of a user's file where one is named.
+    """Return the catalog, with the entries of a user's file where one is named.
 
     Raises:
         UsageError: the user's file cannot be used; it carries everything that is wrong with it.
@@ -121,24 +125,24 @@ def _shipped() -> Catalog:
 
 def open_document(path: Path) -> Document:
     try:
-        return Document(str(path), toml.loads(path.read_text(encoding="utf-8")))
+        return Document(str(path), _TOML.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         problem = Problem(
-            message=f"the catalogue file cannot be read: {error.strerror}",
-            cure="name a file that exists and is readable, or take the key `catalog` out",
+            message=f"cannot read the catalog file: {error.strerror}",
+            cure="name a readable file, or remove the key `catalog`",
             file=str(path),
         )
     except UnicodeDecodeError:
         problem = Problem(
-            message="the catalogue file is not text in UTF-8",
+            message="the catalog file is not UTF-8 text",
             cure="save it as UTF-8",
             file=str(path),
         )
     except ValueError as error:
         line = _LINE.search(str(error))
         problem = Problem(
-            message=f"the catalogue file is not valid TOML: {error}",
-            cure="mend that line; texts stand in quotes, lists in brackets, each key on a line",
+            message=f"the catalog file is not valid TOML: {error}",
+            cure="correct that line; texts in quotes, lists in brackets, one key a line",
             file=str(path),
             line=int(line[1]) if line else None,
         )
@@ -220,7 +224,7 @@ def _unknown_tables(document: Document) -> list[Problem]:
     for name in document.content:
         if name not in TABLES:
             reader.complain(
-                Place(name), f"{name} is no table of the catalogue", name, ", ".join(TABLES)
+                Place(name), f"{name} is not a table of the catalog", name, ", ".join(TABLES)
             )
     return reader.problems
 
@@ -237,7 +241,7 @@ def _broken_tables(catalog: Catalog, document: Document) -> list[Problem]:
 
 
 def _unknown_cards(catalog: Catalog, document: Document) -> list[Problem]:
-    """A verdict on a card that the catalogue does not know would silently never apply."""
+    """A verdict on a card that the catalog does not know would silently never apply."""
     reader = Reader(document.file)
     if "drivers" in document.content:
         known = {EVERY_CARD, *ARCHITECTURES, *(gpu.name for gpu in catalog.gpus)}
@@ -246,7 +250,7 @@ def _unknown_cards(catalog: Catalog, document: Document) -> list[Problem]:
                 for name in set(verdict.gpus) - known:
                     reader.complain(
                         Place(branch.branch),
-                        "a verdict names a card that the catalogue does not know",
+                        "a verdict names a card that is not in the catalog",
                         name,
                         ", ".join(sorted(known)),
                     )

@@ -1,4 +1,4 @@
-"""Questions to the catalogue, answered without looking at any machine."""
+"""Questions to the catalog, answered without looking at any machine."""
 
 from __future__ import annotations
 

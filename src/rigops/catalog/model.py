@@ -1,4 +1,4 @@
-"""What the catalogue knows, as types. The data is TOML beside this file; users may add to it."""
+"""What the catalog knows, as types. The data is TOML beside this file; users may add to it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Gpu:
     p2p_why: str
     ecc: bool
     memory_temperature: bool  # whether the driver reports it
-    first_branch: str  # the oldest branch of the catalogue that drives it
+    first_branch: str  # the oldest branch of the catalog that drives it
     last_branch: str  # "" while the card is still supported
     evidence: tuple[Evidence, ...]
 

@@ -114,7 +114,7 @@ class Reader:
             return self._value(next(one for one in arguments if one is not type(None)), raw, place)
         if isinstance(hint, type) and is_dataclass(hint):
             return self._nested(hint, raw, place)
-        raise TypeError(f"the catalogue cannot read a field of type {hint}")
+        raise TypeError(f"the catalog cannot read a field of type {hint}")
 
     def _plain(self, kind: Kind, raw: object, place: Place) -> object:
         if kind is float and isinstance(raw, int) and not isinstance(raw, bool):

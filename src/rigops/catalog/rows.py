@@ -1,4 +1,4 @@
-"""The catalogue of drivers as rows, for `rigops drivers`."""
+"""The catalog of drivers as rows, for `rigops drivers`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import DriverBranch, Evidence, Gpu, Purpose, RowStatus, Verdict
 
-_NO_REPORT = "Nobody reported on it, good or bad."
+_NO_REPORT = "No reports, good or bad."
 
 
 @dataclass(frozen=True)

@@ -6,75 +6,72 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.converging import (
+from rigops.cli.apply_common import (
     EXIT_DECLINED,
-    EXIT_INTERRUPTED,
-    agreed,
-    asks,
     chosen,
+    conclude,
     consent_options,
-    converging,
     failed,
+    fleet_run,
     host_options,
     inventory_options,
-    reboots,
     report,
-    tell_proofs,
-    write_lock,
 )
-from rigops.converge.agreement import Agreement
-from rigops.converge.result import exit_code
-from rigops.record import journal
+from rigops.cli.consent import Item, ask, reboot_items, reboots, to_reboot
+from rigops.converge.request import Confirmed
 from rigops.report.plan import plan_text
 from rigops.report.words import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from rigops.converge.agreement import PreflightWhen
-    from rigops.converge.result import HostResult
-    from rigops.converge.run import Apply
+    from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.request import PreflightWhen
+    from rigops.plan.change import Repair
+
+
+_PRUNE = "prune"
+_NO_TRIAL = "no trial"
 
 
 @click.command("apply")
 @inventory_options
-@consent_options(reboot_help="ask without a terminal is never; never leaves the debt visible.")
+@consent_options(reboot_help="Without a terminal, ask means never; a pending reboot is reported.")
 @click.option(
     "--serial",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many hosts are rebooted at once, after the first has come through alone.",
+    help="Reboot this many hosts at once, after the first has come back alone.",
 )
-@click.option(
-    "--prune", is_flag=True, help="With --yes: take back what is no longer declared at all."
-)
+@click.option("--prune", is_flag=True, help="Undo concerns that are no longer declared at all.")
 @click.option(
     "--accept-no-trial",
     is_flag=True,
-    help="Make new kernel arguments permanent at once where no boot can try them first.",
+    help="Make kernel arguments permanent at once where no trial boot is possible.",
 )
 @click.option(
     "--upgrade",
     is_flag=True,
-    help="Take newer versions of what is declared, where an older one is installed.",
+    help="Install the newest version that fits the declaration.",
 )
 @click.option(
     "--remove-foreign-driver",
     is_flag=True,
-    help="Let a driver that NVIDIA's own installer put there be uninstalled by it.",
+    help="Uninstall a driver that NVIDIA's own installer installed.",
 )
 @click.option(
     "--force-reboot-wedged",
     is_flag=True,
-    help="Force a host down whose driver hangs, if it does not go down by itself.",
+    help="Force the reboot of a host whose driver hangs.",
 )
 @click.option(
     "--preflight",
     type=click.Choice(("auto", "always", "never")),
     default="auto",
     show_default=True,
-    help="Prove P2P afterwards; auto does it where the last proof no longer speaks for the host.",
+    help="Test P2P afterwards; auto: if the state of the host is not proven yet.",
 )
 @host_options
 def command(
@@ -98,10 +95,10 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Make the hosts of INVENTORY what they are declared to be, and prove that P2P works.
+    """Apply INVENTORY to its hosts, and prove that P2P works.
 
-    Plans, asks, changes, reboots where needed, looks again and runs preflight. What is not declared
-    is not touched. Run it again after anything went wrong: it goes on from the truth on the host.
+    Plans, asks, changes, reboots where needed, verifies and runs preflight. What is not declared is
+    not touched. Run it again after anything went wrong: it goes on from the state of the host.
 
     \b
     Examples:
@@ -115,7 +112,7 @@ def command(
     )
     interrupted = False
     told: frozenset[str] = frozenset()
-    with converging(
+    with fleet_run(
         "applying",
         hosts,
         selection,
@@ -130,97 +127,82 @@ def command(
             run.plan()
             with progress.silent():
                 told = _show(run)
-                to_mend = _repairs(run, yes=yes)
-            if to_mend:
-                run.mend(to_mend)
+            while True:
                 with progress.silent():
-                    told = _show(run)
-            with progress.silent():
-                if not _confirmed(run, yes=yes):
+                    items = [*_items(run, prune=prune, no_trial=accept_no_trial)] if not yes else []
+                    items += reboot_items(run, reboot)
+                    allowed = ask(_pending(run, reboot), items, yes=yes)
+                if allowed is None:
                     if as_json:
                         report(run.results, as_json=True)
                     return EXIT_DECLINED
-                agreement = Agreement(
-                    removals=_removals(run, yes=yes, prune=prune),
-                    untried=accept_no_trial or _without_trial(run, yes=yes),
-                    reboots=reboots(run, reboot),
-                    busy=allow_busy,
-                    wedged=force_reboot_wedged,
-                    preflight=preflight,
-                    at_once=serial,
-                )
-            run.agree(agreement)
-            run.carry_out(agreement)
+                to_repair = {host for host in _broken(run) if _repair_of(host) in allowed}
+                if not to_repair:
+                    break
+                run.repair(to_repair)  # it makes another plan of these hosts
+                with progress.silent():
+                    told = _show(run)
+            confirmed = Confirmed(
+                removals=prune or _PRUNE in allowed,
+                no_trial=accept_no_trial or _NO_TRIAL in allowed,
+                reboots=reboots(run, reboot, allowed),
+                busy=allow_busy,
+                wedged=force_reboot_wedged,
+                preflight=preflight,
+                at_once=serial,
+            )
+            run.confirm(confirmed)
+            run.carry_out(confirmed)
         except KeyboardInterrupt:
             interrupted = True
-    _note(run)
-    write_lock(run)
     if interrupted:
-        click.echo("\nInterrupted. This is where each host stands:", err=True)
-    tell_proofs(run, as_json=as_json)
-    report(run.results, as_json=as_json, told=told)
-    return EXIT_INTERRUPTED if interrupted else exit_code(run.results)
+        click.echo("\nInterrupted. The state of each host:", err=True)
+    return conclude(run, as_json=as_json, is_interrupted=interrupted, told=told)
 
 
-def _show(run: Apply) -> frozenset[str]:
-    """The hosts whose error is told by that."""
+def _show(run: FleetRun) -> frozenset[str]:
+    """Prints the plan; gives the hosts whose error it shows."""
     click.echo(plan_text(run.results), err=True)
     return failed(run)
 
 
-def _repairs(run: Apply, *, yes: bool) -> frozenset[str]:
-    """Hosts where the package manager is first to finish what it began: asked apart from the plan.
-
-    Where nobody is asked, the cure by hand stands in the plan.
-    """
-    if yes or not asks():
-        return frozenset()
-    return frozenset(
-        result.host
-        for result in run.results
-        if any(not repair.agreed for repair in result.repairs) and _may_mend(result)
-    )
+def _pending(run: FleetRun, reboot: str) -> str:
+    """What a yes confirms in any case."""
+    changing = [one.host for one in run.results if one.error is None and one.plan.pending]
+    parts = [f"change {', '.join(changing)}"] if changing else []
+    rebooting = to_reboot(run)
+    if rebooting and reboot == "auto":
+        parts.append(f"reboot {', '.join(rebooting)}")
+    return " and ".join(parts)
 
 
-def _without_trial(run: Apply, *, yes: bool) -> bool:
-    """New kernel arguments that no boot can try first are asked for apart, too."""
-    hosts = [result.host for result in run.results if result.untried]
-    if not hosts or yes or not asks():
-        return False
-    question = (
-        f"{', '.join(hosts)}: no boot can try the new kernel arguments first. Make them permanent "
-        "at once?"
-    )
-    return click.confirm(question, err=True)
-
-
-def _may_mend(result: HostResult) -> bool:
-    broken = "; ".join(dict.fromkeys(repair.broken for repair in result.repairs))
-    commands = ", ".join(dict.fromkeys(f"`{repair.command}`" for repair in result.repairs))
-    question = f"{result.host}: {plain(broken)}. Finish what it began first ({commands})?"
-    return click.confirm(question, err=True)
-
-
-def _confirmed(run: Apply, *, yes: bool) -> bool:
-    pending = [result for result in run.results if result.error is None and result.pending]
-    return yes or not pending or agreed("Change these hosts?")
-
-
-def _removals(run: Apply, *, yes: bool, prune: bool) -> bool:
-    """A group file that was lost must not undo what it declared: asked apart from the plan."""
-    going = [
-        f"{result.host}: {concern} ({', '.join(paths)})"
+def _items(run: FleetRun, *, prune: bool, no_trial: bool) -> Iterator[Item]:
+    """What a yes to the plan does not imply. A lost group file must not undo what it declared."""
+    for host, repairs in _broken(run).items():
+        commands = ", ".join(dict.fromkeys(f"`{repair.command}`" for repair in repairs))
+        broken = "; ".join(dict.fromkeys(plain(repair.broken) for repair in repairs))
+        yield Item(_repair_of(host), f"{host}: first {commands}, since {broken}", "")
+    undeclared = [
+        f"{concern} on {result.host} ({', '.join(paths)})"
         for result in run.results
         for concern, paths in result.undeclared.items()
     ]
-    if not going or prune or yes or not asks():
-        return bool(going) and prune
-    click.echo("No longer declared at all:\n  " + "\n  ".join(going), err=True)
-    return click.confirm("Take these back?", err=True)
+    if undeclared and not prune:
+        yield Item(_PRUNE, f"undo what nothing declares: {'; '.join(undeclared)}", "--prune")
+    hosts = [result.host for result in run.results if result.plan.no_trial]
+    if hosts and not no_trial:
+        text = f"{', '.join(hosts)}: make kernel arguments permanent that no boot can try first"
+        yield Item(_NO_TRIAL, text, "--accept-no-trial")
 
 
-def _note(run: Apply) -> None:
-    """Hosts that were reached, on this machine too: it may be all that is left of them."""
-    for rig in run.rigs:
-        if rig.result.outcome not in {"not_run", "unreachable"}:
-            journal.append(rig.journal_entry())
+def _broken(run: FleetRun) -> dict[str, list[Repair]]:
+    """By host, what its package manager was interrupted in and nobody has confirmed to finish."""
+    offered = {
+        result.host: [repair for repair in result.plan.repairs if not repair.agreed]
+        for result in run.results
+    }
+    return {host: repairs for host, repairs in offered.items() if repairs}
+
+
+def _repair_of(host: str) -> str:
+    return f"repair {host}"

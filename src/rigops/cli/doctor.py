@@ -1,4 +1,4 @@
-"""The command that examines hosts: it reads, and changes nothing."""
+"""The command that checks hosts; read-only."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import time
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rigops.bundles import refuse_to_overwrite
 from rigops.catalog import load
+from rigops.cli.bundle_io import hosts_from_bundles, save_bundles
+from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.cli.hosts import (
     accept_host_key_option,
     ask_sudo_password_option,
@@ -19,7 +20,6 @@ from rigops.cli.hosts import (
     host_key_policy,
     sudo_password,
 )
-from rigops.cli.kept import keep, kept_sightings
 from rigops.cli.options import (
     common,
     default_inventory,
@@ -29,29 +29,30 @@ from rigops.cli.options import (
     words,
 )
 from rigops.cli.output import print_json
-from rigops.cli.sighting import Looking, Sighting, fault, look_at
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, document
 from rigops.doctor.judge import exit_code
-from rigops.doctor.registry import CHECKS, examine
+from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.doctor.summary import summary
 from rigops.errors import Problem, UsageError
-from rigops.probe import facts
+from rigops.inventory.spec.names import did_you_mean
+from rigops.probe.bundles import refuse_to_overwrite
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
+from rigops.probe.snapshot import HostSnapshot
 from rigops.report.doctor import doctor_text
-from rigops.spec.names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rigops.catalog import Catalog
     from rigops.doctor.check import Check
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.section import Section
 
 WIDEST = 100
 
-Examination = tuple[Sighting, HostReport]
+Examination = tuple[CollectedHost, HostReport]
 
 
 @click.command("doctor")
@@ -63,22 +64,28 @@ Examination = tuple[Sighting, HostReport]
     multiple=True,
     callback=paths,
     metavar="BUNDLE",
-    help="Judge what was kept: a directory, a .tar.gz, or an nvidia-bug-report.log[.gz].",
+    help="Check a saved bundle (directory or .tar.gz) or an nvidia-bug-report.log[.gz].",
 )
 @click.option(
     "--save",
     "save_to",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Keep what the hosts said: a .tar.gz, or a directory.",
+    help="Save the output of the hosts: a .tar.gz, or a directory.",
 )
-@click.option("--raw", is_flag=True, help="With --save: keep names, addresses and serials too.")
-@click.option("--only", multiple=True, callback=words, metavar="ID", help="Only these checks.")
-@click.option("--skip", multiple=True, callback=words, metavar="ID", help="All checks but these.")
+@click.option("--raw", is_flag=True, help="With --save: keep names, addresses and serials.")
+@click.option(
+    "--only",
+    multiple=True,
+    callback=words,
+    metavar="ID",
+    help="Run only these checks, and collect only what they need.",
+)
+@click.option("--skip", multiple=True, callback=words, metavar="ID", help="Skip these checks.")
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
-@click.option("--no-root", is_flag=True, help="Do without sudo.")
-@click.option("--explain", "explained", metavar="ID", help="Tell what a check looks at, and stop.")
-@click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and stop.")
+@click.option("--no-root", is_flag=True, help="Do not use sudo.")
+@click.option("--explain", "explained", metavar="ID", help="Show what a check reads, and exit.")
+@click.option("--print-probe", is_flag=True, help="Print the script that hosts run, and exit.")
 @ask_sudo_password_option
 @accept_host_key_option
 @json_option
@@ -100,55 +107,56 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Examine hosts and tell what is wrong with them, with the evidence and the way out.
+    """Check hosts; show findings with evidence and fixes.
 
-    Each host runs one script, which changes nothing and leaves nothing behind. HOST is a name of
-    the inventory, an alias of the ssh configuration, or user@host:port. Without HOST: this
-    machine, or every host of an inventory that is named with -i. What a host said can be kept
-    with --save, without what identifies it, and judged again with --from, anywhere.
+    Each host runs one read-only script. HOST is an inventory name, an ssh alias or
+    user@host:port. Without HOST: this machine, or with -i every host of that inventory.
+    --save stores the output without names and serials; --from checks it again, anywhere.
 
     \b
     Examples:
       rigops doctor                            this machine
-      rigops doctor me@192.168.1.20            a host that no inventory knows
+      rigops doctor me@192.168.1.20            a host outside the inventory
       rigops doctor -i inventory.py            every host of the inventory
-      rigops doctor rig --save rig.tar.gz      and keep what it said, to show to others
-      rigops doctor --from rig.tar.gz          judge what was kept
+      rigops doctor rig --save rig.tar.gz      also save the output, to share it
+      rigops doctor --from rig.tar.gz          check a saved bundle
       rigops doctor --from nvidia-bug-report.log.gz
       rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
-      rigops doctor --explain drv.pin          what a check looks at
+      rigops doctor --explain drv.pin          what a check reads, and why
     """
     if explained is not None:
         click.echo(_explanation(_check(explained, "--explain")))
         return
     if print_probe:
-        click.echo(script(SECTIONS, root=not no_root), nl=False)
+        click.echo(script(_sections(_chosen_checks(only, skip)), root=not no_root), nl=False)
         return
     if raw and save_to is None:
-        raise UsageError(Problem(message="this says how to save", key="--raw", cure="add --save"))
+        raise UsageError(Problem(message="needs --save", key="--raw", cure="add --save FILE"))
     if save_to is not None:
-        refuse_to_overwrite(save_to)  # now, and not when the hosts have been asked
+        refuse_to_overwrite(save_to)  # before the hosts are probed
     catalogs = _Catalogs((inventory_path or default_inventory()).parent)
-    judge = _judging(_chosen_checks(only, skip), catalogs)
+    checks = _chosen_checks(only, skip)
+    judge = _judging(checks, catalogs)
     if bundles:
-        seen = kept_sightings(bundles, hosts, inventory_path)
-        catalogs.check(one.spec for one in seen)
-        examined = [judge(one)[0] for one in seen]
+        collected = hosts_from_bundles(bundles, hosts, inventory_path)
+        catalogs.check(one.spec for one in collected)
+        examined = [judge(one)[0] for one in collected]
     else:
         chosen = choose_hosts(hosts, inventory_path, without_words="local")
         catalogs.check(one.spec for one in chosen)
-        how = Looking(
+        options = ProbeOptions(
             policy=host_key_policy(accepted_keys),
             root=not no_root,
             sudo_password=sudo_password(asked=asks_sudo_password and not no_root),
+            sections=lambda _: SECTIONS if save_to else _sections(checks),
         )
-        examined = look_at(chosen, how, judge)
+        examined = probe_hosts(chosen, options, judge)
     if save_to is not None:
-        keep([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
-    _tell([report for _, report in examined], as_json=as_json, strict=strict)
+        save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
+    _print_and_exit([report for _, report in examined], as_json=as_json, strict=strict)
 
 
-def _tell(reports: Sequence[HostReport], *, as_json: bool, strict: bool) -> None:
+def _print_and_exit(reports: Sequence[HostReport], *, as_json: bool, strict: bool) -> None:
     if as_json:
         print_json(document(reports))
     else:
@@ -158,13 +166,13 @@ def _tell(reports: Sequence[HostReport], *, as_json: bool, strict: bool) -> None
 
 
 class _Catalogs:
-    """The catalogue, with the entries that a host's declarations add."""
+    """The catalog, with the entries that a host's declaration adds."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def check(self, specs: Iterable[RigSpec | None]) -> None:
-        """Before any host is asked: a broken catalogue is a fault of the command, not a host's."""
+        """Before any host is probed: a broken catalog is a usage error, not a host's."""
         for spec in specs:
             self.of(spec)
 
@@ -180,41 +188,41 @@ def _catalog(additions: Path | None) -> Catalog:
 
 def _judging(
     checks: Sequence[Check], catalogs: _Catalogs
-) -> Callable[[Sighting], tuple[Examination, str]]:
-    def judge(seen: Sighting) -> tuple[Examination, str]:
+) -> Callable[[CollectedHost], tuple[Examination, str]]:
+    def judge(collected: CollectedHost) -> tuple[Examination, str]:
         try:
-            report = _report(seen, checks, catalogs.of(seen.spec))
+            report = _report(collected, checks, catalogs.of(collected.spec))
         except Exception as error:  # noqa: BLE001 - logged and reported
-            report = _unjudged(seen, error)
-        return (seen, report), report.status
+            report = _unjudged(collected, error)
+        return (collected, report), report.status
 
     return judge
 
 
-def _report(seen: Sighting, checks: Sequence[Check], catalog: Catalog) -> HostReport:
+def _report(collected: CollectedHost, checks: Sequence[Check], catalog: Catalog) -> HostReport:
     began = time.monotonic()
-    known = facts.read(seen.bundle) if seen.bundle else None
-    findings = examine(known, seen.spec, catalog, checks=checks) if known else ()
+    snapshot = HostSnapshot(collected.bundle) if collected.bundle else None
+    findings = examine(snapshot, collected.spec, catalog, checks=checks) if snapshot else ()
     return HostReport(
-        host=seen.host,
-        source=seen.source,
-        collected_at=seen.bundle.collected_at if seen.bundle else None,
-        duration_ms=seen.duration_ms + round((time.monotonic() - began) * 1000),
-        facts=summary(known, catalog) if known else {},
+        host=collected.host,
+        source=collected.source,
+        collected_at=collected.bundle.collected_at if collected.bundle else None,
+        duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
+        facts=summary(snapshot, catalog) if snapshot else {},
         findings=tuple(findings),
-        error=seen.error,
-        notes=seen.notes,
-        unread=notes.unread(known) if known else {},
+        error=collected.error,
+        notes=collected.notes,
+        unread=notes.unread(snapshot) if snapshot else {},
     )
 
 
-def _unjudged(seen: Sighting, error: Exception) -> HostReport:
+def _unjudged(collected: CollectedHost, error: Exception) -> HostReport:
     return HostReport(
-        host=seen.host,
-        source=seen.source,
+        host=collected.host,
+        source=collected.source,
         collected_at=None,
-        duration_ms=seen.duration_ms,
-        error=fault(seen.host, error),
+        duration_ms=collected.duration_ms,
+        error=internal_error(collected.host, error),
     )
 
 
@@ -226,6 +234,11 @@ def _chosen_checks(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
     ]
 
 
+def _sections(checks: Sequence[Check]) -> Sequence[Section[Any]]:
+    """All sections for all checks: also what no check needs is reported if it is unparsed."""
+    return SECTIONS if len(checks) == len(CHECKS) else sections_for(checks)
+
+
 def _check(word: str, option: str) -> Check:
     for check in CHECKS:
         if check.id == word:
@@ -233,7 +246,7 @@ def _check(word: str, option: str) -> Check:
     ids = [check.id for check in CHECKS]
     raise UsageError(
         Problem(
-            message="there is no such check",
+            message="no such check",
             key=option,
             value=word,
             accepted=", ".join(ids),

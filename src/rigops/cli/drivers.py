@@ -1,4 +1,4 @@
-"""The command that tells what is known about drivers, and what of it hosts could run."""
+"""The command that shows what is known of drivers, and which of them hosts could run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
     "--gpu",
     "gpu_name",
     metavar="NAME",
-    help="Only what concerns this card: a model, a part of its name, or a PCI id.",
+    help="Only for this card: a model, a part of its name, or a PCI id.",
     shell_complete=_gpu_names,
 )
 @click.option(
@@ -51,7 +51,7 @@ def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[Compl
     multiple=True,
     callback=words,
     metavar="HOST",
-    help="What this host could run, and from where (repeatable).",
+    help="Show which drivers this host could run, and from where (repeatable).",
 )
 @inventory_option
 @ask_sudo_password_option
@@ -67,14 +67,13 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Tell which NVIDIA drivers are good, bad or risky, why, since when, and who reported it.
+    """Show which NVIDIA drivers are known good or bad for a GPU, with evidence.
 
     Entries that the inventory adds with the key `catalog` are included.
 
-    With --host: which of them that host could have, of what its own package sources offer and of
-    what was proven there and is kept, and which one is recommended, with the lines that declare it.
-    The host is asked once and nothing is changed there. HOST is a name of the inventory, an ssh
-    alias or user@host:port.
+    With --host: which of them that host could install, from its own package sources and from the
+    vault, and which one is recommended, with the lines that declare it. The host is not changed.
+    HOST is a name of the inventory, an ssh alias or user@host:port.
 
     \b
     Examples:
@@ -85,15 +84,15 @@ def command(
     """
     if not hosts:
         catalog = load(_additions(inventory_path))
-        _tell(catalog, _gpus(catalog, gpu_name) if gpu_name is not None else (), as_json=as_json)
+        _show(catalog, _gpus(catalog, gpu_name) if gpu_name is not None else (), as_json=as_json)
         return 0
     if gpu_name is not None:
         raise UsageError(
-            Problem(message="a host is judged by its own cards", key="--gpu", cure="leave it out")
+            Problem(message="--host uses the cards of the host", key="--gpu", cure="leave it out")
         )
-    from rigops.cli.host_drivers import tell_of_hosts  # which imports the engine's facts
+    from rigops.cli.host_drivers import show_hosts  # which imports the engine's facts
 
-    return tell_of_hosts(
+    return show_hosts(
         hosts,
         inventory_path,
         accepted_keys=accepted_keys,
@@ -102,7 +101,7 @@ def command(
     )
 
 
-def _tell(catalog: Catalog, gpus: Sequence[Gpu], *, as_json: bool) -> None:
+def _show(catalog: Catalog, gpus: Sequence[Gpu], *, as_json: bool) -> None:
     if as_json:
         rows = dict.fromkeys(row for gpu in gpus or (None,) for row in driver_rows(catalog, gpu))
         print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
@@ -111,7 +110,7 @@ def _tell(catalog: Catalog, gpus: Sequence[Gpu], *, as_json: bool) -> None:
 
 
 def _additions(inventory_path: Path | None) -> Path | None:
-    """The catalogue file that the inventory names; without an inventory there is none."""
+    """The catalog file that the inventory names; without an inventory there is none."""
     if inventory_path is None and not default_inventory().exists():
         return None
     inventory = read_inventory(inventory_path)
@@ -123,7 +122,7 @@ def _additions(inventory_path: Path | None) -> Path | None:
     if len(named) > 1:
         raise UsageError(
             Problem(
-                message="the hosts of this inventory name different catalogues",
+                message="the hosts of this inventory name different catalogs",
                 file=str(inventory.path),
                 key="catalog",
                 value=", ".join(sorted(map(str, named))),
@@ -139,7 +138,7 @@ def _gpus(catalog: Catalog, name: str) -> tuple[Gpu, ...]:
         return match.found
     raise UsageError(
         Problem(
-            message=f"no such card in the catalogue: {name!r}",
+            message=f"no such card in the catalog: {name!r}",
             key="--gpu",
             accepted=", ".join(gpu.name for gpu in catalog.gpus),
             cure=f"did you mean {match.suggestions[0]!r}?" if match.suggestions else "",

@@ -1,4 +1,4 @@
-"""The one place where an error becomes words, or JSON, and an exit code."""
+"""Errors as text or JSON, and as exit codes; nowhere else."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
-_REPORT = "this is a fault of rigops: please report it, with what -v prints"
+_REPORT = "this is a bug in rigops; report it with the output of -v"
 
 
 def explain(error: BaseException, arguments: Sequence[str]) -> int:
-    """Tell the user, and return the exit code."""
+    """Print the error, and return the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else EXIT_FAILURE
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has seen enough; Python must not complain while it exits.
+        # The reader of our output has closed it; without this Python complains while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
@@ -80,14 +80,14 @@ def _print_json(problems: Sequence[Problem]) -> None:
 def _print_text(problems: Sequence[Problem]) -> None:
     folded = _fold_hosts(problems)
     if len(folded) > 1:
-        click.echo(f"Error: {len(folded)} things to mend:", err=True)
+        click.echo(f"{len(folded)} errors:", err=True)
     for problem, hosts in folded:
         head = "Error: " if len(folded) == 1 else "- "
         click.echo(head + _headline(problem, hosts), err=True)
         if problem.accepted and problem.accepted not in problem.cure:
             click.echo(f"    accepted: {problem.accepted}", err=True)
         if problem.cure:
-            click.echo(f"    cure: {problem.cure}", err=True)
+            click.echo(f"    fix: {problem.cure}", err=True)
 
 
 def _headline(problem: Problem, hosts: list[str]) -> str:
@@ -106,15 +106,15 @@ def _headline(problem: Problem, hosts: list[str]) -> str:
 
 
 def _fold_hosts(problems: Sequence[Problem]) -> list[tuple[Problem, list[str]]]:
-    """One entry for a fault that several hosts have from the same line."""
+    """One entry where several hosts have the same problem from the same line."""
 
-    def but_for_host(problem: Problem) -> tuple[object, ...]:
+    def without_host(problem: Problem) -> tuple[object, ...]:
         return tuple(v for k, v in problem.as_json().items() if k != "host")
 
     folded: list[tuple[Problem, list[str]]] = []
     seen: dict[tuple[object, ...], list[str]] = {}
     for problem in problems:
-        same = but_for_host(problem)
+        same = without_host(problem)
         if same not in seen:
             seen[same] = []
             folded.append((problem, seen[same]))

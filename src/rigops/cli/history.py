@@ -1,4 +1,4 @@
-"""The command that tells what was applied."""
+"""The command that shows past runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.fleet import for_each
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json, warn
+from rigops.cli.parallel import for_each
 from rigops.record import journal
 from rigops.report.history import history_text
 from rigops.transport import TransportError, connect
@@ -41,11 +41,10 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Tell what was applied to each HOST, when, from which inventory and with which result.
+    """Show past runs: when, which inventory, which result.
 
-    Each host keeps its own journal, so that this works from another laptop too; what this machine
-    remembers is added, and is all that is told of a host that cannot be reached. Without HOST:
-    every host of the inventory.
+    Reads the journal of each HOST and the records of this machine; for a host that cannot be
+    reached, only the latter. Without HOST: every host of the inventory.
 
     \b
     Examples:
@@ -54,18 +53,18 @@ def command(
     """
     chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
     policy = host_key_policy(accepted_keys)
-    kept = for_each(chosen, lambda host: _kept(host, policy))
-    for one in kept:
-        if one.trouble is not None:
-            warn([f"{one.trouble}; told is what this machine remembers"])
+    read = for_each(chosen, lambda host: _read_runs(host, policy))
+    for one in read:
+        if one.error is not None:
+            warn([f"{one.error}; showing this machine's records only"])
         if one.unreadable:
-            warn([f"{one.host}: {one.unreadable} lines of its journal could not be read"])
-    runs = sorted((run for one in kept for run in one.runs), key=lambda run: run.at, reverse=True)
+            warn([f"{one.host}: {one.unreadable} unreadable lines in its journal"])
+    runs = sorted((run for one in read for run in one.runs), key=lambda run: run.at, reverse=True)
     if as_json:
         unread = [
-            {"host": one.host, "status": "unknown", "error": {"kind": one.trouble.kind,
-             "message": str(one.trouble)}}
-            for one in kept if one.trouble is not None
+            {"host": one.host, "status": "unknown", "error": {"kind": one.error.kind,
+             "message": str(one.error)}}
+            for one in read if one.error is not None
         ]  # fmt: skip
         document = [run.as_json() for run in runs]
         print_json({"schema": SCHEMA, "runs": document, "hosts": unread})
@@ -75,23 +74,23 @@ def command(
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _HostRuns:
     host: str
     runs: Sequence[Run]
     unreadable: int = 0
-    trouble: TransportError | None = None
+    error: TransportError | None = None
 
 
-def _kept(host: Chosen, policy: HostKeyPolicy) -> _Kept:
-    """A host may be called otherwise in the inventory that was applied: it is the same host."""
+def _read_runs(host: Chosen, policy: HostKeyPolicy) -> _HostRuns:
+    """Runs take the host's name of now: the applied inventory may have used another."""
     here = journal.read(host=host.name)
     try:
         with connect(host.target, host_keys=policy) as connection:
-            said = connection.run(_READ, deadline_s=_READ_S)
+            journal_tail = connection.run(_READ, deadline_s=_READ_S)
     except TransportError as error:
-        return _Kept(host.name, here.runs, here.unreadable, error)
-    there = journal.parse(said.stdout.split(b"\n"))
+        return _HostRuns(host.name, here.runs, here.unreadable, error)
+    there = journal.parse(journal_tail.stdout.split(b"\n"))
     runs = {(run.at, run.inventory_digest): run for run in here.runs}
     for run in there.runs:
         runs.setdefault((run.at, run.inventory_digest), replace(run, host=host.name))
-    return _Kept(host.name, tuple(runs.values()), here.unreadable + there.unreadable)
+    return _HostRuns(host.name, tuple(runs.values()), here.unreadable + there.unreadable)

@@ -1,4 +1,4 @@
-"""`rigops drivers --host`: what each host says of itself and its sources, judged and told."""
+"""`rigops drivers --host`: which drivers each host could run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import driver_rows, load
+from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.cli.drivers import SCHEMA
 from rigops.cli.hosts import choose_hosts, host_key_policy, sudo_password
 from rigops.cli.options import default_inventory
 from rigops.cli.output import print_json
-from rigops.cli.sighting import Looking, Sighting, fault, look_at
-from rigops.converge import driver_choice
-from rigops.doctor.host_report import HostError
-from rigops.driver.choosing import choose
-from rigops.driver.host_choice import HostChoice
-from rigops.record import lock
-from rigops.report.driver_choice import driver_choice_text
+from rigops.concerns.nvidia_driver import from_bundle
+from rigops.concerns.nvidia_driver.resolver.options import choose
+from rigops.errors import HostError
+from rigops.record import lockfile as lock
+from rigops.report.driver_choice import HostChoice, driver_choice_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
     from rigops.cli.hosts import Chosen
-    from rigops.record.lock import LockedHost
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
+    from rigops.record.lockfile import LockedHost
 
 WIDEST = 100
 _UNKNOWN = 3
 
 
-def tell_of_hosts(
+def show_hosts(
     hosts: Sequence[str],
     inventory_path: Path | None,
     *,
@@ -47,20 +46,20 @@ def tell_of_hosts(
     chosen = choose_hosts(hosts, inventory_path, without_words="local")
     inventory = inventory_path or default_inventory()
     folder = inventory.parent
-    for one in chosen:  # a broken catalogue is a fault of the command, and not of a host
+    for one in chosen:  # a broken catalog is a fault of the command, and not of a host
         _catalog(one.spec, folder)
     locked = _locked(chosen, inventory)
-    how = Looking(
+    how = ProbeOptions(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),
-        sections=driver_choice.sections,
+        sections=from_bundle.sections,
     )
 
-    def judge(seen: Sighting) -> tuple[HostChoice, str]:
+    def judge(seen: CollectedHost) -> tuple[HostChoice, str]:
         found = _judged(seen, _catalog(seen.spec, folder), locked.get(seen.host))
         return found, found.status
 
-    found = look_at(chosen, how, judge)
+    found = probe_hosts(chosen, how, judge)
     if as_json:
         rows = [
             row
@@ -87,26 +86,27 @@ def _locked(chosen: Sequence[Chosen], inventory: Path) -> Mapping[str, LockedHos
     return {name: one for name, one in known.items() if name in own}
 
 
-def _judged(seen: Sighting, catalog: Catalog, locked: LockedHost | None) -> HostChoice:
+def _judged(seen: CollectedHost, catalog: Catalog, locked: LockedHost | None) -> HostChoice:
     if seen.error or seen.bundle is None:
         return HostChoice(host=seen.host, error=seen.error)
-    if missing := driver_choice.missing(seen.bundle):
+    if missing := from_bundle.missing(seen.bundle):
         return HostChoice(host=seen.host, error=_unanswered(missing))
     try:
         today = datetime.now(timezone.utc).date()
-        found = driver_choice.seen(seen.bundle, catalog, seen.spec, locked)
-        choice = choose(found, seen.spec, catalog, today)
+        choice = choose(from_bundle.driver_facts(seen.bundle, catalog, seen.spec, locked), today)
     except Exception as error:  # noqa: BLE001 - logged and reported
-        return HostChoice(host=seen.host, error=fault(seen.host, error))
+        return HostChoice(host=seen.host, error=internal_error(seen.host, error))
     return HostChoice(host=seen.host, choice=choice)
 
 
 def _unanswered(sections: Sequence[str]) -> HostError:
-    return HostError("timeout", f"the host did not say all of {', '.join(sections)}", "try again")
+    return HostError(
+        "timeout", f"the host did not answer all of {', '.join(sections)}", "try again"
+    )
 
 
 def _catalog(spec: RigSpec | None, folder: Path) -> Catalog:
-    """The catalogue, with the entries that the host's declarations add."""
+    """The catalog, with the entries that the host's declarations add."""
     named = spec.catalog if spec else None
     return _load(folder / Path(named).expanduser() if named else None)
 
@@ -117,5 +117,5 @@ def _load(additions: Path | None) -> Catalog:
 
 
 def _gpus(found: HostChoice) -> list[Gpu]:
-    cards = found.choice.seen.machine.cards if found.choice else ()
+    cards = found.choice.facts.machine.cards if found.choice else ()
     return list(dict.fromkeys(card.gpu for card in cards if card.gpu))

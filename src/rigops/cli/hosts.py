@@ -1,4 +1,4 @@
-"""Which hosts a command is about, and how their keys are trusted."""
+"""The hosts of a command, and which host keys it trusts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rigops.inventory import Inventory
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
     from rigops.transport import UnknownKey
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -47,7 +47,7 @@ ask_sudo_password_option = click.option(
     "--ask-sudo-password",
     "asks_sudo_password",
     is_flag=True,
-    help="Ask once for the password that sudo wants on the hosts.",
+    help="Ask once for the sudo password of the hosts.",
 )
 
 
@@ -57,9 +57,9 @@ def sudo_password(*, asked: bool) -> str | None:
     if not sys.stdin.isatty():
         raise UsageError(
             Problem(
-                message="a password is typed at a terminal, and there is none",
+                message="no terminal to type a password on",
                 key="--ask-sudo-password",
-                cure="log in as root, or allow sudo without a password there",
+                cure="log in as root, or allow sudo without a password on the host",
             )
         )
     password: str = click.prompt("sudo password", hide_input=True, err=True)
@@ -71,8 +71,8 @@ def choose_hosts(
 ) -> tuple[Chosen, ...]:
     """Hosts by inventory name, ssh alias or user@host:port.
 
-    Without words: every host of an inventory named with -i. Else `without_words` decides: "local"
-    is this machine, "inventory" every host of the default inventory.
+    Without names: every host of an inventory given by -i. Without -i, `without_words` decides:
+    "local" is this machine, "inventory" every host of the default inventory.
     """
     inventory = _inventory(inventory_path, required=not named and without_words == "inventory")
     if named:
@@ -84,13 +84,13 @@ def choose_hosts(
 
 
 def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
-    """Ask a person about an unknown key; where nobody can answer, refuse it."""
+    """Ask about an unknown key on a terminal; without one, refuse it."""
     keys = frozenset(accepted_keys)
     for key in keys:
         if not key.startswith("SHA256:"):
             raise UsageError(
                 Problem(
-                    message="this is not the fingerprint of a host key",
+                    message="not a host key fingerprint",
                     key="--accept-host-key",
                     value=key,
                     accepted="SHA256:…, as ssh-keygen -l prints it",
@@ -101,10 +101,8 @@ def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
 
 
 def _ask(key: UnknownKey) -> bool:
-    click.echo(
-        f"{key.host} is not known yet. Its {key.key_type} key is\n  {key.fingerprint}", err=True
-    )
-    return click.confirm("Is that the machine you mean, and shall its key be kept?", err=True)
+    click.echo(f"Unknown host {key.host}. Its {key.key_type} key:\n  {key.fingerprint}", err=True)
+    return click.confirm("Trust this key and save it?", err=True)
 
 
 def _inventory(path: Path | None, *, required: bool) -> Inventory | None:
@@ -126,12 +124,12 @@ def _named(word: str, inventory: Inventory | None) -> Chosen:
     if host is None:
         hint = inventory.nearest(word) if inventory else ""
         if hint:
-            warn([f"{word} is not in the inventory and is taken for an ssh host; {hint}"])
+            warn([f"{word} is not in the inventory; using it as an ssh host; {hint}"])
         return Chosen(word, Target.parse(word), None)
     if host.connector not in {"ssh", "local"}:
         raise UsageError(
             Problem(
-                message=f"{word} is reached through {host.connector}, and rigops speaks ssh only",
+                message=f"connector {host.connector} is not supported; rigops uses ssh or @local",
                 host=word,
             )
         )

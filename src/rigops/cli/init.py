@@ -1,4 +1,4 @@
-"""The command that writes the first inventory."""
+"""The command that writes a first inventory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import load
+from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, probe_hosts
 from rigops.cli.hosts import (
     Chosen,
     accept_host_key_option,
@@ -18,10 +19,9 @@ from rigops.cli.hosts import (
     sudo_password,
 )
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
-from rigops.cli.sighting import Looking, Sighting, look_at
-from rigops.doctor.registry import deploys
-from rigops.probe import facts
-from rigops.proposal import Entry, propose
+from rigops.concerns.registry import names_in_this_version
+from rigops.doctor.proposal import propose
+from rigops.probe.snapshot import HostSnapshot
 from rigops.report.inventory import host_text, inventory_text
 from rigops.report.words import plain
 from rigops.transport import Target
@@ -29,7 +29,6 @@ from rigops.transport import Target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rigops.catalog import Catalog
 
 _UNREACHED = 3
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -43,7 +42,7 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
     multiple=True,
     callback=words,
     metavar="TARGET",
-    help="A host to look at: an ssh alias or user@host:port (repeatable) [default: this machine].",
+    help="Host to probe: an ssh alias or user@host:port (repeatable) [default: this machine].",
 )
 @ask_sudo_password_option
 @accept_host_key_option
@@ -55,11 +54,11 @@ def command(
     asks_sudo_password: bool,
     accepted_keys: tuple[str, ...],
 ) -> None:
-    """Look at hosts and write DIR/inventory.py, with what they have and what they lack.
+    """Probe hosts and write a first inventory, DIR/inventory.py.
 
-    What a host already has is written as keys, so that `rigops apply` finds nothing to change.
-    What is recommended is written in comments, each with its reason. A file that is already there
-    is never touched: then the entries are printed, to be pasted.
+    Keys declare what a host already has, so `rigops apply` has nothing to change. Suggestions
+    are comments, each with its reason. An existing file is not overwritten; the entries are
+    printed instead.
 
     \b
     Examples:
@@ -69,35 +68,35 @@ def command(
     """  # fmt: skip
     names = dict.fromkeys(targets or ("@local",))
     chosen = [Chosen(word, Target.parse(word), None) for word in names]
-    how = Looking(
+    options = ProbeOptions(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),
     )
-    seen = look_at(chosen, how, _seen)
+    collected = probe_hosts(chosen, options, _with_word)
     catalog = load(None)
     reached = {one.name: one.target for one in chosen}
     taken: set[str] = set()
-    found = [
-        host_text(*_named(reached[one.host], taken), _entries(one, catalog))
-        for one in seen
+    proposed = {
+        one.host: propose(HostSnapshot(one.bundle), catalog, names_in_this_version())
+        for one in collected
         if one.bundle
-    ]
-    _tell_unreached(seen)
-    if found:
-        _write(folder / DEFAULT_INVENTORY, found)
-    click.get_current_context().exit(_UNREACHED if any(one.error for one in seen) else 0)
+    }
+    _print_unreached(collected)
+    if proposed:
+        texts = [
+            host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()
+        ]
+        suggestions = sum(not entry.holds for entries in proposed.values() for entry in entries)
+        _write(folder / DEFAULT_INVENTORY, texts, suggestions)
+    click.get_current_context().exit(_UNREACHED if any(one.error for one in collected) else 0)
 
 
-def _seen(one: Sighting) -> tuple[Sighting, str]:
-    return one, "not reached" if one.error else "seen"
-
-
-def _entries(seen: Sighting, catalog: Catalog) -> tuple[Entry, ...]:
-    return propose(facts.read(seen.bundle), catalog, deploys()) if seen.bundle else ()
+def _with_word(one: CollectedHost) -> tuple[CollectedHost, str]:
+    return one, "not reached" if one.error else "collected"
 
 
 def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:
-    """A name for the inventory, and how to get there where the name alone does not tell."""
+    """A name for the inventory, and the ssh keys where ssh needs more than the name."""
     if target.local:
         return "@local", {}
     reached: dict[str, object] = {}
@@ -112,22 +111,23 @@ def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:
     return name, {"ssh_hostname": target.alias, **reached} if name != target.alias else reached
 
 
-def _tell_unreached(seen: Sequence[Sighting]) -> None:
-    for one in seen:
+def _print_unreached(collected: Sequence[CollectedHost]) -> None:
+    for one in collected:
         if one.error:
             click.echo(f"{one.host}: {one.error.kind}: {plain(one.error.message)}", err=True)
             if one.error.cure:
-                click.echo(f"  cure: {plain(one.error.cure)}", err=True)
+                click.echo(f"  fix: {plain(one.error.cure)}", err=True)
 
 
-def _write(path: Path, hosts: Sequence[str]) -> None:
+def _write(path: Path, hosts: Sequence[str], suggestions: int) -> None:
     today = datetime.now(timezone.utc).date().isoformat()
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(inventory_text(hosts, today))
     except FileExistsError:
-        click.echo(f"{path} is there already and stays as it is. To paste into it:", err=True)
+        click.echo(f"{path}: already exists; not overwritten. Entries to paste:", err=True)
         click.echo("\n".join(hosts))
         return
-    click.echo(f"Wrote {path}. Look through it, then: rigops apply {path}", err=True)
+    count = f"{suggestions} suggestion{'' if suggestions == 1 else 's'}"
+    click.echo(f"Wrote {path}, {count} in comments. Next: rigops plan {path}", err=True)

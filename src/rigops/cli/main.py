@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "apply": "Make hosts what they are declared to be, and prove that P2P works.",
-    "doctor": "Examine hosts: what is wrong, with the evidence and the way out.",
-    "drivers": "What is known about NVIDIA drivers, with the evidence, and what a host could run.",
-    "history": "What was applied, when, from which inventory, and with which result.",
-    "init": "Look at hosts and write the first inventory.",
-    "plan": "What apply would change, and what is in the way. Touches nothing.",
-    "preflight": "Proves that the GPUs of a host can copy to each other, or tells how they fail.",
-    "release": "Undo everything that rigops owns on a host, and forget the host.",
-    "rollback": "Take a host back to the driver that was proven there before.",
-    "ssh-config": "An OpenSSH configuration (and mounts) for every host of the inventory.",
+    "apply": "Apply the inventory to hosts, then test P2P.",
+    "doctor": "Check hosts; show findings with evidence and fixes.",
+    "drivers": "Show which NVIDIA drivers are good or bad for a GPU or host.",
+    "history": "Show past runs: when, which inventory, which result.",
+    "init": "Probe hosts and write a first inventory.",
+    "plan": "Show what apply would change, and what blocks it.",
+    "preflight": "Test copies between every pair of GPUs.",
+    "release": "Undo everything that rigops owns on a host.",
+    "rollback": "Reinstall the driver that was proven on a host before.",
+    "ssh-config": "Print an OpenSSH configuration for the inventory.",
 }
 
 
-# They run pyinfra, which has to come before every lock and thread.
+# They import pyinfra, which has to come before every lock and thread.
 _CONVERGE = {"apply", "plan", "release", "rollback"}
 
 
@@ -54,10 +54,10 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            from rigops.spec.names import did_you_mean
+            from rigops.inventory.spec.names import did_you_mean
 
             hint = did_you_mean(args[0], COMMANDS)
-            ctx.fail(f"there is no command {args[0]!r}; {hint or 'see rigops --help'}")
+            ctx.fail(f"no such command: {args[0]}; {hint or 'see rigops --help'}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -80,10 +80,11 @@ def rigops() -> None:
 
     \b
     Examples:
+      rigops doctor threadripper             check one host
+      rigops plan                            show what apply would change
       rigops drivers --gpu "RTX 3090"        which driver for this card, and why
-      rigops ssh-config -i inventory.py      ssh to every rig by its name
 
-    `rigops COMMAND --help` tells more. Tab completion for bash (zsh and fish alike):
+    Details: `rigops COMMAND --help`. Tab completion for bash (also zsh, fish):
     eval "$(_RIGOPS_COMPLETE=bash_source rigops)"
     """
 
@@ -92,13 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = rigops.main(words, prog_name="rigops", standalone_mode=False)
-    except BaseException as error:  # noqa: BLE001 - the one place that turns any error into a line
+    except BaseException as error:  # noqa: BLE001 - the one place that turns any error into text
         code = explain(error, words)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def run() -> None:
-    """The program. It ends at once: for Python to take itself apart costs a tenth of an apply."""
+    """Ends without Python's own cleanup, which takes a tenth of the time of an apply."""
     try:
         main()
     except SystemExit as ended:

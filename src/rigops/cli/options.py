@@ -1,4 +1,4 @@
-"""Options that many commands share, and what they mean."""
+"""Options that many commands share."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def common(function: Command) -> Command:
     for option in (
         click.option(
             "--no-color", is_flag=True, expose_value=False, callback=_color, is_eager=True,
-            help="Plain text (NO_COLOR does the same).",
+            help="Print no colors (as NO_COLOR does).",
         ),
         click.option(
             "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbose, is_eager=True,
-            help="Tell what is read, and show tracebacks.",
+            help="Log what is read; show tracebacks.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -40,10 +40,10 @@ inventory_option = click.option(
     "--inventory",
     "inventory_path",
     type=click.Path(path_type=Path),
-    help=f"The inventory file [default: $RIGOPS_INVENTORY, else ./{DEFAULT_INVENTORY}].",
+    help=f"Inventory file [default: $RIGOPS_INVENTORY, else ./{DEFAULT_INVENTORY}].",
 )
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def words(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def words(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[
 
 
 def paths(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[Path, ...]:
-    """As `words`, but what is there under its whole name is one."""
+    """Like `words`, but a value that is an existing path is not split."""
     return tuple(
         Path(word)
         for one in given
@@ -66,11 +66,12 @@ def default_inventory() -> Path:
 
 
 def read_inventory(path: Path | None) -> Inventory:
-    """The inventory that was named, or the default one, which then has to exist."""
+    """Without a path: the default inventory, which has to exist."""
     from rigops.cli.output import warn
+    from rigops.concerns import registry
     from rigops.inventory import load
 
-    inventory = load(path if path is not None else default_inventory())
+    inventory = load(path if path is not None else default_inventory(), registry.keys())
     warn(inventory.warnings)
     return inventory
 

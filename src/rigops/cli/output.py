@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """One document; its schema comes first because the caller puts it first."""
+    """Keys keep their order: callers put the schema first."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""The command that tells what apply would do."""
+"""The command that shows what apply would do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.converging import chosen, converging, host_options, inventory_options
+from rigops.cli.apply_common import chosen, fleet_run, host_options, inventory_options
 from rigops.cli.output import print_json
 from rigops.converge.result import gravest
 from rigops.report.plan import plan_text
@@ -37,21 +37,21 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Tell what apply would change on the hosts of INVENTORY, and touch nothing.
+    """Show what apply would change on the hosts of INVENTORY, and touch nothing.
 
     Shows every file with its differences, packages that come and go, reboots with their reasons,
-    and what is in the way. What is the same on several hosts is told once.
+    and what blocks a concern. What is the same on several hosts is one entry.
 
     \b
     Examples:
       rigops plan inventory.py
       rigops plan --limit 'v100*' --only kernel_args
-      rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'something is to be done'
+      rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'changes are pending'
     """
     hosts, selection, digest = chosen(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
-    with converging(
+    with fleet_run(
         "planning",
         hosts,
         selection,

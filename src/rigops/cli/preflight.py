@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.fleet import for_each
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json
-from rigops.preflight.document import HostError, HostFound, document, overall
+from rigops.cli.parallel import for_each
+from rigops.errors import HostError
+from rigops.hostside.p2p.verdict import UNKNOWN, exit_code
+from rigops.preflight.document import HostFound, document, overall
 from rigops.preflight.run import LEVELS, prove
-from rigops.preflight.verdict import UNKNOWN, exit_code
 from rigops.report.preflight import preflight_text
 from rigops.transport import TransportError, connect
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 WIDEST = 100
 EXIT_DECLINED = 130
 _QUESTION = (
-    "Copies between GPUs can lock up a machine whose P2P is broken, so that only a reset helps.\n"
-    "Try them on {}?"
+    "Copies between GPUs can lock up a machine with broken P2P until it is reset.\nTry them on {}?"
 )
 
 
@@ -41,9 +41,9 @@ _QUESTION = (
     type=click.Choice(LEVELS),
     default="p2p",
     show_default=True,
-    help="quick: only what the driver grants. p2p: copies too, checked byte by byte.",
+    help="quick: query the driver only. p2p: also copy, and check every byte.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before copies are tried.")
+@click.option("--yes", is_flag=True, help="Do not ask before copying.")
 @accept_host_key_option
 @json_option
 @common
@@ -56,10 +56,10 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Prove that the GPUs of each HOST can copy to each other, or tell how they fail.
+    """Test copies between every pair of GPUs.
 
-    HOST is a name of the inventory, an ssh alias or user@host:port; without one, every host of the
-    inventory. Needs only the driver and python3 there, runs as the login user, leaves nothing.
+    HOST is an inventory name, an ssh alias or user@host:port. Without HOST: every host of the
+    inventory. Needs the driver and python3 on the host, runs as the login user, leaves no files.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def command(
     """
     policy = host_key_policy(accepted_keys)
     chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
-    if level != "quick" and not yes and not _agreed(chosen):
+    if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
     found = _prove_all(chosen, policy, level)
     if as_json:
@@ -79,11 +79,11 @@ def command(
     return exit_code(overall(found))
 
 
-def _agreed(chosen: Sequence[Chosen]) -> bool:
+def _confirmed(chosen: Sequence[Chosen]) -> bool:
     if not _on_terminal():
         click.echo(
-            "Declined: nobody is here to agree to copies, which can lock up a machine whose P2P is "
-            "broken.\n    cure: --yes, or --level quick, which copies nothing",
+            "Declined: no terminal to confirm on. Copies can lock up a machine with broken P2P.\n"
+            "    fix: pass --yes, or --level quick to copy nothing",
             err=True,
         )
         return False

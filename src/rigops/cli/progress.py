@@ -1,4 +1,4 @@
-"""How far each host is: one live line on a terminal, plain lines anywhere else. On stderr."""
+"""Progress of each host on stderr: one live line on a terminal, else a line for each step."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Progress:
             self._began[host] = time.monotonic()
 
     def say(self, host: str, text: str) -> None:
-        """What the host is at; nothing: it waits, or is through.
+        """`text`: the current step, "" for none.
 
-        Behind a comma stands what a plain line need not repeat.
+        Without a terminal, a new text is printed only if it differs before the first comma.
         """
         step = text.partition(",")[0]
         with self._lock:
@@ -70,7 +70,7 @@ class Progress:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """While a person is being asked something."""
+        """Draws nothing, while a question is asked."""
         with self._lock:
             self._erase()
             yield

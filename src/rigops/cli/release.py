@@ -1,4 +1,4 @@
-"""The command that takes rigops off a host."""
+"""The command that undoes everything that rigops owns on a host."""
 
 from __future__ import annotations
 
@@ -6,35 +6,33 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.converging import (
+from rigops.cli.apply_common import (
     EXIT_DECLINED,
     EXIT_INTERRUPTED,
     consent_options,
-    converging,
+    fleet_run,
     host_options,
-    reboots,
     report,
 )
 from rigops.cli.hosts import choose_hosts
 from rigops.cli.options import inventory_option
-from rigops.cli.taking_back import take_back
-from rigops.converge.agreement import Agreement
+from rigops.cli.undo import undo
 from rigops.converge.concerns import Selection
+from rigops.converge.request import Confirmed, HostRequest
 from rigops.converge.result import exit_code
-from rigops.converge.wanted import Wanted
+from rigops.inventory.spec import RigSpec
 from rigops.record import journal
-from rigops.spec import RigSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rigops.converge.run import Apply
+    from rigops.converge.fleet_run import FleetRun
 
 _WORDS = {
-    "converged": "is released: nothing of rigops was there",
-    "changed": "is released: what rigops did there is undone, and the host forgotten",
-    "reboot_owed": "is undone but for a reboot, and not forgotten yet: run this again after it",
+    "converged": "released; rigops owned nothing there",
+    "changed": "released; all that rigops did there is undone",
+    "reboot_owed": "undone, reboot pending; run this again after it to forget the host",
 }
 
 
@@ -58,32 +56,33 @@ def command(
 ) -> int:
     """Undo everything that rigops owns on each HOST, and forget the host.
 
-    Shows what goes, asks, and takes it back: what was there before rigops came is put in place
-    again. What somebody changed since is left alone and named. The journal of the host is kept on
-    this machine.
+    Shows the plan, asks, and restores what was there before rigops. What somebody changed since is
+    left alone and named. The journal of the host is kept on this machine.
 
     \b
     Examples:
       rigops release threadripper
       rigops release old-rig --yes --reboot auto
     """
+    journal.require_writable()  # since it is to keep what the hosts forget
     chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
-    with converging(
+    with fleet_run(
         "releasing",
-        [Wanted(host.name, host.target, {}, RigSpec()) for host in chosen],
+        [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen],
         Selection(),
         inventory_digest="",
         accepted_keys=accepted_keys,
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
     ) as (run, progress):
-        ending = take_back(
+        ending = undo(
             run,
             progress,
             question=lambda: _question(run),
             yes=yes,
-            agreement=lambda: Agreement(
-                removals=True, reboots=reboots(run, reboot), busy=allow_busy, preflight="never"
+            reboot=reboot,
+            confirmed=lambda reboots: Confirmed(
+                removals=True, reboots=reboots, busy=allow_busy, preflight="never"
             ),
             then=lambda: _forget(run),
         )
@@ -95,12 +94,12 @@ def command(
     return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
 
 
-def _question(run: Apply) -> str:
+def _question(run: FleetRun) -> str:
     names = ", ".join(one.host for one in run.results if one.error is None)
-    return f"Take all of this back, and forget {names}?" if names else ""
+    return f"undo all of this, and forget {names}" if names else ""
 
 
-def _forget(run: Apply) -> None:
+def _forget(run: FleetRun) -> None:
     for host, lines in run.forget().items():
         _keep(host, lines)
 

@@ -1,4 +1,4 @@
-"""The command that takes a host back to what was proven before."""
+"""The command that reinstalls the driver that was proven before."""
 
 from __future__ import annotations
 
@@ -7,40 +7,35 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.converging import (
+from rigops.cli.apply_common import (
     EXIT_DECLINED,
-    EXIT_INTERRUPTED,
+    conclude,
     consent_options,
-    converging,
+    fleet_run,
     host_options,
     limited,
-    reboots,
     report,
-    tell_proofs,
     the_inventory,
-    write_lock,
 )
 from rigops.cli.options import inventory_option
-from rigops.cli.taking_back import take_back
-from rigops.converge.agreement import Agreement
+from rigops.cli.undo import undo
 from rigops.converge.concerns import Selection
-from rigops.converge.result import exit_code
+from rigops.converge.request import Confirmed
 from rigops.errors import Problem, UsageError
-from rigops.record import journal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rigops.converge.rig import Rig
-    from rigops.converge.run import Apply
-    from rigops.converge.wanted import Wanted
+    from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.host_run import HostRun
+    from rigops.converge.request import HostRequest
     from rigops.inventory import Inventory
 
 _DRIVER = "nvidia_driver"
 _WORDS = {
     "converged": "has that driver already",
-    "changed": "is back at the driver that was proven before",
-    "reboot_owed": "is back but for a reboot",
+    "changed": "back at the driver that was proven before",
+    "reboot_owed": "back at the driver that was proven before, reboot pending",
 }
 
 
@@ -52,9 +47,9 @@ _WORDS = {
     type=click.Choice(("driver", "config", "root")),
     default="driver",
     show_default=True,
-    help="What goes back.",
+    help="What to roll back.",
 )
-@consent_options(reboot_help="The earlier driver runs only after one.")
+@consent_options(reboot_help="The earlier driver runs only after a reboot.")
 @host_options
 def command(
     *,
@@ -68,11 +63,11 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Take HOST back to the driver that was proven there before the present one.
+    """Reinstall the driver that was proven on HOST before the present one.
 
-    Its packages come from the vault alone, so that it needs no network, and each is checked against
-    inventory.lock.json. The inventory is not edited: where it declares the newer driver, the line
-    to write instead is told, or the next apply would go forward again.
+    Takes its packages from the vault, without a network, and checks each against
+    inventory.lock.json. Does not edit the inventory: if it declares the newer driver, prints the
+    line to change, or the next apply would install that again.
 
     \b
     Examples:
@@ -89,38 +84,40 @@ def command(
             )
         )
     inventory = the_inventory(None, inventory_path)
-    wanted = _the_host(inventory, host)
-    with converging(
+    request = _the_host(inventory, host)
+    with fleet_run(
         "going back",
-        [wanted],
+        [request],
         Selection.of([_DRIVER], ()),
         inventory_digest=inventory.digest,
         accepted_keys=accepted_keys,
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
     ) as (run, progress):
-        ending = take_back(
+        ending = undo(
             run,
             progress,
             question=lambda: _question(run),
             yes=yes,
-            agreement=lambda: Agreement(reboots=reboots(run, reboot), busy=allow_busy),
+            reboot=reboot,
+            confirmed=lambda reboots: Confirmed(reboots=reboots, busy=allow_busy),
         )
     if ending.is_declined:
         if as_json:
             report(run.results, as_json=True)
         return EXIT_DECLINED
-    for rig in run.rigs:
-        if rig.result.outcome not in {"not_run", "unreachable"}:
-            journal.append(rig.journal_entry())
-        _tell_what_to_declare(rig)
-    write_lock(run)
-    tell_proofs(run, as_json=as_json)
-    report(run.results, as_json=as_json, words=_WORDS, told=ending.told)
-    return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
+    for one in run.runs:
+        _tell_what_to_declare(one)
+    return conclude(
+        run,
+        as_json=as_json,
+        is_interrupted=ending.is_interrupted,
+        words=_WORDS,
+        told=ending.told,
+    )
 
 
-def _the_host(inventory: Inventory, name: str) -> Wanted:
+def _the_host(inventory: Inventory, name: str) -> HostRequest:
     if inventory.host(name) is None:
         raise UsageError(
             Problem(
@@ -130,21 +127,21 @@ def _the_host(inventory: Inventory, name: str) -> Wanted:
                 cure=inventory.nearest(name),
             )
         )
-    wanted = next(one for one in limited(inventory, ()) if one.name == name)
-    if wanted.spec.driver is None:
+    request = next(one for one in limited(inventory, ()) if one.name == name)
+    if request.spec.driver is None:
         raise UsageError(
             Problem(
-                message=f"no driver is declared for {name}, so rigops has none there to take back",
+                message=f"no driver is declared for {name}: there is none to roll back",
                 host=name,
                 key="driver",
             )
         )
-    return replace(wanted, back=True)
+    return replace(request, back=True)
 
 
-def _tell_what_to_declare(rig: Rig) -> None:
-    wish, version = rig.wanted.spec.driver, rig.pinned_driver
-    if wish is None or rig.result.outcome not in {"changed", "reboot_owed"}:
+def _tell_what_to_declare(run: HostRun) -> None:
+    wish, version = run.request.spec.driver, run.pinned_driver
+    if wish is None or run.result.outcome not in {"changed", "reboot_owed"}:
         return
     if wish.versions.contains(version, prereleases=True):
         text = f'driver = "{wish.text}" in the inventory takes {version} too: apply keeps it'
@@ -153,9 +150,9 @@ def _tell_what_to_declare(rig: Rig) -> None:
             f'the inventory declares driver = "{wish.text}": write driver = "{version}" there, '
             "or the next apply goes forward again"
         )
-    rig.result.story.append(text)
+    run.result.story.append(text)
 
 
-def _question(run: Apply) -> str:
+def _question(run: FleetRun) -> str:
     pending = any(result.error is None and result.pending for result in run.results)
-    return "Go back to this driver?" if pending else ""
+    return "go back to this driver" if pending else ""

@@ -1,4 +1,4 @@
-"""The command that prints how to reach each host."""
+"""The command that prints an OpenSSH configuration."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops import atomic_file
-from rigops.access import Access, Unreached, accesses
 from rigops.cli.options import common, inventory_option, json_option, read_inventory
 from rigops.cli.output import print_json, warn
 from rigops.errors import Problem, UsageError
+from rigops.inventory.access import Access, Unreached, accesses
 
 if TYPE_CHECKING:
     from rigops.inventory import Inventory
-    from rigops.sshfs import MountUnit
+    from rigops.inventory.sshfs import MountUnit
 
 UNIT_MODE = 0o644
 
@@ -30,20 +30,20 @@ UNIT_MODE = 0o644
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Also write systemd user units that mount each host's home below DIR.",
+    help="Also write systemd user units that mount each home below DIR.",
 )
 @json_option
 @common
 def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> None:
-    """Print an OpenSSH configuration for every host of the inventory.
+    """Print an OpenSSH configuration for the inventory.
 
-    ssh, scp, rsync, VS Code Remote and everything else that reads ~/.ssh/config can then use the
-    names of the inventory. Nothing is changed unless --sshfs is given.
+    With it ssh, scp, rsync and VS Code Remote know the names of the inventory. Writes no files
+    unless --sshfs is given.
 
     \b
     Examples:
       rigops ssh-config > ~/.ssh/rigs        then put `Include rigs` on top of ~/.ssh/config
-      rigops ssh-config --sshfs ~/rigs       also each rig's home, as ~/rigs/NAME
+      rigops ssh-config --sshfs ~/rigs       also mount each home as ~/rigs/NAME
     """
     inventory = read_inventory(inventory_path)
     hosts, unreached = accesses(inventory)
@@ -88,11 +88,11 @@ def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
     if sys.platform != "linux":
         raise UsageError(
             Problem(
-                message="--sshfs writes systemd units, and this machine has no systemd",
+                message="--sshfs writes systemd units; this machine has no systemd",
                 cure=f"mount by hand: sshfs NAME: {folder}/NAME",
             )
         )
-    from rigops.sshfs import mount_unit
+    from rigops.inventory.sshfs import mount_unit
 
     whole = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links are the user's choice
     return [mount_unit(host, whole) for host in hosts]
@@ -101,7 +101,7 @@ def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
 def _install(units: list[MountUnit]) -> None:
     if not units:
         return
-    from rigops.sshfs import MARKER
+    from rigops.inventory.sshfs import MARKER
 
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folder = config / "systemd" / "user"
@@ -114,7 +114,7 @@ def _install(units: list[MountUnit]) -> None:
     if foreign:
         raise UsageError(
             Problem(
-                message=f"{', '.join(foreign)} in {folder} was not made by rigops",
+                message=f"{', '.join(foreign)} in {folder}: not written by rigops; not overwritten",
                 cure="rename or remove it, then run this again",
             )
         )
@@ -124,9 +124,9 @@ def _install(units: list[MountUnit]) -> None:
         click.echo(f"wrote {folder / unit.name}", err=True)
     names = " ".join(f"'{unit.name}'" for unit in units)
     click.echo(
-        "To mount now and at every login:\n"
+        "To mount at once and at every login:\n"
         f"  systemctl --user daemon-reload && systemctl --user enable --now {names}",
         err=True,
     )
     if which("sshfs") is None:
-        warn(["sshfs is not installed here: install it first"])
+        warn(["sshfs is not installed on this machine: install it first"])

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops import assets
+from rigops.concerns import registry
 from rigops.converge.result import Blocked
 from rigops.errors import Problem, UsageError
-from rigops.spec import CONCERNS, KEYS
-from rigops.spec.names import did_you_mean
+from rigops.inventory.spec.names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
 
 _NOT_IN_THIS_VERSION = "not in this version"
 
@@ -29,15 +28,16 @@ class Selection:
 
     @classmethod
     def of(cls, only: Iterable[str], skip: Iterable[str]) -> Selection:
+        names = [one.name for one in registry.CONCERNS]
         for option, concern in [("--only", c) for c in only] + [("--skip", c) for c in skip]:
-            if concern not in CONCERNS:
+            if concern not in names:
                 raise UsageError(
                     Problem(
                         message="there is no such concern",
                         key=option,
                         value=concern,
-                        accepted=", ".join(CONCERNS),
-                        cure=did_you_mean(concern, CONCERNS),
+                        accepted=", ".join(names),
+                        cure=did_you_mean(concern, names),
                     )
                 )
         return cls(frozenset(only), frozenset(skip))
@@ -48,22 +48,21 @@ class Selection:
 
 def deploys(selection: Selection) -> list[Path]:
     """The deploy files to run, in the order of their concerns."""
-    folder = assets.find("deploys")
-    paths = [folder / f"{concern}.py" for concern in CONCERNS if selection.has(concern)]
-    return [path for path in paths if path.is_file()]
+    return [one.path for one in registry.in_this_version() if selection.has(one.name)]
 
 
 def blocked(spec: RigSpec, selection: Selection) -> tuple[Blocked, ...]:
     """Declarations whose concern this version does not have."""
-    folder = assets.find("deploys")
     return tuple(
-        Blocked(concern, keys, _NOT_IN_THIS_VERSION)
-        for concern in CONCERNS
-        if selection.has(concern)
-        and not (folder / f"{concern}.py").is_file()
-        and (keys := keys_of(concern, spec))
+        Blocked(one.name, keys, _NOT_IN_THIS_VERSION)
+        for one in registry.CONCERNS
+        if selection.has(one.name)
+        and not one.is_in_this_version
+        and (keys := one.declared_keys(spec))
     )
 
 
 def keys_of(concern: str, spec: RigSpec) -> tuple[str, ...]:
-    return tuple(name for name in sorted(spec.declared) if KEYS[name].concern == concern)
+    """None of a deploy that is no concern of the registry."""
+    found = (one for one in registry.CONCERNS if one.name == concern)
+    return next((one.declared_keys(spec) for one in found), ())

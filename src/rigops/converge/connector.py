@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyinfra.connectors.base import BaseConnector
 from pyinfra.connectors.util import (
@@ -14,10 +14,11 @@ from pyinfra.connectors.util import (
     make_unix_command_for_host,
 )
 
-from rigops.converge.memo import Memo
-from rigops.operations.take_steps import TakeSteps
-from rigops.operations.taking_steps import joined, script
-from rigops.operations.telling import Saying, Telling
+from rigops.converge.errors import DeployError
+from rigops.converge.fact_cache import FactCache
+from rigops.ownership.file_work import FileWorkCommand, joined, script
+from rigops.plan.context import is_reported
+from rigops.plan.streaming import ReportedCommand, StreamingCommand
 from rigops.transport import Result, TransportError
 from rigops.transport.errors import clean
 
@@ -30,30 +31,29 @@ if TYPE_CHECKING:
 
     from rigops.transport import Connection, Privilege
 
-_SEAT: Final = "rigops_seat"
 _DEADLINE: Final = 600.0
 _NEVER: Final = b"\0"  # no line begins so
+FOREIGN: Final = (
+    "this operation does not report its changes, so no plan can show them: use an operation of "
+    "rigops, or run this deploy with plain pyinfra"
+)
 _MOST_AT_ONCE: Final = 512 * 1024  # bytes of files that travel in one exec
 
 
-class StepsFailedError(Exception):
-    """Steps on owned files that had been put together did not succeed; the text is the host's."""
-
-
 @dataclass
-class Seat:
-    """What the engine keeps for one host: how to reach it, what is known, what is still to do.
+class HostChannel:
+    """How commands get to one host, what is known about it, and what is still to be sent.
 
-    `tell` hears what a command says of how far it is.
+    `tell` gets what a command reports of its progress.
     """
 
     connection: Connection
     privilege: Privilege
     wrap: Callable[[Sequence[str]], list[str]] = list
-    memo: Memo = field(default_factory=Memo)
-    waiting: list[TakeSteps] = field(default_factory=list)
+    cache: FactCache = field(default_factory=FactCache)
+    waiting: list[FileWorkCommand] = field(default_factory=list)
     tell: Callable[[str], None] = lambda _: None
-    lost: TransportError | None = None  # what pyinfra, on its way out, makes nothing of
+    lost: TransportError | None = None  # pyinfra itself drops the reason
 
     def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         return self.connection.run(
@@ -62,7 +62,7 @@ class Seat:
             deadline_s=deadline_s,
         )
 
-    def hear(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
+    def run_streaming(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         """As `run`, with the lines of its output told as they come."""
         holding = self.connection.hold(
             [*self.privilege.argv, *argv],
@@ -83,7 +83,7 @@ class Seat:
         if text := clean(line):
             self.tell(text)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Carry out, in one exec, the steps that operations have asked for."""
         if not self.waiting:
             return
@@ -91,24 +91,20 @@ class Seat:
         self.waiting.clear()
         result = self.run(self.wrap(["sh", "-s"]), script(work).encode(), _DEADLINE)
         if result.exit_code != 0:
-            self.memo.command_is_run()
-            said = " ".join((result.stderr or result.stdout).decode(errors="replace").split())
-            raise StepsFailedError(said or "the host did not say why")
+            self.cache.command_is_run()
+            output = (result.stderr or result.stdout).decode(errors="replace")
+            raise DeployError(" ".join(output.split()) or "the host did not say why")
 
 
-def seat_of(host: Host) -> Seat:
-    seat: Seat = host.connector_data[_SEAT]
-    return seat
-
-
-def take_seat(host: Host, seat: Seat) -> None:
-    host.connector_data[_SEAT] = seat
-
-
-class RigConnector(BaseConnector):
+class RigopsConnector(BaseConnector):
     """Never connects by itself: reaching a host is a stage, and was done before."""
 
     handles_execution = True
+    channel: HostChannel
+
+    @staticmethod
+    def of(host: Host) -> RigopsConnector:
+        return cast("RigopsConnector", host.connector)
 
     @staticmethod
     def make_names_data(name: str) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
@@ -121,33 +117,40 @@ class RigConnector(BaseConnector):
         print_input: bool = False,  # noqa: ARG002, FBT001, FBT002 - pyinfra's signature
         **arguments: Any,
     ) -> tuple[bool, CommandOutput]:
-        seat = seat_of(self.host)
+        channel = self.channel
         try:
-            if isinstance(command, TakeSteps):
-                seat.memo.steps_are_taken(command)
-                seat.waiting.append(command)
-                if sum(one.size for one in seat.waiting) > _MOST_AT_ONCE:
-                    seat.settle()
+            if not (channel.cache.is_reading or is_reported(self.host)):
+                raise DeployError(f"{self._operation_name()}: {FOREIGN}")
+            if isinstance(command, FileWorkCommand):
+                channel.cache.steps_are_taken(command)
+                channel.waiting.append(command)
+                if sum(one.size for one in channel.waiting) > _MOST_AT_ONCE:
+                    channel.flush()
                 return True, CommandOutput([])
-            seat.settle()
-            return self._run(seat, command, arguments)
+            channel.flush()
+            return self._run(command, arguments)
         except TransportError as error:
-            seat.lost = error
+            channel.lost = error
             raise OSError(str(error)) from error
 
-    def _run(
-        self, seat: Seat, command: StringCommand, arguments: dict[str, Any]
-    ) -> tuple[bool, CommandOutput]:
-        changes = seat.memo.command_is_run()
+    def _operation_name(self) -> str:
+        operation = self.host.current_op_hash
+        if operation is None:
+            return "a command outside of any operation"
+        return ", ".join(sorted(self.state.get_op_meta(operation).names))
+
+    def _run(self, command: StringCommand, arguments: dict[str, Any]) -> tuple[bool, CommandOutput]:
+        channel = self.channel
+        changes = channel.cache.command_is_run()
         control = extract_control_arguments(arguments)  # type: ignore[arg-type]  # it pops from any dict
         accepted = control.get("_success_exit_codes") or [0]
         line = make_unix_command_for_host(self.state, self.host, command, **arguments)
         argv = shlex.split(line.get_raw_value())
-        if isinstance(command, Saying) and command.says:
-            seat.tell(command.says)
-        carry_out = seat.hear if isinstance(command, Telling) else seat.run
-        result = carry_out(
-            seat.wrap(argv) if changes else argv,
+        if isinstance(command, ReportedCommand) and command.progress:
+            channel.tell(command.progress)
+        run = channel.run_streaming if isinstance(command, StreamingCommand) else channel.run
+        result = run(
+            channel.wrap(argv) if changes else argv,
             _bytes(control.get("_stdin")),
             control.get("_timeout") or _DEADLINE,
         )
@@ -162,7 +165,7 @@ class RigConnector(BaseConnector):
         *_: object,
         **__: object,
     ) -> bool:
-        raise OSError(f"rigops' operations bring {remote_filename} along in their own command")
+        raise DeployError(f"{remote_filename}: {FOREIGN}")
 
     def get_file(
         self,
@@ -170,7 +173,7 @@ class RigConnector(BaseConnector):
         *_: object,
         **__: object,
     ) -> bool:
-        raise OSError(f"rigops reads {remote_filename} through facts only")
+        raise DeployError(f"{remote_filename}: {FOREIGN}")
 
 
 def _bytes(given: object) -> bytes:

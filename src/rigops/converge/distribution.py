@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rigops.inventory.spec import RigSpec
     from rigops.probe.sections.os_release import OsRelease
-    from rigops.spec import RigSpec
 
 
 def refusal(system: OsRelease | None, spec: RigSpec) -> str | None:

@@ -9,12 +9,11 @@ effect at once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import gevent
 from gevent.local import local
 from pyinfra.api.config import Config
 from pyinfra.api.exceptions import NestedOperationError
@@ -22,16 +21,13 @@ from pyinfra.api.inventory import Inventory
 from pyinfra.api.state import State, StateStage
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 
-from rigops.converge.connector import RigConnector, Seat, StepsFailedError, seat_of, take_seat
-from rigops.converge.troubles import DeployError
-from rigops.operations.change import PackageChanges, begin_story, story
-from rigops.operations.consent import Consent, agree, give
-from rigops.operations.driver_vault import let_take
-from rigops.operations.trying import let_try
+from rigops.converge.connector import FOREIGN, HostChannel, RigopsConnector
+from rigops.converge.errors import DeployError
+from rigops.plan.context import Consent, PlanLog, context_of, needs_reboot, plan_log, provide
 from rigops.probe.collect import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import CodeType
 
@@ -39,35 +35,19 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
     from pyinfra.api.state import StateOperationMeta
 
-    from rigops.converge.memo import Memo
     from rigops.facts.sections import SectionFact
-    from rigops.operations.change import Change, Repair
-    from rigops.operations.driver_vault import Shelf
-    from rigops.operations.trying import Way
+    from rigops.plan.change import Plan
+    from rigops.plan.context import TrialOptions
     from rigops.probe.bundle import Bundle
 
-Value = TypeVar("Value")
-
-# pyinfra tells its story on a logger of its own; what matters is in our results.
+# pyinfra reports on a logger of its own; what matters is in our results.
 logging.getLogger("pyinfra").setLevel(logging.CRITICAL)
 
-_NOTHING = Consent()
+ReasonsByConcern = Callable[[], "Iterable[tuple[str, str]]"]
+
+_NO_CONSENT = Consent()
+_ALL_REMOVALS = Consent(removals=None)
 _GUESSES = 5  # a fact may show that yet another one is wanted
-
-
-@dataclass(frozen=True)
-class Planned:
-    changes: tuple[Change, ...]
-    packages: PackageChanges
-    repairs: tuple[Repair, ...]
-    blocked: tuple[tuple[str, str], ...]  # concern and reason
-    notices: tuple[tuple[str, str], ...]
-    undeclared: Mapping[str, tuple[str, ...]]  # concern, and the files of it that would go
-    pending: bool  # some operation would run a command
-    trying: tuple[str, ...] = ()  # kernel arguments for the next boot to try
-    trial_wait_s: int = 0  # what the bootloader's menus add to that
-    untried: str = ""  # why they cannot be tried
-    owed: tuple[tuple[str, str], ...] = ()  # concern and what a reboot is to bring
 
 
 class _State(State):
@@ -112,69 +92,72 @@ class Engine:
         ctx_inventory.set(self._inventory)
         config.lock_current_state()
         for host in self._inventory:
-            host.connector_cls = RigConnector
+            host.connector_cls = RigopsConnector
         self._state.init(self._inventory, config)
         self._state.fail_hosts = _fail  # type: ignore[method-assign]  # a failed fact is its host's
 
     def attach(
-        self, name: str, seat: Seat, known: Iterable[tuple[type[FactBase[Any]], object]]
+        self, name: str, channel: HostChannel, known: Iterable[tuple[type[FactBase[Any]], object]]
     ) -> None:
         """The connection to use from now on, and what was just seen over it."""
         host = self._host(name)
-        memo = seat.memo
+        cache = channel.cache
         for fact, value in known:
-            memo.seed(fact, value)
-        take_seat(host, seat)
+            cache.seed(fact, value)
+        RigopsConnector.of(host).channel = channel
         host.connected = True
         fetch = partial(type(host).get_fact, host)
 
-        def remembered(fact: type[FactBase[Any]], *args: object, **kwargs: object) -> Any:
-            return memo.get(fetch, fact, args, kwargs)
+        def cached(fact: type[FactBase[Any]], *args: object, **kwargs: object) -> Any:
+            return cache.get(fetch, fact, args, kwargs)
 
-        host.get_fact = remembered  # type: ignore[method-assign, assignment]  # pyinfra has no hook for it
+        host.get_fact = cached  # type: ignore[method-assign, assignment]  # pyinfra has no hook for it
         self._state.activate_host(host)
 
-    def bring(self, name: str, shelf: Shelf | None) -> None:
-        """The packages that deploys may take from the vault."""
-        let_take(self._host(name), shelf)
+    def provide(self, name: str, value: object) -> None:
+        """What only this run knows, for the operations that ask for it by its type."""
+        provide(self._host(name), value)
 
     def plan(
         self,
         name: str,
         deploys: Sequence[Path],
         *,
-        agreed: Collection[str] | None = None,
-        consent: Consent = _NOTHING,
-        way: Way | None = None,
-    ) -> Planned:
-        """`agreed`: the removals of whole concerns that were agreed to; None plans them all."""
+        consent: Consent = _ALL_REMOVALS,
+        trial: TrialOptions | None = None,
+        reboot_reasons: ReasonsByConcern = tuple,
+    ) -> Plan:
+        """`reboot_reasons` is asked at the host after its deploys."""
         host = self._host(name)
-        memo = seat_of(host).memo
+        channel = RigopsConnector.of(host).channel
+        cache = channel.cache
         for _ in range(_GUESSES):
-            with memo.guessing():
+            with cache.guessing():
                 try:
-                    planned = self._planned(host, deploys, agreed, consent, way)
+                    planned = self._planned(host, deploys, consent, trial, reboot_reasons)
                 except Exception:
-                    if not memo.missing:
+                    if not cache.to_fetch:
                         raise
                 else:
-                    if not memo.missing:
+                    if not cache.to_fetch:
                         return planned
-            _look(host, memo)
-        # What a look did not answer is asked for one by one, and its failure told.
-        return self._planned(host, deploys, agreed, consent, way)
+            _fetch(host.name, channel)
+        # What that did not answer is asked for one by one, and its failure reported.
+        return self._planned(host, deploys, consent, trial, reboot_reasons)
 
     def apply(
         self,
         name: str,
         deploys: Sequence[Path],
         *,
-        agreed: Collection[str] = (),
-        consent: Consent = _NOTHING,
-        way: Way | None = None,
+        consent: Consent = _NO_CONSENT,
+        trial: TrialOptions | None = None,
+        shown: Plan | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        host = self._start(name, StateStage.Execute, agreed, consent, way)
+        """`shown`: the plan, outside which nothing is changed."""
+        host = self._start(name, StateStage.Execute, consent, trial)
+        context_of(host).shown = shown
         with self._state.taking_effect():
             self._run(host, deploys, tell)
 
@@ -182,35 +165,18 @@ class Engine:
         self,
         host: Host,
         deploys: Sequence[Path],
-        agreed: Collection[str] | None,
         consent: Consent,
-        way: Way | None,
-    ) -> Planned:
-        self._start(host.name, StateStage.Prepare, agreed, consent, way)
+        trial: TrialOptions | None,
+        reboot_reasons: ReasonsByConcern,
+    ) -> Plan:
+        self._start(host.name, StateStage.Prepare, consent, trial)
         self._run(host, deploys, lambda _: None)
-        told = story(host)
-        operations = self._state.ops[host].values()
-        return Planned(
-            changes=tuple(told.changes),
-            packages=told.packages,
-            repairs=tuple(told.repairs),
-            blocked=tuple(told.blocked),
-            notices=tuple(told.notices),
-            undeclared=dict(told.undeclared),
-            pending=any(one.operation_meta.will_change for one in operations),
-            trying=told.trying,
-            trial_wait_s=told.trial_wait_s,
-            untried=told.untried,
-            owed=tuple(told.owed),
-        )
+        for concern, reason in reboot_reasons():
+            needs_reboot(host, concern, reason)
+        return plan_log(host).plan
 
     def _start(
-        self,
-        name: str,
-        stage: StateStage,
-        agreed: Collection[str] | None,
-        consent: Consent,
-        way: Way | None,
+        self, name: str, stage: StateStage, consent: Consent, trial: TrialOptions | None
     ) -> Host:
         if self._state.current_stage < stage:
             self._state.set_stage(stage)
@@ -218,39 +184,48 @@ class Engine:
         host.op_hash_order = []
         self._state.ops[host] = {}
         self._state.op_meta = {}
-        begin_story(host)
-        agree(host, agreed)
-        give(host, consent)
-        let_try(host, way)
+        context = context_of(host)
+        context.consent, context.trial, context.log = consent, trial, PlanLog()
+        context.shown = None
         return host
 
     def _run(self, host: Host, deploys: Sequence[Path], tell: Callable[[str], None]) -> None:
         ctx_host.set(host)
         ctx_config.set(self._state.config.copy())
-        seat = seat_of(host)
+        channel = RigopsConnector.of(host).channel
         try:
             for path in deploys:
                 tell(path.stem)
+                before = set(self._state.ops[host])
                 exec(_compiled(path), {"__file__": str(path)})  # noqa: S102 - deploys are run by path
-                seat.settle()
+                channel.flush()
+                if not self._state.is_executing:
+                    self._refuse_foreign(host, path.stem, before)
         except (NestedOperationError, DeployError) as error:
-            if seat.lost is not None:
-                raise seat.lost from error
+            if channel.lost is not None:
+                raise channel.lost from error
             if isinstance(error, DeployError):
                 raise
             raise DeployError(self._what_failed(host)) from error
-        except StepsFailedError as error:
-            raise DeployError(str(error)) from error
         finally:
-            seat.waiting.clear()
+            channel.waiting.clear()
+
+    def _refuse_foreign(self, host: Host, concern: str, before: Collection[str]) -> None:
+        """Operations that would change something and report nothing: pyinfra's own, for example."""
+        log = plan_log(host)
+        for operation_hash, data in self._state.ops[host].items():
+            is_new = operation_hash not in before and operation_hash not in log.reported
+            if is_new and data.operation_meta.will_change:
+                names = ", ".join(sorted(self._state.get_op_meta(operation_hash).names))
+                log.blocked.append((concern, f"{names}: {FOREIGN}"))
 
     def _what_failed(self, host: Host) -> str:
         for operation_hash, data in self._state.ops[host].items():
             meta = data.operation_meta
             if meta.is_complete() and meta.did_error():
                 names = ", ".join(self._state.get_op_meta(operation_hash).names)
-                said = " ".join((meta.stderr or meta.stdout).split())
-                return f"{names}: {said or 'failed and said nothing'}"
+                output = " ".join((meta.stderr or meta.stdout).split())
+                return f"{names}: {output or 'failed without output'}"
         return "an operation failed"
 
     def _host(self, name: str) -> Host:
@@ -262,17 +237,16 @@ def _compiled(path: Path) -> CodeType:
     return compile(path.read_text(encoding="utf-8"), str(path), "exec")
 
 
-def _look(host: Host, memo: Memo) -> None:
+def _fetch(name: str, channel: HostChannel) -> None:
     """Everything that was missing, in one exec."""
-    looks = list(memo.missing.looks())
-    seat = seat_of(host)
-    sections = [look.section for look in looks]
-    bundle = collect(seat.connection, sections, host=host.name, as_root=seat.privilege).bundle
-    for look in looks:
-        answer = bundle.sections.get(look.section.name)
+    requests = list(channel.cache.to_fetch.requests())
+    sections = [request.section for request in requests]
+    bundle = collect(channel.connection, sections, host=name, as_root=channel.privilege).bundle
+    for request in requests:
+        answer = bundle.sections.get(request.section.name)
         if answer is not None and answer.whole:
-            for fact, asked, value in look.known(look.section.parse(answer.text)):
-                memo.seed(fact, value, **asked)
+            for fact, asked, value in request.known(request.section.parse(answer.text)):
+                channel.cache.seed(fact, value, **asked)
 
 
 def seen(
@@ -288,17 +262,3 @@ def seen(
 
 def _fail(hosts: Iterable[Host], _: int | None = None) -> NoReturn:
     raise DeployError(f"a fact of {', '.join(host.name for host in hosts)} could not be read")
-
-
-def on_each(names: Iterable[str], work: Callable[[str], Value]) -> dict[str, Value | BaseException]:
-    """Do the work for all at once; whatever one raises is that one's result."""
-    results: dict[str, Value | BaseException] = {}
-
-    def one(name: str) -> None:
-        try:
-            results[name] = work(name)
-        except BaseException as error:  # noqa: BLE001 - kept as the host's result
-            results[name] = error
-
-    gevent.joinall([gevent.spawn(one, name) for name in names])
-    return results

@@ -63,7 +63,7 @@ class LockedError(LockError):
 
 
 @dataclass(frozen=True)
-class Lock:
+class ApplyLock:
     """Ours until it is released or the connection ends. `notice`: whose it was before, if left."""
 
     holding: Holding
@@ -86,7 +86,7 @@ def take(
     tell: Callable[[str], None],
     deadline_s: float,
     places: Places = _PLACES,
-) -> Lock:
+) -> ApplyLock:
     """The lock, at once or after what an earlier holder left running; else LockError."""
     program = (_HEAD + pack("lock").text).encode()
     note = {
@@ -108,7 +108,7 @@ def take(
     words = dict(line.split(" ", 1) for line in holding.said if " " in line)
     if "held" not in holding.said:
         raise _refusal(connection.name, holder, holding, words, deadline_s)
-    return Lock(holding, _notice(holder, words["stale"]) if "stale" in words else "")
+    return ApplyLock(holding, _notice(holder, words["stale"]) if "stale" in words else "")
 
 
 def work_argv(argv: Sequence[str], *, places: Places = _PLACES) -> list[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
-from rigops.bootloader.trial import without_marks
+from rigops.concerns.kernel_args.bootloader.trial_marks import without_marks
 from rigops.errors import RigopsError
-from rigops.preflight.verdict import REFUSED
+from rigops.hostside.p2p.verdict import REFUSED
 from rigops.probe import address
 from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import STATE
@@ -17,7 +17,7 @@ from rigops.probe.text import blocks
 from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu
 
 if TYPE_CHECKING:
-    from rigops.converge.seeing import Sight
+    from rigops.converge.snapshot import HostSnapshot
     from rigops.preflight.document import HostFound
     from rigops.probe.sections.rigops_state import RigopsState
 
@@ -74,7 +74,7 @@ exit 0
 )
 
 
-def observed(host: str, seen: Sight, *, at: str, inventory_digest: str) -> Proven | None:
+def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -> Proven | None:
     """The state that a proof would be about; None where no driver drives a card."""
     silicon, loaded, kernel = seen.silicon, seen.driver, seen.uname
     if silicon is None or loaded is None or kernel is None or seen.command_line is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from rigops.converge.occupants import LIST_LOCKS, locks
+from rigops.converge.reboot_impact import LIST_INHIBITORS, inhibitors
 from rigops.errors import Problem, RigopsError
 from rigops.hostside import pack
 from rigops.probe.script import PATH
@@ -15,7 +15,7 @@ from rigops.transport.errors import clean
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rigops.converge.occupants import Lock
+    from rigops.converge.reboot_impact import ShutdownInhibitor
     from rigops.transport import Connection, Privilege, Target
 
 LATER_S: Final = 5
@@ -25,7 +25,7 @@ _BOOT_ID: Final = ("cat", _BOOT_ID_FILE)
 _BEFORE: Final = (
     "sh",
     "-c",
-    f"PATH={PATH}; cat {_BOOT_ID_FILE} || exit; {LIST_LOCKS} 2>/dev/null; exit 0",
+    f"PATH={PATH}; cat {_BOOT_ID_FILE} || exit; {LIST_INHIBITORS} 2>/dev/null; exit 0",
 )
 
 # Up to version 256 systemd lets root reboot past every lock, later ones refuse where one blocks; so
@@ -118,13 +118,13 @@ def reboot(
 ) -> Connection:
     """The connection to the host after its reboot, or RigopsError at the deadline.
 
-    With `last_resort_s` locks are passed over, and after so many seconds the host reboots by
+    With `last_resort_s` inhibitors are passed over, and after so many seconds the host reboots by
     force, whatever hangs there. The old connection is closed once the reboot was ordered.
     """
     began = time.monotonic()
     before, held = _before(connection)
     if last_resort_s is None:
-        _refuse_locked(target.name, held)
+        _refuse_inhibited(target.name, held)
     _order(connection, privilege, last_resort_s)
     connection.close()
     seen = "nothing was heard of it since"
@@ -152,7 +152,7 @@ def reboot(
 def order_only(connection: Connection, privilege: Privilege) -> None:
     """For the machine that this runs on: it reboots in a few seconds."""
     _, held = _before(connection)
-    _refuse_locked(connection.name, held)
+    _refuse_inhibited(connection.name, held)
     answer = connection.run_script(
         f"PATH={PATH}\n{_ORDER_LATER}",
         argv=(*privilege.argv, "sh", "-s"),
@@ -163,16 +163,16 @@ def order_only(connection: Connection, privilege: Privilege) -> None:
         raise _refused(connection.name, answer.stderr + answer.login_noise)
 
 
-def _before(connection: Connection) -> tuple[str, tuple[Lock, ...]]:
+def _before(connection: Connection) -> tuple[str, tuple[ShutdownInhibitor, ...]]:
     answer = connection.run(_BEFORE, deadline_s=_SHORT_S)
     if answer.exit_code != 0:
         raise TransportError("lost", "it does not tell its boot id", host=connection.name)
     boot_id, _, rest = answer.stdout.decode(errors="replace").partition("\n")
-    return boot_id.strip(), locks(rest)
+    return boot_id.strip(), inhibitors(rest)
 
 
-def _refuse_locked(host: str, held: Sequence[Lock]) -> None:
-    blocking = [lock for lock in held if lock.blocks]
+def _refuse_inhibited(host: str, held: Sequence[ShutdownInhibitor]) -> None:
+    blocking = [one for one in held if one.blocks]
     if blocking:
         raise _failed(
             host,

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rigops.operations.change import PackageChanges
+from rigops.plan.change import Plan
+from rigops.vault.store import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rigops.converge.keeping import VaultKept
-    from rigops.operations.change import Change, Repair
     from rigops.preflight.document import HostFound
-    from rigops.record.lock import LockedHost
+    from rigops.record.lockfile import LockedHost
 
 Outcome = Literal[
     "converged",
@@ -69,17 +68,36 @@ class Error:
     cure: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class VaultResult:
+    """`host_bytes`: of the proven set. `trouble`: why it is incomplete, or was not fetched.
+
+    `freed_bytes`: of files on this machine that no host needs any more.
+    """
+
+    host_bytes: int = 0
+    fetched_bytes: int = 0
+    folder: str = ""
+    trouble: str = ""
+    freed_bytes: int = 0
+
+    def __str__(self) -> str:
+        if self.trouble:
+            return f"vault: {self.trouble}; the next apply tries again"
+        new = f" ({amount(self.fetched_bytes)} of it now)" if self.fetched_bytes else ""
+        text = f"vault: {amount(self.host_bytes)} on the host, fetched to {self.folder}{new}"
+        if self.freed_bytes:
+            text += f"; removed {amount(self.freed_bytes)} there that no host needs any more"
+        return text
+
+
 @dataclass
 class HostResult:
     """`notices` are what a person should know before agreeing, `story` what happened on the way."""
 
     host: str
     outcome: Outcome = "not_run"
-    changes: tuple[Change, ...] = ()
-    packages: PackageChanges = field(default_factory=PackageChanges)
-    repairs: tuple[Repair, ...] = ()  # of the package manager, agreed to or offered
-    trying: tuple[str, ...] = ()  # kernel arguments that the next boot is to try
-    untried: str = ""  # why no boot can try them first
+    plan: Plan = field(default_factory=Plan)  # without what is blocked
     reboot_reasons: tuple[str, ...] = ()
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboots owed to concerns outside the selection
@@ -90,17 +108,14 @@ class HostResult:
     stages: list[Stage] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     preflight: HostFound | None = None
-    vault: VaultKept | None = None  # None: there was nothing to keep
+    vault: VaultResult | None = None  # None: there was nothing to do
     lock: LockedHost | None = None  # what it was proven with
     error: Error | None = None
 
     @property
     def pending(self) -> bool:
-        return bool(self.changes or self.packages or self.mends or self.reboot_reasons)
-
-    @property
-    def mends(self) -> bool:
-        return any(repair.agreed for repair in self.repairs)
+        """Whether apply would change anything, or reboot the host."""
+        return self.plan.pending or bool(self.reboot_reasons)
 
     @property
     def status(self) -> str:
@@ -145,16 +160,19 @@ class HostResult:
 
     def _planned(self) -> dict[str, object]:
         return {
-            "changes": [asdict(change) for change in self.changes],
-            "packages": asdict(self.packages),
-            "repairs": [asdict(one) for one in self.repairs],
+            "changes": [asdict(change) for change in self.plan.changes],
+            "packages": asdict(self.plan.packages),
+            "repairs": [asdict(one) for one in self.plan.repairs],
             "reboot": bool(self.reboot_reasons),
             "reboot_reasons": list(self.reboot_reasons),
-            "trial": {"arguments": list(self.trying), "not_possible": self.untried},
+            "trial": {
+                "arguments": list(self.plan.trial_arguments),
+                "not_possible": self.plan.no_trial,
+            },
             "reboot_hits": list(self.reboot_hits),
             "other_debts": list(self.other_debts),
             "blocked": [asdict(one) for one in self.blocked],
-            "notices": list(self.notices),
+            "notices": [*self.notices, *map(str, self.plan.shown_later)],
             "undeclared": [
                 {"concern": concern, "subjects": list(paths)}
                 for concern, paths in self.undeclared.items()

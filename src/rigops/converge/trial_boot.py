@@ -1,80 +1,150 @@
-"""Having one boot try new kernel arguments: ordered, taken back, and judged once it came."""
+"""New kernel arguments are tried by one boot: ordered, judged once it came, undone if it failed."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.converge import trial
-from rigops.converge.troubles import DeployError
+from rigops.concerns.kernel_args.bootloader.trial_marks import MARK
+from rigops.concerns.kernel_args.record import read_arguments
+from rigops.concerns.kernel_args.trial_boot.log import became
+from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, LOG
+from rigops.converge.errors import DeployError
 from rigops.errors import RigopsError
+from rigops.probe.sections.rigops_state import ARGUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rigops.converge.deploying import Deploying
-    from rigops.converge.occupants import Occupants
+    from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.result import HostResult
-    from rigops.converge.visit import Visit
+    from rigops.converge.session import HostSession
+    from rigops.converge.snapshot import HostSnapshot
+
+CONFIRM: Final = ("sh", "-c", f"mkdir -p {CONFIRMED.rpartition('/')[0]} && : >{CONFIRMED}")
 
 _ANSWER_S: Final = 20.0
+_MARGIN_S: Final = 120.0  # beside the trial's own deadline and that of the boot which follows it
 
 
 class TrialBoot:
-    """`trying` is empty where the reboot has nothing to try."""
+    """`arguments` is empty where the reboot has nothing to try."""
 
-    def __init__(self, visit: Visit, deploying: Deploying, result: HostResult) -> None:
-        self._visit = visit
-        self._deploying = deploying
+    def __init__(self, session: HostSession, result: HostResult) -> None:
+        self._session = session
         self._result = result
-        self._before = visit.seen
-        way = deploying.way(now=True)
-        planned = deploying.plan(way)
-        self.trying = planned.trying
+        self._before = session.snapshot
+        options = session.trial_options(now=True)
+        planned = session.plan(options)
+        self.arguments = planned.trial_arguments
         self._wait_s = planned.trial_wait_s
-        if self.trying:
-            deploying.apply("trial", way)
+        if self.arguments:
+            # What the trial lays out and takes away again: the plan showed it by the arguments.
+            session.shown = replace(session.shown, later=(*session.shown.later, *planned.later))
+            session.apply("trial", options)
 
     @property
     def patience_s(self) -> float:
         """A trial that fails ends by itself at the deadline, and is followed by one boot more."""
-        deadline_s = self._visit.reboot_timeout_s
-        return 2 * deadline_s + self._wait_s + trial.MARGIN_S if self.trying else deadline_s
+        deadline_s = self._session.reboot_timeout_s
+        return 2 * deadline_s + self._wait_s + _MARGIN_S if self.arguments else deadline_s
 
     @contextmanager
-    def taken_back_if_refused(self) -> Iterator[None]:
+    def undone_if_refused(self) -> Iterator[None]:
         """Where the reboot was refused: a later one that nobody watches is to try nothing.
 
-        To a host that did not come back there is no connection any more.
+        A host that did not come back has no connection any more.
         """
         try:
             yield
         except RigopsError:
-            stage = self._visit.stage_now
-            with suppress(RigopsError):
-                if self.trying:
-                    self._take_back()
-            self._visit.stage_now = stage
+            stage = self._session.stage_now
+            try:
+                if self.arguments:
+                    self._undo()
+            except Exception as error:  # noqa: BLE001 - why there was no reboot counts more
+                self._result.story.append(f"the trial boot could not be undone: {error}")
+            self._session.stage_now = stage
             raise
 
-    def judge(self, who: Occupants) -> None:
+    def judge(self, impact: RebootImpact) -> None:
         """Only arguments that a boot was seen to come through with become permanent."""
-        visit, trying = self._visit, self.trying
-        with visit.stage("verify"):
-            visit.look()
-        reason = trial.shortfall(self._before, visit.seen, trying)
+        session, arguments = self._session, self.arguments
+        reason = shortfall(self._before, session.probe("verify"), arguments)
         if not reason:
-            self._result.story.append(trial.held(trying))
+            self._result.story.append(success(arguments))
             return
-        kept = visit.seat.run(["cat", trial.LOG], b"", _ANSWER_S).stdout
-        if trial.is_trial(visit.seen):
-            visit.reboot(who, visit.reboot_timeout_s)  # its next boot is the old one
-            with visit.stage("verify"):
-                visit.look()
-        self._take_back()
-        self._result.story += trial.story(trying, reason, kept.decode(errors="replace"))
-        raise DeployError(f"the boot that tried {' '.join(trying)} did not hold: {reason}")
+        log = session.channel.run(["cat", LOG], b"", _ANSWER_S).stdout
+        if is_trial(session.snapshot):
+            session.reboot(impact, session.reboot_timeout_s)  # its next boot is the old one
+            session.probe("verify")
+        self._undo()
+        self._result.story += failure(arguments, reason, log.decode(errors="replace"))
+        raise DeployError(f"the boot that tried {' '.join(arguments)} did not hold: {reason}")
 
-    def _take_back(self) -> None:
-        self._deploying.apply("return", self._deploying.way(given_up=True))
-        self._visit.release()
+    def _undo(self) -> None:
+        self._session.apply("return", self._session.trial_options(given_up=True))
+        self._session.release()
+
+
+def is_trial(snapshot: HostSnapshot) -> bool:
+    return snapshot.command_line is not None and MARK in snapshot.command_line.arguments
+
+
+def lost(now: HostSnapshot) -> str:
+    """Why a trial boot that another run has ordered does not become permanent, or nothing."""
+    if not is_trial(now) or now.state is None:
+        return ""
+    record = read_arguments(now.state.records.get(ARGUMENTS))
+    gone = set(record.cards) - _cards(now)
+    if not gone:
+        return ""
+    return (
+        f"it runs with {' '.join(record.trying)} to try that, and {_listed(gone)} gone with it: "
+        "reboot it, or wait until it goes back to its old arguments by itself; then run this again"
+    )
+
+
+def cards(snapshot: HostSnapshot) -> tuple[str, ...]:
+    return tuple(sorted(_cards(snapshot)))
+
+
+def shortfall(before: HostSnapshot, now: HostSnapshot, arguments: tuple[str, ...]) -> str:
+    """Why the arguments do not become permanent, or nothing. `before`: seen ahead of the boot."""
+    live = now.command_line.arguments if now.command_line else ()
+    absent = [one for one in arguments if one not in live]
+    if absent:
+        return f"the host does not run with {' '.join(absent)}"
+    gone = _cards(before) - _cards(now)
+    if gone:
+        return f"{_listed(gone)} gone with them"
+    return ""
+
+
+def success(arguments: tuple[str, ...]) -> str:
+    return f"the boot with {' '.join(arguments)} was tried, and holds: every boot has it now"
+
+
+def after_this(arguments: tuple[str, ...], deadline_s: float) -> str:
+    """For the machine that the run is on, which ends with it."""
+    if not arguments:
+        return "this machine reboots now; run the same command after that"
+    return (
+        f"this machine reboots now, to try {' '.join(arguments)}: run the same command within "
+        f"{deadline_s / 60:g} minutes, or it goes back to its old arguments by itself"
+    )
+
+
+def failure(arguments: tuple[str, ...], reason: str, log: str) -> Iterator[str]:
+    """`log`: what the boot that was tried has left behind."""
+    yield f"one boot tried {' '.join(arguments)}: {became(log)}"
+    yield f"{reason}: its old arguments are in force, and nothing of the new ones is left"
+
+
+def _listed(gone: set[str]) -> str:
+    return f"{', '.join(sorted(gone))} {'is' if len(gone) == 1 else 'are'}"
+
+
+def _cards(snapshot: HostSnapshot) -> set[str]:
+    return {card.address for card in snapshot.silicon.gpus} if snapshot.silicon else set()

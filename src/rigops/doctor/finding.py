@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Status = Literal["fail", "warn", "unknown", "info", "ok", "skipped"]
-RemedyKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]
+FixKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]
 
 HOST = "host"
 
@@ -24,10 +24,10 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remedy:
+class Fix:
     """`by_hand` is what to do where the concern that would do it is not in this version."""
 
-    kind: RemedyKind
+    kind: FixKind
     text: str
     concern: str | None = None
     declare: Mapping[str, object] | None = None
@@ -56,7 +56,7 @@ class Finding:
     subject: str = HOST
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
-    remedy: Remedy | None = None
+    fix: Fix | None = None
     data: Mapping[str, object] = field(default_factory=dict)
     essential: bool = False
 
@@ -68,12 +68,12 @@ class Finding:
             "summary": self.summary,
             "evidence": [one.as_json() for one in self.evidence],
             "why": self.why,
-            "remedy": self.remedy.as_json() if self.remedy else None,
+            "remedy": self.fix.as_json() if self.fix else None,
         }
         return {**document, "data": dict(self.data)} if self.data else document
 
 
-class Say(Protocol):
+class MakeFinding(Protocol):
     def __call__(
         self,
         status: Status,
@@ -82,12 +82,12 @@ class Say(Protocol):
         *,
         subject: str = HOST,
         why: str = "",
-        remedy: Remedy | None = None,
+        fix: Fix | None = None,
         data: Mapping[str, object] | None = None,
     ) -> Finding: ...
 
 
-def saying(check: str) -> Say:
+def finding_for(check: str) -> MakeFinding:
     """What a check says, under its own id."""
 
     def say(
@@ -97,7 +97,7 @@ def saying(check: str) -> Say:
         *,
         subject: str = HOST,
         why: str = "",
-        remedy: Remedy | None = None,
+        fix: Fix | None = None,
         data: Mapping[str, object] | None = None,
     ) -> Finding:
         return Finding(
@@ -107,7 +107,7 @@ def saying(check: str) -> Say:
             subject=subject,
             evidence=evidence,
             why=why,
-            remedy=remedy,
+            fix=fix,
             data=data or {},
         )
 

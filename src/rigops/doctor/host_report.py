@@ -12,17 +12,11 @@ if TYPE_CHECKING:
 
     from rigops.doctor.finding import Finding
     from rigops.doctor.judge import HostStatus
+    from rigops.errors import HostError
 
 SCHEMA = "rigops.doctor/1"
 
 Source = Literal["ssh", "local", "bundle"]
-
-
-@dataclass(frozen=True)
-class HostError:
-    kind: str
-    message: str
-    cure: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
-    from rigops.probe.facts import HostFacts
+    from rigops.probe.snapshot import HostSnapshot
 
 _SLOW_LOGIN_S: Final = 1.0
 _SHOWN: Final = 60
@@ -38,14 +37,12 @@ def of_login(noise: str, seconds: float) -> list[str]:
     return found
 
 
-def unread(facts: HostFacts) -> dict[str, int]:
+def unread(snapshot: HostSnapshot) -> dict[str, int]:
     """How many pieces of each section no parser understood; why one failed is told elsewhere."""
-    counts: dict[str, int] = {}
-    for one in fields(facts):
-        left = getattr(getattr(facts, one.name), "unread", ())
-        if left and facts.is_whole(one.name.replace("_", "-")):
-            counts[one.name.replace("_", "-")] = len(left)
-    return counts
+    answers = [snapshot[section] for section in SECTIONS]
+    return {
+        one.section.name: len(one.unparsed) for one in answers if one.is_complete and one.unparsed
+    }
 
 
 def _without_root(bundle: Bundle) -> list[str]:
@@ -57,7 +54,7 @@ def _without_root(bundle: Bundle) -> list[str]:
         return []
     names = ", ".join(less)
     cure = "log in as root, allow sudo without a password, or give --ask-sudo-password"
-    return [f"looked without root: {names} may say less than there is; {cure}"]
+    return [f"without root: {names} may be incomplete; fix: {cure}"]
 
 
 def _out_of_time(bundle: Bundle) -> list[str]:

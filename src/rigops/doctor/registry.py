@@ -2,138 +2,88 @@
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from rigops import assets
+from rigops.concerns.registry import names_in_this_version
+from rigops.doctor import checks as folder
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import (
-    acs,
-    aer,
-    bar1,
-    card_drivers,
-    clocks,
-    command_line,
-    container,
-    cuda,
-    device_nodes,
-    driver,
-    driver_hang,
-    driver_settings,
-    fabric,
-    firmware_errors,
-    gsp,
-    hypervisor,
-    iommu,
-    iommu_fault,
-    kernel_headers,
-    link,
-    memory_health,
-    memory_policy,
-    mig,
-    module,
-    module_build,
-    module_flavor,
-    module_versions,
-    nccl,
-    package_pins,
-    package_sources,
-    peer_access,
-    peer_hindrances,
-    power,
-    power_budget,
-    presence,
-    reboot,
-    secure_boot,
-    slot,
-    temperature,
-    wall_clock,
-    xid,
-)
-from rigops.doctor.order import told
-from rigops.spec import RigSpec
+from rigops.doctor.summary import SUMMARIZED
+from rigops.inventory.spec import RigSpec
+from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from rigops.catalog import Catalog
-    from rigops.doctor.finding import Finding, Remedy
-    from rigops.probe.facts import HostFacts
+    from rigops.doctor.finding import Finding, Fix, Status
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
 
-CHECKS: tuple[Check, ...] = (
-    *presence.CHECKS,
-    *link.CHECKS,
-    *slot.CHECKS,
-    *bar1.CHECKS,
-    *aer.CHECKS,
-    *acs.CHECKS,
-    *hypervisor.CHECKS,
-    *iommu.CHECKS,
-    *iommu_fault.CHECKS,
-    *command_line.CHECKS,
-    *memory_policy.CHECKS,
-    *module_build.CHECKS,
-    *secure_boot.CHECKS,
-    *card_drivers.CHECKS,
-    *module_versions.CHECKS,
-    *module_flavor.CHECKS,
-    *driver.CHECKS,
-    *gsp.CHECKS,
-    *module.CHECKS,
-    *kernel_headers.CHECKS,
-    *device_nodes.CHECKS,
-    *driver_hang.CHECKS,
-    *driver_settings.CHECKS,
-    *package_pins.CHECKS,
-    *package_sources.CHECKS,
-    *reboot.CHECKS,
-    *fabric.CHECKS,
-    *cuda.CHECKS,
-    *container.CHECKS,
-    *mig.CHECKS,
-    *firmware_errors.CHECKS,
-    *power.CHECKS,
-    *power_budget.CHECKS,
-    *clocks.CHECKS,
-    *temperature.CHECKS,
-    *memory_health.CHECKS,
-    *xid.CHECKS,
-    *peer_access.CHECKS,
-    *peer_hindrances.CHECKS,
-    *nccl.CHECKS,
-    *wall_clock.CHECKS,
-)
+# A warning is something to do, an unknown something to look at: a person wants the first first.
+_WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "unknown", "info", "ok", "skipped")
+
+
+def _find_checks() -> tuple[Check, ...]:
+    """Those of every module in the folder `checks`, by the modules' names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
+    modules = [import_module(f"{folder.__name__}.{name}") for name in names]
+    return tuple(check for module in modules for check in module.CHECKS)
+
+
+CHECKS: Final = _find_checks()
+
+
+def sections_for(checks: Iterable[Check]) -> tuple[Section[Any], ...]:
+    """What to ask a host for these checks, and for the line that sums it up."""
+    needed = {section.name for check in checks for section in check.sections}
+    needed |= {section.name for section in (*SUMMARIZED, *views.NAMES_CARDS)}
+    return tuple(section for section in SECTIONS if section.name in needed)
 
 
 def examine(
-    facts: HostFacts,
+    snapshot: HostSnapshot,
     spec: RigSpec | None,
     catalog: Catalog,
     *,
     checks: Iterable[Check] = CHECKS,
     concerns: Collection[str] | None = None,
 ) -> list[Finding]:
-    """`concerns` are those that apply can carry out: by default the deploys of this version."""
-    examined = Examined(facts, spec or RigSpec(), catalog)
-    deployable = deploys() if concerns is None else concerns
-    return told(
-        replace(
-            finding,
-            remedy=_possible(finding.remedy, deployable),
-            essential=finding.essential
-            or check.essential
-            or bool(check.keys & examined.spec.declared),
-        )
+    """The worst first, and of those the cause before its effects.
+
+    `concerns` are those that apply can carry out: by default those of this version.
+    """
+    examined = Examined(snapshot, spec or RigSpec(), catalog)
+    deployable = names_in_this_version() if concerns is None else concerns
+    found = [
+        (check, _completed(check, finding, examined.spec, deployable))
         for check in checks
-        for finding in check.run(examined)
+        for finding in check.findings(examined)
+    ]
+    found.sort(key=_rank)
+    return [finding for _, finding in found]
+
+
+def _completed(
+    check: Check, finding: Finding, spec: RigSpec, deployable: Collection[str]
+) -> Finding:
+    is_declared = bool(check.keys & spec.declared)
+    return replace(
+        finding,
+        fix=_possible(finding.fix, deployable),
+        essential=finding.essential or check.essential or is_declared,
     )
 
 
-def deploys() -> frozenset[str]:
-    return frozenset(path.stem for path in assets.find("deploys").glob("*.py"))
+def _rank(found: tuple[Check, Finding]) -> tuple[int, int, bool]:
+    check, finding = found
+    return _WORST_FIRST.index(finding.status), check.cause_rank, not finding.essential
 
 
-def _possible(remedy: Remedy | None, deployable: Collection[str]) -> Remedy | None:
-    if remedy is None or not remedy.by_apply or remedy.concern in deployable:
-        return remedy
-    return replace(remedy, kind="hands", concern=None, text=remedy.by_hand or remedy.text)
+def _possible(fix: Fix | None, deployable: Collection[str]) -> Fix | None:
+    if fix is None or not fix.by_apply or fix.concern in deployable:
+        return fix
+    return replace(fix, kind="hands", concern=None, text=fix.by_hand or fix.text)

@@ -1,4 +1,4 @@
-"""What stands at a path now: to tell a plan's reader what changes, and whose it is."""
+"""What is at a path now, to show in a plan what changes, and to know whose it is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
-from rigops.owned import Present
 from rigops.probe.section import Section
+from rigops.probe.sections.rigops_state import Present
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

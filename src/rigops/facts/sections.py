@@ -15,6 +15,7 @@ from rigops.probe.sections import (
     limits,
     nccl,
     os_release,
+    packages,
     pci,
     proc_cmdline,
     processes,
@@ -65,6 +66,10 @@ class Nccl(SectionFact[nccl.Nccl]):
 
 class OsRelease(SectionFact[os_release.OsRelease]):
     section = os_release.SECTION
+
+
+class GpuPackages(SectionFact[packages.Packages]):
+    section = packages.SECTION
 
 
 class Pci(SectionFact[pci.Pci]):

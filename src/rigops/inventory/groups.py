@@ -1,14 +1,17 @@
-"""Which top-level names of an inventory are groups of hosts, and which only look so to pyinfra."""
+"""Top-level names of an inventory: groups of hosts, or constants that pyinfra takes for groups."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rigops.errors import Problem
-from rigops.spec import KEYS
-from rigops.spec.faults import shown
+from rigops.inventory.spec.faults import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 _CONNECTOR = re.compile(r"@[a-z][a-z0-9_]*(/.+)?", re.DOTALL)
@@ -25,37 +28,43 @@ class Group:
     data: dict[object, object]
 
 
-def group_of(name: str, value: object) -> Group | Problem | None:
-    """The group that this name is, what is wrong with it, or None for a name of the user's own."""
+def group_of(name: str, value: object, keys: Collection[str]) -> Group | Problem | None:
+    """None: not a group, a name of the user's own."""
     if name.startswith("_") or not isinstance(value, (list, tuple)):
         return None
     if isinstance(value, tuple):
-        return _group_with_data(name, value)
-    return _group(name, value, {})
+        return _group_with_data(name, value, keys)
+    return _group(name, value, {}, keys)
 
 
-def _group_with_data(name: str, value: tuple[object, ...]) -> Group | Problem:
+def _group_with_data(
+    name: str, value: tuple[object, ...], keys: Collection[str]
+) -> Group | Problem:
     match value:
         case (list() | tuple() as hosts, dict() as data):
-            group = _group(name, hosts, data)
+            group = _group(name, hosts, data, keys)
             if group is not None:
                 return group
     return Problem(
-        message=f"{name} is taken for a group of hosts, and a tuple here is (hosts, data)",
+        message=f"pyinfra reads {name} as a group of hosts; a tuple has to be (hosts, data)",
         key=name,
         value=shown(value),
         accepted=f"a list of hosts, such as {EXAMPLE}",
-        cure=f"if it is a constant, call it _{name}",
+        cure=f"rename a constant to _{name}",
     )
 
 
 def _group(
-    name: str, hosts: list[object] | tuple[object, ...], data: dict[object, object]
+    name: str,
+    hosts: list[object] | tuple[object, ...],
+    data: dict[object, object],
+    keys: Collection[str],
 ) -> Group | Problem | None:
     if hosts and not any(isinstance(host, (str, tuple)) for host in hosts):
-        return None  # numbers or dicts: pyinfra leaves such a list alone
-    if _names_a_key(name) and hosts and all(isinstance(host, str) for host in hosts):
-        return _constant(name, hosts, f"{name} is taken for a group of hosts named {_all(hosts)}")
+        return None  # numbers or dicts: not a group to pyinfra either
+    if _names_a_key(name, keys) and hosts and all(isinstance(host, str) for host in hosts):
+        names = ", ".join(repr(host) for host in hosts)
+        return _constant(name, hosts, f"pyinfra reads {name} as a group of hosts named {names}")
     members: list[tuple[str, dict[object, object]]] = []
     for host in hosts:
         match host:
@@ -81,11 +90,11 @@ def is_host(name: str) -> bool:
 def _why_no_host(name: str, host: object) -> str:
     if isinstance(host, str):
         address = _ADDRESS.fullmatch(host)
-        hint = f": write {_with_data(*address.groups())}" if address else ""
-        return f"{name} is taken for a group of hosts, and {host!r} is no host name{hint}"
+        hint = f"; write {_with_data(*address.groups())}" if address else ""
+        return f"pyinfra reads {name} as a group of hosts; {host!r} is not a host name{hint}"
     if isinstance(host, (tuple, list)):
-        return f'{shown(host)} is no host: one with data is written ("name", {{data}})'
-    return f"{shown(host)} is no host"
+        return f'{shown(host)} is not a host; write one with data as ("name", {{data}})'
+    return f"{shown(host)} is not a host"
 
 
 def _with_data(user: str | None, host: str, port: str | None) -> str:
@@ -99,14 +108,10 @@ def _constant(name: str, hosts: list[object] | tuple[object, ...], message: str)
         key=name,
         value=shown(hosts),
         accepted=f"a list of hosts, such as {EXAMPLE}",
-        cure=f"if it is a constant, call it _{name}; if these are hosts, mend or rename the group",
+        cure=f"rename a constant to _{name}; correct the names of hosts, or rename the group",
     )
 
 
-def _names_a_key(name: str) -> bool:
+def _names_a_key(name: str, keys: Collection[str]) -> bool:
     plain = name.lower()
-    return plain in KEYS or plain.removesuffix("s") in KEYS or f"{plain}s" in KEYS
-
-
-def _all(hosts: list[object] | tuple[object, ...]) -> str:
-    return ", ".join(repr(host) for host in hosts)
+    return plain in keys or plain.removesuffix("s") in keys or f"{plain}s" in keys

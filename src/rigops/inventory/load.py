@@ -10,18 +10,19 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rigops.errors import Problem, UsageError
 from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, Group, group_of
 from rigops.inventory.model import Inventory, InventoryHost, Placed
-from rigops.spec import KEYS, examine
-from rigops.spec.names import nearest
+from rigops.inventory.spec import examine
+from rigops.inventory.spec.names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rigops.inventory.spec import Key
     from rigops.inventory.userfile import UserFile
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,9 @@ _ALMOST = 0.75
 
 @dataclass
 class _Groups:
-    """Everything that was read, before it is merged for each host."""
+    """All groups and their data, before the merge for each host."""
 
+    keys: Mapping[str, Key[Any]]
     members: dict[str, list[tuple[str, Data]]] = field(default_factory=dict)
     data: dict[str, Data] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -42,27 +44,28 @@ class _Groups:
     files: list[Path] = field(default_factory=list)
 
 
-def load(path: Path, cwd: Path | None = None) -> Inventory:
-    """The whole inventory, or UsageError with everything that is wrong in it."""
+def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> Inventory:
+    """Raises UsageError with all problems of the inventory."""
     cwd = Path.cwd() if cwd is None else cwd
     if not path.exists():
         raise UsageError(
             Problem(
-                message="there is no such inventory",
+                message="no such inventory",
                 file=str(path),
-                cure="name one with -i, set RIGOPS_INVENTORY, or write inventory.py: " + EXAMPLE,
+                cure="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
+                + EXAMPLE,
             )
         )
     if str(cwd) not in sys.path:
         sys.path.append(str(cwd))  # as pyinfra does, for the user's own modules
-    groups = _read_groups(userfile.run(path))
+    groups = _read_groups(userfile.run(path), keys)
     _add_implied_groups(groups, path)
     _read_group_data(groups, _group_data_folders(path, cwd))
     hosts = _hosts(groups)
     if not hosts and not groups.problems:
         groups.problems.append(
             Problem(
-                message="there is no host in this inventory",
+                message="no hosts in this inventory",
                 file=str(path),
                 accepted="lists of hosts at the top level",
                 cure=f"add one: {EXAMPLE}",
@@ -79,18 +82,18 @@ def _digest(files: list[Path]) -> str:
     return sha256("\n".join(each).encode()).hexdigest()
 
 
-def _read_groups(file: UserFile) -> _Groups:
-    groups = _Groups()
+def _read_groups(file: UserFile, keys: Mapping[str, Key[Any]]) -> _Groups:
+    groups = _Groups(keys)
     for name, value in file.names.items():
-        group = group_of(name, value)
+        group = group_of(name, value, keys)
         if isinstance(group, Problem):
             line = file.lines.names.get(name)
             groups.problems.append(replace(group, file=file.path, line=line))
         elif group is not None:
             _add_group(groups, group, file)
-        elif name in KEYS and name not in file.lines.used:
+        elif name in keys and name not in file.lines.used:
             groups.warnings.append(
-                f"{file.path}: {name} stands outside every host's data and declares nothing; "
+                f"{file.path}: {name} at the top level declares nothing; "
                 "put it into group_data/all.py to declare it for all hosts"
             )
     return groups
@@ -118,7 +121,7 @@ def _place(
         else:
             groups.problems.append(
                 Problem(
-                    message=f"the key {key!r} is not text",
+                    message=f"key {key!r} is not a string",
                     file=file.path,
                     host=owner,
                     key=repr(key),
@@ -168,7 +171,7 @@ def _read_group_data(groups: _Groups, folders: list[Path]) -> None:
             if group not in groups.members and meant:
                 # Other names may belong to another inventory of the same folder.
                 groups.warnings.append(
-                    f"{path}: there is no group {group!r}, so this file declares nothing; "
+                    f"{path}: no group {group!r}; this file declares nothing; "
                     f"did you mean {meant!r}?"
                 )
             groups.data.setdefault(group, {}).update(_exported(file))
@@ -184,7 +187,7 @@ def _run_group_data(groups: _Groups, path: Path) -> UserFile:
 
 @contextlib.contextmanager
 def _pyinfra_inventory(groups: _Groups) -> Iterator[None]:
-    """For group data that asks pyinfra for its inventory, and so imports pyinfra itself."""
+    """For group data that imports pyinfra and reads its inventory."""
     api = importlib.import_module("pyinfra.api.inventory")
     context = importlib.import_module("pyinfra.context")
     plain = {
@@ -233,7 +236,7 @@ def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> In
     if name.startswith("@ssh/"):
         merged["ssh_hostname"] = Placed(name.removeprefix("@ssh/"), "", None)
     merged.update(own)
-    spec, problems = examine({key: placed.value for key, placed in merged.items()})
+    spec, problems = examine({key: placed.value for key, placed in merged.items()}, groups.keys)
     for problem in problems:
         where = merged.get(problem.key or "")
         groups.problems.append(

@@ -3,18 +3,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.spec.names import did_you_mean
+from rigops.inventory.spec.names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A value and where a person wrote it."""
+    """A value with its file and line."""
 
     value: object
     file: str
@@ -34,7 +34,7 @@ class InventoryHost:
 
     @property
     def connector(self) -> str:
-        """What pyinfra would reach this host through: ssh, local, docker and so on."""
+        """The pyinfra connector: ssh, local, docker and so on."""
         if not self.name.startswith("@"):
             return "ssh"
         return self.name[1:].split("/", 1)[0]
@@ -43,7 +43,7 @@ class InventoryHost:
 @dataclass(frozen=True)
 class Inventory:
     path: Path
-    digest: str  # of every file that was read: what was declared, for the journal
+    digest: str  # of every file that was read; for the journal
     hosts: tuple[InventoryHost, ...]
     warnings: tuple[str, ...]
 

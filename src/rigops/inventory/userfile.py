@@ -1,4 +1,4 @@
-"""Runs one Python file of the user's, and knows on which line each name and key stands."""
+"""Runs a Python file of the user, with the line number of each name and key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Lines:
-    """Line numbers of what is written out literally; what is computed has none."""
+    """Line numbers of literals; computed values have none."""
 
     names: dict[str, int] = field(default_factory=dict)
     host_keys: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -87,23 +87,19 @@ def read(path: Path) -> tuple[str, ast.Module]:
     except SyntaxError as error:
         raise UsageError(
             Problem(
-                message=f"this is not valid Python: {error.msg}",
+                message=f"not valid Python: {error.msg}",
                 file=name,
                 line=error.lineno,
                 value=(error.text or "").strip() or None,
-                cure="mend that line; an inventory is a Python file",
+                cure="correct that line; an inventory is a Python file",
             )
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            Problem(
-                message="this is not a text file in UTF-8", file=name, cure="save it as UTF-8 text"
-            )
+            Problem(message="not a UTF-8 text file", file=name, cure="save it as UTF-8 text")
         ) from error
     except ValueError as error:  # a NUL byte, before Python 3.12
-        raise UsageError(
-            Problem(message=f"this is not valid Python: {error}", file=name)
-        ) from error
+        raise UsageError(Problem(message=f"not valid Python: {error}", file=name)) from error
     except OSError as error:
         raise UsageError(Problem(message=f"cannot be read: {error.strerror}", file=name)) from error
 
@@ -131,16 +127,16 @@ def execute(path: Path, tree: ast.Module) -> UserFile:
 
 def _failure(name: str, error: BaseException) -> Problem:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == name]
-    cure = "mend that line"
+    cure = "correct that line"
     if isinstance(error, ModuleNotFoundError):
         cure = (
-            f"install {error.name!r} where rigops is installed, or put {error.name}.py into the "
-            "folder that rigops is started from"
+            f"install {error.name!r} beside rigops, or put {error.name}.py into the "
+            "folder that you start rigops in"
         )
     if isinstance(error, NameError):
-        cure = "is the name spelled right, and text in quotes?"
+        cure = "check the spelling of the name; put text in quotes"
     return Problem(
-        message=f"running this file failed: {type(error).__name__}: {error}",
+        message=f"failed to run: {type(error).__name__}: {error}",
         file=name,
         line=frames[-1].lineno if frames else None,
         value=(frames[-1].line or None) if frames else None,

@@ -1,1 +1,1 @@
-"""How much power a rig may draw, and from where it gets it."""
+"""Power of a rig: limits, supplies, circuits."""

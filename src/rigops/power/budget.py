@@ -1,6 +1,6 @@
-"""The power budget: what the cards' limits add up to, against power supplies and circuits.
+"""The power budget: power limits of the cards against supplies and circuits.
 
-All watts are what the supplies deliver, but those of circuits, which feed the supplies' losses too.
+Watts are supply output, except those of circuits, which include the losses of supplies.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rigops.spec.model import Circuit, Psu
+    from rigops.inventory.spec.model import Circuit, Psu
 
-STEADY_SHARE: Final = 0.9  # of a supply's watts for hours; what is left is for ageing and heat
-CIRCUIT_SHARE: Final = 0.8  # of a breaker's amperes for hours, as electrical codes have it
-EFFICIENCY: Final = 0.9  # of what comes out of the wall, a supply delivers this much
+STEADY_SHARE: Final = 0.9  # of a supply's rating, continuous; the rest is margin for aging and heat
+CIRCUIT_SHARE: Final = 0.8  # of a breaker's rating, continuous, as in electrical codes
+EFFICIENCY: Final = 0.9  # of a supply
 BOARD_WATTS: Final = 100.0  # board, memory, disks, fans: an estimate
 CPU_WATTS: Final = 150.0  # an estimate too
 SPIKE_FACTOR: Final = 1.71  # for unknown cards: the highest known, that of the RTX 3090
@@ -25,12 +25,12 @@ Kind = Literal["steady", "peak", "circuit"]
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """A card under its power limit. None: the limit is not known."""
+    """A card at its power limit; None: limit unknown."""
 
     address: str
     watts: float | None
     spike_factor: float = SPIKE_FACTOR
-    least_watts: float | None = None  # the lowest limit that it takes
+    least_watts: float | None = None  # the lowest limit that it accepts
 
     @property
     def peak(self) -> float:
@@ -39,7 +39,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Supply:
-    """One power supply, or several of which nobody said what each one feeds."""
+    """One power supply, or several for which the inventory does not say what each one feeds."""
 
     name: str
     watts: float
@@ -58,7 +58,7 @@ class Supply:
 
 @dataclass(frozen=True, kw_only=True)
 class Excess:
-    """`addresses`: the cards that add to it. `factor`: what their watts must shrink by to fit."""
+    """`addresses`: the cards on it. `factor`: to multiply their watts by to fit."""
 
     kind: Kind
     where: str
@@ -70,7 +70,7 @@ class Excess:
 
 @dataclass(frozen=True, kw_only=True)
 class Wall:
-    """What one circuit has to deliver to this rig."""
+    """The load of this rig on one circuit."""
 
     name: str
     watts: float
@@ -82,14 +82,14 @@ class Budget:
     supplies: tuple[Supply, ...] = ()
     walls: tuple[Wall, ...] = ()
     excesses: tuple[Excess, ...] = ()
-    unknown: tuple[str, ...] = ()  # cards whose limit is not known
-    unfed: tuple[str, ...] = ()  # cards for which no supply is named, while others have one
-    strangers: tuple[str, ...] = ()  # addresses that are named and are none of the cards
-    unwired: tuple[str, ...] = ()  # supplies of which nobody said on which circuit they are
+    unknown: tuple[str, ...] = ()  # cards with unknown limit
+    unfed: tuple[str, ...] = ()  # cards without a named supply, while others have one
+    strangers: tuple[str, ...] = ()  # declared addresses that match no card
+    unwired: tuple[str, ...] = ()  # supplies without a declared circuit
 
 
 def host_watts(other_watts: float | None) -> float:
-    """All but the cards: as declared, or an estimate."""
+    """Watts of all but the cards: as declared, or an estimate."""
     return BOARD_WATTS + CPU_WATTS if other_watts is None else float(other_watts)
 
 
@@ -117,7 +117,7 @@ def reckon(
 
 
 def fitting(budget: Budget, loads: Iterable[Load]) -> dict[str, int] | None:
-    """Limits under which it all fits, in whole watts. None: these cards cannot go so low."""
+    """Limits in whole watts under which all fits. None: these cards cannot go so low."""
     limits: dict[str, int] = {}
     for load in loads:
         factors = [one.factor for one in budget.excesses if load.address in one.addresses]
@@ -132,13 +132,13 @@ def fitting(budget: Budget, loads: Iterable[Load]) -> dict[str, int] | None:
 def _supplies(
     loads: Sequence[Load], host: float, psus: Sequence[Psu]
 ) -> tuple[tuple[Supply, ...], tuple[str, ...]]:
-    """Supplies that say what they feed stand alone; the others share the rest."""
+    """Supplies that declare what they feed count by themselves; the others share the rest."""
     numbered = [(f"PSU {number}", psu) for number, psu in enumerate(psus, 1)]
-    telling = [(name, psu) for name, psu in numbered if len(psus) > 1 and (psu.gpus or psu.host)]
-    silent = [(name, psu) for name, psu in numbered if (name, psu) not in telling]
-    fed = {address for _, psu in telling for address in psu.gpus}
+    declared = [(name, psu) for name, psu in numbered if len(psus) > 1 and (psu.gpus or psu.host)]
+    others = [(name, psu) for name, psu in numbered if (name, psu) not in declared]
+    fed = {address for _, psu in declared for address in psu.gpus}
     rest = tuple(load for load in loads if load.address not in fed)
-    hosts = sum(psu.host for _, psu in telling)
+    hosts = sum(psu.host for _, psu in declared)
     found = [
         Supply(
             name=name,
@@ -147,20 +147,20 @@ def _supplies(
             host_watts=host / hosts if psu.host else 0.0,
             circuit=psu.circuit,
         )
-        for name, psu in telling
+        for name, psu in declared
     ]
-    if silent:
-        wired = {psu.circuit for _, psu in silent}
+    if others:
+        wired = {psu.circuit for _, psu in others}
         shared = Supply(
-            name=" and ".join(name for name, _ in silent),
-            watts=sum(psu.watts * psu.count for _, psu in silent),
+            name=" and ".join(name for name, _ in others),
+            watts=sum(psu.watts * psu.count for _, psu in others),
             loads=rest,
             host_watts=0.0 if hosts else host,
             circuit=wired.pop() if len(wired) == 1 else None,
         )
         return (*found, shared), ()
     if found and not hosts:
-        # The board is plugged in somewhere: where nobody says, it counts for the largest.
+        # Some supply feeds the board; undeclared, it counts for the largest.
         largest = max(found, key=lambda one: one.watts)
         found[found.index(largest)] = replace(largest, host_watts=host)
     return tuple(found), tuple(load.address for load in rest) if found else ()
@@ -197,7 +197,7 @@ def _shrink(watts: float, allowed: float, host: float) -> float:
 def _walls(
     loads: Sequence[Load], host: float, supplies: Sequence[Supply], circuits: Sequence[Circuit]
 ) -> tuple[tuple[Wall, ...], tuple[str, ...], list[Excess]]:
-    """A single circuit feeds everything, whatever the supplies are."""
+    """A single circuit feeds all supplies."""
     whole = Supply(name="the whole rig", watts=0.0, loads=tuple(loads), host_watts=host)
     names = {circuit.name for circuit in circuits}
     feeds = supplies or (whole,)

@@ -1,1 +1,1 @@
-"""The proof of peer-to-peer between GPUs: running it on a host, and judging what it found."""
+"""The P2P test: runs a program on a host, and gives verdicts on its output."""

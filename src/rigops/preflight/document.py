@@ -1,14 +1,16 @@
-"""What preflight found on each host, and the document rigops.preflight/1."""
+"""Results of preflight, and the document rigops.preflight/1."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from rigops.preflight.verdict import SKIPPED, gravest
+from rigops.hostside.p2p.verdict import SKIPPED, gravest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rigops.errors import HostError
 
 SCHEMA = "rigops.preflight/1"
 NOT_PROVEN = "not proven"
@@ -46,12 +48,6 @@ class PairFound:
         }
 
 
-@dataclass(frozen=True)
-class HostError:
-    kind: str
-    message: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class HostFound:
     host: str
@@ -61,7 +57,7 @@ class HostFound:
     predicted_nccl_transport: str | None = None
     gpus: tuple[GpuSeen, ...] = ()
     pairs: tuple[PairFound, ...] = ()
-    reasons: tuple[str, ...] = ()  # for the status, beyond what the pairs say
+    reasons: tuple[str, ...] = ()  # for the status, beyond the verdicts of pairs
     error: HostError | None = None
 
     def as_json(self) -> dict[str, object]:
@@ -77,7 +73,7 @@ class HostFound:
             "reasons": list(self.reasons),
         }
         if self.error is not None:
-            document["error"] = asdict(self.error)
+            document["error"] = {"kind": self.error.kind, "message": self.error.message}
         return document
 
 

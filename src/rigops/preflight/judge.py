@@ -1,12 +1,12 @@
-"""From what a host said, and what the inventory declares, to what is reported."""
+"""From the answer of a host and its declaration to the result."""
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
-from rigops.preflight.document import HostFound
-from rigops.preflight.nccl import predicted_transport
-from rigops.preflight.verdict import (
+from rigops.catalog.nccl_transport import NEAR_TO_FAR
+from rigops.hostside.p2p.verdict import (
     FAIL,
     OK,
     REFUSED,
@@ -16,33 +16,35 @@ from rigops.preflight.verdict import (
     gravest,
     judge_host,
 )
-from rigops.preflight.wiring import connections
+from rigops.preflight.document import HostFound
+from rigops.preflight.nccl import predicted_transport
+from rigops.probe.sections import nvidia_smi_topo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from rigops.inventory.spec import RigSpec
     from rigops.preflight.payload import Answer
-    from rigops.spec import RigSpec
 
 _STATUS_OF_TROUBLE: Final = {"note": OK, "no_library": UNKNOWN, "no_device": OK, "hang": FAIL}
 _LEFT_OUT: Final = ("skipped", "unknown")
 _WORDS: Final = {
-    "no_library": "the driver's compute library is not usable: {}",
+    "no_library": "cannot load the driver's CUDA library: {}",
     "no_device": "CUDA sees no GPU: {}",
 }
 
 
 def judge(host: str, answer: Answer, spec: RigSpec | None, *, copies: bool) -> HostFound:
-    ways = connections(answer.topology, [gpu.address for gpu in answer.gpus])
+    links = connections(answer.topology, [gpu.address for gpu in answer.gpus])
     verdicts = {(pair.source, pair.target): pair.verdict for pair in answer.pairs}
     demand = Demand(
         p2p=(spec.p2p if spec else None) or "measure",
         gpus=_declared_gpus(spec),
-        wired=None if ways is None else [pair for pair, way in ways.items() if way == "NV"],
+        wired=None if links is None else [pair for pair, link in links.items() if link == "NV"],
         copies=copies,
     )
     status, reasons = judge_host(verdicts, len(answer.gpus), demand)
-    troubles = list(_troubles(answer))
+    troubles = list(_reasons(answer))
     status = gravest([status, *(gravity for gravity, _ in troubles)])
     return HostFound(
         host=host,
@@ -50,7 +52,7 @@ def judge(host: str, answer: Answer, spec: RigSpec | None, *, copies: bool) -> H
         level=_level(answer, status, copies=copies),
         needs_reboot=answer.needs_reboot,
         predicted_nccl_transport=predicted_transport(
-            ways,
+            links,
             {pair for pair, verdict in verdicts.items() if verdict not in REFUSED},
             gpus=len(answer.gpus),
             processor=answer.processor,
@@ -61,8 +63,25 @@ def judge(host: str, answer: Answer, spec: RigSpec | None, *, copies: bool) -> H
     )
 
 
+def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, str], str] | None:
+    """The link of each ordered pair of cards; None where `nvidia-smi topo -m` is incomplete.
+
+    nvidia-smi and CUDA both number cards in the order of the bus, so equal numbers mean equal
+    cards, unless one of them sees more cards than the other.
+    """
+    found = nvidia_smi_topo.parse(topology)
+    if found.gpus != tuple(range(len(addresses))):
+        return None
+    links = {
+        (addresses[one], addresses[other]): found.links.get((one, other), "")
+        for one, other in permutations(found.gpus, 2)
+    }
+    ways = {pair: "NV" if link.startswith("NV") else link for pair, link in links.items()}
+    return ways if all(way in NEAR_TO_FAR for way in ways.values()) else None
+
+
 def _level(answer: Answer, status: str, *, copies: bool) -> str | None:
-    """Name the rung that was reached: where it failed, or else where no pair was left out."""
+    """The level that failed, else the highest that left no pair out."""
     if status == UNKNOWN and not answer.gpus:
         return None
     if not copies:
@@ -80,13 +99,13 @@ def _declared_gpus(spec: RigSpec | None) -> int | None:
     return max((count for count in counts if count), default=None)
 
 
-def _troubles(answer: Answer) -> Iterator[tuple[str, str]]:
+def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:
     for trouble in answer.troubles:
         words = _WORDS.get(trouble.kind, "{}").format(trouble.message)
         yield _STATUS_OF_TROUBLE.get(trouble.kind, UNKNOWN), words
     seen = {gpu.address for gpu in answer.gpus}
     unseen = [address for address in answer.driven if address not in seen]
     if unseen and answer.gpus:
-        yield FAIL, f"CUDA does not see {', '.join(unseen)}, which NVIDIA's driver is bound to"
+        yield FAIL, f"CUDA does not list {', '.join(unseen)}, bound to the NVIDIA driver"
     elif answer.on_bus and not answer.gpus:
-        yield UNKNOWN, f"{answer.on_bus} NVIDIA cards are on the bus, and CUDA sees none of them"
+        yield UNKNOWN, f"CUDA lists none of the {answer.on_bus} NVIDIA cards on the bus"

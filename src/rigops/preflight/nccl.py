@@ -1,10 +1,10 @@
-"""Which transport NCCL will take on a host that preflight has looked at."""
+"""The transport that NCCL will use, predicted from the answer of preflight."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.nccl_transport import CHANGED_IN, SHARED_MEMORY, predict
+from rigops.catalog.nccl_transport import CHANGED_IN, SHARED_MEMORY, predict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ def predicted_transport(
     gpus: int,
     processor: str,
 ) -> str | None:
-    """P2P or SHM, by version where that matters; None where it cannot be told."""
+    """P2P or SHM, by NCCL version where they differ; None if unknown."""
     if gpus < 2:  # noqa: PLR2004 - a pair
         return None
     if not granted:

@@ -1,21 +1,20 @@
-"""What the program on the host said, read without trust: any text there may be anything."""
+"""The answer of the program on the host. Each text becomes one printable line."""
 
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from rigops.hostside.p2p.verdict import VERDICTS
+from rigops.json_fields import Fields
 from rigops.preflight.document import GpuSeen, PairFound
-from rigops.preflight.verdict import VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _LEVELS: Final = ("L0", "L1")
-_MOST: Final = 4096  # of anything in a list: 64 cards have fewer ordered pairs
 _LONGEST: Final = 500
 
 
@@ -39,77 +38,68 @@ class Answer:
 
 
 def read_answer(output: bytes) -> Answer | None:
-    """None where the program did not come to its end."""
+    """None where the program did not finish.
+
+    Raises:
+        RigopsError: a field of the result is not what the program writes.
+    """
     for line in reversed(output.splitlines()):
         try:
-            said = json.loads(line)
+            event = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        result = said.get("result") if isinstance(said, dict) else None
+        result = event.get("result") if isinstance(event, dict) else None
         if isinstance(result, dict) and result.get("schema") == SCHEMA:
-            return _answer(result)
+            return _answer(Fields(result, place="the result of the preflight program"))
     return None
 
 
-def _answer(result: dict[str, Any]) -> Answer:
-    on_bus = list(_each(result, "on_bus"))
-    topology = result.get("topology")
+def _answer(result: Fields) -> Answer:
+    on_bus = result.each("on_bus")
     return Answer(
-        boot_id=_text(result, "boot_id"),
-        processor=_text(result, "processor"),
-        topology=topology if isinstance(topology, str) else "",
+        boot_id=plain(result.text("boot_id")),
+        processor=plain(result.text("processor")),
+        topology=result.text("topology"),
         gpus=tuple(
-            GpuSeen(_text(gpu, "address"), _text(gpu, "name")) for gpu in _each(result, "gpus")
+            GpuSeen(plain(gpu.text("address")), plain(gpu.text("name")))
+            for gpu in result.each("gpus")
         ),
-        driven=tuple(_text(c, "address") for c in on_bus if _text(c, "driver") == "nvidia"),
+        driven=tuple(
+            plain(card.text("address")) for card in on_bus if card.raw("driver") == "nvidia"
+        ),
         on_bus=len(on_bus),
-        pairs=tuple(_pair(pair) for pair in _each(result, "pairs")),
+        pairs=tuple(_pair(pair) for pair in result.each("pairs")),
         troubles=tuple(
-            Trouble(_text(trouble, "kind"), _text(trouble, "message"))
-            for trouble in _each(result, "troubles")
+            Trouble(plain(trouble.text("kind")), plain(trouble.text("message")))
+            for trouble in result.each("troubles")
         ),
-        needs_reboot=result.get("needs_reboot") is True,
+        needs_reboot=result.raw("needs_reboot") is True,
     )
 
 
-def _pair(said: dict[str, Any]) -> PairFound:
-    verdict, level = _text(said, "verdict"), _text(said, "level")
-    evidence = said.get("evidence")
-    lines = evidence if isinstance(evidence, list) else []
+def _pair(pair: Fields) -> PairFound:
     return PairFound(
-        source=_text(said, "from"),
-        target=_text(said, "to"),
-        verdict=verdict if verdict in VERDICTS else "unknown",
-        level=level if level in _LEVELS else "L0",
-        gb_per_s=_number(said, "gb_per_s"),
-        both_ways_gb_per_s=_number(said, "both_ways_gb_per_s"),
-        staged_gb_per_s=_number(said, "staged_gb_per_s"),
-        latency_us=_number(said, "latency_us"),
-        evidence=tuple(plain(line) for line in lines[:_MOST] if isinstance(line, str)),
+        source=plain(pair.text("from")),
+        target=plain(pair.text("to")),
+        verdict=_one_of(VERDICTS, pair, "verdict"),
+        level=_one_of(_LEVELS, pair, "level"),
+        gb_per_s=pair.number_or_none("gb_per_s"),
+        both_ways_gb_per_s=pair.number_or_none("both_ways_gb_per_s"),
+        staged_gb_per_s=pair.number_or_none("staged_gb_per_s"),
+        latency_us=pair.number_or_none("latency_us"),
+        evidence=tuple(map(plain, pair.texts("evidence"))),
     )
 
 
-def _each(said: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    found = said.get(name)
-    for item in found[:_MOST] if isinstance(found, list) else ():
-        if isinstance(item, dict):
-            yield item
-
-
-def _text(said: dict[str, Any], name: str) -> str:
-    found = said.get(name)
-    return plain(found) if isinstance(found, str) else ""
+def _one_of(accepted: Collection[str], fields: Fields, name: str) -> str:
+    found = fields.text(name)
+    if found not in accepted:
+        raise fields.wrong(name, found, ", ".join(accepted))
+    return found
 
 
 def plain(text: str) -> str:
-    """One line that is safe to print."""
+    """One printable line."""
     words = "".join(c if c.isprintable() else " " for c in text)
     shown = " ".join(words.split())
     return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"
-
-
-def _number(said: dict[str, Any], name: str) -> float | None:
-    found = said.get(name)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found):
-        return None
-    return float(found)

@@ -1,7 +1,7 @@
-"""Runs the preflight program on a host, and makes something of it even when the host vanishes.
+"""Runs the preflight program on a host; gives a result also when the host is lost.
 
-It goes in two steps: what the driver grants, which is harmless, and then the copies, which can
-freeze a bad machine. So it is known which pairs were at stake when nothing comes back.
+Two steps: query peer access, which is harmless, then copy, which can freeze a broken machine. The
+first step names the pairs at stake if nothing comes back from the second.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rigops.errors import HostError, RigopsError
 from rigops.hostside import pack
-from rigops.preflight.document import HostError, HostFound
+from rigops.hostside.p2p.verdict import REFUSED, SKIPPED, UNKNOWN
+from rigops.preflight.document import HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.payload import Answer, Trouble, plain, read_answer
-from rigops.preflight.verdict import REFUSED, SKIPPED, UNKNOWN
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rigops.inventory.spec import RigSpec
     from rigops.preflight.document import PairFound
-    from rigops.spec import RigSpec
     from rigops.transport import ScriptResult
 
 LEVELS: Final = ("quick", "p2p")
@@ -34,12 +35,12 @@ _START: Final = (
 )
 _BOOT_ID: Final = ("cat", "/proc/sys/kernel/random/boot_id")
 _TOPOLOGY_S: Final = 15.0
-_TRAVEL_S: Final = 20.0  # for sending the program, starting it, and its last words
+_TRAVEL_S: Final = 20.0  # for sending the program, starting it, and its last output
 _PER_PAIR_S: Final = 8.0
 
 
 class Host(Protocol):
-    """What preflight needs of a connection."""
+    """The part of a connection that preflight uses."""
 
     def run_script(
         self, script: str, *, argv: Sequence[str], deadline_s: float
@@ -83,48 +84,49 @@ def prove(
     reconnect: Callable[[], Host] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> HostFound:
-    """Raise TransportError only before anything was tried."""
+    """Raises TransportError only before the copies."""
     if spec is not None and spec.p2p == "skip":
-        return HostFound(host=name, status=SKIPPED, reasons=('p2p = "skip" is declared',))
+        return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or Limits()
-    progress("asking the driver what it grants")
+    progress("querying peer access")
     answer = _ask(host, limits.options("quick"), limits.census_s())
     at_stake = [pair for pair in answer.pairs if pair.verdict not in REFUSED]
     if level == "quick" or not at_stake or answer.needs_reboot:
         return judge(name, answer, spec, copies=level != "quick")
     limits = replace(limits, all_s=max(limits.all_s, _PER_PAIR_S * len(at_stake)))
-    progress(f"copying between {len(at_stake)} of {len(answer.pairs)} ordered pairs of GPUs")
+    progress(f"copying between {len(at_stake)} of {len(answer.pairs)} pairs of GPUs")
     try:
         copied = _ask(host, limits.options("p2p"), limits.everything_s())
     except TransportError as error:
-        progress("the host fell silent; looking whether it comes back")
+        progress("connection lost; reconnecting")
         return _lost(name, answer, spec, error, reconnect)
     return judge(name, copied, spec, copies=True)
 
 
 def _ask(host: Host, options: Sequence[str], deadline_s: float) -> Answer:
-    said = host.run_script(
+    output = host.run_script(
         pack("preflight").text,
         argv=("sh", "-c", _START, "preflight", *options),
         deadline_s=deadline_s,
     )
-    answer = read_answer(said.stdout)
-    if answer is not None:
-        return answer
-    return Answer(troubles=(Trouble(*_why_no_answer(said)),))
+    try:
+        answer = read_answer(output.stdout)
+    except RigopsError as error:
+        return Answer(troubles=(Trouble("error", str(error)),))
+    return answer or Answer(troubles=(Trouble(*_why_no_answer(output)),))
 
 
-def _why_no_answer(said: ScriptResult) -> tuple[str, str]:
-    words = plain(said.stdout.decode("utf-8", "replace"))
-    if not said.started:
-        noise = plain(said.login_noise.decode("utf-8", "replace"))
-        return "error", f"the login shell did not run it: {noise or 'it said nothing'}"
-    if said.exit_code == _NO_PYTHON:
-        return "no_python", "the host has no python3, which preflight needs (3.8 or newer)"
-    if said.exit_code == _OLD_PYTHON:
-        return "old_python", f"preflight needs Python 3.8 or newer; the host has {words}"
-    last = said.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return "error", f"the program ended with exit code {said.exit_code}: {plain(last)}"
+def _why_no_answer(output: ScriptResult) -> tuple[str, str]:
+    words = plain(output.stdout.decode("utf-8", "replace"))
+    if not output.started:
+        noise = plain(output.login_noise.decode("utf-8", "replace"))
+        return "error", f"the login shell did not run the program: {noise or 'no output'}"
+    if output.exit_code == _NO_PYTHON:
+        return "no_python", "no python3 on the host; preflight needs 3.8 or newer"
+    if output.exit_code == _OLD_PYTHON:
+        return "old_python", f"{words} on the host; preflight needs 3.8 or newer"
+    last = output.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return "error", f"the program ended with exit code {output.exit_code}: {plain(last)}"
 
 
 def _lost(
@@ -134,18 +136,18 @@ def _lost(
     error: TransportError,
     reconnect: Callable[[], Host] | None,
 ) -> HostFound:
-    """A machine that froze in a copy and a network that failed look alike: look again."""
+    """A machine that froze and a network that failed look alike: reconnect to find out."""
     now = _boot_id(reconnect) if reconnect else ""
     what = plain(str(error))
     verdict, reboot = "unknown", False
     if not now:
-        why = "the host fell silent during the copies and does not answer; it may be frozen"
+        why = "the host does not answer since the copies; it may be frozen"
     elif now != before.boot_id:
         verdict, why = "hang", "the host restarted during the copies"
     elif error.kind == "timeout":
-        verdict, why, reboot = "hang", "the program did not come to an end in its own time", True
+        verdict, why, reboot = "hang", "the program did not finish in time", True
     else:
-        why = "the connection was lost during the copies, and the host is up: run it again"
+        why = "the connection was lost during the copies; the host is up; run preflight again"
     pairs = tuple(_left(pair, verdict, (why, what)) for pair in before.pairs)
     answer = replace(before, pairs=pairs, needs_reboot=reboot)
     found = judge(name, answer, spec, copies=True)
@@ -163,8 +165,8 @@ def _boot_id(reconnect: Callable[[], Host]) -> str:
     with suppress(TransportError):
         host = reconnect()
         try:
-            said = host.run_script("", argv=_BOOT_ID, deadline_s=10)
-            return plain(said.stdout.decode("utf-8", "replace"))
+            output = host.run_script("", argv=_BOOT_ID, deadline_s=10)
+            return plain(output.stdout.decode("utf-8", "replace"))
         finally:
             host.close()
     return ""

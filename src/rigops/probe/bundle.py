@@ -1,4 +1,4 @@
-"""What a probe saw, as it was said: in memory, or as a directory with one file per section."""
+"""The output of a probe: in memory, or as a directory with one file per section."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.bundle/1"
 META: Final = "meta.json"
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
-CUT_OFF: Final = 141  # what a shell says of a program whose reader has gone
+CUT_OFF: Final = 141  # exit code of a program whose reader has gone
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TIMED_OUT = 124
@@ -47,7 +47,7 @@ class Bundle:
     sections: Mapping[str, Collected]
 
     def files(self) -> dict[str, bytes]:
-        """What it is when written down. meta.json comes first: the rest may get lost."""
+        """By name, as written to disk. meta.json comes first: the rest may get lost."""
         kept = {name: one for name, one in self.sections.items() if section_of(name) == name}
         meta = {
             "schema": SCHEMA,
@@ -71,12 +71,12 @@ class Bundle:
     def read(directory: Path) -> Bundle:
         """Also a hand-made one: meta.json may be partial or missing, a file may end in .txt."""
         if not directory.is_dir():
-            raise UsageError(Problem(message="this is no bundle", file=str(directory)))
+            raise UsageError(Problem(message="not a bundle", file=str(directory)))
         try:
             files = [
                 (path.name, _content(path))
                 for path in sorted(directory.iterdir())
-                if _is_ours(path.name) and path.is_file()
+                if _is_section_name(path.name) and path.is_file()
             ]
         except OSError as error:
             message = f"cannot be read: {error.strerror}"
@@ -85,38 +85,42 @@ class Bundle:
 
 
 def section_of(file_name: str) -> str | None:
-    """None for what is no section's file."""
-    return file_name.removesuffix(".txt") if file_name != META and _is_ours(file_name) else None
+    """None if the file is not a section's."""
+    return (
+        file_name.removesuffix(".txt")
+        if file_name != META and _is_section_name(file_name)
+        else None
+    )
 
 
 def assemble(
     files: Iterable[tuple[str, bytes]], *, host: str, place: str, cut: Collection[str] = ()
 ) -> Bundle:
-    """`host` is the name for one that does not tell its own; `cut` names files without an end."""
+    """`host` is its name if meta.json has none; `cut` names files without an end."""
     contents: dict[str, bytes] = {}
-    torn: set[str] = set()
+    cut_names: set[str] = set()
     for name, content in files:
         if (key := META if name == META else section_of(name)) is None:
             continue
         if key in contents:
-            message = f"there are two answers for the section {key}"
+            message = f"two files for the section {key}"
             raise UsageError(Problem(message=message, file=place, cure="Remove one of them."))
         contents[key] = content
         if name in cut:
-            torn.add(key)
+            cut_names.add(key)
     meta = _meta(contents.pop(META, None), place)
     about = _object(meta.get("sections"))
     sections = {
         name: _collected(
             content.decode("utf-8", "replace"),
-            {**_object(about.get(name)), **({"rc": CUT_OFF} if name in torn else {})},
+            {**_object(about.get(name)), **({"rc": CUT_OFF} if name in cut_names else {})},
         )
         for name, content in contents.items()
     }
-    for name, said in about.items():
-        # Said to be there, and lost on the way: it says nothing, and must not look empty.
+    for name, listed in about.items():
+        # Listed in meta.json, and lost on the way: it must not look like empty output.
         if name not in sections and section_of(name) == name:
-            sections[name] = _collected("", {**_object(said), "rc": _number_of_failure(said)})
+            sections[name] = _collected("", {**_object(listed), "rc": _number_of_failure(listed)})
     named, collected_at = meta.get("host"), meta.get("collected_at")
     return Bundle(
         host=named if isinstance(named, str) and named else host,
@@ -126,7 +130,7 @@ def assemble(
     )
 
 
-def _is_ours(file_name: str) -> bool:
+def _is_section_name(file_name: str) -> bool:
     return _NAME.fullmatch(file_name) is not None
 
 
@@ -136,7 +140,7 @@ def _content(path: Path) -> bytes:
     if len(content) > MOST_BYTES:
         raise UsageError(
             Problem(
-                message=f"it is longer than {MOST_BYTES >> 20} MiB",
+                message=f"longer than {MOST_BYTES >> 20} MiB",
                 file=str(path),
                 cure="Keep the part that matters, such as the end of a log.",
             )
@@ -162,20 +166,20 @@ def _object(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _collected(text: str, said: Mapping[str, object]) -> Collected:
-    timed_out = said.get("timed_out") is True
-    rc = _number(said.get("rc"))
+def _collected(text: str, meta: Mapping[str, object]) -> Collected:
+    timed_out = meta.get("timed_out") is True
+    rc = _number(meta.get("rc"))
     return Collected(
         text=text,
         rc=rc if rc is not None else _TIMED_OUT if timed_out else 0,
-        ms=_number(said.get("ms")),
-        root=said.get("root") is True,
+        ms=_number(meta.get("ms")),
+        root=meta.get("root") is True,
         timed_out=timed_out,
     )
 
 
-def _number_of_failure(said: object) -> int:
-    return _number(_object(said).get("rc")) or 1
+def _number_of_failure(listed: object) -> int:
+    return _number(_object(listed).get("rc")) or 1
 
 
 def _number(value: object) -> int | None:

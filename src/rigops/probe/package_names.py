@@ -7,6 +7,7 @@ from typing import Final
 
 # A driver of NVIDIA's own installer (.run) among those of packages: no package can be called that.
 RUN_FILE: Final = "nvidia-linux-x86_64"
+RUN_FILE_ARCHITECTURE: Final = "x86_64"  # dpkg has no such name: apt ignores a record with it
 
 # Also built from NVIDIA's names, and not tied to the driver: another version of these is no
 # other driver. nvidia-cuda-mps is the exception, it belongs to the driver in Debian.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.bundle import CUT_OFF, Bundle, Collected
 from rigops.probe.script import FORMAT, MOST_BYTES
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _HEADER: Final = re.compile(
 )
 _ENDED: Final = re.compile(rb"rc=(?P<rc>\d+) from=(?P<start>[\d.]*) to=(?P<end>[\d.]*)\r?\n")
 _TIMED_OUT: Final = 124
-_CUT_OFF: Final = 141  # what a shell says of a program whose reader has gone
 _BY_SIGNAL: Final = (_TIMED_OUT, 137, 143)
 _CLOCK_TICK_S: Final = 0.1
 _NO_TIME: Final = Collected("", rc=_TIMED_OUT, timed_out=True)
@@ -79,7 +78,7 @@ def _collected(answer: bytes, mark: bytes, head: re.Match[bytes], *, was_ended: 
         cut = was_ended and len(answer) >= MOST_BYTES
         return Collected(
             text=_text(answer[:MOST_BYTES]),
-            rc=_CUT_OFF if cut or not was_ended else _TIMED_OUT,
+            rc=CUT_OFF if cut or not was_ended else _TIMED_OUT,
             root=root,
             timed_out=was_ended and not cut,
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Facts = TypeVar("Facts")
+
+EVERY_WORD: Final = "*"  # as `technical`: people name nothing in this output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +30,6 @@ class Section(Generic[Facts]):
     calm: bool = False  # only reads small files of the kernel and of /etc: nothing that may hang
     lane: str = ""  # those with the same name are asked one after the other: quick, and alike
     needs: str = ""  # the command without which there is nothing to say
+    # The words in the output that its parser or a check looks for. Redaction leaves them, though a
+    # host or a user may be called so.
+    technical: str = ""

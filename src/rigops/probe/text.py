@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
 _HEAD = "== "
+_GREP_HIT = re.compile(r"(?P<file>/[^:]*):(?P<number>[0-9]{1,7}):(?P<text>.*)")
+_STAMP = re.compile(r"(?P<modified>[0-9]{1,11}) (?P<path>/.*)")
+
+
+@dataclass(frozen=True)
+class GrepHit:
+    """`FILE:NUMBER:TEXT`, as `grep -Hn` prints it."""
+
+    file: str
+    number: int
+    text: str
+    line: str  # as it was printed
+
+    @property
+    def is_comment(self) -> bool:
+        return self.text.lstrip().startswith(("#", ";"))
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """`EPOCH PATH`: when a file was last written, as `stat -c '%Y %n'` prints it."""
+
+    path: str
+    modified: int  # seconds since 1970
+    line: str
 
 
 def lines(text: str) -> list[str]:
@@ -30,6 +56,43 @@ def blocks(text: str) -> dict[str, str]:
         elif current is not None:
             current.append(line)
     return {head: "\n".join(body) for head, body in found.items()}
+
+
+def preamble(text: str) -> tuple[str, ...]:
+    """What precedes the first `== ` of a compound section, where nothing should."""
+    found: list[str] = []
+    for line in lines(text):
+        if line.startswith(_HEAD):
+            break
+        if line.strip():
+            found.append(line)
+    return tuple(found)
+
+
+def grep_hits(body: str) -> tuple[list[GrepHit], list[str]]:
+    """And the lines that could not be parsed."""
+    found: list[GrepHit] = []
+    unparsed: list[str] = []
+    for line in lines(body):
+        shape = _GREP_HIT.fullmatch(line)
+        if shape:
+            found.append(GrepHit(shape["file"], int(shape["number"]), shape["text"].rstrip(), line))
+        elif line.strip():
+            unparsed.append(line)
+    return found, unparsed
+
+
+def stamps(body: str) -> tuple[list[Stamp], list[str]]:
+    """And the lines that could not be parsed."""
+    found: list[Stamp] = []
+    unparsed: list[str] = []
+    for line in lines(body):
+        shape = _STAMP.fullmatch(line.rstrip())
+        if shape:
+            found.append(Stamp(shape["path"], int(shape["modified"]), line))
+        elif line.strip():
+            unparsed.append(line)
+    return found, unparsed
 
 
 def assignments(text: str) -> dict[str, str]:

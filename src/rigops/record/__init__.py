@@ -1,4 +1,4 @@
-"""What is remembered about a host: the last state that passed, and every run of apply."""
+"""Records of a host: the last proven state, and every run of apply."""
 
 from rigops.record.pairs import Pair
 from rigops.record.proven import Bios, Difference, Driver, Proven, ProvenGpu, differences

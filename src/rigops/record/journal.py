@@ -1,13 +1,14 @@
-"""What was applied, when and with which result: one JSON line per host and run of apply.
+"""The journal: one JSON line for each host and run of apply.
 
 Several processes may write at once, and any of them may be killed: a line is appended by one
-write, and a line that cannot be read is counted and skipped.
+write, and an unreadable line is counted and skipped.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from rigops.errors import Problem, RigopsError
 from rigops.record.pairs import Pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rigops.json_fields import Fields
 
@@ -74,17 +75,21 @@ def append(run: Run, path: Path | None = None) -> None:
     path = path or default_path()
     line = json.dumps(run.as_json()).encode() + b"\n"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _append_line(path, line)
+        with _opened(path) as descriptor:
+            _append_line(descriptor, line)
     except OSError as error:
-        raise RigopsError(
-            Problem(
-                message=f"the run of {run.host} could not be written to the journal: {error}",
-                cure=f"See that {path} can be written and that there is space.",
-                file=str(path),
-                host=run.host,
-            ),
-        ) from error
+        message = f"cannot write the run of {run.host} to the journal: {error}"
+        raise _unwritable(path, message, host=run.host) from error
+
+
+def require_writable(path: Path | None = None) -> None:
+    """Raises before a run whose record this journal alone would have."""
+    path = path or default_path()
+    try:
+        with _opened(path):
+            pass
+    except OSError as error:
+        raise _unwritable(path, f"cannot write the journal: {error}") from error
 
 
 def read(path: Path | None = None, *, host: str | None = None) -> History:
@@ -106,17 +111,28 @@ def parse(lines: Iterable[bytes], *, host: str | None = None) -> History:
     )
 
 
-def _append_line(path: Path, line: bytes) -> None:
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            line = b"\n" + line  # somebody was killed in the middle of a line
-        if os.write(descriptor, line) != len(line):
-            raise OSError("only a part was written")
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _append_line(descriptor: int, line: bytes) -> None:
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line  # a writer was killed in the middle of a line
+    if os.write(descriptor, line) != len(line):
+        raise OSError("incomplete write")
+    os.fsync(descriptor)
+
+
+def _unwritable(path: Path, message: str, host: str | None = None) -> RigopsError:
+    cure = f"make {path} writable; check for free space"
+    return RigopsError(Problem(message=message, cure=cure, file=str(path), host=host))
 
 
 def _run_of(line: bytes) -> Run | None:

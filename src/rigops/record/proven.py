@@ -1,4 +1,4 @@
-"""The state of a host that passed preflight. Baseline, lock and capture are views of it."""
+"""The state of a host that passed preflight. Baseline, lockfile and capture are views of it."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class Proven:
     command_line: tuple[str, ...]
     bios: Bios
     gpus: tuple[ProvenGpu, ...]
-    level: str  # the highest rung of preflight that passed
+    level: str  # the highest level of preflight that passed
     pairs: tuple[Pair, ...]
 
     def key(self) -> str:
-        """Digest what the proof depends on: while it is the same, preflight need not run again.
+        """Digest of what the proof depends on; while it is the same, preflight need not run again.
 
-        The kernel reads its command line from left to right, so there the order counts.
+        The order of kernel arguments counts, since later ones override earlier ones.
         """
         parts = {
             "driver": asdict(self.driver),
@@ -135,7 +135,7 @@ class Proven:
 
 
 def differences(earlier: Proven, later: Proven) -> list[Difference]:
-    """Compare two states for a person. Speeds vary from run to run and are not compared."""
+    """Speeds vary from run to run and are not compared."""
     before, after = _described(earlier), _described(later)
     found = [
         Difference(field, before.get(field, _ABSENT), after.get(field, _ABSENT))

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 _COLORS = {"changed": "green", "converged": "green", "reboot_owed": "yellow"}
 _WORDS = {
-    "converged": "is as declared",
-    "changed": "was changed and is as declared",
-    "reboot_owed": "is changed but for a reboot",
-    "refused": "was left alone",
+    "converged": "as declared",
+    "changed": "changed, now as declared",
+    "reboot_owed": "changed, reboot pending",
+    "refused": "refused, not touched",
     "failed": "FAILED",
-    "unreachable": "was not reached",
-    "interrupted": "was interrupted; run this again to finish",
-    "not_run": "was not touched",
+    "unreachable": "not reached",
+    "interrupted": "interrupted; run this again to finish",
+    "not_run": "not touched",
 }
 
 
@@ -35,8 +35,8 @@ def outcome_text(
 ) -> str:
     """What came of it; where it is the same on several hosts, once.
 
-    `words`: for outcomes that another command than apply has to tell otherwise. `told`: the hosts
-    whose error was shown with the plan, and its cure with it.
+    `words`: for outcomes that another command than apply names otherwise. `told`: the hosts whose
+    error was shown with the plan, and its fix with it.
     """
     said = {**_WORDS, **(words or {})}
     folded: dict[tuple[str, ...], list[HostResult]] = {}
@@ -65,7 +65,8 @@ def _took(results: Sequence[HostResult]) -> str:
 def _what_became(result: HostResult, words: Mapping[str, str], *, told: bool) -> str:
     color, text = _COLORS.get(result.outcome, "red"), words[result.outcome]
     if result.blocked and result.outcome in {"changed", "converged"}:
-        color, text = "yellow", f"{text}, but for what is in the way"
+        names = ", ".join(dict.fromkeys(one.concern for one in result.blocked))
+        color, text = "yellow", f"partly {text}; blocked: {names}"
     if told and result.error is not None:
         text = f"{text}: {plain(result.error.message)}"
     return click.style(text, fg=color)
@@ -73,13 +74,15 @@ def _what_became(result: HostResult, words: Mapping[str, str], *, told: bool) ->
 
 def _lines(result: HostResult, *, told: bool) -> Iterator[str]:
     if result.outcome == "reboot_owed":
-        yield from (f"    reboot owed: {reason}" for reason in result.reboot_reasons)
-    yield from (f"    reboot owed to another concern: {debt}" for debt in result.other_debts)
+        yield from (f"    reboot pending: {reason}" for reason in result.reboot_reasons)
+    yield from (
+        f"    reboot pending for a concern that was not selected: {debt}"
+        for debt in result.other_debts
+    )
     for one in result.withheld:
         subjects = ", ".join(one.subjects)
         yield click.style(
-            f"    kept: {one.concern} is no longer declared, but nobody agreed to take {subjects} "
-            "back (--prune)",
+            f"    kept: {one.concern} is no longer declared; --prune undoes {subjects}",
             fg="yellow",
         )
     yield from (f"    {plain(line)}" for line in result.story)

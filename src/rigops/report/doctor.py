@@ -1,4 +1,4 @@
-"""What doctor found, as text: worst first, host by host, with evidence and a way out."""
+"""Findings of doctor as text: the worst host and the worst finding first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rigops.report.words import plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rigops.doctor.finding import Finding, Remedy, Status
+    from rigops.doctor.finding import Finding, Fix, Status
     from rigops.doctor.host_report import HostReport
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "info": "cyan", "ok": "green"}
@@ -39,17 +39,17 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     if host.error:
         yield _wrapped(f"{host.error.kind}: {plain(host.error.message)}", width)
         if host.error.cure:
-            yield _wrapped(f"cure: {plain(host.error.cure)}", width)
+            yield _wrapped(f"fix: {plain(host.error.cure)}", width)
     for note in host.notes:
         yield _wrapped(f"note: {plain(note)}", width)
     if host.unread:
         pieces = ", ".join(f"{count} of {name}" for name, count in host.unread.items())
-        yield _wrapped(f"note: not understood, so not judged: {plain(pieces)}", width)
+        yield _wrapped(f"note: unparsed lines, not checked: {plain(pieces)}", width)
     brief = [one for one in host.findings if one.status == "unknown" and not one.essential]
     if len(brief) <= _MOST_UNKNOWN:
         brief = []
-    told = [one for one in host.findings if one.status not in _QUIET and one not in brief]
-    for alike in _folded(told):
+    shown = [one for one in host.findings if one.status not in _QUIET and one not in brief]
+    for alike in _folded(shown):
         yield from _finding(alike, width)
     summed: dict[Status, Sequence[Finding]] = {"unknown": brief}
     for quiet in _QUIET:
@@ -60,10 +60,10 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
 
 
 def _folded(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """What is said of several cards in the same words is said once."""
+    """Findings that read the same for several cards, together."""
     alike: dict[tuple[str, str, str, str], list[Finding]] = {}
     for finding in findings:
-        text = finding.remedy.text if finding.remedy else ""
+        text = finding.fix.text if finding.fix else ""
         alike.setdefault((finding.id, finding.status, finding.summary, text), []).append(finding)
     return list(alike.values())
 
@@ -99,45 +99,46 @@ def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
     subjects = ", ".join(plain(one.subject) for one in alike if one.subject != HOST)
     about = f"{subjects}: " if subjects else ""
     head = f"  {finding.status:<7} {finding.id}  "
-    said = _wrapped(head + about + plain(finding.summary), width, indent="")
+    text = _wrapped(head + about + plain(finding.summary), width, indent="")
     word = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
-    yield said.replace(head, f"  {word} {click.style(finding.id, bold=True)}  ", 1)
+    yield text.replace(head, f"  {word} {click.style(finding.id, bold=True)}  ", 1)
     evidence = list(dict.fromkeys(line for one in alike for line in one.evidence))
     most = _LEAST_EVIDENCE if finding.status == "info" else _MOST_EVIDENCE
     for piece in evidence[:most]:
         yield _wrapped(f"{piece.section}: {plain(piece.line)}", width)
     if len(evidence) > most:
-        yield f"{_MARGIN}and {len(evidence) - most} lines more (--json has them all)"
+        more = len(evidence) - most
+        yield f"{_MARGIN}and {more} more line{'' if more == 1 else 's'} (--json shows all)"
     if finding.why:
         yield _wrapped(f"why: {plain(finding.why)}", width)
-    if finding.remedy:
-        yield from _fix(finding.remedy, width)
+    if finding.fix:
+        yield from _fix(finding.fix, width)
 
 
-def _fix(remedy: Remedy, width: int) -> Iterator[str]:
-    by = "" if remedy.by_apply else " by hand:" if remedy.kind == "hands" else f" {remedy.kind}:"
-    yield _wrapped(f"fix:{by} {plain(remedy.text)}", width)
-    for key, value in (remedy.declare or {}).items():
+def _fix(fix: Fix, width: int) -> Iterator[str]:
+    by = "" if fix.by_apply else " by hand:" if fix.kind == "hands" else f" {fix.kind}:"
+    yield _wrapped(f"fix:{by} {plain(fix.text)}", width)
+    for key, value in (fix.declare or {}).items():
         yield f'{_MARGIN}     in the inventory: "{key}": {literal(value)},'
 
 
 def _last_line(hosts: Sequence[HostReport]) -> str:
-    wanting = [
+    fixable = [
         (finding, host)
         for host in hosts
         for finding in host.findings
-        if finding.remedy and finding.status in {"fail", "warn", "unknown"}
+        if finding.fix and finding.status in {"fail", "warn", "unknown"}
     ]
-    applied = _by_check((f, h) for f, h in wanting if f.remedy and f.remedy.by_apply)
-    by_hand = _by_check((f, h) for f, h in wanting if f.remedy and not f.remedy.by_apply)
-    untold = sum(finding.status == "unknown" for host in hosts for finding in host.findings)
+    applied = _by_check((f, h) for f, h in fixable if f.fix and f.fix.by_apply)
+    by_hand = _by_check((f, h) for f, h in fixable if f.fix and not f.fix.by_apply)
+    unknown = sum(finding.status == "unknown" for host in hosts for finding in host.findings)
     unreached = [plain(host.host) for host in hosts if host.error]
     parts = [
         f"`rigops apply` would fix {applied}." if applied else "",
-        f"Left for hands: {by_hand}." if by_hand else "",
+        f"To do by hand: {by_hand}." if by_hand else "",
         "" if applied or by_hand or unreached else "Nothing to fix.",
-        f"Not told, so not well: {untold} checks." if untold else "",
-        f"Not examined: {', '.join(unreached)}." if unreached else "",
+        f"{unknown} check{'' if unknown == 1 else 's'} had no data." if unknown else "",
+        f"Not checked: {', '.join(unreached)}." if unreached else "",
     ]
     return " ".join(part for part in parts if part)
 

@@ -1,10 +1,11 @@
-"""What hosts could run, for a terminal: what is recommended first, then what is on offer."""
+"""What hosts could run: the hosts of the document rigops.drivers/1, and the text for a terminal."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict, dataclass
 from textwrap import fill
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rigops.catalog.model import RowStatus
-    from rigops.driver.choice import Choice, Declared, Option
-    from rigops.driver.host_choice import HostChoice
-    from rigops.driver.machine import Machine
-    from rigops.driver.request import Refusal
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.options import (
+        Choice,
+        Declared,
+        Option,
+        Recommendation,
+    )
+    from rigops.concerns.nvidia_driver.resolver.request import Refusal
+    from rigops.errors import HostError
 
 _COLORS: Final = {
     "known-good": "green",
@@ -28,6 +34,30 @@ _COLORS: Final = {
     "unsupported": "red",
 }
 _MARGIN: Final = " " * 4
+
+
+Status = Literal["ok", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostChoice:
+    """One of `choice` and `error` is there."""
+
+    host: str
+    choice: Choice | None = None
+    error: HostError | None = None
+
+    @property
+    def status(self) -> Status:
+        return "ok" if self.choice else "unknown"
+
+    def as_json(self) -> dict[str, object]:
+        document: dict[str, object] = {"host": self.host, "status": self.status}
+        if self.choice:
+            document.update(_choice_json(self.choice))
+        if self.error:
+            document["error"] = {"kind": self.error.kind, "message": self.error.message}
+        return document
 
 
 def driver_choice_text(hosts: Sequence[HostChoice], width: int) -> str:
@@ -43,9 +73,9 @@ def _host(host: HostChoice, width: int) -> Iterator[str]:
         if host.error:
             yield _wrapped(f"{host.error.kind}: {host.error.message}", width)
             if host.error.cure:
-                yield _wrapped(f"cure: {host.error.cure}", width)
+                yield _wrapped(f"fix: {host.error.cure}", width)
         return
-    yield f"{name}  {plain(_about(host.choice.seen.machine))}"
+    yield f"{name}  {plain(_about(host.choice.facts.machine))}"
     yield from _there(host.choice)
     yield from _declared(host.choice.declared, width)
     yield from _recommended(host.choice, width)
@@ -63,7 +93,7 @@ def _about(machine: Machine) -> str:
 
 
 def _there(choice: Choice) -> Iterator[str]:
-    loaded, installed = choice.seen.loaded, choice.seen.machine.installed_version
+    loaded, installed = choice.facts.loaded, choice.facts.machine.installed_version
     if loaded:
         flavour = f" {loaded.flavour}" if loaded.flavour else ""
         yield f"{_MARGIN}loaded     {loaded.version}{flavour}, {_styled(choice.loaded)}"
@@ -100,26 +130,26 @@ def _recommended(choice: Choice, width: int) -> Iterator[str]:
     keys = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in found.declare.items())
     yield f"{_MARGIN * 2}declare: {keys}"
     if choice.refusal:
-        yield f"{_MARGIN}{click.style('in its way', fg='yellow')}"
+        yield f"{_MARGIN}{click.style('blocked', fg='yellow')}"
         yield from _refused(choice.refusal, width)
 
 
 def _refused(refusal: Refusal, width: int) -> Iterator[str]:
-    """The cure on one line: it may hold what is to be copied."""
+    """The fix on one line: it may hold what is to be copied."""
     yield _wrapped(refusal.reason, width, _MARGIN * 2)
     if refusal.cure:
-        yield f"{_MARGIN * 2}cure: {plain(refusal.cure)}"
+        yield f"{_MARGIN * 2}fix: {plain(refusal.cure)}"
 
 
 def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
-    """What fits first; within that the newest first. What drives not all cards is one line."""
+    """What fits first, the newest of those first. What does not drive all cards is one line."""
     yield ""
     if not options:
         yield f"{_MARGIN}on offer: nothing"
         return
     yield f"{_MARGIN}on offer"
-    told = [one for one in options if one.status != "unsupported"]
-    for alike in sorted(_folded(told), key=lambda alike: not alike[0].fits):
+    listed = [one for one in options if one.status != "unsupported"]
+    for alike in sorted(_folded(listed), key=lambda alike: not alike[0].fits):
         one, flavours = alike[0], " or ".join(option.flavour for option in alike)
         places = dict.fromkeys(place for option in alike for place in option.places)
         where = plain(", ".join(places)) or "installed, and in no source"
@@ -138,7 +168,7 @@ def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
 
 
 def _folded(options: Sequence[Option]) -> list[list[Option]]:
-    """The flavours of a version of which the same is to be said."""
+    """The flavors of a version that the same is known of."""
     found: dict[tuple[str, str, bool], list[Option]] = {}
     for one in options:
         found.setdefault((one.version, one.why, one.fits), []).append(one)
@@ -165,3 +195,71 @@ def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _choice_json(found: Choice) -> dict[str, object]:
+    machine, loaded = found.facts.machine, found.facts.loaded
+    installed = machine.installed_version
+    return {
+        "gpus": [
+            {
+                "address": card.address,
+                "model": card.gpu.name if card.gpu else None,
+                "pci_id": f"10de:{card.pci_id}",
+            }
+            for card in machine.cards
+        ],
+        "distribution": machine.name,
+        "kernels": [
+            {"release": one.release, "headers": one.has_headers} for one in machine.kernels
+        ],
+        "installed": {
+            "version": installed,
+            "flavour": machine.flavour,
+            "status": found.installed,
+        }
+        if installed
+        else None,
+        "loaded": {**asdict(loaded), "status": found.loaded} if loaded else None,
+        "offered": [_option_json(one) for one in found.options],
+        "recommended": _recommendation_json(found.recommended) if found.recommended else None,
+        "refusal": _refusal_json(found.refusal),
+        "declared": _declared_json(found.declared) if found.declared else None,
+    }
+
+
+def _option_json(one: Option) -> dict[str, object]:
+    return {
+        "version": one.version,
+        "branch": one.branch,
+        "flavour": one.flavour,
+        "sets": list(one.sets),
+        "from": list(one.places),
+        "status": one.status,
+        "fits": one.fits,
+        "why": one.why,
+    }
+
+
+def _recommendation_json(one: Recommendation) -> dict[str, object]:
+    return {
+        "version": one.version,
+        "flavour": one.flavour,
+        "declare": dict(one.declare),
+        "why": one.why,
+        "notes": list(one.notes),
+    }
+
+
+def _declared_json(one: Declared) -> dict[str, object]:
+    return {
+        "driver": one.wish,
+        "version": one.version,
+        "flavour": one.flavour,
+        "why": one.why,
+        "refusal": _refusal_json(one.refusal),
+    }
+
+
+def _refusal_json(one: Refusal | None) -> dict[str, str] | None:
+    return {"reason": one.reason, "cure": one.cure} if one else None

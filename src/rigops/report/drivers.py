@@ -1,4 +1,4 @@
-"""The catalogue of drivers as text."""
+"""The catalog of drivers as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARGIN = " " * 4
 
 
 def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
-    """Newest branch first; branches that drive none of the cards are one line each at the end."""
+    """Newest branch first; branches that drive none of the cards last, one line each."""
     lines = [line for gpu in gpus for line in _card(gpu, width)]
     unfit: list[str] = []
     for branch in reversed(catalog.drivers):
@@ -29,14 +29,14 @@ def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
         if supports and not any(supports):
             unfit.append(f"{branch.branch:<5} unsupported  {supports[0].reason}")
             continue
-        flavours = dict.fromkeys(flavour for one in supports for flavour in one.flavours)
-        modules = f", {' or '.join(flavours)} modules" if flavours else ""
+        flavors = dict.fromkeys(flavor for one in supports for flavor in one.flavours)
+        modules = f", {' or '.join(flavors)} modules" if flavors else ""
         lines += ["", click.style(branch.branch, bold=True) + f"  {_about(branch)}{modules}"]
         verdicts = [v for v in branch.verdicts if not gpus or any(concerns(v, g) for g in gpus)]
         for verdict in verdicts:
             lines += _verdict(verdict, branch, width)
         if not verdicts:
-            lines.append(_MARGIN + click.style("unknown", dim=True) + "  nobody reported on it")
+            lines.append(_MARGIN + click.style("unknown", dim=True) + "  no reports")
     return "\n".join([*lines, *([""] if unfit else []), *unfit]).strip("\n")
 
 
@@ -45,7 +45,7 @@ def _card(gpu: Gpu, width: int) -> Iterator[str]:
     yield click.style(gpu.name, bold=True) + (
         f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{_limits(gpu)}, {last}"
     )
-    yield _wrapped(f"P2P between two of them: {gpu.p2p}. {gpu.p2p_why}", width)
+    yield _wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
 
 
 def _about(branch: DriverBranch) -> str:

@@ -1,4 +1,4 @@
-"""The runs of apply, as text, newest first."""
+"""Past runs as text, newest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIGEST_SHOWN: Final = 12
 
 def history_text(runs: Sequence[Run]) -> str:
     if not runs:
-        return "Nothing was applied yet."
+        return "No runs recorded."
     return "\n".join(line for run in runs for line in _run(run))
 
 

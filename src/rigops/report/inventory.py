@@ -1,4 +1,4 @@
-"""An inventory for hosts that were looked at, as text."""
+"""The text of a first inventory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rigops.report.words import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rigops.proposal import Entry
+    from rigops.doctor.proposal import Entry
 
 _WIDTH = 96
 _MARGIN = " " * 4
@@ -23,7 +23,7 @@ def inventory_text(hosts: Sequence[str], date: str) -> str:
 
 
 def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Entry]) -> str:
-    """One host of a group; `reached` is how to get there."""
+    """One host of a group; `reached`: its ssh keys."""
     lines = [_line(key, value) for key, value in reached.items()]
     for entry in entries:
         if entry.holds:
@@ -42,7 +42,7 @@ def _line(key: str, value: object) -> str:
 
 
 def _comment(reason: str) -> list[str]:
-    """What a host said may be in it: on one line, it cannot become code."""
+    """Every line becomes a comment: output of a host in it cannot become code."""
     return fill(
         printable(reason), _WIDTH - 12, initial_indent="# ", subsequent_indent="# "
     ).splitlines()

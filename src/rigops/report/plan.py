@@ -1,4 +1,4 @@
-"""What apply is going to do, as text. What is the same on several hosts is told once."""
+"""A plan as text. What is the same on several hosts is one entry."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rigops.converge.result import HostResult
-    from rigops.operations.change import Change, Package
+    from rigops.plan.change import Change, Package
 
-_NAMED: Final = 4  # hosts of a group that are told by name
+_NAMED: Final = 4  # hosts of a group that are named
 _CONTEXT: Final = 2
 
 
@@ -39,18 +39,16 @@ def _lines(result: HostResult) -> Iterator[str]:
         return
     for concern, paths in result.undeclared.items():
         yield click.style(
-            f"    {concern}: no longer declared: {', '.join(paths)} would be taken back",
+            f"    {concern}: no longer declared, undo {', '.join(paths)}",
             fg="yellow",
         )
-    for change in result.changes:
-        yield from _change(change)
-    yield from _packages(result)
+    yield from _changes(result)
     for reason in result.reboot_reasons:
         yield f"    reboot: {reason}"
     for hit in result.reboot_hits:
-        yield click.style(f"        a reboot would hit: {plain(hit)}", fg="yellow")
+        yield click.style(f"        a reboot would interrupt: {plain(hit)}", fg="yellow")
     for debt in result.other_debts:
-        yield f"    not now, but a reboot is owed: {debt}"
+        yield f"    reboot for a concern that was not selected: {debt}"
     for notice in result.notices:
         yield click.style(f"    note: {plain(notice)}", fg="yellow")
     yield from blocked_lines(result)
@@ -58,17 +56,29 @@ def _lines(result: HostResult) -> Iterator[str]:
         yield "    nothing to do"
 
 
+def _changes(result: HostResult) -> Iterator[str]:
+    plan = result.plan
+    for change in plan.changes:
+        yield from _change(change)
+    yield from _packages(result)
+    for later in plan.shown_later:
+        yield f"    {later}"
+    for concern, record in plan.housekeeping:
+        if all(change.concern != concern for change in plan.changes):
+            yield f"    {concern}: update {record}"
+
+
 def error_lines(result: HostResult) -> Iterator[str]:
     if result.error is not None:
         yield click.style(f"    {plain(result.error.message)}", fg="red")
         if result.error.cure:
-            yield f"    cure: {result.error.cure}"
+            yield f"    fix: {result.error.cure}"
 
 
 def blocked_lines(result: HostResult) -> Iterator[str]:
     for one in result.blocked:
         keys = f" ({', '.join(one.keys)})" if one.keys else ""
-        yield click.style(f"    in the way: {one.concern}{keys}: {plain(one.reason)}", fg="yellow")
+        yield click.style(f"    blocked: {one.concern}{keys}: {plain(one.reason)}", fg="yellow")
 
 
 def _change(change: Change) -> Iterator[str]:
@@ -83,14 +93,14 @@ def _change(change: Change) -> Iterator[str]:
 
 
 def _packages(result: HostResult) -> Iterator[str]:
-    for repair in result.repairs:
+    for repair in result.plan.repairs:
         if repair.agreed:
             yield f"    first `{repair.command}`, since {plain(repair.broken)}"
     for verb, packages in (
-        ("install", result.packages.install),
-        ("remove", result.packages.remove),
-        ("upgrade", result.packages.upgrade),
-        ("downgrade", result.packages.downgrade),
+        ("install", result.plan.packages.install),
+        ("remove", result.plan.packages.remove),
+        ("upgrade", result.plan.packages.upgrade),
+        ("downgrade", result.plan.packages.downgrade),
     ):
         yield from (f"    {verb} {_package(one)}" for one in packages)
 

@@ -1,4 +1,4 @@
-"""What preflight found, for a terminal: a matrix for each host, then the pairs that went wrong."""
+"""Results of preflight as text: a matrix for each host, then the pairs that failed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.preflight.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
+from rigops.hostside.p2p.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green",
 _MARGIN = " " * 4
 _ONE_PAIR = 2
 
-_REST = "kernel access, flags and collectives not proven"
-PROVEN = f"copies proven; {_REST}"
-NOTHING_GRANTED = f"no pair has peer access, so there are no copies to prove; {_REST}"
-NOT_PROVEN = f"copies, {_REST}"
+_REST = "Not tested by this version: kernel access, flags, collectives."
+PROVEN = f"Copies are proven. {_REST}"
+NOTHING_GRANTED = f"No pair has peer access: no copies to test. {_REST}"
+NOT_PROVEN = f"Copies are not proven. {_REST}"
 
 
 def preflight_text(hosts: Sequence[HostFound], width: int) -> str:
@@ -32,7 +32,7 @@ def preflight_text(hosts: Sequence[HostFound], width: int) -> str:
 
 
 def _last_line(hosts: Sequence[HostFound]) -> str:
-    """Say it once if it is the same everywhere."""
+    """One line where all hosts have the same."""
     by_words: dict[str, list[str]] = {}
     for host in hosts:
         by_words.setdefault(_proven(host), []).append(host.host)
@@ -60,13 +60,13 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
     for reason in host.reasons:
         yield _wrapped(reason, width)
     if host.needs_reboot:
-        yield _wrapped("a process is stuck in the driver: only a reboot ends it", width)
+        yield _wrapped("a process is stuck in the driver; fix: reboot the host", width)
     if len(host.gpus) >= _ONE_PAIR:
         yield from _matrix(host)
         yield from _pairs(host, width)
     elif host.error is None and host.status == OK:
         count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
-        yield _wrapped(f"{count}: there is no pair to prove", width)
+        yield _wrapped(f"{count}: no pair to test", width)
 
 
 def _matrix(host: HostFound) -> Iterator[str]:
@@ -96,13 +96,13 @@ def _cell(
 
 
 def _pairs(host: HostFound, width: int) -> Iterator[str]:
-    """Tell every pair that is not simply well, with its evidence; equal stories only once."""
-    stories: dict[tuple[str, tuple[str, ...]], list[PairFound]] = {}
+    """Every pair that is not ok, with evidence; pairs with the same evidence together."""
+    alike: dict[tuple[str, tuple[str, ...]], list[PairFound]] = {}
     for pair in host.pairs:
         if pair.verdict != "ok":
-            stories.setdefault((pair.verdict, pair.evidence), []).append(pair)
+            alike.setdefault((pair.verdict, pair.evidence), []).append(pair)
     for (verdict, evidence), pairs in sorted(
-        stories.items(), key=lambda story: _gravity(story[0][0])
+        alike.items(), key=lambda entry: _gravity(entry[0][0])
     ):
         which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs)
         every = len(pairs) == len(host.pairs) and len(pairs) > 1

@@ -1,4 +1,4 @@
-"""What hosts say, without anything that a terminal would obey."""
+"""Text from hosts without control characters."""
 
 from __future__ import annotations
 

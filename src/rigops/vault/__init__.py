@@ -1,1 +1,1 @@
-"""The exact packages of drivers that were proven: which they are, and where copies of them lie."""
+"""The exact packages of proven drivers: which they are, and where they are stored."""

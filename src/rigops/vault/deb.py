@@ -1,6 +1,6 @@
-"""What a .deb file says of itself, read without dpkg: a controller may be no Debian. Pure.
+"""The control fields of a .deb file, read without dpkg: a controller may be no Debian.
 
-An ar archive with a tar of control fields in it, which may be packed in several ways.
+The file is an ar archive with a compressed tar of them in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _CONTROL: Final = "control.tar"
 
 
 def control(path: Path) -> str:
-    """The text of its control fields."""
     try:
         with path.open("rb") as file:
             name, data = _member(file)
@@ -37,50 +36,48 @@ def control(path: Path) -> str:
                     return found.read().decode() if found else ""
     except (OSError, EOFError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
         raise _broken(path, str(error)) from error
-    raise _broken(path, "it has no control fields")
+    raise _broken(path, "no control fields")
 
 
 def _member(file: IO[bytes]) -> tuple[str, bytes]:
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it is no ar archive")
+        raise ValueError("not an ar archive")
     while header := file.read(_HEADER):
         name = header[:16].decode("ascii", "replace").strip().rstrip("/")
         size = int(header[48:58])
         if name.startswith(_CONTROL):
             if size > _LONGEST:
-                raise ValueError("its control fields are too long")
+                raise ValueError("control fields too long")
             return name, file.read(size)
         file.seek(size + size % 2, io.SEEK_CUR)
-    raise ValueError("it has no control fields")
+    raise ValueError("no control fields")
 
 
 def _unpacked(name: str, data: bytes) -> bytes:
-    ways: dict[str, Callable[[bytes], bytes]] = {
+    decompress: dict[str, Callable[[bytes], bytes]] = {
         "": bytes,
         ".gz": gzip.decompress,
         ".xz": lzma.decompress,
         ".zst": _zstandard,
     }
-    way = ways.get(name.removeprefix(_CONTROL))
-    if way is None:
-        raise ValueError(f"{name} is packed in a way that is not known")
-    return way(data)
+    suffix = name.removeprefix(_CONTROL)
+    if suffix not in decompress:
+        raise ValueError(f"unknown compression of {name}")
+    return decompress[suffix](data)
 
 
 def _zstandard(data: bytes) -> bytes:
-    """Ubuntu's way, which Python itself knows from 3.14 on."""
+    """As Ubuntu compresses packages. In Python's library from 3.14 on."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             found: bytes = importlib.import_module(name).decompress(data)
         except ImportError:
             continue
         return found
-    raise ValueError(
-        "it is packed with zstd, which takes Python 3.14 or its package backports.zstd"
-    )
+    raise ValueError("compressed with zstd: reading it takes Python 3.14 or backports.zstd")
 
 
 def _broken(path: Path, why: str) -> RigopsError:
     return RigopsError(
-        Problem(message=f"{path} cannot be read as a package: {why}", key="driver_source")
+        Problem(message=f"cannot read {path} as a package: {why}", key="driver_source")
     )

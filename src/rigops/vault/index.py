@@ -1,6 +1,7 @@
-"""What apt is told of the kept packages: the text of a `Packages` file. Pure.
+"""The `Packages` file from which apt learns of a pinned set. Pure.
 
-Its digest stands in the lock with those of the packages, so that nobody else's text counts.
+Its digest is in the lockfile with those of the packages. So the same packages have to give the same
+text for ever, the description included.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rigops.vault.kept import KeptPackage
+    from rigops.vault.pinned_set import PinnedPackage
 
 _FIELD = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*):[ \t]*(?P<value>.*)")
 TESTED = re.compile(r"tested up to Linux (?P<release>[0-9]+(?:\.[0-9]+)*)")
 # What apt needs to install them. Descriptions and the like would be most of the text.
-_KEPT: Final = (
+_FIELDS: Final = (
     "Package", "Version", "Architecture", "Multi-Arch", "Source", "Essential", "Priority",
     "Section", "Installed-Size", "Pre-Depends", "Depends", "Recommends", "Conflicts", "Breaks",
     "Replaces", "Provides", "Enhances",
@@ -40,8 +41,7 @@ def stanzas(text: str) -> Iterator[Mapping[str, str]]:
             yield record
 
 
-def text_of(records: Iterable[tuple[KeptPackage, Mapping[str, str]]]) -> str:
-    """The same packages always give the same text."""
+def text_of(records: Iterable[tuple[PinnedPackage, Mapping[str, str]]]) -> str:
     every = sorted(records, key=lambda one: (one[0].name, one[0].architecture, one[0].version))
     return "\n".join(_stanza(package, record) for package, record in every)
 
@@ -50,8 +50,8 @@ def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _stanza(package: KeptPackage, record: Mapping[str, str]) -> str:
-    fields = {name: record[name] for name in _KEPT if record.get(name)}
+def _stanza(package: PinnedPackage, record: Mapping[str, str]) -> str:
+    fields = {name: record[name] for name in _FIELDS if record.get(name)}
     fields["Filename"] = f"./pool/{package.file}"
     fields["Size"] = str(package.size)
     fields["SHA256"] = package.sha256

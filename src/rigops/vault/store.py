@@ -1,12 +1,13 @@
-"""The controller's copies: a folder of files that are named for what is in them.
+"""The vault of this machine: a folder of files that are named for their SHA-256.
 
-A file whose content is not what its name says is none: it is fetched again, and never used.
+A file with other content than its name says counts as absent.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -41,29 +42,22 @@ class Store:
         return self.folder / "sha256" / digest[:2] / digest[2:]
 
     def has(self, digest: str, size: int) -> bool:
-        """By its size, which is cheap: whoever uses a file looks at its content."""
+        """By its size, which is cheap: whoever uses a file compares its digest."""
         try:
             return self.place(digest).stat().st_size == size
         except OSError:
             return False
 
-    def data(self, digest: str) -> bytes | None:
-        """None: it is not there, or is not what it should be."""
+    def text(self, digest: str) -> str | None:
+        """None: it is absent, or has other content."""
         try:
             data = self.place(digest).read_bytes()
-        except OSError:
-            return None
-        return data if sha256(data).hexdigest() == digest else None
-
-    def text(self, digest: str) -> str | None:
-        data = self.data(digest)
-        try:
-            return None if data is None else data.decode()
-        except UnicodeDecodeError:
+            return data.decode() if sha256(data).hexdigest() == digest else None
+        except (OSError, UnicodeDecodeError):
             return None
 
     def drop(self, digest: str) -> int:
-        """The bytes that this makes free."""
+        """The bytes freed."""
         place = self.place(digest)
         try:
             size = place.stat().st_size
@@ -78,7 +72,7 @@ class Store:
                 yield piece
 
     def put(self, digest: str, pieces: Iterable[bytes]) -> None:
-        """Keep them if they are what they should be; else nothing of them stays."""
+        """Store them if they have this digest; else nothing of them stays."""
         place = self.place(digest)
         try:
             self.made(place.parent)
@@ -93,8 +87,8 @@ class Store:
             if found != digest:
                 raise RigopsError(
                     Problem(
-                        message=f"what came for {digest} is {found}",
-                        cure="See that the connection and the disks are sound, and run this again.",
+                        message=f"received {found} instead of {digest}",
+                        cure="Check the connection and the disks, and run this again.",
                     )
                 )
             aside.replace(place)
@@ -104,12 +98,15 @@ class Store:
             aside.unlink(missing_ok=True)
 
     def size(self) -> int:
-        """Of all files in it."""
-        files = (path for path in (self.folder / "sha256").glob("*/*") if path.is_file())
-        return sum(path.stat().st_size for path in files)
+        """Of all files in it. Another process may replace or remove one meanwhile."""
+        total = 0
+        for path in (self.folder / "sha256").glob("*/*"):
+            with suppress(OSError):
+                total += path.stat().st_size
+        return total
 
     def made(self, folder: Path) -> None:
-        """A folder in it, that nobody else may write to, whatever the umask is."""
+        """Make a folder in it that nobody else may write to, whatever the umask is."""
         above = self.folder.parent
         above.mkdir(parents=True, exist_ok=True)
         for one in (*reversed(folder.parents), folder):
@@ -119,11 +116,15 @@ class Store:
     def unwritable(self, error: OSError) -> RigopsError:
         return RigopsError(
             Problem(
-                message=f"packages cannot be kept in {self.folder}: {error}",
+                message=f"cannot store packages in {self.folder}: {error}",
                 key="rigops_vault",
-                cure="see that the folder can be written and has room, or declare another one",
+                cure="make the folder writable, free space there, or declare another one",
             )
         )
+
+
+def amount(size: int) -> str:
+    return f"{size / 10**6:,.0f} MB" if size >= 10**6 else f"{size / 1000:,.0f} kB"
 
 
 def _written(file: IO[bytes], pieces: Iterable[bytes]) -> str:

@@ -345,7 +345,7 @@ def test_a_table_that_is_no_list_is_an_error(tmp_path: Path) -> None:
     assert (problem.key, problem.accepted) == ("gpus", "[[gpus]]")
 
 
-def test_broken_toml_names_the_line_and_a_cure(tmp_path: Path) -> None:
+def test_broken_toml_names_the_line_and_a_fix(tmp_path: Path) -> None:
     problem = _only_problem(tmp_path, '[[gpus]]\nname = "GeForce RTX 3090"\nwatts_max = = 3\n')
 
     assert problem.line == 3
@@ -354,11 +354,11 @@ def test_broken_toml_names_the_line_and_a_cure(tmp_path: Path) -> None:
     assert problem.file.endswith("mine.toml")
 
 
-def test_a_missing_file_is_an_error_with_a_cure(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_with_a_fix(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         load(tmp_path / "absent.toml")
 
-    assert "cannot be read" in refused.value.problems[0].message
+    assert "cannot read" in refused.value.problems[0].message
     assert refused.value.problems[0].cure
 
 

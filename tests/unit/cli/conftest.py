@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from rigops.cli.main import main
+from tests import version_0_1
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ class Said:
     err: str
 
     def json(self) -> Any:
-        return json.loads(self.out)
+        return version_0_1.parsed(self.out)
 
 
 class Rigops(Protocol):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-import rigops.cli.sighting as command
+import rigops.cli.collected_hosts as command
 from rigops.doctor.registry import CHECKS
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.registry import SECTIONS
@@ -36,6 +37,7 @@ class Rig:
         self.name = name
         self._stdout = stdout
         self._texts = texts
+        self.asked: list[str] = []
 
     def run_script(
         self,
@@ -47,6 +49,7 @@ class Rig:
         max_output: int,
     ) -> ScriptResult:
         assert "rigops_probe" in script
+        self.asked = re.findall(r'^echo "\$mark asked ?(.*)"$', script, re.MULTILINE)[0].split()
         assert (tuple(argv), preamble) == (("sh", "-s"), b"")
         assert deadline_s > 20
         assert max_output > 0
@@ -121,12 +124,33 @@ def test_one_host_that_is_not_reached_spoils_nothing(
     }
 
 
+def test_a_host_is_asked_only_what_the_chosen_checks_need(
+    rigops: Rigops, rigs: dict[str, Rig | Exception], tmp_path: Path
+) -> None:
+    rig = rigs["rig"] = Rig("rig", answers.BROKEN)
+    everything = [section.name for section in SECTIONS]
+    summary = ["os-release", "uname", "nvidia-version"]
+    cards = ["pci", "lspci", "nvidia-smi-xml", "nvidia-smi-topo", "nvidia-smi-p2p-read"]
+    mode = ["proc-cmdline", "iommu-groups", "bootloader", "firmware", "rigops-state", "kernel-log"]
+
+    rigops("doctor", "--json", "rig", "--only", "iommu.mode")
+    assert sorted(rig.asked) == sorted([*summary, *cards, *mode])
+
+    rigops("doctor", "--json", "rig", "--skip", "container")
+    assert {"units", "dkms"} <= set(rig.asked) <= set(everything) - {"container", "backups"}
+
+    rigops("doctor", "--json", "rig")
+    assert rig.asked == everything
+    rigops("doctor", "--json", "rig", "--only", "time", "--save", str(tmp_path / "saved"))
+    assert rig.asked == everything
+
+
 def test_only_unreached_hosts(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:
     del rigs
     said = rigops("doctor", "gone", "gone", "lost")
 
     assert said.code == 3
-    assert said.out.endswith("Not examined: gone, lost.\n")
+    assert said.out.endswith("Not checked: gone, lost.\n")
 
 
 def test_an_inventory_names_the_hosts_and_what_they_should_be(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import rigops.cli.sighting as seen
+import rigops.cli.collected_hosts as seen
 from rigops.probe.script import script
 from tests.unit.cli.test_doctor import MARK, Rig
 from tests.unit.probe import answers
@@ -47,7 +47,7 @@ def test_a_kept_host_is_judged_as_it_was(rigops: Rigops, name: str, raw: tuple[s
     (host,) = kept.json()["hosts"]
     assert host["source"] == "bundle"
     assert (host["host"] == "threadripper") == bool(raw)
-    assert f"Kept in {name}" in live.err
+    assert f"Saved {name}" in live.err
 
 
 def test_several_hosts_are_kept_in_one_file(rigops: Rigops) -> None:
@@ -60,7 +60,7 @@ def test_several_hosts_are_kept_in_one_file(rigops: Rigops) -> None:
     assert [host["host"] for host in only.json()["hosts"]] == ["b"]
     missing = rigops("doctor", "c", "--from", "both.tar.gz")
     assert missing.code == 2
-    assert "no bundle is of this host" in missing.err
+    assert "no bundle has this host" in missing.err
 
 
 def test_bundles_are_named_again_and_again_or_with_commas(rigops: Rigops) -> None:

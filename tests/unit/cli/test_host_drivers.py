@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-import rigops.cli.sighting as seen
+import rigops.cli.collected_hosts as seen
 from rigops.transport import TransportError
 from tests.unit.cli.test_doctor import Rig
 
@@ -152,7 +152,7 @@ def test_the_document(rigops: Rigops, fleet: Fleet) -> None:
                     "from": ["noble/restricted"],
                     "status": "known-good",
                     "fits": True,
-                    "why": "known to be good for GeForce RTX 3090; gets no fixes any more",
+                    "why": "known to be good for GeForce RTX 3090; gets no more fixes",
                 },
             ],
             "recommended": {
@@ -160,8 +160,8 @@ def test_the_document(rigops: Rigops, fleet: Fleet) -> None:
                 "flavour": "proprietary",
                 "declare": {"driver": "535"},
                 "why": "535.171.04 is the newest on offer that is known to be good for GeForce RTX "
-                "3090; 545.29.06, which is loaded, is known to be bad; 535 gets no fixes any more "
-                "since 2026-06, so plan for 580, which gets them until 2028-06",
+                "3090; 545.29.06, which is loaded, is known to be bad; 535 has had no fixes "
+                "since 2026-06; plan for 580, which gets fixes until 2028-06",
                 "notes": [],
             },
             "refusal": None,
@@ -185,14 +185,14 @@ def test_the_text(rigops: Rigops, fleet: Fleet, monkeypatch: pytest.MonkeyPatch)
         "    recommended: 535.171.04 proprietary\n"
         "        535.171.04 is the newest on offer that is known to be good for GeForce RTX 3090; "
         "545.29.06,\n"
-        "        which is loaded, is known to be bad; 535 gets no fixes any more since 2026-06, so "
-        "plan for\n"
-        "        580, which gets them until 2028-06\n"
+        "        which is loaded, is known to be bad; 535 has had no fixes since 2026-06; plan for "
+        "580, which\n"
+        "        gets fixes until 2028-06\n"
         '        declare: "driver": "535"\n'
         "\n"
         "    on offer\n"
         "        535.171.04 proprietary  known-good, fits, noble/restricted\n"
-        "            known to be good for GeForce RTX 3090; gets no fixes any more\n"
+        "            known to be good for GeForce RTX 3090; gets no more fixes\n"
         "        535.309.01 proprietary  does not fit, noble/restricted\n"
         "            what is named 535 here is not 535: nvidia-dkms-535 535.309.01-0ubuntu0.24.04.2"
         " is empty\n"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.record.lock import path_of, update
+from rigops.record.lockfile import path_of, update
 from rigops.vault.store import Store
 from tests.unit.cli.test_host_drivers import TEXTS, fleet
-from tests.unit.record.test_lock import HOST, NOW
-from tests.unit.vault.making import index_of
+from tests.unit.record.test_lockfile import HOST, NOW
+from tests.unit.vault.pinned_sets import index_of
 
 if TYPE_CHECKING:
     from pathlib import Path

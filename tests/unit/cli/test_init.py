@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import rigops.cli.sighting as seen
+import rigops.cli.collected_hosts as seen
+from rigops.concerns.registry import keys
 from rigops.inventory import load
 from rigops.transport import TransportError
 from tests.unit.cli.test_doctor import Rig
@@ -34,8 +35,8 @@ def test_the_file_loads_and_declares_only_what_is_there(rigops: Rigops, tmp_path
 
     path = tmp_path / "new/rigs/inventory.py"
     assert (said.code, said.out) == (0, "")
-    assert "rigops apply" in said.err
-    inventory = load(path)
+    assert "8 suggestions in comments. Next: rigops plan" in said.err
+    inventory = load(path, keys())
     assert [host.name for host in inventory.hosts] == ["10.0.0.7", "tower"]
     assert inventory.hosts[0].data["ssh_user"] == "me"
     assert inventory.hosts[0].data["ssh_port"] == 2222
@@ -55,9 +56,9 @@ def test_a_file_that_is_there_is_never_touched(rigops: Rigops, tmp_path: Path) -
     assert said.code == 0
     assert path.read_text() == "mine = []\n"
     assert '"tower"' in said.out
-    assert "stays as it is" in said.err
+    assert "not overwritten" in said.err
     (tmp_path / "pasted.py").write_text(f"rigs = [\n{said.out}]\n")
-    assert [host.name for host in load(tmp_path / "pasted.py").hosts] == ["tower"]
+    assert [host.name for host in load(tmp_path / "pasted.py", keys()).hosts] == ["tower"]
 
 
 def test_a_host_that_is_not_reached_is_left_out_and_said(rigops: Rigops, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_a_host_that_is_not_reached_is_left_out_and_said(rigops: Rigops, tmp_pat
     assert said.code == 3
     assert "gone: dns: no address" in said.err
     assert "look it up" in said.err
-    assert [host.name for host in load(tmp_path / "inventory.py").hosts] == ["tower"]
+    assert [host.name for host in load(tmp_path / "inventory.py", keys()).hosts] == ["tower"]
 
 
 def test_nothing_is_written_where_nobody_was_reached(rigops: Rigops, tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_nothing_is_written_where_nobody_was_reached(rigops: Rigops, tmp_path: P
 def test_one_address_with_two_ports_gets_two_names(rigops: Rigops, tmp_path: Path) -> None:
     rigops("init", "--host", "me@rig:22", "--host", "me@rig:2222")
 
-    hosts = load(tmp_path / "inventory.py").hosts
+    hosts = load(tmp_path / "inventory.py", keys()).hosts
     assert [host.name for host in hosts] == ["rig", "rig-2"]
     assert hosts[1].data["ssh_hostname"] == "rig"
 
@@ -92,4 +93,4 @@ def test_what_a_host_says_cannot_become_code(
     rigops("init", "--host", "tower")
 
     assert "\n    import os" not in (tmp_path / "inventory.py").read_text()
-    load(tmp_path / "inventory.py")
+    load(tmp_path / "inventory.py", keys())

@@ -81,4 +81,4 @@ def test_a_broken_catalogue_ends_a_plan_before_anything_is_reached(
     assert said.code == 2
     (error,) = said.json()["errors"]
     assert error["file"] == str(tmp_path / "own.toml")
-    assert "cannot be read" in error["message"]
+    assert "cannot read the catalog file" in error["message"]

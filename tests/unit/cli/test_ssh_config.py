@@ -33,7 +33,7 @@ def inventory(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="unit tier: there is no ssh program")
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
 def test_openssh_reads_the_configuration_as_the_inventory_means_it(
     rigops: Rigops, inventory: Path, tmp_path: Path
 ) -> None:
@@ -63,7 +63,7 @@ def test_hosts_that_ssh_does_not_reach_are_named_with_the_reason(
     said = rigops("ssh-config", "-i", str(inventory))
 
     assert "# @local is not here: this machine." in said.out
-    assert "# @docker/debian:12 is not here: reached through docker, not ssh." in said.out
+    assert "# @docker/debian:12 is not here: connector docker, not ssh." in said.out
     unreached = rigops("ssh-config", "-i", str(inventory), "--json").json()["unreached"]
     assert [host["host"] for host in unreached] == ["@local", "@docker/debian:12"]
 
@@ -125,7 +125,7 @@ def test_a_unit_of_somebody_elses_is_not_overwritten(
 
 
 @pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="unit tier: there is no systemd-analyze"
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
 )
 def test_systemd_accepts_a_unit_whatever_stands_in_the_paths(
     rigops: Rigops, tmp_path: Path

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.transport import Connection, Result
+from rigops.converge.concerns import Selection
+from rigops.converge.lock import Holder
+from rigops.converge.request import RunOptions
+from rigops.converge.snapshot import HostSnapshot
+from rigops.transport import Connection, HostKeyPolicy, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from rigops.transport.connection import Execution
 
@@ -47,3 +52,22 @@ class FakeHost(Connection):
 
     def close(self) -> None:
         pass
+
+
+NOTHING_COLLECTED = HostSnapshot(
+    boot=None, bootloader=None, command_line=None, driver=None, silicon=None, state=None,
+    system=None, uname=None, known=(), paths=(), files={},
+)  # fmt: skip
+
+
+def run_options(deploys: Sequence[Path] = ()) -> RunOptions:
+    return RunOptions(
+        selection=Selection(),
+        deploys=deploys,
+        host_keys=HostKeyPolicy(),
+        sudo_password=None,
+        holder=Holder("me@here", "run", "2026-11-21T10:00:00Z"),
+        inventory_digest="",
+        at="2026-11-21T10:00:00Z",
+        tell=lambda *_: None,
+    )

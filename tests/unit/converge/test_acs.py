@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops import acs, assets
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
-from rigops.facts.acs import Acs
-from rigops.facts.guarding import Firmware, Modprobe
+from rigops import assets
+from rigops.concerns.acs import facts
+from rigops.concerns.acs.facts import Acs
+from rigops.concerns.acs.operations import PROGRAM, UNIT
+from rigops.concerns.preconditions.facts import Firmware, Modprobe
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
 from rigops.facts.sections import Boot, CommandLine, Pci, Processes, RigopsState, SectionFact
 from rigops.hostside.packing import pack
-from rigops.operations.acs import PROGRAM, UNIT
-from rigops.owned import Ownership, Present
-from rigops.owned.files import OwnedFile
+from rigops.ownership import Ownership, Present
+from rigops.ownership.files import OwnedFile
+from rigops.plan.context import Consent
 from rigops.probe.sections import boot, firmware, modprobe, pci, proc_cmdline, processes
 from rigops.probe.sections.rigops_state import OwnedUnit
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
@@ -27,6 +29,8 @@ from tests.unit.converge.fakes import FakeHost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rigops.plan.change import Plan
 
 DEPLOY = assets.find("deploys") / "acs.py"
 UNIT_PATH = SYSTEM_UNITS + UNIT
@@ -71,10 +75,10 @@ class Rig:
     ) -> None:
         self.host = FakeHost()
         self.engine = Engine({"rig": {} if redirect is None else {"acs_redirect": redirect}})
-        seat = Seat(self.host, Privilege("root"))
+        channel = HostChannel(self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (RigopsState, state or StateFacts()),
-            (Acs, acs.parse(said)),
+            (Acs, facts.parse(said)),
             (Boot, boot.Boot(virtualization=virtualization)),
             (CommandLine, proc_cmdline.parse("ro quiet")),
             (Pci, pci.parse(functions)),
@@ -82,20 +86,20 @@ class Rig:
             (Firmware, firmware.parse("")),
             (Processes, processes.parse(jobs)),
         ]
-        seat.memo.seed_files([PROGRAM, UNIT_PATH], {})
-        self.engine.attach("rig", seat, known)
+        channel.cache.seed_files([PROGRAM, UNIT_PATH], {})
+        self.engine.attach("rig", channel, known)
 
-    def plan(self, *, agreed: tuple[str, ...] | None = None) -> Planned:
-        return self.engine.plan("rig", [DEPLOY], agreed=agreed)
+    def plan(self, *, removals: tuple[str, ...] | None = None) -> Plan:
+        return self.engine.plan("rig", [DEPLOY], consent=Consent(removals=removals))
 
-    def script(self, *, agreed: tuple[str, ...] = ()) -> str:
+    def script(self, *, removals: tuple[str, ...] = ()) -> str:
         """What the host is told to do, all of it in one exec."""
-        self.engine.apply("rig", [DEPLOY], agreed=agreed)
+        self.engine.apply("rig", [DEPLOY], consent=Consent(removals=removals))
         (sent,) = self.host.sent
         return sent.stdin
 
 
-def settings(planned: Planned) -> Mapping[str, str]:
+def settings(planned: Plan) -> Mapping[str, str]:
     return {
         one.subject: f"{(one.before or '').split()[1]} -> {(one.after or '').split()[1]}"
         for one in planned.changes
@@ -103,15 +107,15 @@ def settings(planned: Planned) -> Mapping[str, str]:
     }
 
 
-def subjects(planned: Planned) -> set[str]:
+def subjects(planned: Plan) -> set[str]:
     return {one.subject for one in planned.changes}
 
 
-def reasons(planned: Planned) -> list[str]:
+def reasons(planned: Plan) -> list[str]:
     return [reason for _, reason in planned.blocked]
 
 
-def notices(planned: Planned) -> list[str]:
+def notices(planned: Plan) -> list[str]:
     return [text for _, text in planned.notices]
 
 
@@ -163,8 +167,8 @@ def test_ports_that_are_clear_today_get_the_unit_for_the_next_boot() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("gpus 1\n", "no two NVIDIA GPUs"),
-        ("gpus 0\n", "no two NVIDIA GPUs"),
+        ("gpus 1\n", "fewer than two NVIDIA GPUs"),
+        ("gpus 0\n", "fewer than two NVIDIA GPUs"),
         ("gpus 2\n", "no port between the cards has ACS"),
         ("gpus 2\nport 0000:00:03.1 none\n", "no port between the cards has ACS"),
     ],
@@ -249,9 +253,9 @@ def test_a_lost_declaration_is_taken_back_with_consent_only() -> None:
 
     assert rig.plan().undeclared == {"acs": tuple(sorted((PROGRAM, UNIT_PATH)))}
     assert settings(rig.plan())
-    refused = rig.plan(agreed=())
+    refused = rig.plan(removals=())
     assert (refused.pending, refused.changes) == (False, ())
-    assert "acs back" in rig.script(agreed=("acs",))
+    assert "acs back" in rig.script(removals=("acs",))
 
 
 def test_a_port_that_has_gone_with_its_card_does_not_stop_the_rest() -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.bootloader import grub
-from rigops.converge.connector import Seat, seat_of
-from rigops.converge.engine import Engine, Planned
-from rigops.facts.guarding import Firmware
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.kernel_line import TUNED
+from rigops.concerns.preconditions.facts import Firmware, Modprobe
+from rigops.converge.connector import HostChannel, RigopsConnector
+from rigops.converge.engine import Engine
 from rigops.facts.sections import (
     Boot,
     Bootloader,
@@ -18,8 +19,7 @@ from rigops.facts.sections import (
     RigopsState,
     SectionFact,
 )
-from rigops.guarding import rivals
-from rigops.probe.sections import boot, bootloader, firmware, pci, proc_cmdline
+from rigops.probe.sections import boot, bootloader, firmware, modprobe, pci, proc_cmdline
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
@@ -28,19 +28,23 @@ from tests.unit.probe.host_sections import FIRMWARE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rigops.plan.change import Plan
+
 SMALL = "0000:0b:00.0 vendor=0x10de device=0x2204 class=0x030000 bar1=268435456\n"
 INTEL = FIRMWARE.replace("AuthenticAMD", "GenuineIntel").replace("IVRS", "DMAR")
 DEPLOY = """
-from rigops.operations import guards
-from rigops.operations.owned_files import owned_file
+from rigops.concerns.acs import operations as acs
+from rigops.concerns.kernel_args.guards import arguments_can_count, consequences
+from rigops.concerns.preconditions import guards
+from rigops.ownership.owned_files import owned_file
 
 wanted = {wanted!r}
-guards.arguments_can_count(concern="kernel_args", wanted=wanted)
+arguments_can_count(concern="kernel_args", wanted=wanted)
 if {changes!r}:
     owned_file(concern="kernel_args", path="/etc/arguments", content=" ".join(wanted))
-guards.tell_of_iommu(concern="kernel_args", wanted=wanted)
-guards.tell_of_firmware(concern="kernel_args", p2p={p2p!r}, acs={acs!r})
-guards.tell_of_other_arguments(concern="kernel_args", wanted=wanted)
+guards.notices(concern="kernel_args", texts=lambda: consequences(wanted, p2p={p2p!r}))
+if {acs!r}:
+    guards.notices(concern="kernel_args", texts=acs.consequences)
 """
 
 
@@ -66,13 +70,14 @@ class Rig:
         if changes:
             known += [
                 (Firmware, firmware.parse(how.get("firmware", FIRMWARE))),
+                (Modprobe, modprobe.Modprobe()),
                 (Pci, pci.parse(how.get("pci", SMALL))),
             ]
-        self.engine.attach("rig", Seat(self.host, Privilege("root")), known)
-        memo = seat_of(self.engine._host("rig")).memo
-        memo.seed_files(["/etc/arguments", rivals.TUNED_ARGUMENTS], {})
+        self.engine.attach("rig", HostChannel(self.host, Privilege("root")), known)
+        memo = RigopsConnector.of(self.engine._host("rig")).channel.cache
+        memo.seed_files(["/etc/arguments", TUNED], {})
 
-    def plan(self) -> Planned:
+    def plan(self) -> Plan:
         return self.engine.plan("rig", [self.deploy])
 
     def notices(self) -> list[str]:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops import assets, nccl_conf
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
-from rigops.converge.troubles import DeployError
+from rigops import assets
+from rigops.concerns.base import decide, process_limits, shared_memory
+from rigops.concerns.base.facts import HostState, LimitSurroundings
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
+from rigops.converge.errors import DeployError
 from rigops.facts.files import FileFound
-from rigops.facts.limit_surroundings import LimitSurroundings
 from rigops.facts.sections import Limits, Nccl, RigopsState
-from rigops.limits import ipc, logins, processes, shared_memory
-from rigops.limits.surroundings import Surroundings
-from rigops.owned import RECORD, Ownership
-from rigops.owned.lines import companion
+from rigops.ownership import RECORD, Ownership
+from rigops.ownership.lines import companion
+from rigops.plan.context import Consent
 from rigops.probe.sections.limits import Limits as LimitFacts
 from rigops.probe.sections.nccl import Nccl as NcclFacts
 from rigops.probe.sections.nccl import Setting
@@ -34,10 +34,19 @@ if TYPE_CHECKING:
 
     from pyinfra.api.facts import FactBase
 
+    from rigops.plan.change import Plan
+
 DEPLOY = assets.find("deploys") / "base.py"
-CONF = nccl_conf.PATH
+CONF = decide.NCCL_CONF
 LINES = companion(CONF)
-PATHS = (CONF, LINES, ipc.PATH, logins.PATH, processes.PATH, shared_memory.PATH)
+PATHS = (
+    CONF,
+    LINES,
+    decide.LOGIND,
+    process_limits.LOGINS,
+    process_limits.SERVICES,
+    shared_memory.PATH,
+)
 LEVEL = {"NCCL_P2P_LEVEL": "SYS"}
 BLOCK = b"""\
 # rigops owns the lines from here on
@@ -103,7 +112,7 @@ class FolderHost(FakeHost):
 
 def _stopped(script: str, at: int | None) -> str:
     """With `exit` after so many commands of the steps, here-documents counted to their command."""
-    head, steps, body = script.partition("take_steps() {\n")
+    head, steps, body = script.partition("main() {\n")
     if at is None or not steps:
         return script
     lines: list[str] = []
@@ -122,7 +131,7 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         self.host = FolderHost(folder)
         self.limits = LimitFacts()
-        self.around = Surroundings(systemd=True, memory_bytes=1 << 36, most_files=1 << 20)
+        self.around = HostState(systemd=True, memory_bytes=1 << 36, most_files=1 << 20)
         self.nccl = NcclFacts()
 
     def conf(self) -> bytes | None:
@@ -134,25 +143,27 @@ class Rig:
 
     def engine(self, **data: object) -> Engine:
         engine = Engine({"rig": data})
-        seat = Seat(self.host, Privilege("root"))
-        seat.memo.seed_files(PATHS, {path: one for path in PATHS if (one := self.host.found(path))})
+        channel = HostChannel(self.host, Privilege("root"))
+        channel.cache.seed_files(
+            PATHS, {path: one for path in PATHS if (one := self.host.found(path))}
+        )
         known: list[tuple[type[FactBase[Any]], object]] = [
             (RigopsState, self.host.state()), (Limits, self.limits),
             (LimitSurroundings, self.around), (Nccl, self.nccl),
         ]  # fmt: skip
-        engine.attach("rig", seat, known)
+        engine.attach("rig", channel, known)
         return engine
 
-    def plan(self, *, agreed: Collection[str] | None = None, **data: object) -> Planned:
+    def plan(self, *, removals: Collection[str] | None = None, **data: object) -> Plan:
         before = len(self.host.sent)
-        planned = self.engine(**data).plan("rig", [DEPLOY], agreed=agreed)
+        planned = self.engine(**data).plan("rig", [DEPLOY], consent=Consent(removals=removals))
         assert len(self.host.sent) == before  # a plan touches nothing
         return planned
 
-    def apply(self, *, agreed: Collection[str] = (), **data: object) -> Planned:
+    def apply(self, *, removals: Collection[str] = (), **data: object) -> Plan:
         engine = self.engine(**data)
-        planned = engine.plan("rig", [DEPLOY], agreed=agreed)
-        engine.apply("rig", [DEPLOY], agreed=agreed)
+        planned = engine.plan("rig", [DEPLOY], consent=Consent(removals=removals))
+        engine.apply("rig", [DEPLOY], consent=Consent(removals=removals))
         return planned
 
 
@@ -161,7 +172,7 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
-def subjects(planned: Planned) -> set[str]:
+def subjects(planned: Plan) -> set[str]:
     return {change.subject for change in planned.changes}
 
 
@@ -261,10 +272,10 @@ def test_a_file_that_cannot_be_kept_byte_for_byte_is_let_alone(rig: Rig, content
         (found,) = [rig.host.found(CONF)]
         assert found is not None
         engine = Engine({"rig": {"nccl": LEVEL}})
-        seat = Seat(rig.host, Privilege("root"))
+        channel = HostChannel(rig.host, Privilege("root"))
         cut = FileFound(found.digest, found.mode, found.text[:65536])
-        seat.memo.seed_files([CONF], {CONF: cut})
-        engine.attach("rig", seat, [(RigopsState, StateFacts())])
+        channel.cache.seed_files([CONF], {CONF: cut})
+        engine.attach("rig", channel, [(RigopsState, StateFacts())])
 
     assert engine.plan("rig", [DEPLOY]).blocked
     assert rig.conf() == content
@@ -302,7 +313,7 @@ def test_a_file_that_changes_between_plan_and_apply_is_not_overwritten(rig: Rig)
     assert engine.plan("rig", [DEPLOY]).pending
     rig.has(b"NCCL_DEBUG=INFO\n")
 
-    with pytest.raises(DeployError, match="changed by somebody else meanwhile"):
+    with pytest.raises(DeployError, match="changed meanwhile"):
         engine.apply("rig", [DEPLOY])
     assert rig.conf() == b"NCCL_DEBUG=INFO\n"
     rig.apply(nccl=LEVEL)
@@ -344,7 +355,7 @@ def test_a_place_that_nccl_reads_first_is_named(rig: Rig) -> None:
     rig.nccl = NcclFacts(settings=(setting,))
 
     notices = [text for _, text in rig.plan(nccl=LEVEL).notices]
-    assert notices == [f"/root/.nccl.conf line 3 goes before it: {line}"]
+    assert notices == [f"/root/.nccl.conf line 3 overrides it: {line}"]
 
 
 def test_limits_are_written_in_one_exec_and_each_is_put_in_force(rig: Rig) -> None:
@@ -359,7 +370,7 @@ def test_limits_are_written_in_one_exec_and_each_is_put_in_force(rig: Rig) -> No
     assert "systemctl daemon-reload" in told
     assert "systemctl restart rigops-shm.service" in told
     assert "systemctl kill --kill-who=main --signal=HUP systemd-logind.service" in told
-    assert any("until they start anew" in text for _, text in planned.notices)
+    assert any("until they are restarted" in text for _, text in planned.notices)
 
 
 def test_what_holds_is_left_alone_and_what_somebody_set_beside_it_is_put_right(rig: Rig) -> None:
@@ -382,7 +393,7 @@ def test_a_limit_that_is_taken_out_is_undone_and_the_others_stay(rig: Rig) -> No
 
     assert subjects(planned) == {shared_memory.PATH}
     assert not rig.host.at(shared_memory.PATH).exists()
-    assert rig.host.at(logins.PATH).exists()
+    assert rig.host.at(process_limits.LOGINS).exists()
     told = rig.host.told.read_text().splitlines()
     assert told == [
         "systemctl stop rigops-shm.service",
@@ -395,11 +406,11 @@ def test_a_limit_that_is_taken_out_is_undone_and_the_others_stay(rig: Rig) -> No
 def test_a_concern_that_nobody_declares_any_more_goes_only_with_consent(rig: Rig) -> None:
     rig.apply(limits={"shm": "8G"}, nccl=LEVEL)
 
-    planned = rig.plan(agreed=())
+    planned = rig.plan(removals=())
     assert planned.changes == ()
     assert set(planned.undeclared["base"]) == {LINES, shared_memory.PATH}
     assert subjects(rig.plan()) == {CONF, shared_memory.PATH}
-    rig.apply(agreed=("base",))
+    rig.apply(removals=("base",))
     assert rig.conf() is None
     assert rig.host.state().present == {}
 
@@ -407,7 +418,7 @@ def test_a_concern_that_nobody_declares_any_more_goes_only_with_consent(rig: Rig
 def test_a_host_for_which_nothing_is_declared_is_asked_nothing() -> None:
     host = FakeHost()
     engine = Engine({"rig": {}})
-    engine.attach("rig", Seat(host, Privilege("root")), [(RigopsState, StateFacts())])
+    engine.attach("rig", HostChannel(host, Privilege("root")), [(RigopsState, StateFacts())])
 
     assert not engine.plan("rig", [DEPLOY]).pending
     assert host.sent == []

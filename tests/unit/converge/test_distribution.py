@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from rigops.converge.distribution import refusal
+from rigops.inventory.spec import RigSpec
 from rigops.probe.sections import os_release
-from rigops.spec import RigSpec
 
 PT = RigSpec(kernel_args=("iommu=pt",))
 

@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.bootloader import grub
-from rigops.converge.connector import Seat
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.record import Arguments, arguments_document, read_arguments
+from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
+from rigops.plan.context import Consent
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.record.arguments import Arguments, arguments, document
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rigops.converge.engine import Planned
+    from rigops.plan.change import Plan
 
 THEIRS = "# mine\nGRUB_TIMEOUT=3\nGRUB_CMDLINE_LINUX_DEFAULT='loglevel=3 quiet'  # keep\n"
 OURS = THEIRS.replace("quiet'", "quiet iommu=pt'")
@@ -43,8 +44,8 @@ class Rig:
     ) -> None:
         self.host, self.deploy = FakeHost(), deploy
         self.engine = Engine({"rig": {"kernel_args": declared}})
-        seat = Seat(self.host, Privilege("root"))
-        records = {ARGUMENTS: document(record)} if record else {}
+        channel = HostChannel(self.host, Privilege("root"))
+        records = {ARGUMENTS: arguments_document(record)} if record else {}
         boot = BootFacts(
             files={grub.DEFAULTS: defaults},
             tools=("/usr/bin/grub-mkconfig",),
@@ -56,13 +57,13 @@ class Rig:
             (CommandLine, proc_cmdline.parse("rw loglevel=3 quiet")),
             (RigopsState, StateFacts(records=records)),
         ]
-        self.engine.attach("rig", seat, known)
+        self.engine.attach("rig", channel, known)
 
-    def plan(self) -> Planned:
+    def plan(self) -> Plan:
         return self.engine.plan("rig", [self.deploy])
 
     def apply(self) -> str:
-        self.engine.apply("rig", [self.deploy], agreed=("kernel_args",))
+        self.engine.apply("rig", [self.deploy], consent=Consent(removals=("kernel_args",)))
         return "".join(sent.stdin for sent in self.host.sent)
 
 
@@ -71,7 +72,7 @@ def deploy(tmp_path: Path) -> Path:
     path = tmp_path / "kernel_args.py"
     path.write_text(
         "from pyinfra.context import host\n"
-        "from rigops.operations.kernel_args import kernel_args\n"
+        "from rigops.concerns.kernel_args.operations import kernel_args\n"
         "wanted = host.data.get('kernel_args')\n"
         "kernel_args(wanted=tuple(wanted or ()), declared=wanted is not None, trial='off')\n"
     )
@@ -99,7 +100,7 @@ def test_a_word_of_ours_is_added_and_all_else_stays_as_it_is(deploy: Path) -> No
 def test_the_record_is_unsettled_until_the_menu_was_made(deploy: Path) -> None:
     script = Rig(deploy, ["iommu=pt"]).apply()
 
-    first, last = (arguments(one) for one in texts(script) if "rigops.kernel_args/1" in one)
+    first, last = (read_arguments(one) for one in texts(script) if "rigops.kernel_args/1" in one)
     assert (first.written, first.is_unsettled) == (("iommu=pt",), True)
     assert (last.written, last.is_unsettled) == (("iommu=pt",), False)
     assert script.index(f"settle {ARGUMENTS}") < script.index("mkconfig")
@@ -120,7 +121,7 @@ def test_a_run_that_was_cut_off_is_finished(deploy: Path) -> None:
     assert rig.plan().pending
     script = rig.apply()
     assert "mkconfig" in script
-    assert not arguments(texts(script)[-1]).is_unsettled
+    assert not read_arguments(texts(script)[-1]).is_unsettled
 
 
 def test_taking_ours_out_leaves_the_file_as_it_was(deploy: Path) -> None:
@@ -129,14 +130,14 @@ def test_taking_ours_out_leaves_the_file_as_it_was(deploy: Path) -> None:
     script = rig.apply()
 
     assert THEIRS in texts(script)
-    assert arguments(texts(script)[-1]) == Arguments()
+    assert read_arguments(texts(script)[-1]) == Arguments()
 
 
 def test_what_nobody_declares_any_more_wants_an_agreement_here_too(deploy: Path) -> None:
     rig = Rig(deploy, None, defaults=OURS, record=Arguments(written=("iommu=pt",)))
 
     assert rig.plan().undeclared == {"kernel_args": (ARGUMENTS,)}
-    assert not rig.engine.plan("rig", [deploy], agreed=()).pending
+    assert not rig.engine.plan("rig", [deploy], consent=Consent()).pending
 
 
 def test_a_word_of_somebody_elses_is_never_ours(deploy: Path) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import assets
-from rigops.bootloader import grub
-from rigops.converge.connector import Seat, seat_of
-from rigops.converge.engine import Engine, Planned
-from rigops.converge.troubles import DeployError
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.kernel_line import TUNED as TUNED_FILE
+from rigops.concerns.preconditions import root
+from rigops.concerns.preconditions.facts import Firmware, Modprobe, Root
+from rigops.converge.connector import HostChannel, RigopsConnector
+from rigops.converge.engine import Engine
+from rigops.converge.errors import DeployError
 from rigops.facts.files import FileFound
-from rigops.facts.guarding import Firmware, Modprobe, Root
 from rigops.facts.sections import (
     Boot,
     Bootloader,
@@ -23,8 +25,7 @@ from rigops.facts.sections import (
     SectionFact,
     Units,
 )
-from rigops.guarding import rivals, root
-from rigops.operations.consent import Consent
+from rigops.plan.context import Consent
 from rigops.probe.sections import boot as boot_section
 from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline, processes, units
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
@@ -36,6 +37,7 @@ from tests.unit.converge.test_kernel_args import boot, ours
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rigops.plan.change import Plan
     from rigops.transport.connection import Execution
 
 KERNEL_ARGS = assets.find("deploys") / "kernel_args.py"
@@ -74,7 +76,7 @@ class Rig:
     ) -> None:
         self.host = FakeHost()
         self.engine = Engine({"rig": {"kernel_args": declared, "kernel_trial": "off"}})
-        seat = Seat(reached or self.host, Privilege("root"))
+        channel = HostChannel(reached or self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (Bootloader, bootloader),
             (RigopsState, state or StateFacts()),
@@ -91,18 +93,18 @@ class Rig:
                 (Units, units.parse(f"== systemctl show\n{answers.get('units', '')}")),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
             ]
-            found = {rivals.TUNED_ARGUMENTS: FileFound("0" * 64, 0o644, file)} if file else {}
-            seat.memo.seed_files([rivals.TUNED_ARGUMENTS], found)
-        self.engine.attach("rig", seat, known)
+            found = {TUNED_FILE: FileFound("0" * 64, 0o644, file)} if file else {}
+            channel.cache.seed_files([TUNED_FILE], found)
+        self.engine.attach("rig", channel, known)
 
-    def plan(self, deploy: Path = KERNEL_ARGS) -> Planned:
+    def plan(self, deploy: Path = KERNEL_ARGS) -> Plan:
         return self.engine.plan("rig", [deploy])
 
     def apply(self, deploy: Path = KERNEL_ARGS) -> None:
         self.engine.apply("rig", [deploy])
 
 
-def notices(planned: Planned) -> list[str]:
+def notices(planned: Plan) -> list[str]:
     return [text for _, text in planned.notices]
 
 
@@ -172,16 +174,16 @@ def test_an_ordinary_host_gets_no_notice() -> None:
 def test_what_is_true_of_the_host_is_said_once_for_all_concerns(tmp_path: Path) -> None:
     deploy = tmp_path / "two.py"
     deploy.write_text(
-        "from rigops.operations.guards import tell_of_no_snapshot\n"
-        "from rigops.operations.kernel_args import kernel_args\n"
-        "from rigops.operations.owned_files import owned_file\n"
+        "from rigops.concerns.preconditions.guards import no_snapshot, notices\n"
+        "from rigops.concerns.kernel_args.operations import kernel_args\n"
+        "from rigops.ownership.owned_files import owned_file\n"
         "kernel_args(wanted=('iommu=pt',), trial='off')\n"
-        "tell_of_no_snapshot(concern='kernel_args')\n"
+        "notices(concern='kernel_args', texts=lambda: [no_snapshot()])\n"
         "owned_file(concern='other', path='/etc/other', content='x')\n"
-        "tell_of_no_snapshot(concern='other')\n"
+        "notices(concern='other', texts=lambda: [no_snapshot()])\n"
     )
     rig = Rig(["iommu=pt"], root="btrfs")
-    seat_of(rig.engine._host("rig")).memo.seed_files(["/etc/other"], {})
+    RigopsConnector.of(rig.engine._host("rig")).channel.cache.seed_files(["/etc/other"], {})
 
     assert len(notices(rig.plan(deploy))) == 1
 
@@ -190,8 +192,8 @@ def _guarded(folder: Path, guard: str) -> Path:
     """A deploy of a concern that does not exist yet, guarded before its change."""
     deploy = folder / "gpu_tuning.py"
     deploy.write_text(
-        "from rigops.operations.guards import gpus_are_free, no_rivals\n"
-        "from rigops.operations.kernel_args import kernel_args\n"
+        "from rigops.concerns.preconditions.guards import gpus_are_free, no_rivals\n"
+        "from rigops.concerns.kernel_args.operations import kernel_args\n"
         f"{guard}\n"
         "kernel_args(wanted=('iommu=pt',), trial='off')\n"
     )

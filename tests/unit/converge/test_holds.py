@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
-from rigops.facts.apt import Dpkg
-from rigops.facts.dpkg_state import DpkgState, Entry
-from rigops.facts.driver_ground import DriverPackages
-from rigops.facts.sections import RigopsState
-from rigops.owned.holds import RECORD, Holds
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
+from rigops.facts.sections import GpuPackages, RigopsState
+from rigops.packages.dpkg import DpkgState, Entry
+from rigops.packages.facts import Dpkg
+from rigops.packages.records import HOLDS_RECORD, Holds
+from rigops.plan.context import Consent
 from rigops.probe.sections.packages import Package, Packages
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Privilege, Result
@@ -26,23 +26,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from rigops.plan.change import Plan
+
 HELD = "packages that are held"
 A, B, C = "linux-headers-amd64", "linux-image-amd64", "nvidia-driver"
 DEPLOY = """
-from rigops.operations.holds import held
+from rigops.packages.holds import held
 
 held(concern="things", names={names!r}, declared={declared!r})
 """
 METAS = """
 from pyinfra.context import host
-from rigops.operations.holds import held, kernel_metas
+from rigops.packages.holds import held, kernel_metas
 
 held(concern="things", names=kernel_metas(host))
 """
 
 
-class Heard(Seat):
-    def hear(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
+class Quiet(HostChannel):
+    def run_streaming(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         return self.run(argv, stdin, deadline_s)
 
 
@@ -61,9 +63,9 @@ class Rig:
         self.deploy = folder / "things.py"
         self.engine = Engine({"rig": {}})
         self.dpkg, self.manager = dpkg, manager
-        self.seat = Heard(self.host, Privilege("root"))
-        records = {} if record is None else {RECORD: Holds(record).to_json()}
-        self.engine.attach("rig", self.seat, [(RigopsState, StateFacts(records=records))])
+        self.channel = Quiet(self.host, Privilege("root"))
+        records = {} if record is None else {HOLDS_RECORD: Holds(record).to_json()}
+        self.engine.attach("rig", self.channel, [(RigopsState, StateFacts(records=records))])
 
     def declare(self, *names: str, declared: bool = True) -> None:
         text = DEPLOY.format(names=names, declared=declared)
@@ -74,23 +76,23 @@ class Rig:
         )
         listed = [Package(one.name, "1", "amd64", "hi" if one.held else "ii") for one in entries]
         of_apt = self.manager == "apt"
-        self.seat.memo.seed(DriverPackages, Packages(tuple(listed) if of_apt else ()))
+        self.channel.cache.seed(GpuPackages, Packages(tuple(listed) if of_apt else ()))
         state = DpkgState(manager=self.manager, architecture="amd64", entries=entries)
         # Whichever of them are asked for.
         for asked in ({*names}, {*names, A}, {*names, B}, {*names, A, B}):
-            self.seat.memo.seed(Dpkg, state, names=tuple(sorted(asked)))
+            self.channel.cache.seed(Dpkg, state, names=tuple(sorted(asked)))
 
-    def plan(self, agreed: tuple[str, ...] = ()) -> Planned:
-        return self.engine.plan("rig", [self.deploy], agreed=agreed)
+    def plan(self, removals: tuple[str, ...] = ()) -> Plan:
+        return self.engine.plan("rig", [self.deploy], consent=Consent(removals=removals))
 
-    def script(self, agreed: tuple[str, ...] = ()) -> str:
-        self.engine.apply("rig", [self.deploy], agreed=agreed)
+    def script(self, removals: tuple[str, ...] = ()) -> str:
+        self.engine.apply("rig", [self.deploy], consent=Consent(removals=removals))
         wait, sent = self.host.sent
         assert "wait_for_locks" in wait.stdin
         return sent.stdin
 
 
-def told(planned: Planned) -> list[tuple[str, str | None, str | None]]:
+def told(planned: Plan) -> list[tuple[str, str | None, str | None]]:
     return [(one.subject, one.before, one.after) for one in planned.changes]
 
 
@@ -110,7 +112,7 @@ def test_what_is_not_held_is_held_and_written_down_before(tmp_path: Path) -> Non
     script = rig.script()
     assert records(script) == [{A: "things", B: "things"}]
     assert f" hold {A} {B}\n" in script
-    assert script.index(f"settle {RECORD}") < script.index("apt-mark")
+    assert script.index(f"settle {HOLDS_RECORD}") < script.index("apt-mark")
 
 
 def test_what_somebody_else_holds_stays_theirs(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_what_is_not_named_any_more_is_released_and_then_forgotten(tmp_path: Pat
     assert f" unhold {A}\n" in script
     assert " hold " not in script
     assert records(script) == [{B: "things", C: "others"}]
-    assert script.index("unhold") < script.index(f"settle {RECORD}")
+    assert script.index("unhold") < script.index(f"settle {HOLDS_RECORD}")
 
 
 def test_only_holds_of_ours_are_released(tmp_path: Path) -> None:
@@ -174,8 +176,8 @@ def test_holds_of_a_concern_that_is_lost_are_released_only_by_consent(tmp_path: 
     planned = rig.plan()
     assert not planned.pending
     assert planned.undeclared == {"things": (A,)}
-    assert rig.plan(agreed=("things",)).pending
-    assert f" unhold {A}\n" in rig.script(agreed=("things",))
+    assert rig.plan(removals=("things",)).pending
+    assert f" unhold {A}\n" in rig.script(removals=("things",))
 
 
 def test_a_package_that_is_going_to_come_is_in_the_plan(tmp_path: Path) -> None:
@@ -187,12 +189,12 @@ def test_a_package_that_is_going_to_come_is_in_the_plan(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_read_stands_in_the_way(tmp_path: Path) -> None:
     rig = Rig(tmp_path, {A: False})
-    rig.engine.attach("rig", rig.seat, [(RigopsState, StateFacts(records={RECORD: "{"}))])
+    rig.engine.attach("rig", rig.channel, [(RigopsState, StateFacts(records={HOLDS_RECORD: "{"}))])
     rig.declare(A)
 
     ((concern, reason),) = rig.plan().blocked
     assert concern == "things"
-    assert f"{RECORD} is damaged" in reason
+    assert f"{HOLDS_RECORD} is damaged" in reason
 
 
 def test_without_apt_nothing_can_be_held(tmp_path: Path) -> None:
@@ -212,6 +214,6 @@ def test_the_packages_that_bring_newer_kernels_are_known_by_their_names(tmp_path
         "linux-generic-hwe-22.04": "rc", C: "ii",
     }  # fmt: skip
     found = Packages(tuple(Package(name, "1", "amd64", status) for name, status in names.items()))
-    rig.engine.attach("rig", rig.seat, [(DriverPackages, found)])
+    rig.engine.attach("rig", rig.channel, [(GpuPackages, found)])
 
     assert told(rig.plan()) == [(HELD, None, f"{B}\n")]

@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import assets
-from rigops.bootloader import grub
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
-from rigops.converge.troubles import DeployError
-from rigops.facts.guarding import Firmware, Modprobe, Root
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.kernel_line import TUNED
+from rigops.concerns.kernel_args.record import read_leaving
+from rigops.concerns.preconditions import root
+from rigops.concerns.preconditions.facts import Firmware, Modprobe, Root
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
+from rigops.converge.errors import DeployError
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, RigopsState, SectionFact
-from rigops.guarding import rivals, root
-from rigops.owned import OwnedFile, Ownership, Present
+from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.plan.context import Consent
 from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import LEAVING
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.record.leaving import leaving
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rigops.plan.change import Plan
 
 DEPLOY = assets.find("deploys") / "kernel_args.py"
 BOOT_ID = "6d3c8f4e-0000-4000-8000-000000000001"
@@ -63,7 +67,7 @@ class Rig:
     ) -> None:
         self.host = FakeHost()
         self.engine = Engine({"rig": {"kernel_args": declared, "kernel_trial": "off"}})
-        seat = Seat(self.host, Privilege("root"))
+        channel = HostChannel(self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (Boot, BootIdFacts(boot_id=BOOT_ID)),
             (Bootloader, facts),
@@ -74,10 +78,10 @@ class Rig:
             (Pci, pci.Pci()),
             (Root, root.Root()),
         ]
-        seat.memo.seed_files([rivals.TUNED_ARGUMENTS], {})
-        self.engine.attach("rig", seat, known)
+        channel.cache.seed_files([TUNED], {})
+        self.engine.attach("rig", channel, known)
 
-    def plan(self) -> Planned:
+    def plan(self) -> Plan:
         planned = self.engine.plan("rig", [DEPLOY])
         assert self.host.sent == []  # a plan touches nothing, and asks nothing that is known
         return planned
@@ -152,9 +156,9 @@ def test_what_nobody_declares_any_more_is_taken_back_only_where_that_was_agreed_
     rig = Rig(None, facts, ours("iommu=pt"))
 
     assert rig.plan().undeclared == {"kernel_args": (grub.DROP_IN,)}
-    assert not rig.engine.plan("rig", [DEPLOY], agreed=()).pending
+    assert not rig.engine.plan("rig", [DEPLOY], consent=Consent()).pending
     assert rig.apply() == ""
-    rig.engine.apply("rig", [DEPLOY], agreed=("kernel_args",))
+    rig.engine.apply("rig", [DEPLOY], consent=Consent(removals=("kernel_args",)))
     assert f"rm -f {grub.DROP_IN}" in rig.host.sent[-1].stdin
 
 
@@ -166,7 +170,7 @@ def test_the_debt_is_written_down_before_the_argument_goes_out_of_the_menu() -> 
 
     assert script.index(f"settle {LEAVING}") < script.index(f"rm -f {grub.DROP_IN}")
     record = _written(script, LEAVING)
-    assert leaving(record, BOOT_ID) == ("quiet",)  # the kernel never ran with the other
+    assert read_leaving(record, BOOT_ID) == ("quiet",)  # the kernel never ran with the other
 
 
 def test_an_unknown_bootloader_is_in_the_way_and_its_host_alone_fails() -> None:
@@ -182,7 +186,7 @@ def test_an_unknown_bootloader_is_in_the_way_and_its_host_alone_fails() -> None:
 def test_a_damaged_record_is_never_taken_for_an_empty_one() -> None:
     rig = Rig(["iommu=pt"], boot("ro"), StateFacts(owned='{"schema": "rigops.owned/1", "fil'))
 
-    with pytest.raises(Exception, match="damaged or cut short"):
+    with pytest.raises(Exception, match="damaged or incomplete"):
         rig.plan()
 
 
@@ -191,7 +195,7 @@ def test_hosts_that_raise_leave_the_others_alone(tmp_path: Path) -> None:
     deploy.write_text(
         "from pyinfra.context import host\n"
         "if host.name == 'bad':\n    raise ValueError('this one')\n"
-        "from rigops.operations.kernel_args import kernel_args\n"
+        "from rigops.concerns.kernel_args.operations import kernel_args\n"
         "kernel_args(wanted=('iommu=pt',), trial='off')\n"
     )
     engine = Engine({"bad": {}, "good": {}})
@@ -202,8 +206,8 @@ def test_hosts_that_raise_leave_the_others_alone(tmp_path: Path) -> None:
         (RigopsState, StateFacts()),
     ]
     for name in ("bad", "good"):
-        seat = Seat(FakeHost(), Privilege("root"))
-        engine.attach(name, seat, known)
+        channel = HostChannel(FakeHost(), Privilege("root"))
+        engine.attach(name, channel, known)
 
     with pytest.raises(ValueError, match="this one"):
         engine.plan("bad", [deploy])

@@ -10,31 +10,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import assets
-from rigops.bootloader import grub
-from rigops.bootloader.ground import Grub, TrialGround
-from rigops.bootloader.trial import LOG, PROGRAM, UNIT_FILE
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.facts import TrialConditions as Ground
+from rigops.concerns.kernel_args.record import Arguments, arguments_document, read_arguments
+from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub
+from rigops.concerns.kernel_args.trial_boot.parts import LOG, PROGRAM, UNIT_FILE
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
-from rigops.facts.trial_ground import TrialGround as Ground
-from rigops.operations.trying import Way
-from rigops.owned import OwnedFile, Ownership, Present
+from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.plan.context import TrialOptions
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
-from rigops.record.arguments import Arguments, arguments, document
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rigops.plan.change import Plan
+
 DEPLOY = assets.find("deploys") / "kernel_args.py"
-WAY = Way(deadline_s=900, cards=("0000:0a:00.0",))
+OPTIONS = TrialOptions(deadline_s=900, cards=("0000:0a:00.0",))
 BEFORE, AFTER = "6d3c8f4e-0000-4000-8000-00000000000a", "6d3c8f4e-0000-4000-8000-00000000000b"
 RUNNING = "BOOT_IMAGE=/vmlinuz-6.1.0-50-amd64 root=UUID=1 ro quiet"
 CUSTOM = "/boot/grub/custom.cfg"
@@ -55,13 +57,13 @@ if [ -f  ${config_directory}/custom.cfg ]; then
 fi
 """
 TOOLS = ("/usr/sbin/update-grub", "/usr/sbin/grub-mkconfig")
-GOOD = TrialGround(
+GOOD = Conditions(
     grub=Grub(folder="/boot/grub", config=CONFIG, file_system="ext2"),
     free_kib=100_000,
     systemd=252,
     tools=("grub-reboot", "grub-editenv", "grub-script-check", "grub-mkconfig"),
 )
-UNWRITABLE = TrialGround(
+UNWRITABLE = Conditions(
     grub=Grub(folder="/boot/grub", config=CONFIG, file_system="btrfs"),
     free_kib=100_000,
     systemd=252,
@@ -94,7 +96,7 @@ def state(record: Arguments = Arguments(), **owned: bytes) -> StateFacts:  # noq
     return StateFacts(
         owned=Ownership(files).to_json() if files else None,
         present={path: Present(file.digest, file.mode) for path, file in files.items()},
-        records={ARGUMENTS: document(record)} if record or record.armed_in else {},
+        records={ARGUMENTS: arguments_document(record)} if record or record.armed_in else {},
     )
 
 
@@ -103,7 +105,7 @@ class Rig:
         self,
         declared: list[str] | None,
         *,
-        ground: TrialGround = GOOD,
+        ground: Conditions = GOOD,
         found: StateFacts | None = None,
         drop_in: str = "",
         running: str = RUNNING,
@@ -113,7 +115,7 @@ class Rig:
     ) -> None:
         self.host, self.deploy = FakeHost(), deploy
         self.engine = Engine({"rig": {"kernel_args": declared}})
-        seat = Seat(self.host, Privilege("root"))
+        channel = HostChannel(self.host, Privilege("root"))
         known: list[tuple[type[SectionFact[Any]], object]] = [
             (Boot, BootIdFacts(boot_id=boot_id)),
             (Bootloader, boot(drop_in)),
@@ -123,14 +125,14 @@ class Rig:
         ]
         paths = [CUSTOM, PROGRAM, UNIT_FILE, LOG]
         text = FileFound("0" * 64, 0o644, log) if log is not None else None
-        seat.memo.seed_files(paths, {LOG: text} if text else {})
-        self.engine.attach("rig", seat, known)
+        channel.cache.seed_files(paths, {LOG: text} if text else {})
+        self.engine.attach("rig", channel, known)
 
-    def plan(self, **way: Any) -> Planned:
-        return self.engine.plan("rig", [self.deploy], way=replace(WAY, **way))
+    def plan(self, **options: Any) -> Plan:
+        return self.engine.plan("rig", [self.deploy], trial=replace(OPTIONS, **options))
 
-    def apply(self, **way: Any) -> str:
-        self.engine.apply("rig", [self.deploy], way=replace(WAY, **way))
+    def apply(self, **options: Any) -> str:
+        self.engine.apply("rig", [self.deploy], trial=replace(OPTIONS, **options))
         return "".join(sent.stdin for sent in self.host.sent)
 
 
@@ -140,7 +142,7 @@ def alone(tmp_path: Path) -> Path:
     deploy = tmp_path / "kernel_args.py"
     deploy.write_text(
         "from pyinfra.context import host\n"
-        "from rigops.operations.kernel_args import kernel_args\n"
+        "from rigops.concerns.kernel_args.operations import kernel_args\n"
         "wanted = host.data.get('kernel_args')\n"
         "kernel_args(wanted=tuple(wanted or ()), declared=wanted is not None)\n"
     )
@@ -149,7 +151,7 @@ def alone(tmp_path: Path) -> Path:
 
 def recorded(script: str) -> Arguments:
     text = script.partition(f"aside {ARGUMENTS} ")[2].splitlines()[1]
-    return arguments(b64decode(text).decode())
+    return read_arguments(b64decode(text).decode())
 
 
 def test_a_new_argument_goes_into_the_record_and_into_nothing_that_a_bootloader_reads(
@@ -161,7 +163,7 @@ def test_a_new_argument_goes_into_the_record_and_into_nothing_that_a_bootloader_
     script = rig.apply()
 
     assert [(one.kind, one.after) for one in planned.changes] == [("argument", "iommu=pt")]
-    assert planned.trying == ("iommu=pt",)
+    assert planned.trial_arguments == ("iommu=pt",)
     assert any("tried by one boot first" in text for _, text in planned.notices)
     assert recorded(script) == Arguments(("iommu=pt",), (), "")
     assert grub.DROP_IN not in script
@@ -173,7 +175,7 @@ def test_what_waits_for_its_trial_is_no_change_any_more(alone: Path) -> None:
     planned = Rig(["iommu=pt"], found=state(Arguments(("iommu=pt",))), deploy=alone).plan()
 
     assert not planned.pending
-    assert planned.trying == ("iommu=pt",)
+    assert planned.trial_arguments == ("iommu=pt",)
 
 
 def test_right_before_the_reboot_the_entry_is_laid_out_and_ordered_once(alone: Path) -> None:
@@ -182,7 +184,7 @@ def test_right_before_the_reboot_the_entry_is_laid_out_and_ordered_once(alone: P
     script = rig.apply(now=True)
 
     record = recorded(script)
-    assert (record.armed_in, record.cards) == (BEFORE, WAY.cards)
+    assert (record.armed_in, record.cards) == (BEFORE, OPTIONS.cards)
     assert script.index(f"settle {ARGUMENTS}") < script.index(f"aside {CUSTOM} ")
     assert script.index(f"aside {CUSTOM} ") < script.index("grub-reboot rigops-trial")
     assert f"aside {grub.DROP_IN} " not in script
@@ -221,17 +223,17 @@ def test_the_next_run_tells_of_a_trial_that_nobody_could_tell_of(alone: Path) ->
     log = f"reached {AFTER} 12\ngiven-up 900\n"
     planned = Rig(["iommu=pt"], found=found, boot_id=AFTER, log=log, deploy=alone).plan()
 
-    (text,) = (text for _, text in planned.notices if "tried before" in text)
-    assert "nobody could confirm it, so that it ended itself 900 s" in text
+    (text,) = (text for _, text in planned.notices if "earlier trial boot" in text)
+    assert "it was not confirmed, and ended itself 900 s" in text
     assert planned.pending  # what is left of it goes
 
 
 def test_where_no_boot_can_try_it_the_plan_says_why_and_wants_consent(alone: Path) -> None:
     rig = Rig(["iommu=pt"], ground=UNWRITABLE, deploy=alone)
 
-    agreed, not_agreed = rig.plan(), rig.plan(untried=False)
+    agreed, not_agreed = rig.plan(), rig.plan(may_skip=False)
 
-    assert "btrfs" in agreed.untried
+    assert "btrfs" in agreed.no_trial
     assert not agreed.blocked
     assert [one.subject for one in agreed.changes] == [grub.DROP_IN]
     ((concern, reason),) = not_agreed.blocked
@@ -266,7 +268,7 @@ def test_while_a_changed_value_is_tried_the_old_one_stays_in_every_other_boot(al
 def test_an_argument_that_runs_already_needs_no_trial(alone: Path) -> None:
     planned = Rig(["iommu=pt"], running=f"{RUNNING} iommu=pt", deploy=alone).plan()
 
-    assert planned.trying == ()
+    assert planned.trial_arguments == ()
     assert [one.subject for one in planned.changes] == [grub.DROP_IN]
 
 

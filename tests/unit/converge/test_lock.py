@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.converge.lock import (
+    ApplyLock,
     Holder,
-    Lock,
     LockedError,
     LockError,
     Places,
@@ -46,8 +46,8 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def take_it(here: Connection, places: Places) -> Iterator[Callable[..., Lock]]:
-    taken: list[Lock] = []
+def take_it(here: Connection, places: Places) -> Iterator[Callable[..., ApplyLock]]:
+    taken: list[ApplyLock] = []
 
     def one(
         holder: Holder,
@@ -56,7 +56,7 @@ def take_it(here: Connection, places: Places) -> Iterator[Callable[..., Lock]]:
         deadline_s: float = 10,
         connection: Connection = here,
         privilege: Privilege = ROOTLY,
-    ) -> Lock:
+    ) -> ApplyLock:
         lock = take(connection, privilege, holder, tell=tell, deadline_s=deadline_s, places=places)
         taken.append(lock)
         return lock
@@ -66,14 +66,16 @@ def take_it(here: Connection, places: Places) -> Iterator[Callable[..., Lock]]:
         lock.release()
 
 
-def refused(take_it: Callable[..., Lock], holder: Holder, **how: object) -> Problem:
+def refused(take_it: Callable[..., ApplyLock], holder: Holder, **how: object) -> Problem:
     with pytest.raises(LockError) as caught:
         take_it(holder, **how)
     (problem,) = caught.value.problems
     return problem
 
 
-def test_a_lock_given_back_leaves_no_word(take_it: Callable[..., Lock], places: Places) -> None:
+def test_a_lock_given_back_leaves_no_word(
+    take_it: Callable[..., ApplyLock], places: Places
+) -> None:
     lock = take_it(KIM)
     assert lock.notice == ""
     assert lock.held
@@ -87,7 +89,7 @@ def test_a_lock_given_back_leaves_no_word(take_it: Callable[..., Lock], places: 
     assert take_it(LEE).notice == ""
 
 
-def test_a_live_holder_is_named_with_age_and_cure(take_it: Callable[..., Lock]) -> None:
+def test_a_live_holder_is_named_with_age_and_cure(take_it: Callable[..., ApplyLock]) -> None:
     lock = take_it(KIM)
 
     with pytest.raises(LockedError) as caught:
@@ -106,7 +108,7 @@ def test_a_live_holder_is_named_with_age_and_cure(take_it: Callable[..., Lock]) 
 
 
 def test_what_a_lost_connection_leaves_is_taken_over_with_a_notice(
-    take_it: Callable[..., Lock],
+    take_it: Callable[..., ApplyLock],
 ) -> None:
     take_it(KIM).holding.release()
 
@@ -118,14 +120,14 @@ def test_what_a_lost_connection_leaves_is_taken_over_with_a_notice(
     )
 
 
-def test_our_own_run_takes_its_lock_again_without_a_word(take_it: Callable[..., Lock]) -> None:
+def test_our_own_run_takes_its_lock_again_without_a_word(take_it: Callable[..., ApplyLock]) -> None:
     take_it(KIM).holding.release()
 
     assert take_it(KIM).notice == ""
 
 
 def test_a_note_that_nobody_can_read_is_no_trouble(
-    take_it: Callable[..., Lock], places: Places
+    take_it: Callable[..., ApplyLock], places: Places
 ) -> None:
     Path(places.state).mkdir()
     Path(places.state, "lock.json").write_text('{"who": 7, "pid": "x", "run": [')
@@ -150,7 +152,7 @@ class Other(Connection):
 
 
 def test_two_hosts_that_are_one_machine_are_found_out(
-    take_it: Callable[..., Lock], here: Connection
+    take_it: Callable[..., ApplyLock], here: Connection
 ) -> None:
     take_it(KIM)
 
@@ -161,7 +163,7 @@ def test_two_hosts_that_are_one_machine_are_found_out(
 
 
 def test_work_of_a_lost_run_is_waited_for_and_told(
-    take_it: Callable[..., Lock], here: Connection, places: Places
+    take_it: Callable[..., ApplyLock], here: Connection, places: Places
 ) -> None:
     lock = take_it(KIM)
     work = work_argv(["sh", "-c", "echo begun; sleep 1.5"], places=places)
@@ -181,7 +183,7 @@ def test_work_of_a_lost_run_is_waited_for_and_told(
 
 
 def test_work_that_does_not_end_in_time_is_an_error_with_its_name(
-    take_it: Callable[..., Lock], here: Connection, places: Places
+    take_it: Callable[..., ApplyLock], here: Connection, places: Places
 ) -> None:
     lock = take_it(KIM)
     work = here.hold(
@@ -199,7 +201,7 @@ def test_work_that_does_not_end_in_time_is_an_error_with_its_name(
 
 
 def test_commands_of_a_run_keep_words_input_and_exit_code(
-    take_it: Callable[..., Lock], here: Connection, places: Places, tmp_path: Path
+    take_it: Callable[..., ApplyLock], here: Connection, places: Places, tmp_path: Path
 ) -> None:
     program = 'cat; printf "%s|" "$@"; exit 7'
     for where in (places, Places(run=str(tmp_path / "nowhere"))):  # without a lock file: plainly
@@ -210,7 +212,7 @@ def test_commands_of_a_run_keep_words_input_and_exit_code(
 
 
 def test_a_host_without_the_means_says_what_to_do(
-    take_it: Callable[..., Lock], places: Places
+    take_it: Callable[..., ApplyLock], places: Places
 ) -> None:
     Path(places.state).write_text("a file is in the way")
 
@@ -220,7 +222,7 @@ def test_a_host_without_the_means_says_what_to_do(
     assert problem.cure
 
 
-def test_what_keeps_us_from_being_root_is_passed_on(take_it: Callable[..., Lock]) -> None:
+def test_what_keeps_us_from_being_root_is_passed_on(take_it: Callable[..., ApplyLock]) -> None:
     nothing = Privilege("free", ("sh", "-c", "echo 'sudo: not allowed' >&2; exit 1"))
 
     problem = refused(take_it, KIM, privilege=nothing)
@@ -228,7 +230,7 @@ def test_what_keeps_us_from_being_root_is_passed_on(take_it: Callable[..., Lock]
     assert "sudo: not allowed" in problem.message
 
 
-def test_the_line_for_sudo_comes_before_all_else(take_it: Callable[..., Lock]) -> None:
+def test_the_line_for_sudo_comes_before_all_else(take_it: Callable[..., ApplyLock]) -> None:
     asks = ("sh", "-c", 'read -r word; [ "$word" = secret ] || exit 1; exec "$@"', "sudo")
 
     assert take_it(KIM, privilege=Privilege("password", asks, b"secret\n")).held
@@ -247,7 +249,9 @@ time.sleep(60)
 """
 
 
-def test_a_controller_that_is_killed_frees_it(take_it: Callable[..., Lock], places: Places) -> None:
+def test_a_controller_that_is_killed_frees_it(
+    take_it: Callable[..., ApplyLock], places: Places
+) -> None:
     controller = subprocess.Popen(
         [sys.executable, "-c", _CONTROLLER, places.state, places.run, places.dpkg],
         cwd=ROOT,

@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from rigops.converge.connector import Seat
+from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.transport import Privilege
 from rigops.transport.result import ScriptResult
@@ -26,7 +26,7 @@ case "$*" in
 *-s*install*) for word; do case $word in new-*) echo "Inst $word (1 here [all])" ;; esac; done ;;
 esac
 """
-_HEAD = "from rigops.operations.packages import packages\n"
+_HEAD = "from rigops.packages.operations import packages\n"
 
 
 class Answering(FakeHost):
@@ -77,7 +77,7 @@ def planned(folder: Path, *wishes: str) -> tuple[Answering, frozenset[str]]:
     lines = [f"packages(concern='demo', install={{{name!r}: None}})\n" for name in wishes]
     deploy.write_text(_HEAD + "".join(lines))
     engine = Engine({"rig": {}})
-    engine.attach("rig", Seat(host, Privilege("root")), [])
+    engine.attach("rig", HostChannel(host, Privilege("root")), [])
     plan = engine.plan("rig", [deploy])
     assert plan.blocked == ()
     return host, frozenset(one.name for one in plan.packages.install)
@@ -113,7 +113,7 @@ def test_what_no_look_answers_whole_is_asked_for_by_itself_and_the_plan_goes_on(
         "host.get_fact(Odd)\n"
     )
     engine = Engine({"rig": {}})
-    engine.attach("rig", Seat(host, Privilege("root")), [])
+    engine.attach("rig", HostChannel(host, Privilege("root")), [])
 
     plan = engine.plan("rig", [deploy])
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.converge.connector import Seat
+from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
-from rigops.converge.troubles import DeployError
+from rigops.converge.errors import DeployError
 from rigops.transport import Privilege, Result, TransportError
 from tests.unit.converge.fakes import FakeHost
 
@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMAND = """
-from pyinfra.operations import server
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+from rigops.plan.context import housekeeping
 
-server.shell(commands=["true"])
+@operation()
+def noted():
+    housekeeping(host, "things", "a note")
+    yield "true"
+
+noted()
 """
 FACT = """
 from pyinfra.context import host
@@ -46,7 +53,7 @@ class Gone(FakeHost):
 def test_a_lost_connection_is_the_trouble_that_is_told(tmp_path: Path, deploy: str) -> None:
     (tmp_path / "things.py").write_text(deploy)
     engine = Engine({"rig": {}})
-    engine.attach("rig", Seat(Gone(), Privilege("root")), [])
+    engine.attach("rig", HostChannel(Gone(), Privilege("root")), [])
 
     with pytest.raises(TransportError, match="cut") as lost:
         engine.apply("rig", [tmp_path / "things.py"])
@@ -58,7 +65,7 @@ def test_a_lost_connection_is_the_trouble_that_is_told(tmp_path: Path, deploy: s
 def test_a_command_that_only_fails_is_no_lost_host(tmp_path: Path) -> None:
     (tmp_path / "things.py").write_text(COMMAND)
     engine = Engine({"rig": {}})
-    engine.attach("rig", Seat(FakeHost(exit_code=1, stderr=b"no"), Privilege("root")), [])
+    engine.attach("rig", HostChannel(FakeHost(exit_code=1, stderr=b"no"), Privilege("root")), [])
 
     with pytest.raises(DeployError, match="no"):
         engine.apply("rig", [tmp_path / "things.py"])

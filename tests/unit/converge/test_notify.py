@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
+from rigops.concerns.base import operations
+from rigops.concerns.nvidia_driver import services
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside import pack
-from rigops.operations import kernel_hook, notify
-from rigops.owned import OwnedFile, Ownership, Present
+from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.plan.context import Consent
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
@@ -23,17 +25,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rigops.plan.change import Plan
+
 SECRET = "https://ntfy.example/hush-hush"
 DEPLOY = """
-from rigops.operations.kernel_hook import kernel_hook
-from rigops.operations.notify import ABSENCE, notify
-from rigops.operations.owned_files import taken_back
+from rigops.concerns.nvidia_driver.services import kernel_hook
+from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
+from rigops.ownership.owned_files import undo_undeclared
 
-notify(concern="things", target={target!r})
+install_notify(concern="things", target={target!r})
 kernel_hook(concern="things", wanted={wanted!r})
-taken_back(name="the rest", concern="things", effects=ABSENCE)
+undo_undeclared(name="the rest", concern="things", effects=NOTIFY_ABSENCE)
 """
-PATHS = (notify.PROGRAM, notify.TARGET, kernel_hook.PROGRAM, *kernel_hook.HOOKS)
+PATHS = (
+    operations.NOTIFY_PROGRAM,
+    operations.NOTIFY_TARGET,
+    services.PROGRAM,
+    *services.HOOKS,
+)
 
 
 class Rig:
@@ -41,17 +50,17 @@ class Rig:
         self.host = FakeHost()
         self.folder = folder
         self.engine = Engine({"rig": {}})
-        self.seat = Seat(self.host, Privilege("root"))
-        self.seat.memo.seed_files(PATHS, {})
-        self.engine.attach("rig", self.seat, [(RigopsState, state or StateFacts())])
+        self.channel = HostChannel(self.host, Privilege("root"))
+        self.channel.cache.seed_files(PATHS, {})
+        self.engine.attach("rig", self.channel, [(RigopsState, state or StateFacts())])
 
     def declare(self, target: str | None = None, *, wanted: bool = False) -> None:
         text = DEPLOY.format(target=target, wanted=wanted)
         self.deploy = self.folder / f"{sha256(text.encode()).hexdigest()[:8]}.py"
         self.deploy.write_text(text)
 
-    def plan(self) -> Planned:
-        return self.engine.plan("rig", [self.deploy], agreed=())
+    def plan(self) -> Plan:
+        return self.engine.plan("rig", [self.deploy], consent=Consent())
 
     def script(self) -> str:
         self.engine.apply("rig", [self.deploy])
@@ -94,7 +103,7 @@ def test_a_target_is_written_for_root_alone(rig: Rig, target: str, content: str)
     script = rig.script()
 
     assert encoded(content) in script
-    assert f"aside {notify.TARGET} 0600" in script
+    assert f"aside {operations.NOTIFY_TARGET} 0600" in script
     assert encoded(pack("notify").text) in script.replace("\n", "")
 
 
@@ -102,14 +111,17 @@ def test_no_plan_shows_the_target(rig: Rig) -> None:
     rig.declare(SECRET)
     planned = rig.plan()
 
-    assert [one.subject for one in planned.changes] == [notify.PROGRAM, notify.TARGET]
+    assert [one.subject for one in planned.changes] == [
+        operations.NOTIFY_PROGRAM,
+        operations.NOTIFY_TARGET,
+    ]
     assert "hush" not in str(planned)
 
 
 def test_a_target_that_is_there_already_changes_nothing(tmp_path: Path) -> None:
     there = {
-        notify.PROGRAM: (pack("notify").text, 0o755),
-        notify.TARGET: (f"url\n{SECRET}\n", 0o600),
+        operations.NOTIFY_PROGRAM: (pack("notify").text, 0o755),
+        operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o600),
     }
     rig = Rig(tmp_path, owning(there))
     rig.declare(SECRET)
@@ -119,56 +131,60 @@ def test_a_target_that_is_there_already_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_target_that_others_may_read_is_written_anew(tmp_path: Path) -> None:
     there = {
-        notify.PROGRAM: (pack("notify").text, 0o755),
-        notify.TARGET: (f"url\n{SECRET}\n", 0o644),
+        operations.NOTIFY_PROGRAM: (pack("notify").text, 0o755),
+        operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o644),
     }
     rig = Rig(tmp_path, owning(there))
     rig.declare(SECRET)
 
-    assert f"aside {notify.TARGET} 0600" in rig.script()
+    assert f"aside {operations.NOTIFY_TARGET} 0600" in rig.script()
 
 
 def test_a_target_that_is_no_longer_declared_goes_with_program_and_folder(tmp_path: Path) -> None:
     there = {
-        notify.PROGRAM: (pack("notify").text, 0o755),
-        notify.TARGET: (f"url\n{SECRET}\n", 0o600),
+        operations.NOTIFY_PROGRAM: (pack("notify").text, 0o755),
+        operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o600),
     }
     rig = Rig(tmp_path, owning(there))
     rig.declare(None)
     script = rig.script()
 
-    assert f"rm -f {notify.TARGET}" in script
-    assert f"rm -f {notify.PROGRAM}" in script
-    assert script.index(f"rm -f {notify.TARGET}") < script.index("rmdir /etc/rigops")
+    assert f"rm -f {operations.NOTIFY_TARGET}" in script
+    assert f"rm -f {operations.NOTIFY_PROGRAM}" in script
+    assert script.index(f"rm -f {operations.NOTIFY_TARGET}") < script.index("rmdir /etc/rigops")
 
 
 def test_the_hook_is_called_for_images_and_headers_and_before_dkms(rig: Rig) -> None:
     rig.declare(wanted=True)
 
     changed = {one.subject: one.after or "" for one in rig.plan().changes}
-    assert set(changed) == {kernel_hook.PROGRAM, *kernel_hook.HOOKS}
-    assert {path.rpartition("/")[0] for path in kernel_hook.HOOKS} == {
+    assert set(changed) == {services.PROGRAM, *services.HOOKS}
+    assert {path.rpartition("/")[0] for path in services.HOOKS} == {
         "/etc/kernel/postinst.d", "/etc/kernel/header_postinst.d",
     }  # fmt: skip
-    assert all(path.rpartition("/")[2] < "dkms" for path in kernel_hook.HOOKS)
-    assert all(f'{kernel_hook.PROGRAM} installed "$1"' in changed[one] for one in kernel_hook.HOOKS)
+    assert all(path.rpartition("/")[2] < "dkms" for path in services.HOOKS)
+    assert all(f'{services.PROGRAM} installed "$1"' in changed[one] for one in services.HOOKS)
     script = rig.script()
-    assert all(f"aside {path} 0755" in script for path in kernel_hook.HOOKS)
+    assert all(f"aside {path} 0755" in script for path in services.HOOKS)
 
 
 def test_a_hook_that_is_not_wanted_any_more_goes(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, owning(dict.fromkeys(kernel_hook.HOOKS, ("old\n", 0o755))))
+    rig = Rig(tmp_path, owning(dict.fromkeys(services.HOOKS, ("old\n", 0o755))))
     rig.declare(wanted=False)
     script = rig.script()
 
-    assert all(f"rm -f {path}" in script for path in kernel_hook.HOOKS)
+    assert all(f"rm -f {path}" in script for path in services.HOOKS)
 
 
 def test_no_plan_shows_the_target_that_goes(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, owning({notify.TARGET: (f"url\n{SECRET}\n", 0o600)}))
+    rig = Rig(tmp_path, owning({operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o600)}))
     found = FileFound(sha256(f"url\n{SECRET}\n".encode()).hexdigest(), 0o600, SECRET)
-    rig.seat.memo.seed_files([notify.TARGET], {notify.TARGET: found})
+    rig.channel.cache.seed_files([operations.NOTIFY_TARGET], {operations.NOTIFY_TARGET: found})
     rig.declare(None)
 
     (change,) = rig.plan().changes
-    assert (change.subject, change.before, change.after) == (notify.TARGET, "(not shown)\n", None)
+    assert (change.subject, change.before, change.after) == (
+        operations.NOTIFY_TARGET,
+        "(not shown)\n",
+        None,
+    )

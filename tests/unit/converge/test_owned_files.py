@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.converge.connector import Seat
-from rigops.converge.engine import Engine, Planned
-from rigops.converge.troubles import DeployError
+from rigops.converge.connector import HostChannel
+from rigops.converge.engine import Engine
+from rigops.converge.errors import DeployError
 from rigops.facts.sections import RigopsState
 from rigops.hostside import installed_at, pack
-from rigops.owned import OwnedFile, Ownership, Present
+from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.plan.context import Consent
 from rigops.probe.sections.rigops_state import OwnedUnit
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import LOCAL, HostKeyPolicy, Privilege, connect
@@ -22,10 +23,13 @@ from tests.unit.converge.fakes import FakeHost
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rigops.plan.change import Plan
+
 HEAD = (
-    "from rigops.operations.owned_files import owned_file, owned_program, owned_unit, taken_back\n"
+    "from rigops.ownership.owned_files import owned_file, owned_program, owned_unit\n"
+    "from rigops.ownership.owned_files import undo_undeclared\n"
 )
-END = 'taken_back(name="the rest", concern="things")\n'
+END = 'undo_undeclared(name="the rest", concern="things")\n'
 FILES = tuple(f"/etc/things/{number:02}.conf" for number in range(18))
 UNITS = ("rigops-a.service", "rigops-b.service")
 PROGRAM = installed_at("acs")
@@ -46,18 +50,18 @@ class Rig:
         self.host = FakeHost()
         self.deploy = folder / "things.py"
         self.engine = Engine({"rig": {}})
-        self.seat = Seat(self.host, Privilege("root"))
+        self.channel = HostChannel(self.host, Privilege("root"))
         units = (f"/etc/systemd/system/{one}" for one in UNITS)
-        self.seat.memo.seed_files([*FILES, *units, PROGRAM], {})
-        self.engine.attach("rig", self.seat, [(RigopsState, state or StateFacts())])
+        self.channel.cache.seed_files([*FILES, *units, PROGRAM], {})
+        self.engine.attach("rig", self.channel, [(RigopsState, state or StateFacts())])
 
     def declare(self, text: str) -> None:
         # Each under a name of its own, since a deploy is compiled once.
         self.deploy = self.deploy.with_name(f"{sha256(text.encode()).hexdigest()[:8]}.py")
         self.deploy.write_text(text)
 
-    def plan(self) -> Planned:
-        return self.engine.plan("rig", [self.deploy], agreed=())
+    def plan(self) -> Plan:
+        return self.engine.plan("rig", [self.deploy], consent=Consent())
 
     def apply(self) -> list[str]:
         before = len(self.host.sent)
@@ -123,12 +127,12 @@ def test_a_concern_without_any_declaration_goes_only_where_that_was_agreed_to(
     tmp_path: Path,
 ) -> None:
     rig = Rig(tmp_path, owning(FILES[0]))
-    rig.declare(HEAD + 'taken_back(name="the rest", concern="things", declared=False)\n')
+    rig.declare(HEAD + 'undo_undeclared(name="the rest", concern="things", declared=False)\n')
 
     assert rig.plan().undeclared == {"things": (FILES[0],)}
     assert not rig.plan().pending
     assert rig.apply() == []
-    assert rig.engine.plan("rig", [rig.deploy], agreed=("things",)).pending
+    assert rig.engine.plan("rig", [rig.deploy], consent=Consent(removals=("things",))).pending
 
 
 @pytest.mark.parametrize(
@@ -248,7 +252,7 @@ def test_files_that_nobody_looked_at_are_looked_at_together(tmp_path: Path) -> N
     deploy.write_text(HEAD + "".join(lines))
     engine = Engine({"rig": {}})
     with connect(LOCAL, host_keys=HostKeyPolicy()) as here:
-        engine.attach("rig", Seat(here, Privilege("root")), [(RigopsState, StateFacts())])
+        engine.attach("rig", HostChannel(here, Privilege("root")), [(RigopsState, StateFacts())])
         planned = engine.plan("rig", [deploy])
 
     assert [(one.subject, one.before) for one in planned.changes] == [

@@ -8,7 +8,7 @@ import pytest
 
 from rigops.converge import proof
 from rigops.converge.proof import SECTION, observed, passed, recorded, still_holds
-from rigops.converge.seeing import Sight
+from rigops.converge.snapshot import HostSnapshot
 from rigops.preflight.document import HostFound, PairFound
 from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.probe.sections.proc_cmdline import CommandLine
@@ -33,8 +33,10 @@ Bus Location: \t 0000:0a:00.0
 OK = Pair("0000:0a:00.0", "0000:0b:00.0", "ok", 12.5)
 
 
-def sight(text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro") -> Sight:
-    return Sight(
+def sight(
+    text: str = CARDS, *, driver: str | None = "535.183.01", line: str = "ro"
+) -> HostSnapshot:
+    return HostSnapshot(
         boot=None,
         bootloader=None,
         command_line=CommandLine(line, tuple(line.split())),

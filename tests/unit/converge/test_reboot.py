@@ -319,7 +319,7 @@ class Machine:
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
     shell = shutil.which(request.param[0])
     if shell is None:
-        pytest.skip(f"there is no {request.param[0]}")
+        pytest.skip(f"{request.param[0]} is not installed")
     return Machine(tmp_path / "host", (shell, *request.param[1:]))
 
 
@@ -379,7 +379,7 @@ def test_a_script_that_arrives_in_part_does_nothing(machine: Machine) -> None:
     assert not (machine.root / "done").exists()
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize(
     "script",
     [module._order_script(90), module._ORDER_LATER, module._SETTLED_SCRIPT],

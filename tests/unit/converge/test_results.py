@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from rigops.concerns.registry import read
 from rigops.converge.concerns import Selection, blocked
-from rigops.converge.debts import added_arguments, reboot_reasons
 from rigops.converge.result import Blocked, HostResult, Outcome, exit_code
 from rigops.errors import UsageError
 from rigops.preflight.document import HostFound
 from rigops.probe.sections.proc_cmdline import CommandLine
-from rigops.spec import read
 
 ALL = Selection()
 
@@ -64,17 +63,3 @@ def test_a_misspelled_concern_gets_a_suggestion() -> None:
 
 def facts(*live: str) -> CommandLine:
     return CommandLine(" ".join(live), live)
-
-
-def test_a_reboot_is_owed_for_what_is_declared_and_not_live_and_the_other_way_round() -> None:
-    assert reboot_reasons(facts("ro"), ("iommu=pt",), ()) == (
-        "the kernel does not run with iommu=pt yet",
-    )
-    assert reboot_reasons(facts("ro", "iommu=pt"), ("iommu=pt",), ()) == ()
-    assert reboot_reasons(facts("ro", "iommu=pt"), (), ("iommu=pt",)) == (
-        "the kernel still runs with iommu=pt",
-    )
-
-
-def test_without_a_record_no_argument_is_ours() -> None:
-    assert added_arguments(None, None) == ()

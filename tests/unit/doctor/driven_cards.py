@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rigops.doctor.registry import examine
-from rigops.probe.facts import HostFacts
 from rigops.probe.sections import pci
 from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
-from tests.unit.doctor.examining import catalog
+from tests.unit.doctor.examining import catalog, check_of, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.doctor.check import Check
     from rigops.doctor.finding import Finding
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
 
 CONCERNS = frozenset({"gpu_tuning"})
 DEVICES = {"NVIDIA GeForce RTX 3090": 0x2204, "NVIDIA GeForce RTX 5090": 0x2B85}
@@ -94,10 +93,10 @@ SXM2 = replace(
 )
 
 
-def rig(*gpus: SmiGpu, **more: Any) -> HostFacts:
+def rig(*gpus: SmiGpu, **more: Any) -> HostSnapshot:
     """Each card on a bus of its own, from 0a on, seen by sysfs and by nvidia-smi."""
     placed = [replace(gpu, address=f"0000:{10 + at:02x}:00.0") for at, gpu in enumerate(gpus)]
-    return HostFacts(
+    return snapshot_of(
         pci=pci.Pci(tuple(_function(gpu) for gpu in placed)),
         nvidia_smi_xml=SmiReport(attached=len(placed), gpus=tuple(placed), is_whole=True),
         **more,
@@ -122,17 +121,14 @@ def _function(gpu: SmiGpu) -> pci.PciFunction:
 
 
 def look(
-    checks: Iterable[Check],
     check: str,
-    facts: HostFacts,
+    facts: HostSnapshot,
     spec: RigSpec | None = None,
     *,
     concerns: frozenset[str] = CONCERNS,
 ) -> list[Finding]:
-    """Everything that one check says."""
-    wanted = [one for one in checks if one.id == check]
-    assert wanted, f"there is no {check}"
-    return examine(facts, spec, catalog(), checks=wanted, concerns=concerns)
+    """Everything that one check finds."""
+    return examine(facts, spec, catalog(), checks=[check_of(check)], concerns=concerns)
 
 
 def statuses(found: Iterable[Finding]) -> list[str]:

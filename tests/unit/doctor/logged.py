@@ -5,11 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Examined
-from rigops.probe import facts
-from rigops.probe.bundle import Bundle, Collected
-from rigops.spec import RigSpec
-from tests.unit.doctor.examining import catalog
+from tests.unit.doctor.examining import EVERY_CONCERN, judge
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
@@ -17,6 +13,7 @@ if TYPE_CHECKING:
 
     from rigops.doctor.check import Check
     from rigops.doctor.finding import Finding
+    from rigops.inventory.spec import RigSpec
 
 BOOTED = datetime(2026, 1, 30, 17, tzinfo=timezone.utc)
 BOOTED_BEFORE = BOOTED - timedelta(days=1)
@@ -59,17 +56,13 @@ def look(
     spec: RigSpec | None = None,
 ) -> list[Finding]:
     """Sections may be changed, or lost where None; `cut` gives them other codes than 0."""
-    texts = {**SECTIONS, **(changed or {})}
-    codes = {**dict.fromkeys(timed_out, 124), **(cut or {})}
-    sections = {
-        name: Collected(
-            text,
-            rc=codes.get(name, 0),
-            root=root and name not in without_root,
-            timed_out=name in timed_out,
-        )
-        for name, text in texts.items()
-        if text is not None
-    }
-    known = facts.read(Bundle("rig", "2026-01-31T18:00:00Z", root=root, sections=sections))
-    return check.run(Examined(known, spec or RigSpec(), catalog()))
+    return judge(
+        {**SECTIONS, **(changed or {})},
+        spec,
+        checks=[check],
+        concerns=EVERY_CONCERN | {"gpu_tuning"},
+        codes=cut or {},
+        timed_out=timed_out,
+        root=root,
+        without_root=without_root,
+    )

@@ -17,17 +17,14 @@ from rigops.doctor.checks import (
     module_versions,
     secure_boot,
 )
-from rigops.doctor.registry import examine
-from rigops.probe import facts
-from rigops.probe.bundle import Bundle, Collected
-from tests.unit.doctor.examining import EVERY_CONCERN, catalog
+from tests.unit.doctor.examining import EVERY_CONCERN, judge
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rigops.doctor.finding import Finding
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
 
 CHECKS = tuple(
     check
@@ -234,14 +231,9 @@ def find(
     concerns: frozenset[str] = EVERY_CONCERN,
 ) -> list[Finding]:
     """What all checks of the module find. A `code` is that with which a section ended."""
-    texts = {name: text for name, text in sections.items() if text is not None}
-    collected = {
-        name: Collected(text, rc=codes.get(name, 0), timed_out=name in timed_out, root=True)
-        for name, text in texts.items()
-    }
-    bundle = Bundle("rig", "2026-01-31T18:00:00Z", root=True, sections=collected)
-    known = facts.read(bundle)
-    return examine(known, declared, catalog(), checks=CHECKS, concerns=concerns)
+    return judge(
+        sections, declared, checks=CHECKS, codes=codes, timed_out=timed_out, concerns=concerns
+    )
 
 
 def one(found: list[Finding], check: str) -> Finding:

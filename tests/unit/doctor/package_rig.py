@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rigops.doctor.registry import examine
-from rigops.probe import facts
-from tests.unit.doctor.examining import EVERY_CONCERN, catalog
+from tests.unit.doctor.examining import changed_from, check_of, judge
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rigops.doctor.check import Check
     from rigops.doctor.finding import Finding
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
 
 VERSION = "535.183.01"
 PACKAGE_VERSION = f"{VERSION}-0ubuntu0.22.04.1"
@@ -119,35 +115,16 @@ WELL = {
 }
 
 
-def examined(
-    checks: Iterable[Check],
-    declared: RigSpec | None = None,
-    *,
-    cut: Collection[str] = (),
-    sections: Mapping[str, str | None] | None = None,
-    **changed: str | None,
-) -> list[Finding]:
-    """`cut`: names of sections that ended before their time."""
-    spelled = {name.replace("_", "-"): text for name, text in changed.items()}
-    every = {**WELL, **(sections or {}), **spelled}
-    bundle = answers.bundle({name: text for name, text in every.items() if text is not None})
-    whole = {
-        name: replace(one, rc=124 if name in cut else one.rc)
-        for name, one in bundle.sections.items()
-    }
-    known = facts.read(replace(bundle, sections=whole))
-    return examine(known, declared, catalog(), checks=checks, concerns=EVERY_CONCERN)
-
-
 def look(
     check: str,
-    checks: Iterable[Check],
     declared: RigSpec | None = None,
     *,
     cut: Collection[str] = (),
     sections: Mapping[str, str | None] | None = None,
     **changed: str | None,
 ) -> Finding:
-    found = examined(checks, declared, cut=cut, sections=sections, **changed)
-    (finding,) = [one for one in found if one.id == check]
-    return finding
+    """`cut`: names of sections that ended before their time."""
+    texts = changed_from({**WELL, **(sections or {})}, changed)
+    codes = dict.fromkeys(cut, 124)
+    (found,) = judge(texts, declared, checks=[check_of(check)], codes=codes)
+    return found

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import Catalog, load
 from rigops.doctor.checks import acs, aer, bar1, hypervisor, link, presence, slot
-from rigops.doctor.registry import examine
-from rigops.probe import facts
-from rigops.spec import RigSpec, read
+from tests.unit.doctor.examining import changed_from, judge
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rigops.doctor.finding import Finding
+    from rigops.inventory.spec import RigSpec
 
 CHECKS: Final = (
     *presence.CHECKS,
@@ -167,23 +164,12 @@ HEALTHY: Final[Mapping[str, str]] = {
 }
 
 
-@cache
-def catalog() -> Catalog:
-    return load()
-
-
-def spec(**declared: object) -> RigSpec:
-    return read(declared)
-
-
 def findings(
     texts: Mapping[str, str | None],
     declared: RigSpec | None = None,
     cut: Mapping[str, int] | None = None,
 ) -> list[Finding]:
-    given = {name: text for name, text in texts.items() if text is not None}
-    known = facts.read(answers.bundle(given, **(cut or {})))
-    return examine(known, declared, catalog(), checks=CHECKS, concerns=frozenset({"acs"}))
+    return judge(texts, declared, checks=CHECKS, concerns=frozenset({"acs"}), codes=cut or {})
 
 
 def found(
@@ -197,6 +183,5 @@ def found(
 
 def look(check: str, declared: RigSpec | None = None, **changed: str | None) -> Finding:
     """The only finding on the healthy rig, with sections changed, or lost where None."""
-    spelled = {name.replace("_", "-"): text for name, text in changed.items()}
-    (finding,) = found(check, {**HEALTHY, **spelled}, declared)
+    (finding,) = found(check, changed_from(HEALTHY, changed), declared)
     return finding

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import Catalog, load
-from rigops.doctor.checks import nccl, peer_access, peer_hindrances
-from rigops.doctor.registry import examine
-from rigops.probe import facts
-from rigops.spec import read
-from tests.unit.probe import answers
+from rigops.concerns.registry import read
+from tests.unit.doctor.examining import check_of, judge
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
 
-CHECKS: Final = (*peer_access.CHECKS, *peer_hindrances.CHECKS, *nccl.CHECKS)
 
 _FUNCTION = (
     "0000:{:02x}:00.0 vendor=0x10de device=0x{} class=0x030000 rev=a1 driver=nvidia link=16.0,16 "
@@ -87,18 +81,12 @@ def rig(
     }
 
 
-@cache
-def catalog() -> Catalog:
-    return load()
-
-
 def found(
     check: str, texts: dict[str, str], cut: dict[str, int] | None = None, **declared: object
 ) -> list[Finding]:
-    known = facts.read(answers.bundle(texts, **(cut or {})))
     spec = read(declared) if declared else None
-    told = examine(known, spec, catalog(), checks=CHECKS, concerns=frozenset())
-    return [one for one in told if one.id == check]
+    wanted = [check_of(check)]
+    return judge(texts, spec, checks=wanted, concerns=frozenset(), codes=cut or {})
 
 
 def look(

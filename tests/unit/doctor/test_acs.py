@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.doctor import pcie_rigs
+from tests.unit.doctor.examining import spec
 from tests.unit.doctor.pcie_rigs import (
     BOOT,
     HEALTHY,
@@ -23,7 +24,6 @@ from tests.unit.doctor.pcie_rigs import (
     port,
     smi,
     smi_card,
-    spec,
 )
 from tests.unit.probe import answers
 
@@ -40,18 +40,18 @@ def test_root_ports_that_redirect_are_the_first_failure_of_a_listing_alone() -> 
     assert (worst.id, worst.status, worst.subject) == (PATH, "fail", "host")
     assert worst.evidence[0].line.startswith("0000:40:01.1 PCI bridge")
     assert "ReqRedir+ CmpltRedir+" in worst.evidence[1].line
-    assert worst.remedy is not None
-    assert (worst.remedy.kind, worst.remedy.concern) == ("apply", "acs")
-    assert worst.remedy.declare == {"acs_redirect": "off"}
+    assert worst.fix is not None
+    assert (worst.fix.kind, worst.fix.concern) == ("apply", "acs")
+    assert worst.fix.declare == {"acs_redirect": "off"}
 
 
 def test_by_hand_only_the_ports_between_the_cards_are_cleared() -> None:
-    remedy = found(PATH, {"lspci": SWITCHES})[0].remedy
+    fix = found(PATH, {"lspci": SWITCHES})[0].fix
 
-    assert remedy is not None
-    assert "setpci -s 0000:02:01.0 ECAP_ACS+6.w=0:2c" in remedy.by_hand
-    assert "setpci -s 0000:40:01.1 ECAP_ACS+6.w=0:2c" in remedy.by_hand
-    assert "0000:01:00.0" not in remedy.by_hand
+    assert fix is not None
+    assert "setpci -s 0000:02:01.0 ECAP_ACS+6.w=0:2c" in fix.by_hand
+    assert "setpci -s 0000:40:01.1 ECAP_ACS+6.w=0:2c" in fix.by_hand
+    assert "0000:01:00.0" not in fix.by_hand
 
 
 def test_below_a_switch_its_own_ports_count_and_not_the_root() -> None:
@@ -85,7 +85,7 @@ def test_what_the_driver_grants_decides(listing: str, matrix: str | None, status
     (finding,) = found(PATH, {"boot": BOOT, **texts})
 
     assert finding.status == status
-    assert (finding.remedy is not None) == (status in {"fail", "warn"})
+    assert (finding.fix is not None) == (status in {"fail", "warn"})
     assert finding.evidence
 
 
@@ -199,7 +199,7 @@ def test_every_check_says_something_whatever_is_known(check: str) -> None:
     for texts in ({}, {"pci": answers.NO_GPU}, {"pci": answers.ONE_GPU}, HEALTHY):
         said = found(check, texts)
         assert said
-        assert all(one.remedy for one in said if one.status in {"fail", "warn"})
+        assert all(one.fix for one in said if one.status in {"fail", "warn"})
         assert texts or {one.status for one in said} <= {"unknown", "skipped"}
 
 

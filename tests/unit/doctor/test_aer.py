@@ -28,7 +28,7 @@ def test_corrected_errors_by_their_rate(errors: int, status: str, address: str) 
 
     assert (finding.status, finding.subject) == (status, f"gpu {ONE}")
     assert f"BadTLP {errors}" in [one.line for one in finding.evidence]
-    assert (finding.remedy is not None) == (status in {"warn", "fail"})
+    assert (finding.fix is not None) == (status in {"warn", "fail"})
     assert look(UNCORRECTED, aer=text).status == "ok"
 
 
@@ -51,7 +51,7 @@ def test_an_error_that_was_not_corrected_is_a_failure(kind: str) -> None:
     finding = look(UNCORRECTED, aer=AER.replace(counters(OTHER), worse))
 
     assert (finding.status, finding.subject) == ("fail", f"gpu {OTHER}")
-    assert finding.remedy is not None
+    assert finding.fix is not None
     assert look(CORRECTED, aer=AER.replace(counters(OTHER), worse)).status == "ok"
 
 

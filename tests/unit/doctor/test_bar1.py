@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.doctor.examining import spec
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     ONE,
@@ -15,7 +16,6 @@ from tests.unit.doctor.pcie_rigs import (
     port,
     smi,
     smi_card,
-    spec,
 )
 
 SIZE = "bar1.size"
@@ -45,10 +45,10 @@ def test_a_small_window_matters_where_p2p_is_required(
 
     assert finding.status == status
     assert "256 MiB" in finding.summary
-    assert (finding.remedy is not None) == (status == "warn")
-    if finding.remedy:
-        assert finding.remedy.kind == "bios"
-        assert "Above 4G" in finding.remedy.text
+    assert (finding.fix is not None) == (status == "warn")
+    if finding.fix:
+        assert finding.fix.kind == "bios"
+        assert "Above 4G" in finding.fix.text
 
 
 @pytest.mark.parametrize(

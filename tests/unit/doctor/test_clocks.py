@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.checks.clocks import CHECKS
 from tests.unit.doctor.driven_cards import FIRST, RTX3090, SXM2, look, rig, statuses
 from tests.unit.doctor.examining import spec
 
@@ -44,11 +43,11 @@ BUSY = replace(
 def test_what_limits_the_clocks(reasons: set[str], busy: int | None, status: str) -> None:
     gpu = replace(RTX3090, throttle=frozenset(reasons), utilization_percent=busy)
 
-    assert statuses(look(CHECKS, "clk.throttle", rig(gpu))) == [status]
+    assert statuses(look("clk.throttle", rig(gpu))) == [status]
 
 
 def test_an_idle_module_that_stays_in_p0_is_explained() -> None:
-    (found,) = look(CHECKS, "clk.throttle", rig(SXM2))
+    (found,) = look("clk.throttle", rig(SXM2))
 
     assert found.status == "ok"
     assert "P0 with 40 W" in found.why
@@ -57,14 +56,14 @@ def test_an_idle_module_that_stays_in_p0_is_explained() -> None:
 def test_a_card_that_is_silent_among_others_is_not_well() -> None:
     silent = replace(RTX3090, throttle=None)
 
-    assert statuses(look(CHECKS, "clk.throttle", rig(silent, silent))) == ["skipped"]
-    assert [
-        (one.status, one.subject) for one in look(CHECKS, "clk.throttle", rig(silent, RTX3090))
-    ] == [("unknown", f"gpu {FIRST}")]
+    assert statuses(look("clk.throttle", rig(silent, silent))) == ["skipped"]
+    assert [(one.status, one.subject) for one in look("clk.throttle", rig(silent, RTX3090))] == [
+        ("unknown", f"gpu {FIRST}")
+    ]
 
 
 def clocks(gpu: SmiGpu, declared: object) -> Finding:
-    (found,) = look(CHECKS, "clk.app", rig(gpu), spec(gpu_clocks=declared))
+    (found,) = look("clk.app", rig(gpu), spec(gpu_clocks=declared))
     return found
 
 
@@ -92,23 +91,23 @@ def test_declared_clocks(gpu: SmiGpu, declared: object, status: str) -> None:
 def test_clocks_that_were_lost_are_applied_again() -> None:
     found = clocks(SXM2, {"V100": "application=877,1005"})
 
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply", "gpu_tuning")
-    assert found.remedy.declare == {"gpu_clocks": {"V100": "application=877,1005"}}
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply", "gpu_tuning")
+    assert found.fix.declare == {"gpu_clocks": {"V100": "application=877,1005"}}
 
 
 def test_a_lock_by_hand_where_the_concern_is_not_in_this_version() -> None:
     declared = spec(gpu_clocks="graphics=210,1410 memory=405,9751")
 
-    (found,) = look(CHECKS, "clk.app", rig(BUSY), declared, concerns=frozenset())
+    (found,) = look("clk.app", rig(BUSY), declared, concerns=frozenset())
 
-    assert found.remedy is not None
-    assert f"nvidia-smi -i {FIRST} -lgc 210,1410" in found.remedy.text
-    assert found.remedy.declare == {"gpu_clocks": "graphics=210,1410 memory=405,9751"}
+    assert found.fix is not None
+    assert f"nvidia-smi -i {FIRST} -lgc 210,1410" in found.fix.text
+    assert found.fix.declare == {"gpu_clocks": "graphics=210,1410 memory=405,9751"}
 
 
 def test_without_a_declaration_there_are_no_clocks_to_have() -> None:
-    assert statuses(look(CHECKS, "clk.app", rig(SXM2))) == ["skipped"]
+    assert statuses(look("clk.app", rig(SXM2))) == ["skipped"]
 
 
 @pytest.mark.parametrize(
@@ -131,4 +130,4 @@ def test_without_a_declaration_there_are_no_clocks_to_have() -> None:
 def test_a_card_that_is_stuck(gpu: SmiGpu, declared: str | None, status: str) -> None:
     wanted = spec(gpu_clocks=declared) if declared else None
 
-    assert statuses(look(CHECKS, "clk.lost", rig(gpu), wanted)) == [status]
+    assert statuses(look("clk.lost", rig(gpu), wanted)) == [status]

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigops.concerns.kernel_args.record import Arguments, arguments_document
 from rigops.doctor.checks import command_line
-from rigops.doctor.rig import next_arguments
+from rigops.doctor.views import next_arguments
 from rigops.probe.sections import bootloader
 from rigops.probe.sections.rigops_state import ARGUMENTS
-from rigops.record import arguments
 from tests.corpus import CORPUS
-from tests.unit.bootloader import machines
+from tests.unit.concerns.kernel_args.bootloader import machines
 from tests.unit.doctor import package_rig as rig
 from tests.unit.doctor.examining import spec
 from tests.unit.probe import answers
@@ -57,39 +57,39 @@ DECLARED = spec(kernel_args=["iommu=pt"])
 def test_declared_configured_and_live(
     live: str | None, configured: str | None, status: str
 ) -> None:
-    found = rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=live, bootloader=configured)
+    found = rig.look(DRIFT, DECLARED, proc_cmdline=live, bootloader=configured)
 
     assert found.status == status
     if status in {"fail", "warn"}:
-        assert found.remedy is not None
-        assert found.remedy.kind == "apply+reboot"
-        assert found.remedy.concern == "kernel_args"
-        assert found.remedy.declare == {"kernel_args": ["iommu=pt"]}
+        assert found.fix is not None
+        assert found.fix.kind == "apply+reboot"
+        assert found.fix.concern == "kernel_args"
+        assert found.fix.declare == {"kernel_args": ["iommu=pt"]}
 
 
 def test_an_owed_reboot_is_all_that_is_missing() -> None:
-    found = rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, bootloader=CONFIGURED)
+    found = rig.look(DRIFT, DECLARED, proc_cmdline=PLAIN, bootloader=CONFIGURED)
 
-    assert found.remedy is not None
-    assert "only the reboot is missing" in found.remedy.text
+    assert found.fix is not None
+    assert "only the reboot is missing" in found.fix.text
     assert found.data == {"owed": ["iommu=pt"]}
     assert [one.section for one in found.evidence] == ["proc-cmdline", "bootloader"]
 
 
 def test_an_argument_that_waits_for_its_trial_is_owed_although_no_bootloader_has_it() -> None:
-    record = arguments.document(arguments.Arguments(trying=("iommu=pt",)))
+    record = arguments_document(Arguments(trying=("iommu=pt",)))
     state = f"== {ARGUMENTS}\n{record}"
-    found = rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, rigops_state=state)
+    found = rig.look(DRIFT, DECLARED, proc_cmdline=PLAIN, rigops_state=state)
 
     assert (found.status, found.data) == ("warn", {"owed": ["iommu=pt"]})
     assert "waits for the reboot that tries it" in found.summary
     assert [one.section for one in found.evidence] == ["proc-cmdline", "rigops-state"]
-    assert found.remedy is not None
-    assert "systemctl reboot" not in found.remedy.by_hand  # that would not bring it
+    assert found.fix is not None
+    assert "systemctl reboot" not in found.fix.by_hand  # that would not bring it
 
 
 def test_where_the_own_record_was_not_read_nobody_knows_whether_a_boot_tries_it() -> None:
-    found = rig.look(DRIFT, CHECKS, DECLARED, cut=["rigops-state"], proc_cmdline=PLAIN)
+    found = rig.look(DRIFT, DECLARED, cut=["rigops-state"], proc_cmdline=PLAIN)
 
     assert found.status == "unknown"
     assert "whether the next boot will have it could not be read" in found.summary
@@ -98,7 +98,7 @@ def test_where_the_own_record_was_not_read_nobody_knows_whether_a_boot_tries_it(
 def test_a_menu_that_was_not_made_anew_does_not_boot_the_argument() -> None:
     stale = answers.GRUB.replace("quiet iommu=pt\n", "quiet\n")
 
-    assert rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, bootloader=stale).status == "fail"
+    assert rig.look(DRIFT, DECLARED, proc_cmdline=PLAIN, bootloader=stale).status == "fail"
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_the_next_boot_of_every_bootloader_is_known(
     declared, absent = spec(kernel_args=[there]), spec(kernel_args=["absent=1"])
     live = "BOOT_IMAGE=/x root=/y"
 
-    owed = rig.look(DRIFT, CHECKS, declared, proc_cmdline=live, bootloader=text)
-    missing = rig.look(DRIFT, CHECKS, absent, proc_cmdline=live, bootloader=text)
-    typed = rig.look(DRIFT, CHECKS, absent, proc_cmdline=f"{live} absent=1", bootloader=text)
+    owed = rig.look(DRIFT, declared, proc_cmdline=live, bootloader=text)
+    missing = rig.look(DRIFT, absent, proc_cmdline=live, bootloader=text)
+    typed = rig.look(DRIFT, absent, proc_cmdline=f"{live} absent=1", bootloader=text)
 
     assert owed.status == "warn"
-    assert owed.remedy is not None
-    assert place in owed.remedy.text
+    assert owed.fix is not None
+    assert place in owed.fix.text
     assert there in owed.evidence[-1].line or "$kernelopts" in owed.evidence[-1].line
     assert missing.status == "fail"
     assert "declared and not configured" in missing.summary
@@ -142,16 +142,16 @@ def test_by_hand_is_told_in_the_words_of_the_bootloader(tmp_path: Path) -> None:
     known.lay_out(tmp_path)
     text = known.ask(tmp_path)
 
-    remedy = rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=PLAIN, bootloader=text).remedy
+    fix = rig.look(DRIFT, DECLARED, proc_cmdline=PLAIN, bootloader=text).fix
 
-    assert remedy is not None
-    assert remedy.by_hand == 'run `grubby --update-kernel=ALL --args="iommu=pt"` and reboot'
+    assert fix is not None
+    assert fix.by_hand == 'run `grubby --update-kernel=ALL --args="iommu=pt"` and reboot'
 
 
 def test_each_argument_counts() -> None:
     both = spec(kernel_args=["iommu=pt", "pcie_aspm=off"])
 
-    found = rig.look(DRIFT, CHECKS, both, proc_cmdline=LIVE, bootloader=CONFIGURED)
+    found = rig.look(DRIFT, both, proc_cmdline=LIVE, bootloader=CONFIGURED)
 
     assert found.status == "fail"
     assert found.data == {"missing": ["pcie_aspm=off"]}
@@ -160,14 +160,14 @@ def test_each_argument_counts() -> None:
 
 @pytest.mark.parametrize("declared", [spec(), spec(kernel_args=[])])
 def test_nothing_is_declared(declared: object) -> None:
-    from rigops.spec import RigSpec  # noqa: PLC0415 - to narrow the parameter only
+    from rigops.inventory.spec import RigSpec  # noqa: PLC0415 - to narrow the parameter only
 
     assert isinstance(declared, RigSpec)
-    assert rig.look(DRIFT, CHECKS, declared).status == "skipped"
+    assert rig.look(DRIFT, declared).status == "skipped"
 
 
 def test_an_unknown_is_essential_where_arguments_are_declared() -> None:
-    assert rig.look(DRIFT, CHECKS, DECLARED, proc_cmdline=None, bootloader=None).essential
+    assert rig.look(DRIFT, DECLARED, proc_cmdline=None, bootloader=None).essential
 
 
 @given(
@@ -183,7 +183,7 @@ def test_a_section_that_is_lost_or_cut_never_makes_an_argument_live(
     text = texts[section] or ""
     texts[section] = None if is_lost else text[: int(len(text) * share)]
 
-    found = rig.look(DRIFT, CHECKS, DECLARED, cut=[section], sections=texts)
+    found = rig.look(DRIFT, DECLARED, cut=[section], sections=texts)
 
     assert found.status in {"fail", "warn", "unknown"}
 
@@ -209,34 +209,34 @@ def test_a_section_that_is_lost_or_cut_never_makes_an_argument_live(
     ],
 )
 def test_arguments_that_should_not_be_there(arguments: str, status: str, said: str) -> None:
-    found = rig.look(BAD, CHECKS, proc_cmdline=f"{PLAIN} {arguments}\n")
+    found = rig.look(BAD, proc_cmdline=f"{PLAIN} {arguments}\n")
 
     assert found.status == status
     assert said in found.summary
-    assert (found.remedy is not None) == (status == "warn")
+    assert (found.fix is not None) == (status == "warn")
 
 
 def test_an_argument_of_the_inventory_is_taken_out_there() -> None:
     declared = spec(kernel_args=["iommu=pt", "pci=noaer"])
 
-    remedy = rig.look(BAD, CHECKS, declared, proc_cmdline=f"{PLAIN} pci=noaer").remedy
+    fix = rig.look(BAD, declared, proc_cmdline=f"{PLAIN} pci=noaer").fix
 
-    assert remedy is not None
-    assert (remedy.kind, remedy.declare) == ("apply+reboot", {"kernel_args": ["iommu=pt"]})
+    assert fix is not None
+    assert (fix.kind, fix.declare) == ("apply+reboot", {"kernel_args": ["iommu=pt"]})
 
 
 def test_somebody_elses_argument_is_for_hands() -> None:
-    remedy = rig.look(BAD, CHECKS, proc_cmdline=f"{PLAIN} pci=noaer").remedy
+    fix = rig.look(BAD, proc_cmdline=f"{PLAIN} pci=noaer").fix
 
-    assert remedy is not None
-    assert remedy.kind == "hands"
-    assert "take pci=noaer out" in remedy.text
+    assert fix is not None
+    assert fix.kind == "hands"
+    assert "take pci=noaer out" in fix.text
 
 
 def test_a_command_line_that_was_not_read_is_not_well() -> None:
-    assert rig.look(BAD, CHECKS, proc_cmdline=None).status == "unknown"
-    assert rig.look(BAD, CHECKS, cut=["proc-cmdline"]).status == "unknown"
-    cut = rig.look(BAD, CHECKS, cut=["proc-cmdline"], proc_cmdline=f"{PLAIN} pci=noaer")
+    assert rig.look(BAD, proc_cmdline=None).status == "unknown"
+    assert rig.look(BAD, cut=["proc-cmdline"]).status == "unknown"
+    cut = rig.look(BAD, cut=["proc-cmdline"], proc_cmdline=f"{PLAIN} pci=noaer")
     assert cut.status == "warn"
 
 
@@ -264,7 +264,7 @@ def test_defaults_of_grub_of_real_machines(path: str) -> None:
     assert following.place == "/etc/default/grub"
     assert set(arguments) <= following.arguments
     assert len(following.arguments) == count
-    found = rig.look(BAD, CHECKS, proc_cmdline=" ".join(sorted(following.arguments)))
+    found = rig.look(BAD, proc_cmdline=" ".join(sorted(following.arguments)))
     assert (found.status, found.summary) == ("info", told)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.checks import container, cuda, fabric, memory_policy, mig
+from rigops.doctor.checks import cuda, mig
 from rigops.doctor.registry import examine
-from rigops.probe import facts
 from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor import package_rig as rig
-from tests.unit.doctor.examining import catalog
+from tests.unit.doctor.examining import catalog, snapshot_of
 from tests.unit.probe import answers
 
 NO_GPU: dict[str, str | None] = {"pci": answers.NO_GPU, "nvidia-smi-p2p-read": None}
@@ -55,20 +53,18 @@ LIBRARY = "== stat libcuda\n{} /usr/lib/x86_64-linux-gnu/libcuda.so.{}\n"
     ],
 )
 def test_containers(said: str | None, status: str) -> None:
-    found = rig.look("container", container.CHECKS, container=said)
+    found = rig.look("container", container=said)
 
     assert found.status == status
-    assert (found.remedy is not None) or status != "warn"
+    assert (found.fix is not None) or status != "warn"
 
 
 def test_the_specification_that_is_stale_is_named() -> None:
-    found = rig.look(
-        "container", container.CHECKS, container=TOOLKIT + SPEC + NAMED.format("535.129.03")
-    )
+    found = rig.look("container", container=TOOLKIT + SPEC + NAMED.format("535.129.03"))
 
     assert "/etc/cdi/nvidia.yaml names driver 535.129.03" in found.summary
-    assert found.remedy is not None
-    assert found.remedy.text == "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
+    assert found.fix is not None
+    assert found.fix.text == "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
 
 
 @given(is_lost=st.booleans(), share=st.floats(0, 1))
@@ -78,14 +74,14 @@ def test_a_section_that_is_cut_never_makes_a_stale_specification_well(
     stale = TOOLKIT + SPEC + NAMED.format("535.129.03")
     damaged = None if is_lost else stale[: int(len(stale) * share)]
 
-    found = rig.look("container", container.CHECKS, cut=["container"], container=damaged)
+    found = rig.look("container", cut=["container"], container=damaged)
 
     assert found.status not in {"ok", "info", "skipped"}
 
 
 def report(said: SmiReport | None, check: str) -> list[tuple[str, str, str]]:
     """`status, subject, summary` of each finding, with nvidia-smi's answer as given."""
-    known = replace(facts.read(answers.bundle(rig.WELL)), nvidia_smi_xml=said)
+    known = snapshot_of(HostSnapshot(answers.bundle(rig.WELL)), nvidia_smi_xml=said)
     found = examine(known, None, catalog(), checks=[*mig.CHECKS, *cuda.CHECKS])
     return [(one.status, one.subject, one.summary) for one in found if one.id == check]
 
@@ -106,8 +102,8 @@ def report(said: SmiReport | None, check: str) -> list[tuple[str, str, str]]:
 )
 def test_toolkits(packages: str, said: str | None, status: str) -> None:
     texts = {**rig.WELL, "packages": rig.installed(others=[(packages, "1-1")])}
-    known = facts.read(answers.bundle(texts))
-    known = replace(known, nvidia_smi_xml=SmiReport(cuda=said) if said else None)
+    known = HostSnapshot(answers.bundle(texts))
+    known = snapshot_of(known, nvidia_smi_xml=SmiReport(cuda=said) if said else None)
 
     (found,) = examine(known, None, catalog(), checks=cuda.CHECKS)
 
@@ -117,17 +113,17 @@ def test_toolkits(packages: str, said: str | None, status: str) -> None:
 def test_a_toolkit_of_the_distribution_tells_its_version_by_its_version() -> None:
     texts = rig.installed(others=[("nvidia-cuda-toolkit", "13.1.1~550.1-1")])
 
-    found = rig.look("cuda.compat", cuda.CHECKS, packages=texts)
+    found = rig.look("cuda.compat", packages=texts)
 
     assert found.status == "warn"
     assert "toolkit 13.1" in found.summary
 
 
 def test_toolkits_that_nobody_can_compare() -> None:
-    assert rig.look("cuda.compat", cuda.CHECKS, packages=None).status == "unknown"
-    assert rig.look("cuda.compat", cuda.CHECKS, nvidia_version=None).status == "unknown"
-    assert rig.look("cuda.compat", cuda.CHECKS, cut=["packages"]).status == "unknown"
-    assert rig.look("cuda.compat", cuda.CHECKS, sections=NO_GPU).status == "skipped"
+    assert rig.look("cuda.compat", packages=None).status == "unknown"
+    assert rig.look("cuda.compat", nvidia_version=None).status == "unknown"
+    assert rig.look("cuda.compat", cut=["packages"]).status == "unknown"
+    assert rig.look("cuda.compat", sections=NO_GPU).status == "skipped"
 
 
 def card(address: str, current: bool | None, pending: bool | None) -> SmiGpu:  # noqa: FBT001 - a row
@@ -197,12 +193,10 @@ def unit(active: str, load: str = "loaded") -> str:
 def test_the_fabric(
     pci: str | None, units: str | None, others: list[tuple[str, str]], status: str
 ) -> None:
-    found = rig.look(
-        "fabric", fabric.CHECKS, pci=pci, units=units, packages=rig.installed(others=others)
-    )
+    found = rig.look("fabric", pci=pci, units=units, packages=rig.installed(others=others))
 
     assert found.status == status
-    assert (found.remedy is not None) == (status == "fail")
+    assert (found.fix is not None) == (status == "fail")
 
 
 BLACKWELL = answers.PCI.replace("device=0x2204", "device=0x2b85")
@@ -222,9 +216,7 @@ PARAMETER = "== /sys/module/nvidia_uvm/parameters/uvm_disable_hmm\n{}\n"
     ],
 )
 def test_hmm_is_told_on_several_blackwell_cards(pci: str, modules: str | None, status: str) -> None:
-    found = rig.look(
-        "uvm.hmm", memory_policy.CHECKS, pci=pci, modprobe=modules, nvidia_smi_p2p_read=None
-    )
+    found = rig.look("uvm.hmm", pci=pci, modprobe=modules, nvidia_smi_p2p_read=None)
 
     assert found.status == status
 
@@ -245,8 +237,8 @@ def test_numa_balancing(nodes: str, balancing: str, status: str) -> None:
         f"== /sys/devices/system/node/online\n{nodes}\n"
     )
 
-    found = rig.look("hugetlb.numa_balancing", memory_policy.CHECKS, limits=said)
+    found = rig.look("hugetlb.numa_balancing", limits=said)
 
     assert found.status == status
-    lost = rig.look("hugetlb.numa_balancing", memory_policy.CHECKS, limits=None)
+    lost = rig.look("hugetlb.numa_balancing", limits=None)
     assert lost.status == "unknown"

@@ -23,36 +23,36 @@ def test_545_fails_with_what_the_host_said_and_who_reported_it() -> None:
     assert found.why
 
 
-def test_a_declared_driver_is_what_the_remedy_installs() -> None:
+def test_a_declared_driver_is_what_the_fix_installs() -> None:
     found = look(PIN, spec(driver="535"))
 
     assert found.status == "fail"
     assert found.summary.endswith("and 535 is declared")
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply+reboot", "nvidia_driver")
-    assert found.remedy.declare == {"driver": "535"}
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply+reboot", "nvidia_driver")
+    assert found.fix.declare == {"driver": "535"}
 
 
 def test_without_a_declaration_the_catalogue_says_what_to_declare() -> None:
-    remedy = look(PIN).remedy
+    fix = look(PIN).fix
 
-    assert remedy is not None
-    assert remedy.declare == {"driver": "580"}
+    assert fix is not None
+    assert fix.declare == {"driver": "580"}
 
 
-def test_a_remedy_never_is_the_bad_driver_that_was_declared() -> None:
-    remedy = look(PIN, spec(driver="545")).remedy
+def test_a_fix_never_is_the_bad_driver_that_was_declared() -> None:
+    fix = look(PIN, spec(driver="545")).fix
 
-    assert remedy is not None
-    assert remedy.declare == {"driver": "580"}
+    assert fix is not None
+    assert fix.declare == {"driver": "580"}
 
 
 def test_where_the_deploy_is_not_in_this_version_hands_do_it() -> None:
-    remedy = look(PIN, spec(driver="535"), concerns=frozenset()).remedy
+    fix = look(PIN, spec(driver="535"), concerns=frozenset()).fix
 
-    assert remedy is not None
-    assert (remedy.kind, remedy.concern, remedy.declare) == ("hands", None, {"driver": "535"})
-    assert "apt-mark hold" in remedy.text
+    assert fix is not None
+    assert (fix.kind, fix.concern, fix.declare) == ("hands", None, {"driver": "535"})
+    assert "apt-mark hold" in fix.text
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_no_driver() -> None:
     assert look(PIN, nvidia_version="").status == "unknown"
     declared = look(PIN, spec(driver="535"), nvidia_version="")
     assert declared.status == "fail"
-    assert declared.remedy is not None
-    assert declared.remedy.declare == {"driver": "535"}
+    assert declared.fix is not None
+    assert declared.fix.declare == {"driver": "535"}
 
 
 @pytest.mark.parametrize("text", [None, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  545.2"])

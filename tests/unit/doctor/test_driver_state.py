@@ -79,9 +79,9 @@ def test_both_versions_are_named() -> None:
 def test_a_module_in_use_needs_the_reboot(processes: str | None, said: str) -> None:
     found = rigs.find({**rigs.WELL, **UPDATED, "processes": processes})
 
-    remedy = rigs.one(found, "drv.mismatch").remedy
-    assert remedy is not None
-    assert said in remedy.text
+    fix = rigs.one(found, "drv.mismatch").fix
+    assert fix is not None
+    assert said in fix.text
 
 
 V100, RTX_5090 = "0x1db1", "0x2b85"
@@ -195,8 +195,8 @@ def test_an_nvidia_smi_that_does_not_answer_is_enough() -> None:
     hang = rigs.one(found, "drv.hang")
     assert hang.status == "fail"
     assert "did not answer within 20 s" in hang.summary
-    assert hang.remedy is not None
-    assert hang.remedy.kind == "hands"
+    assert hang.fix is not None
+    assert hang.fix.kind == "hands"
 
 
 def test_blocked_tasks_in_the_log() -> None:
@@ -290,6 +290,6 @@ def test_persistence_is_for_the_tuning_deploy() -> None:
         concerns=frozenset({"gpu_tuning"}),
     )
 
-    remedy = rigs.one(found, "drv.persist").remedy
-    assert remedy is not None
-    assert (remedy.concern, remedy.declare) == ("gpu_tuning", {"gpu_persistence": True})
+    fix = rigs.one(found, "drv.persist").fix
+    assert fix is not None
+    assert (fix.concern, fix.declare) == ("gpu_tuning", {"gpu_persistence": True})

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rigops.concerns.registry import read
 from rigops.doctor.checks.firmware_errors import CHECKS
-from rigops.spec import read
 from tests.unit.doctor.logged import BOOTED_BEFORE, OSC, WELL, journal, look
 from tests.unit.probe import answers
 
@@ -46,8 +46,8 @@ def test_a_record_of_a_link(address: str, severity: str, status: str, subject: s
     assert (found.status, found.subject) == (status, subject)
     assert severity in found.summary
     assert "Hardware error from APEI" in found.evidence[0].line
-    assert found.remedy is not None
-    assert found.remedy.kind == "hands"
+    assert found.fix is not None
+    assert found.fix.kind == "hands"
 
 
 def test_records_of_two_devices_are_told_apart() -> None:
@@ -95,11 +95,11 @@ def test_an_argument_that_hides_errors(argument: str) -> None:
 
     assert (foreign.status, own.status) == ("warn", "warn")
     assert foreign.evidence[0].line == argument
-    assert foreign.remedy is not None
-    assert (foreign.remedy.kind, argument in foreign.remedy.text) == ("hands", True)
-    assert own.remedy is not None
-    assert (own.remedy.kind, own.remedy.concern) == ("apply+reboot", "kernel_args")
-    assert own.remedy.declare == {"kernel_args": ["quiet"]}
+    assert foreign.fix is not None
+    assert (foreign.fix.kind, argument in foreign.fix.text) == ("hands", True)
+    assert own.fix is not None
+    assert (own.fix.kind, own.fix.concern) == ("apply+reboot", "kernel_args")
+    assert own.fix.declare == {"kernel_args": ["quiet"]}
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_firmware_that_keeps_errors_to_itself(line: str) -> None:
 
     assert found.status == "warn"
     assert found.evidence[0].line.endswith(line)
-    assert found.remedy is not None
-    assert found.remedy.kind == "bios"
+    assert found.fix is not None
+    assert found.fix.kind == "bios"
 
 
 def test_one_blind_bridge_among_seeing_ones() -> None:

@@ -13,7 +13,7 @@ from tests.unit.probe import answers
 from tests.unit.probe.host_sections import FIRMWARE
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Remedy
+    from rigops.doctor.finding import Fix
 
 INTEL = (
     FIRMWARE.replace("AuthenticAMD", "GenuineIntel")
@@ -31,21 +31,21 @@ SMALL = {
 }
 
 
-def small_window(**more: str) -> Remedy:
+def small_window(**more: str) -> Fix:
     texts = {**pcie_rigs.HEALTHY, **SMALL, **{k.replace("_", "-"): v for k, v in more.items()}}
-    remedy = pcie_rigs.found("bar1.size", texts, pcie_rigs.spec(p2p="required"))[0].remedy
-    assert remedy is not None
-    return remedy
+    fix = pcie_rigs.found("bar1.size", texts, spec(p2p="required"))[0].fix
+    assert fix is not None
+    return fix
 
 
 def test_a_small_window_is_mended_in_the_words_of_the_board() -> None:
-    remedy = small_window(firmware=FIRMWARE)
+    fix = small_window(firmware=FIRMWARE)
 
-    assert remedy.kind == "bios"
-    assert "ASUSTeK COMPUTER INC. Pro WS WRX80E-SAGE SE WIFI" in remedy.text
-    assert '"Re-Size BAR Support" (under Advanced > PCI Subsystem Settings)' in remedy.text
-    assert "whether it took" in remedy.text
-    assert "nvidia-smi -q -d MEMORY" in remedy.text
+    assert fix.kind == "bios"
+    assert "ASUSTeK COMPUTER INC. Pro WS WRX80E-SAGE SE WIFI" in fix.text
+    assert '"Re-Size BAR Support" (under Advanced > PCI Subsystem Settings)' in fix.text
+    assert "whether it took" in fix.text
+    assert "nvidia-smi -q -d MEMORY" in fix.text
 
 
 def test_the_kernel_log_names_the_board_where_nothing_else_does() -> None:
@@ -69,10 +69,10 @@ def test_acs_by_hand_names_the_boards_setting() -> None:
         "nvidia-smi-p2p-read": answers.MATRIX.format("OK"),
         "firmware": FIRMWARE,
     }
-    remedy = pcie_rigs.found("acs.path", {**pcie_rigs.HEALTHY, **texts})[0].remedy
+    fix = pcie_rigs.found("acs.path", {**pcie_rigs.HEALTHY, **texts})[0].fix
 
-    assert remedy is not None
-    said = f"{remedy.text} {remedy.by_hand}"
+    assert fix is not None
+    said = f"{fix.text} {fix.by_hand}"
     assert 'turn off "ACS Enable" (under Advanced > AMD CBS > NBIO Common Options)' in said
     assert "ACSCtl" in said
 
@@ -90,7 +90,7 @@ def test_the_last_resort_against_faults_names_the_boards_setting() -> None:
         },
     )
 
-    assert 'turn off "VT-d" (under Settings > Miscellaneous' in str(findings[0].remedy)
+    assert 'turn off "VT-d" (under Settings > Miscellaneous' in str(findings[0].fix)
 
 
 def test_an_iommu_that_the_kernel_leaves_off_is_explained_where_passthrough_is_declared() -> None:
@@ -123,13 +123,13 @@ def test_without_a_declaration_an_iommu_that_is_off_needs_no_explanation() -> No
         (None, "ro intel_iommu=on", ["iommu=pt"]),
     ],
 )
-def test_the_remedy_declares_intel_iommu_on_where_the_kernel_needs_it(
+def test_the_fix_declares_intel_iommu_on_where_the_kernel_needs_it(
     firmware: str | None, line: str, declare: list[str]
 ) -> None:
-    remedy = look("iommu.mode", proc_cmdline=f"{line}\n", firmware=firmware).remedy
+    fix = look("iommu.mode", proc_cmdline=f"{line}\n", firmware=firmware).fix
 
-    assert remedy is not None
-    assert remedy.declare == {"kernel_args": declare}
+    assert fix is not None
+    assert fix.declare == {"kernel_args": declare}
 
 
 def test_where_no_iommu_is_active_doctor_says_how_guests_would_get_one() -> None:

@@ -31,7 +31,7 @@ def test_firmware_that_does_not_answer(line: str, subject: str) -> None:
 
     assert (found.status, found.subject) == ("fail", subject)
     assert found.evidence[0].line.endswith(line)
-    assert found.remedy is not None
+    assert found.fix is not None
 
 
 def test_other_failures_of_the_driver_are_none_of_this() -> None:
@@ -53,11 +53,11 @@ def test_a_driver_with_that_fault_is_to_be_replaced() -> None:
     loaded = {"nvidia-version": answers.VERSION.format("525.60.13")}
     (found,) = look(GSP, {**loaded, "kernel-log": journal((60, TIMEOUT))})
 
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply+reboot", "nvidia_driver")
-    assert found.remedy.declare is not None
-    assert str(found.remedy.declare["driver"]) not in {"525", "525.60.13"}
-    assert str(found.remedy.declare["driver"]) in found.remedy.by_hand
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply+reboot", "nvidia_driver")
+    assert found.fix.declare is not None
+    assert str(found.fix.declare["driver"]) not in {"525", "525.60.13"}
+    assert str(found.fix.declare["driver"]) in found.fix.by_hand
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_gsp_can_be_left_out_with_the_closed_modules_only(
     text = journal((60, TIMEOUT))
     (found,) = look(GSP, {"nvidia-version": version, "kernel-log": text})
 
-    assert found.remedy is not None
-    assert found.remedy.kind == "hands"
-    assert ("NVreg_EnableGpuFirmware=0" in found.remedy.text) is can_be_left_out
+    assert found.fix is not None
+    assert found.fix.kind == "hands"
+    assert ("NVreg_EnableGpuFirmware=0" in found.fix.text) is can_be_left_out
 
 
 def test_the_previous_boot() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.doctor.registry import examine
-from rigops.probe import facts
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog
 from tests.unit.probe import answers
 
@@ -190,7 +190,7 @@ SILENT_LIARS: Mapping[str, Mapping[str, str]] = {
 
 
 def findings(texts: Mapping[str, str]) -> list[Finding]:
-    known = facts.read(answers.bundle(dict(texts)))
+    known = HostSnapshot(answers.bundle(dict(texts)))
     return examine(known, None, catalog(), concerns=EVERY_CONCERN)
 
 
@@ -202,7 +202,7 @@ def test_the_cause_is_the_first_thing_that_is_told(machine: str) -> None:
 
     assert (first.id, first.status) == (expected, "fail")
     assert first.evidence
-    assert first.remedy is not None
+    assert first.fix is not None
 
 
 def test_the_riser_machine_names_the_card_that_fell() -> None:

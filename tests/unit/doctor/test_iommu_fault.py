@@ -36,9 +36,9 @@ def test_a_card_that_was_stopped(form: str) -> None:
     assert "2 times" in found.summary
     assert found.evidence[0].section == "kernel-log"
     assert found.evidence[0].line.endswith(line)
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply+reboot", "kernel_args")
-    assert found.remedy.declare == {"kernel_args": ["iommu=pt"]}
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply+reboot", "kernel_args")
+    assert found.fix.declare == {"kernel_args": ["iommu=pt"]}
 
 
 def test_the_previous_boot_counts_too() -> None:
@@ -72,9 +72,9 @@ def test_other_devices_do_it_too(address: str, named: str) -> None:
 
     assert (found.status, found.subject) == ("warn", f"/sys/bus/pci/devices/0000:{address}")
     assert named in found.summary
-    assert found.remedy is not None
-    assert found.remedy.kind == "hands"
-    assert "iommu=pt is" not in found.remedy.text
+    assert found.fix is not None
+    assert found.fix.kind == "hands"
+    assert "iommu=pt is" not in found.fix.text
 
 
 def test_a_fault_that_names_no_device() -> None:
@@ -104,9 +104,9 @@ def test_with_passthrough_live_something_else_remains() -> None:
     (found,) = look(FAULT, {**PT, "kernel-log": journal((60, AMD.format("0a:00.0")))})
 
     assert found.status == "fail"
-    assert found.remedy is not None
-    assert found.remedy.kind == "hands"
-    assert "BIOS" in found.remedy.text
+    assert found.fix is not None
+    assert found.fix.kind == "hands"
+    assert "BIOS" in found.fix.text
 
 
 def test_passthrough_that_came_with_this_boot_was_the_cure() -> None:
@@ -115,7 +115,7 @@ def test_passthrough_that_came_with_this_boot_was_the_cure() -> None:
     not_sure = look(FAULT, {**PT, "kernel-log-previous": before, "kernel-log": None})
     (no_groups,) = look(FAULT, {**PT, "kernel-log-previous": before, "iommu-groups": None})
 
-    assert (over.status, over.remedy) == ("info", None)
+    assert (over.status, over.fix) == ("info", None)
     assert [one.status for one in not_sure] == ["fail", "unknown"]
     assert no_groups.status == "fail"
 

@@ -104,28 +104,28 @@ def test_a_card_that_the_list_of_functions_lost() -> None:
 
 
 def test_an_argument_that_is_configured_needs_the_reboot_only() -> None:
-    remedy = look(MODE, spec(kernel_args=["iommu=pt"])).remedy
+    fix = look(MODE, spec(kernel_args=["iommu=pt"])).fix
 
-    assert remedy is not None
-    assert (remedy.kind, remedy.concern) == ("apply+reboot", "kernel_args")
-    assert remedy.declare == {"kernel_args": ["iommu=pt"]}
-    assert "only the reboot is missing" in remedy.text
+    assert fix is not None
+    assert (fix.kind, fix.concern) == ("apply+reboot", "kernel_args")
+    assert fix.declare == {"kernel_args": ["iommu=pt"]}
+    assert "only the reboot is missing" in fix.text
 
 
 def test_configured_is_what_boots_next_and_not_what_the_menu_is_made_from() -> None:
     stale = answers.GRUB.replace("quiet iommu=pt\n", "quiet\n")
     unreadable = answers.GRUB.replace("== grep linux", "== cat")
 
-    assert "only the reboot" not in str(look(MODE, bootloader=stale).remedy)
-    assert "99-rigops.cfg" in str(look(MODE, bootloader=unreadable).remedy)
+    assert "only the reboot" not in str(look(MODE, bootloader=stale).fix)
+    assert "99-rigops.cfg" in str(look(MODE, bootloader=unreadable).fix)
 
 
 def test_the_inventory_line_keeps_what_is_declared() -> None:
-    remedy = look(MODE, spec(kernel_args=["quiet"]), bootloader=UNCONFIGURED).remedy
+    fix = look(MODE, spec(kernel_args=["quiet"]), bootloader=UNCONFIGURED).fix
 
-    assert remedy is not None
-    assert remedy.declare == {"kernel_args": ["quiet", "iommu=pt"]}
-    assert "rigops apply" in remedy.text
+    assert fix is not None
+    assert fix.declare == {"kernel_args": ["quiet", "iommu=pt"]}
+    assert "rigops apply" in fix.text
 
 
 @pytest.mark.parametrize(
@@ -138,19 +138,19 @@ def test_the_inventory_line_keeps_what_is_declared() -> None:
     ],
 )
 def test_by_hand_where_the_deploy_is_not_in_this_version(bootloader: str | None, said: str) -> None:
-    remedy = look(MODE, bootloader=bootloader, concerns=frozenset()).remedy
+    fix = look(MODE, bootloader=bootloader, concerns=frozenset()).fix
 
-    assert remedy is not None
-    assert (remedy.kind, remedy.concern) == ("hands", None)
-    assert remedy.declare == {"kernel_args": ["iommu=pt"]}
-    assert said in remedy.text
+    assert fix is not None
+    assert (fix.kind, fix.concern) == ("hands", None)
+    assert fix.declare == {"kernel_args": ["iommu=pt"]}
+    assert said in fix.text
 
 
 def test_an_argument_that_is_live_and_does_nothing_is_for_hands() -> None:
-    remedy = look(MODE, proc_cmdline="root=/dev/sda1 iommu=pt iommu=nopt\n").remedy
+    fix = look(MODE, proc_cmdline="root=/dev/sda1 iommu=pt iommu=nopt\n").fix
 
-    assert remedy is not None
-    assert remedy.kind == "hands"
+    assert fix is not None
+    assert fix.kind == "hands"
 
 
 @given(

@@ -61,7 +61,7 @@ def test_lanes(lanes: str, slot: str, width: int, status: str, said: str) -> Non
     assert (finding.status, finding.subject) == (status, f"gpu {ONE}")
     assert said in finding.summary
     assert finding.evidence
-    assert (finding.remedy is not None) == (status == "warn")
+    assert (finding.fix is not None) == (status == "warn")
 
 
 def test_lspci_alone_tells_narrow_links() -> None:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigops.bundles import Redaction, redact
 from rigops.doctor import notes
 from rigops.doctor.registry import examine
-from rigops.probe import facts
 from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.bundles import Redaction, redact
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit import recorded
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog
 from tests.unit.probe import answers
@@ -33,7 +33,7 @@ SECTIONS = sorted({name for bundle in RIGS.values() for name in bundle.sections}
 
 
 def look(bundle: Bundle) -> list[Finding]:
-    return examine(facts.read(bundle), None, catalog(), concerns=EVERY_CONCERN)
+    return examine(HostSnapshot(bundle), None, catalog(), concerns=EVERY_CONCERN)
 
 
 def statuses(bundle: Bundle) -> dict[tuple[str, str], str]:
@@ -137,7 +137,7 @@ def test_a_recorded_rig_is_whole_and_understood(name: str) -> None:
     bundle = recorded.rig(name)
 
     assert set(bundle.sections) == set(SECTIONS)
-    left = set(notes.unread(facts.read(bundle)))
+    left = set(notes.unread(HostSnapshot(bundle)))
     assert not {section for section in left if not section.startswith("nvidia-smi-")}
     assert not left or "lost" in name
 

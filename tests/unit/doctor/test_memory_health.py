@@ -8,25 +8,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.checks import clocks, memory_health, power, power_budget, temperature
+from rigops.doctor.checks import (
+    clocks,
+    declared_clocks,
+    ecc,
+    host_temperature,
+    memory_health,
+    power,
+    power_budget,
+    power_limit,
+    power_rail,
+    temperature,
+)
 from rigops.probe.kernel_log import KernelLog
 from rigops.probe.sections import sensors, units
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
 from tests.unit.doctor.driven_cards import FIRST, RTX3090, SECOND, SXM2, look, rig, statuses
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import snapshot_of, spec
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
-    from rigops.probe.facts import HostFacts
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
 
-EVERY_CHECK = (
-    *power.CHECKS, *power_budget.CHECKS, *clocks.CHECKS, *temperature.CHECKS, *memory_health.CHECKS
+EVERY_CHECK = tuple(
+    check
+    for group in (
+        power, power_limit, power_rail, power_budget, clocks, declared_clocks, temperature,
+        host_temperature, memory_health, ecc,
+    )
+    for check in group.CHECKS
 )  # fmt: skip
 
 
 def health(check: str, *gpus: SmiGpu) -> list[Finding]:
-    return look(memory_health.CHECKS, check, rig(*gpus))
+    return look(check, rig(*gpus))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +110,9 @@ def test_a_geforce_beside_a_card_with_ecc_is_to_be_expected() -> None:
 def test_a_card_that_must_be_replaced_is_no_matter_for_apply() -> None:
     (found,) = health("remap", replace(RTX3090, remap_failed=True))
 
-    assert found.remedy is not None
-    assert found.remedy.kind == "buy"
-    assert "RMA" in found.remedy.text
+    assert found.fix is not None
+    assert found.fix.kind == "buy"
+    assert "RMA" in found.fix.text
 
 
 @pytest.mark.parametrize(
@@ -115,9 +132,9 @@ def test_a_card_that_must_be_replaced_is_no_matter_for_apply() -> None:
     ],
 )
 def test_the_inforom(report: SmiReport | None, status: str) -> None:
-    facts = replace(rig(RTX3090), nvidia_smi_xml=report)
+    facts = snapshot_of(rig(RTX3090), nvidia_smi_xml=report)
 
-    assert statuses(look(memory_health.CHECKS, "inforom", facts)) == [status]
+    assert statuses(look("inforom", facts)) == [status]
 
 
 # A rig on which all that these checks know of is wrong.
@@ -151,7 +168,7 @@ DECLARED = spec(
 )
 
 
-def wrong(*gpus: SmiGpu) -> HostFacts:
+def wrong(*gpus: SmiGpu) -> HostSnapshot:
     return rig(*gpus, sensors=SENSORS, units=UNITS, kernel_log=KernelLog(starts_at_boot=True))
 
 
@@ -160,10 +177,8 @@ def before(*, is_declared: bool) -> dict[str, list[str]]:
     return judged(wrong(WRONG, WRONG), DECLARED if is_declared else None)
 
 
-def judged(facts: HostFacts, declared: RigSpec | None) -> dict[str, list[str]]:
-    return {
-        check.id: statuses(look(EVERY_CHECK, check.id, facts, declared)) for check in EVERY_CHECK
-    }
+def judged(facts: HostSnapshot, declared: RigSpec | None) -> dict[str, list[str]]:
+    return {check.id: statuses(look(check.id, facts, declared)) for check in EVERY_CHECK}
 
 
 def test_everything_is_wrong_there() -> None:
@@ -191,13 +206,13 @@ def test_a_field_that_is_lost_never_makes_it_well(
     names: list[str], at: int, declared: RigSpec | None
 ) -> None:
     facts = wrong(WRONG, WRONG)
-    report = facts.nvidia_smi_xml
+    report = facts[SMI].value
     assert report is not None
     nothing: dict[str, Any] = dict.fromkeys(names)
     gpus = list(report.gpus)
     gpus[at] = replace(gpus[at], **nothing)
 
-    damaged = replace(facts, nvidia_smi_xml=replace(report, gpus=tuple(gpus)))
+    damaged = snapshot_of(facts, nvidia_smi_xml=replace(report, gpus=tuple(gpus)))
 
     for check, said in judged(damaged, declared).items():
         assert not is_worse_hidden(check, said, is_declared=declared is not None), check
@@ -207,12 +222,12 @@ def test_a_field_that_is_lost_never_makes_it_well(
 @pytest.mark.parametrize("name", ["pci", "nvidia_smi_xml", "sensors", "units", "kernel_log"])
 def test_a_section_that_is_lost_or_cut_never_makes_it_well(name: str, *, is_declared: bool) -> None:
     facts = wrong(WRONG, WRONG)
-    report = facts.nvidia_smi_xml
+    report = facts[SMI].value
     assert report is not None
     nothing: dict[str, Any] = {name: None}
-    lost = replace(facts, **nothing)
-    cut = replace(facts, cut=frozenset({name.replace("_", "-")}))
-    half = replace(facts, nvidia_smi_xml=replace(report, gpus=report.gpus[:1], is_whole=False))
+    lost = snapshot_of(facts, **nothing)
+    cut = snapshot_of(facts, cut=frozenset({name.replace("_", "-")}))
+    half = snapshot_of(facts, nvidia_smi_xml=replace(report, gpus=report.gpus[:1], is_whole=False))
 
     for damaged in (lost, cut, half):
         for check, said in judged(damaged, DECLARED if is_declared else None).items():
@@ -225,8 +240,8 @@ def test_every_check_says_something_of_every_host() -> None:
             assert said, check
 
 
-def test_every_warning_and_failure_has_a_remedy() -> None:
+def test_every_warning_and_failure_has_a_fix() -> None:
     for check in EVERY_CHECK:
-        for found in look(EVERY_CHECK, check.id, wrong(WRONG, WRONG), DECLARED):
+        for found in look(check.id, wrong(WRONG, WRONG), DECLARED):
             if found.status in {"fail", "warn"}:
-                assert found.remedy is not None, found
+                assert found.fix is not None, found

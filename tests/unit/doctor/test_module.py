@@ -57,8 +57,8 @@ def test_one_message_and_four_causes(machine: Mapping[str, str], cause: str, wel
     loaded, reason = rigs.one(found, "drv.loaded"), rigs.one(found, cause)
     assert loaded.data == {"cause": cause}
     assert reason.summary in loaded.summary
-    assert loaded.remedy == reason.remedy
-    assert reason.remedy is not None
+    assert loaded.fix == reason.fix
+    assert reason.fix is not None
     assert reason.evidence
 
 
@@ -78,16 +78,16 @@ def test_nothing_is_installed() -> None:
 
     assert found.status == "fail"
     assert "none is installed" in found.summary
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.declare) == ("apply+reboot", {"driver": "535"})
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.declare) == ("apply+reboot", {"driver": "535"})
 
 
 def test_a_module_that_nobody_has_loaded() -> None:
     found = rigs.one(rigs.find({**rigs.WELL, **UNLOADED}), "drv.loaded")
 
     assert found.status == "fail"
-    assert found.remedy is not None
-    assert "modprobe nvidia" in found.remedy.text
+    assert found.fix is not None
+    assert "modprobe nvidia" in found.fix.text
 
 
 def test_the_next_kernel_is_no_reason_why_this_one_has_no_driver() -> None:
@@ -206,7 +206,7 @@ def test_no_text_makes_a_check_raise(name: str, data: st.DataObject, rubbish: st
 
     assert {each.id for each in found} == {check.id for check in rigs.CHECKS}
     for each in found:
-        assert (each.remedy is not None) == (each.status in {"fail", "warn"})
+        assert (each.fix is not None) == (each.status in {"fail", "warn"})
 
 
 def _is_no_better(before: list[Finding], after: list[Finding]) -> None:

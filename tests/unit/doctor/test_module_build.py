@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.doctor.rig import next_boot
-from rigops.probe import facts
+from rigops.doctor.views import next_boot
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor import module_rigs as rigs
 from tests.unit.doctor.examining import spec
 from tests.unit.probe import answers
@@ -38,8 +38,8 @@ def test_neither_kernel_has_one() -> None:
     found = rigs.one(rigs.find({**ONLY_DKMS, "dkms": rigs.dkms("5.10.0-28-amd64")}), BUILD)
 
     assert found.data == {"kernels": [rigs.KERNEL, rigs.NEXT]}
-    assert found.remedy is not None
-    assert f"dkms autoinstall -k {rigs.KERNEL}" in found.remedy.by_hand
+    assert found.fix is not None
+    assert f"dkms autoinstall -k {rigs.KERNEL}" in found.fix.by_hand
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_the_reason_is_named_where_it_is_known() -> None:
 
     assert "does not compile" in built.why
     assert "headers" in headless.why
-    assert headless.remedy is not None
-    assert f"apt-get install linux-headers-{rigs.KERNEL}" in headless.remedy.by_hand
+    assert headless.fix is not None
+    assert f"apt-get install linux-headers-{rigs.KERNEL}" in headless.fix.by_hand
 
 
 def test_a_declared_driver_is_for_apply() -> None:
     machine = {**ONLY_DKMS, "dkms": rigs.dkms(rigs.KERNEL)}
 
-    remedy = rigs.one(rigs.find(machine, spec(driver="535")), BUILD).remedy
-    by_hand = rigs.one(rigs.find(machine, spec(driver="535"), concerns=frozenset()), BUILD).remedy
+    fix = rigs.one(rigs.find(machine, spec(driver="535")), BUILD).fix
+    by_hand = rigs.one(rigs.find(machine, spec(driver="535"), concerns=frozenset()), BUILD).fix
 
-    assert remedy is not None
-    assert (remedy.kind, remedy.concern) == ("apply+reboot", "nvidia_driver")
+    assert fix is not None
+    assert (fix.kind, fix.concern) == ("apply+reboot", "nvidia_driver")
     assert by_hand is not None
     assert "dkms autoinstall" in by_hand.text
 
@@ -156,12 +156,12 @@ def test_secure_boot_fails_with_evidence_only(changed: dict[str, str | None], st
 
 
 def test_enrolling_a_key_is_for_hands_at_the_console() -> None:
-    remedy = rigs.one(rigs.find(rigs.REFUSED, spec(driver="535")), SECURE).remedy
+    fix = rigs.one(rigs.find(rigs.REFUSED, spec(driver="535")), SECURE).fix
 
-    assert remedy is not None
-    assert remedy.kind == "hands"
-    assert "mokutil --import" in remedy.text
-    assert "Enroll MOK" in remedy.text
+    assert fix is not None
+    assert fix.kind == "hands"
+    assert "mokutil --import" in fix.text
+    assert "Enroll MOK" in fix.text
 
 
 def test_a_tainted_kernel_is_explained_where_secure_boot_is_off() -> None:
@@ -195,7 +195,7 @@ MENU = answers.GRUB
 def test_which_kernel_boots_next(bootloader: str | None, release: str, *, is_certain: bool) -> None:
     texts = {"packages": rigs.PACKAGES} | ({"bootloader": bootloader} if bootloader else {})
 
-    found = next_boot.next_kernel(facts.read(answers.bundle(texts)))
+    found = next_boot.next_kernel(HostSnapshot(answers.bundle(texts)))
 
     assert found is not None
     assert (found.release, found.is_certain) == (release, is_certain)
@@ -204,11 +204,11 @@ def test_which_kernel_boots_next(bootloader: str | None, release: str, *, is_cer
 def test_nobody_knows_which_kernel_boots_next() -> None:
     arch = answers.bundle({"bootloader": "== ls /boot\nvmlinuz-linux\n"})
 
-    assert next_boot.next_kernel(facts.read(arch)) is None
-    assert next_boot.running(facts.read(arch)) is None
+    assert next_boot.next_kernel(HostSnapshot(arch)) is None
+    assert next_boot.running(HostSnapshot(arch)) is None
 
 
 def test_the_running_kernel_is_on_its_command_line_too() -> None:
-    known = facts.read(answers.bundle({"proc-cmdline": answers.CMDLINE}))
+    known = HostSnapshot(answers.bundle({"proc-cmdline": answers.CMDLINE}))
 
     assert next_boot.running(known) == rigs.KERNEL

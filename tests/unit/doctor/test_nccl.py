@@ -81,8 +81,8 @@ def test_a_setting_that_was_left_behind(line: str, status: str) -> None:
     assert one.status == status
     if status == "warn":
         assert one.subject == "/etc/nccl.conf"
-        assert one.remedy is not None
-        assert "/etc/nccl.conf line 2" in one.remedy.text
+        assert one.fix is not None
+        assert "/etc/nccl.conf line 2" in one.fix.text
 
 
 def test_a_declared_setting_is_meant_and_another_value_is_not() -> None:

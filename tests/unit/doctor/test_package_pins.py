@@ -23,30 +23,30 @@ CLOSED = "Package: *nvidia*-535*\nPin: version *\nPin-Priority: -1\n\n"
 
 
 def test_held_packages_are_well() -> None:
-    found = rig.look(HOLD, CHECKS)
+    found = rig.look(HOLD)
 
     assert (found.status, found.summary) == (
         "ok",
         "every package of the NVIDIA driver (9) is held or pinned",
     )
-    assert found.remedy is None
+    assert found.fix is None
 
 
 def test_the_list_of_apt_mark_counts_as_well_as_dpkgs_own_mark() -> None:
-    assert rig.look(HOLD, CHECKS, packages=LOOSE).status == "ok"
-    assert rig.look(HOLD, CHECKS, package_holds=rig.holds()).status == "ok"
+    assert rig.look(HOLD, packages=LOOSE).status == "ok"
+    assert rig.look(HOLD, package_holds=rig.holds()).status == "ok"
 
 
 def test_packages_that_nothing_keeps_are_named_with_the_command_that_would() -> None:
-    found = rig.look(HOLD, CHECKS, packages=LOOSE, package_holds=rig.holds())
+    found = rig.look(HOLD, packages=LOOSE, package_holds=rig.holds())
 
     assert found.status == "warn"
     assert "9 packages of the NVIDIA driver" in found.summary
     assert "libnvidia-cfg1-535" in found.summary
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply", "nvidia_driver")
-    assert found.remedy.declare == {"driver": "535"}
-    assert found.remedy.by_hand == "apt-mark hold " + " ".join(rig.DRIVER)
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply", "nvidia_driver")
+    assert found.fix.declare == {"driver": "535"}
+    assert found.fix.by_hand == "apt-mark hold " + " ".join(rig.DRIVER)
 
 
 def test_a_held_metapackage_holds_no_library() -> None:
@@ -54,7 +54,6 @@ def test_a_held_metapackage_holds_no_library() -> None:
 
     found = rig.look(
         HOLD,
-        CHECKS,
         packages=rig.installed(only_meta),
         package_holds=rig.holds("nvidia-driver-535"),
     )
@@ -66,7 +65,7 @@ def test_a_held_metapackage_holds_no_library() -> None:
 
 
 def test_toolkits_and_the_container_toolkit_are_not_the_driver() -> None:
-    found = rig.look(HOLD, CHECKS, packages=LOOSE, package_holds=rig.holds())
+    found = rig.look(HOLD, packages=LOOSE, package_holds=rig.holds())
 
     assert found.data["packages"] == list(rig.DRIVER)
 
@@ -91,7 +90,7 @@ def test_toolkits_and_the_container_toolkit_are_not_the_driver() -> None:
     ],
 )
 def test_a_pin_counts_where_no_other_version_can_come(pins: str, status: str) -> None:
-    found = rig.look(HOLD, CHECKS, packages=LOOSE, package_holds=rig.holds(pins=pins))
+    found = rig.look(HOLD, packages=LOOSE, package_holds=rig.holds(pins=pins))
 
     assert found.status == status
 
@@ -99,9 +98,7 @@ def test_a_pin_counts_where_no_other_version_can_come(pins: str, status: str) ->
 def test_the_first_stanza_decides() -> None:
     other = EXACT.replace("535.183.01*", "535.171.04*").replace("1001", "700")
 
-    found = rig.look(
-        HOLD, CHECKS, packages=LOOSE, package_holds=rig.holds(pins=other + "\n" + CLOSED)
-    )
+    found = rig.look(HOLD, packages=LOOSE, package_holds=rig.holds(pins=other + "\n" + CLOSED))
 
     assert found.status == "warn"
 
@@ -109,25 +106,23 @@ def test_the_first_stanza_decides() -> None:
 def test_a_hold_of_another_architecture_is_another_hold() -> None:
     twin = "libnvidia-compute-535\t535.183.01-0ubuntu0.22.04.1\ti386\tii \tx\n"
 
-    found = rig.look(HOLD, CHECKS, packages=rig.installed() + twin)
+    found = rig.look(HOLD, packages=rig.installed() + twin)
 
     assert found.status == "warn"
     assert found.data["packages"] == ["libnvidia-compute-535:i386"]
     held = rig.holds(*rig.DRIVER, "libnvidia-compute-535:i386")
-    assert rig.look(HOLD, CHECKS, packages=rig.installed() + twin, package_holds=held).status == (
-        "ok"
-    )
+    assert rig.look(HOLD, packages=rig.installed() + twin, package_holds=held).status == ("ok")
 
 
 @pytest.mark.parametrize(("declared", "status"), [({}, "ok"), ({"kernel_hold": True}, "warn")])
 def test_the_kernel_is_held_where_it_is_declared(declared: dict[str, object], status: str) -> None:
-    found = rig.look(HOLD, CHECKS, spec(**declared))
+    found = rig.look(HOLD, spec(**declared))
 
     assert found.status == status
     if status == "warn":
         assert found.data["packages"] == ["linux-image-generic"]
-        assert found.remedy is not None
-        assert found.remedy.text == "apt-mark hold linux-image-generic"
+        assert found.fix is not None
+        assert found.fix.text == "apt-mark hold linux-image-generic"
 
 
 def test_a_driver_that_is_known_to_be_bad_is_not_to_be_kept() -> None:
@@ -135,24 +130,21 @@ def test_a_driver_that_is_known_to_be_bad_is_not_to_be_kept() -> None:
 
     found = rig.look(
         HOLD,
-        CHECKS,
         packages=rig.installed(status="ii", version=bad),
         package_holds=rig.holds(),
         nvidia_version=None,
     )
 
     assert found.status == "warn"
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.declare) == ("hands", None)
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.declare) == ("hands", None)
 
 
 def test_what_is_declared_is_what_is_kept() -> None:
-    found = rig.look(
-        HOLD, CHECKS, spec(driver="535.183.01"), packages=LOOSE, package_holds=rig.holds()
-    )
+    found = rig.look(HOLD, spec(driver="535.183.01"), packages=LOOSE, package_holds=rig.holds())
 
-    assert found.remedy is not None
-    assert found.remedy.declare == {"driver": "535.183.01"}
+    assert found.fix is not None
+    assert found.fix.declare == {"driver": "535.183.01"}
 
 
 @pytest.mark.parametrize("check", [HOLD, UNATTENDED])
@@ -170,15 +162,13 @@ def test_what_is_declared_is_what_is_kept() -> None:
 def test_hosts_where_there_is_nothing_to_judge(
     check: str, packages: str | None, status: str
 ) -> None:
-    assert rig.look(check, CHECKS, packages=packages).status == status
+    assert rig.look(check, packages=packages).status == status
 
 
 @pytest.mark.parametrize("check", [HOLD, UNATTENDED])
 def test_holds_that_were_not_read(check: str) -> None:
-    assert rig.look(check, CHECKS, packages=LOOSE, package_holds=None).status == "unknown"
-    assert rig.look(check, CHECKS, package_holds="== ls /usr/bin/nvidia-uninstall\n").status == (
-        "unknown"
-    )
+    assert rig.look(check, packages=LOOSE, package_holds=None).status == "unknown"
+    assert rig.look(check, package_holds="== ls /usr/bin/nvidia-uninstall\n").status == ("unknown")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +188,6 @@ def test_the_blacklist_is_matched_from_the_beginning_of_a_name(
 ) -> None:
     found = rig.look(
         UNATTENDED,
-        CHECKS,
         packages=LOOSE,
         package_holds=rig.holds(blacklist=blacklist, daily=daily),
     )
@@ -207,13 +196,11 @@ def test_the_blacklist_is_matched_from_the_beginning_of_a_name(
 
 
 def test_held_packages_are_left_alone_by_unattended_upgrades() -> None:
-    assert rig.look(UNATTENDED, CHECKS).status == "ok"
+    assert rig.look(UNATTENDED).status == "ok"
 
 
 def test_the_packages_that_the_blacklist_misses_are_named() -> None:
-    found = rig.look(
-        UNATTENDED, CHECKS, packages=LOOSE, package_holds=rig.holds(blacklist=["nvidia"])
-    )
+    found = rig.look(UNATTENDED, packages=LOOSE, package_holds=rig.holds(blacklist=["nvidia"]))
 
     assert "4 packages" in found.summary
     assert "libnvidia-compute-535" in found.summary
@@ -230,7 +217,6 @@ def test_a_host_without_unattended_upgrades() -> None:
 
     found = rig.look(
         UNATTENDED,
-        CHECKS,
         packages=rig.installed(status="ii", others=others),
         package_holds=nothing,
     )
@@ -243,7 +229,7 @@ def test_no_gpu() -> None:
 
     alone: dict[str, str | None] = {"pci": answers.NO_GPU, "nvidia-smi-p2p-read": None}
     for check in (HOLD, UNATTENDED):
-        assert rig.look(check, CHECKS, sections=alone).status == "skipped"
+        assert rig.look(check, sections=alone).status == "skipped"
 
 
 @given(
@@ -260,5 +246,5 @@ def test_a_section_that_is_lost_or_cut_never_makes_loose_packages_well(
     damaged = None if is_lost else text[: int(len(text) * share)]
 
     for check in (HOLD, UNATTENDED):
-        found = rig.look(check, CHECKS, cut=[section], sections={**loose, section: damaged})
+        found = rig.look(check, cut=[section], sections={**loose, section: damaged})
         assert found.status not in {"ok", "info"}

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from rigops.doctor.checks import package_sources
 from rigops.probe.package_names import RUN_FILE
-from rigops.record.driver import PATH, PinnedDriver, document
 from tests.unit.doctor import package_rig as rig
 
 CHECKS = package_sources.CHECKS
@@ -30,9 +30,7 @@ RUN = "/usr/bin/nvidia-uninstall\n"
     ],
 )
 def test_one_place_is_well(packages: str, held: tuple[str, ...], origins: str, status: str) -> None:
-    found = rig.look(
-        SOURCES, CHECKS, packages=packages, package_holds=rig.holds(*held, origins=origins)
-    )
+    found = rig.look(SOURCES, packages=packages, package_holds=rig.holds(*held, origins=origins))
 
     assert found.status == status
 
@@ -41,13 +39,13 @@ def test_packages_of_two_places_side_by_side() -> None:
     first, second = rig.policy().split("libnvidia-compute-535:")
     mixed = f"{first}libnvidia-compute-535:{second.replace(rig.UBUNTU, rig.CUDA)}"
 
-    found = rig.look(SOURCES, CHECKS, package_holds=rig.holds(*rig.DRIVER, origins=mixed))
+    found = rig.look(SOURCES, package_holds=rig.holds(*rig.DRIVER, origins=mixed))
 
     assert found.status == "warn"
     assert "the distribution and NVIDIA's repository" in found.summary
     assert any(rig.CUDA in one.line for one in found.evidence)
-    assert found.remedy is not None
-    assert "apt-cache policy" in found.remedy.text
+    assert found.fix is not None
+    assert "apt-cache policy" in found.fix.text
 
 
 def test_a_version_that_both_places_have_is_no_mixture() -> None:
@@ -55,7 +53,7 @@ def test_a_version_that_both_places_have_is_no_mixture() -> None:
         f"500 {rig.UBUNTU}\n", f"500 {rig.UBUNTU}\n        500 {rig.CUDA}\n"
     )
 
-    found = rig.look(SOURCES, CHECKS, package_holds=rig.holds(*rig.DRIVER, origins=both))
+    found = rig.look(SOURCES, package_holds=rig.holds(*rig.DRIVER, origins=both))
 
     assert found.status == "ok"
 
@@ -65,7 +63,7 @@ def test_a_version_that_both_places_have_is_no_mixture() -> None:
 )
 def test_nvidias_own_installer(packages: str, status: str) -> None:
     found = rig.look(
-        SOURCES, CHECKS, packages=packages, package_holds=rig.holds(*rig.DRIVER, run_files=RUN)
+        SOURCES, packages=packages, package_holds=rig.holds(*rig.DRIVER, run_files=RUN)
     )
 
     assert found.status == status
@@ -81,7 +79,6 @@ def test_one_that_rigops_keeps_is_well_as_long_as_it_runs(version: str, status: 
 
     found = rig.look(
         SOURCES,
-        CHECKS,
         packages=rig.installed(()),
         package_holds=rig.holds(run_files=RUN),
         rigops_state=state,
@@ -106,6 +103,6 @@ def test_a_section_that_is_lost_or_cut_never_makes_a_mixture_well(
     text = mixed[section] or ""
     damaged = None if is_lost else text[: int(len(text) * share)]
 
-    found = rig.look(SOURCES, CHECKS, cut=[section], sections={**mixed, section: damaged})
+    found = rig.look(SOURCES, cut=[section], sections={**mixed, section: damaged})
 
     assert found.status not in {"ok", "info"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.doctor.rig import pcie
-from rigops.probe import facts
+from rigops.doctor.views import pcie
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.pcie_rigs import ONE, PCI, ROOT_PORTS, SWITCHES
 from tests.unit.probe import answers
 
 
-def known(**texts: str) -> facts.HostFacts:
-    return facts.read(answers.bundle(texts))
+def known(**texts: str) -> HostSnapshot:
+    return HostSnapshot(answers.bundle(texts))
 
 
 @pytest.mark.parametrize("texts", [{"pci": PCI}, {"lspci": ROOT_PORTS}])

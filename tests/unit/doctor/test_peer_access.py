@@ -37,7 +37,7 @@ def test_a_refusal_that_nobody_declared_is_explained_and_no_fault() -> None:
     assert "CNS" in one.summary
     assert "lacks the mailbox" in one.why
     assert UNPROVEN not in one.summary
-    assert one.remedy is None
+    assert one.fix is None
 
 
 def test_different_cards_never_have_it_over_pcie() -> None:
@@ -79,7 +79,7 @@ def test_what_is_declared_decides(texts: dict[str, str], p2p: str, status: str) 
     one = rigs.look(GRANT, texts, p2p=p2p)
 
     assert one.status == status
-    assert (one.remedy is not None) is (status == "fail")
+    assert (one.fix is not None) is (status == "fail")
     assert one.essential
 
 
@@ -103,27 +103,27 @@ def test_declared_nvlink_concerns_only_pairs_that_it_connects() -> None:
     ("cell", "said"),
     [("DR", "NVreg_RegistryDwords"), ("TNS", "one processor"), ("GNS", "topo -p2p")],
 )
-def test_the_letter_chooses_the_remedy(cell: str, said: str) -> None:
+def test_the_letter_chooses_the_fix(cell: str, said: str) -> None:
     texts = rigs.rig(rigs.A6000, rigs.A6000, cell=cell)
 
-    remedy = rigs.look(GRANT, texts, p2p="required").remedy
+    fix = rigs.look(GRANT, texts, p2p="required").fix
 
-    assert remedy is not None
-    assert (remedy.kind, said in remedy.text) == ("hands", True)
+    assert fix is not None
+    assert (fix.kind, said in fix.text) == ("hands", True)
 
 
 def test_cards_that_never_have_it_can_only_be_accepted() -> None:
-    remedy = rigs.look(GRANT, EPYC, p2p="required").remedy
+    fix = rigs.look(GRANT, EPYC, p2p="required").fix
 
-    assert remedy is not None
-    assert (remedy.kind, remedy.declare) == ("accept", {"p2p": "measure"})
+    assert fix is not None
+    assert (fix.kind, fix.declare) == ("accept", {"p2p": "measure"})
 
 
 def test_reading_without_writing_is_a_warning() -> None:
     one = rigs.look(GRANT, ONE_WRITE_REFUSED)
 
     assert one.status == "warn"
-    assert one.remedy is not None
+    assert one.fix is not None
     assert {"nvidia-smi-p2p-read", "nvidia-smi-p2p-write"} == {e.section for e in one.evidence}
 
 
@@ -192,7 +192,7 @@ def test_a_display_on_a_card_with_peers(texts: dict[str, str], status: str) -> N
     assert one.status == status
     if status == "warn":
         assert one.subject == "gpu 0000:42:00.0"
-        assert one.remedy is not None
+        assert one.fix is not None
 
 
 @given(

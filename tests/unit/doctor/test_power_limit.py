@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.checks.power import CHECKS
-from rigops.doctor.rig import per_gpu
-from rigops.probe.facts import HostFacts
+from rigops.doctor.views import per_gpu
 from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
 from tests.unit.doctor.driven_cards import (
     FIRST,
@@ -19,18 +17,19 @@ from tests.unit.doctor.driven_cards import (
     rig,
     statuses,
 )
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import snapshot_of, spec
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
 
 OTHER_UUID = "GPU-22222222-2222-2222-2222-222222222222"
 CAPPED = replace(RTX3090, watts_limit=285.0, watts_requested=285.0)
 
 
-def limit(facts: HostFacts, declared: RigSpec | None = None) -> list[Finding]:
-    return look(CHECKS, "pwr.limit", facts, declared)
+def limit(facts: HostSnapshot, declared: RigSpec | None = None) -> list[Finding]:
+    return look("pwr.limit", facts, declared)
 
 
 def declare(value: object) -> RigSpec:
@@ -72,18 +71,18 @@ def test_a_limit_below_what_the_card_takes_is_to_be_declared_anew() -> None:
     assert (found.id, found.status, found.subject) == ("pwr.limit", "fail", f"gpu {SECOND}")
     assert "400 to 600 W" in found.summary
     assert "575 W is in force" in found.summary
-    remedy = found.remedy
-    assert remedy is not None
-    assert remedy.kind == "hands"
-    assert remedy.declare == {"gpu_power_limit": {"3090": 350, "5090": 400}}
-    assert "400 to 600 W" in remedy.text
+    fix = found.fix
+    assert fix is not None
+    assert fix.kind == "hands"
+    assert fix.declare == {"gpu_power_limit": {"3090": 350, "5090": 400}}
+    assert "400 to 600 W" in fix.text
 
 
 def test_one_value_for_all_is_replaced_by_one_that_works() -> None:
     (found,) = limit(rig(RTX5090), declare(700))
 
-    assert found.remedy is not None
-    assert found.remedy.declare == {"gpu_power_limit": 600}
+    assert found.fix is not None
+    assert found.fix.declare == {"gpu_power_limit": 600}
 
 
 def test_a_limit_that_has_drifted_is_applied_again() -> None:
@@ -91,20 +90,18 @@ def test_a_limit_that_has_drifted_is_applied_again() -> None:
 
     assert (found.status, found.subject) == ("warn", f"gpu {SECOND}")
     assert [one.line for one in found.evidence] == [RTX3090.line]
-    remedy = found.remedy
-    assert remedy is not None
-    assert (remedy.kind, remedy.concern) == ("apply", "gpu_tuning")
-    assert remedy.declare == {"gpu_power_limit": 285}
+    fix = found.fix
+    assert fix is not None
+    assert (fix.kind, fix.concern) == ("apply", "gpu_tuning")
+    assert fix.declare == {"gpu_power_limit": 285}
 
 
 def test_where_the_concern_is_not_in_this_version_the_command_is_named() -> None:
-    (found,) = look(
-        CHECKS, "pwr.limit", rig(RTX3090), declare({"3090": "80%"}), concerns=frozenset()
-    )
+    (found,) = look("pwr.limit", rig(RTX3090), declare({"3090": "80%"}), concerns=frozenset())
 
-    assert found.remedy is not None
-    assert f"nvidia-smi -i {FIRST} -pl 280" in found.remedy.text
-    assert found.remedy.declare == {"gpu_power_limit": {"3090": "80%"}}
+    assert found.fix is not None
+    assert f"nvidia-smi -i {FIRST} -pl 280" in found.fix.text
+    assert found.fix.declare == {"gpu_power_limit": {"3090": "80%"}}
 
 
 def test_a_laptop_card_that_tells_no_limit_is_not_judged() -> None:
@@ -123,7 +120,7 @@ def test_a_host_without_cards_has_no_limits() -> None:
 
 
 def test_only_what_cannot_be_told_of_a_declared_limit_is_essential() -> None:
-    facts = replace(rig(RTX3090), nvidia_smi_xml=None)
+    facts = snapshot_of(rig(RTX3090), nvidia_smi_xml=None)
 
     assert [one.essential for one in limit(facts, declare(285))] == [True]
     assert [one.essential for one in limit(facts)] == [False]
@@ -141,21 +138,21 @@ def test_only_what_cannot_be_told_of_a_declared_limit_is_essential() -> None:
     ],
 )
 def test_what_nvidia_smi_does_not_tell_is_not_well(report: SmiReport | None) -> None:
-    facts = replace(rig(RTX3090, RTX3090), nvidia_smi_xml=report)
+    facts = snapshot_of(rig(RTX3090, RTX3090), nvidia_smi_xml=report)
 
     assert statuses(limit(facts)) == ["unknown"]
 
 
 def test_a_whole_report_of_fewer_cards_than_are_attached_is_not_well() -> None:
     alone = replace(RTX3090, address=FIRST)
-    facts = HostFacts(nvidia_smi_xml=SmiReport(gpus=(alone,), attached=4, is_whole=True))
+    facts = snapshot_of(nvidia_smi_xml=SmiReport(gpus=(alone,), attached=4, is_whole=True))
 
     assert statuses(limit(facts)) == ["unknown"]
 
 
 def test_an_answer_that_was_cut_off_or_late_is_not_well() -> None:
-    cut = replace(rig(RTX3090), cut=frozenset({"nvidia-smi-xml"}))
-    late = HostFacts(timed_out=frozenset({"nvidia-smi-xml"}))
+    cut = snapshot_of(rig(RTX3090), cut=frozenset({"nvidia-smi-xml"}))
+    late = snapshot_of(timed_out=frozenset({"nvidia-smi-xml"}))
 
     assert statuses(limit(cut)) == ["unknown"]
     assert "in time" in limit(late)[0].summary

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.checks import power, power_budget
-from rigops.probe.facts import HostFacts
 from rigops.probe.kernel_log import KernelLog, LogLine, Xid
 from rigops.probe.sections import sensors, units
 from rigops.probe.sections.nvidia_smi_xml import SmiReport
@@ -19,11 +17,12 @@ from tests.unit.doctor.driven_cards import (
     rig,
     statuses,
 )
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import snapshot_of, spec
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
-    from rigops.spec import RigSpec
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
 
 QUIET = KernelLog(starts_at_boot=True)
 DROPPED = "NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus."
@@ -36,8 +35,8 @@ def xid(number: int, line: str) -> KernelLog:
     return replace(QUIET, xids=(Xid(number=number, address=FIRST, entry=entry),))
 
 
-def budget(facts: HostFacts, declared: RigSpec | None) -> Finding:
-    (found,) = look(power_budget.CHECKS, "pwr.budget", facts, declared)
+def budget(facts: HostSnapshot, declared: RigSpec | None) -> Finding:
+    (found,) = look("pwr.budget", facts, declared)
     return found
 
 
@@ -65,21 +64,24 @@ def test_too_small_a_supply_is_a_failure_once_a_card_has_fallen_off_the_bus() ->
     declared, log = spec(psus=[850], other_watts=180), xid(79, DROPPED)
     facts = rig(RTX3090, RTX3090)
 
-    for dropped in (replace(facts, kernel_log=log), replace(facts, kernel_log_previous=log)):
+    for dropped in (
+        snapshot_of(facts, kernel_log=log),
+        snapshot_of(facts, kernel_log_previous=log),
+    ):
         found = budget(dropped, declared)
         assert found.status == "fail"
         assert [one.line for one in found.evidence] == [DROPPED]
-    assert budget(replace(facts, kernel_log=xid(13, "x")), declared).status == "warn"
-    assert budget(replace(facts, kernel_log=log), spec(psus=[1600])).status == "ok"
+    assert budget(snapshot_of(facts, kernel_log=xid(13, "x")), declared).status == "warn"
+    assert budget(snapshot_of(facts, kernel_log=log), spec(psus=[1600])).status == "ok"
 
 
 def test_limits_that_fit_are_to_be_applied() -> None:
     found = budget(rig(RTX3090, RTX3090), spec(psus=[850], other_watts=180))
 
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply", "gpu_tuning")
-    assert found.remedy.declare is not None
-    lowered = found.remedy.declare["gpu_power_limit"]
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply", "gpu_tuning")
+    assert found.fix.declare is not None
+    lowered = found.fix.declare["gpu_power_limit"]
     assert isinstance(lowered, int)
     again = replace(RTX3090, watts_limit=float(lowered))
     assert budget(rig(again, again), spec(psus=[850], other_watts=180)).status == "ok"
@@ -88,19 +90,19 @@ def test_limits_that_fit_are_to_be_applied() -> None:
 def test_where_no_limit_fits_something_must_be_bought() -> None:
     found = budget(rig(RTX5090, RTX5090), spec(psus=[850], other_watts=180))
 
-    assert found.remedy is not None
-    assert found.remedy.kind == "buy"
+    assert found.fix is not None
+    assert found.fix.kind == "buy"
 
 
 @pytest.mark.parametrize(
     "facts",
     [
         rig(RTX3090, replace(RTX3090, watts_limit=None)),
-        replace(rig(RTX3090, RTX3090), nvidia_smi_xml=None),
-        replace(rig(RTX3090, RTX3090), cut=frozenset({"nvidia-smi-xml"})),
+        snapshot_of(rig(RTX3090, RTX3090), nvidia_smi_xml=None),
+        snapshot_of(rig(RTX3090, RTX3090), cut=["nvidia-smi-xml"]),
     ],
 )
-def test_a_budget_with_unknown_limits_is_not_well(facts: HostFacts) -> None:
+def test_a_budget_with_unknown_limits_is_not_well(facts: HostSnapshot) -> None:
     found = budget(facts, spec(psus=[1600]))
 
     assert (found.status, found.essential) == ("unknown", True)
@@ -120,7 +122,7 @@ def test_a_budget_with_unknown_limits_is_not_well(facts: HostFacts) -> None:
     ],
 )
 def test_which_supply_feeds_which_card(psus: list[object], status: str, said: str) -> None:
-    (found,) = look(power_budget.CHECKS, "pwr.psu_split", rig(RTX3090, RTX3090), spec(psus=psus))
+    (found,) = look("pwr.psu_split", rig(RTX3090, RTX3090), spec(psus=psus))
 
     assert found.status == status
     assert said in found.summary
@@ -130,8 +132,8 @@ def setters(text: str, *known: units.Unit) -> units.Units:
     return replace(units.parse(f"== grep nvidia-smi\n{text}\n"), units=known)
 
 
-def writers(facts: HostFacts, declared: RigSpec | None = None) -> Finding:
-    (found,) = look(power.CHECKS, "pwr.units", facts, declared)
+def writers(facts: HostSnapshot, declared: RigSpec | None = None) -> Finding:
+    (found,) = look("pwr.units", facts, declared)
     return found
 
 
@@ -169,8 +171,8 @@ def test_a_unit_that_sets_less_than_the_card_takes_is_named() -> None:
 
     assert (found.status, found.subject) == ("warn", "/etc/systemd/system/cap.service")
     assert [one.line for one in found.evidence] == [LIMITER]
-    assert found.remedy is not None
-    assert found.remedy.declare == {"gpu_power_limit": 400}
+    assert found.fix is not None
+    assert found.fix.declare == {"gpu_power_limit": 400}
 
 
 @pytest.mark.parametrize(
@@ -178,18 +180,18 @@ def test_a_unit_that_sets_less_than_the_card_takes_is_named() -> None:
     [
         rig(RTX3090),
         rig(RTX3090, units=units.parse("Id=tuned.service\nLoadState=not-found\n")),
-        rig(RTX3090, units=setters(""), cut=frozenset({"units"})),
+        rig(RTX3090, units=setters(""), cut=["units"]),
         rig(RTX3090, units=setters("find: '/var/spool/cron': Permission denied")),
-        replace(rig(RTX3090, units=setters(LIMITER)), nvidia_smi_xml=None),
+        snapshot_of(rig(RTX3090, units=setters(LIMITER)), nvidia_smi_xml=None),
     ],
 )
-def test_places_that_were_not_searched_are_not_well(facts: HostFacts) -> None:
+def test_places_that_were_not_searched_are_not_well(facts: HostSnapshot) -> None:
     assert writers(facts).status == "unknown"
 
 
 def test_cables() -> None:
-    def cable(facts: HostFacts) -> Finding:
-        (found,) = look(power.CHECKS, "pwr.cable", facts)
+    def cable(facts: HostSnapshot) -> Finding:
+        (found,) = look("pwr.cable", facts)
         return found
 
     well = rig(RTX3090, kernel_log=QUIET)
@@ -197,14 +199,15 @@ def test_cables() -> None:
     smi = SmiReport(gpus=(replace(RTX3090, address=FIRST, troubles=(said,)),), is_whole=True)
 
     assert cable(well).status == "ok"
-    assert cable(replace(well, nvidia_smi_xml=smi)).status == "fail"
+    assert cable(snapshot_of(well, nvidia_smi_xml=smi)).status == "fail"
     assert (
-        cable(replace(well, kernel_log=xid(54, "NVRM: Xid 54"))).evidence[0].line == "NVRM: Xid 54"
+        cable(snapshot_of(well, kernel_log=xid(54, "NVRM: Xid 54"))).evidence[0].line
+        == "NVRM: Xid 54"
     )
-    assert cable(replace(well, kernel_log=None)).status == "unknown"
-    assert cable(replace(well, nvidia_smi_xml=None)).status == "unknown"
+    assert cable(snapshot_of(well, kernel_log=None)).status == "unknown"
+    assert cable(snapshot_of(well, nvidia_smi_xml=None)).status == "unknown"
     late = replace(QUIET, starts_at_boot=False)
-    assert cable(replace(well, kernel_log=late)).status == "unknown"
+    assert cable(snapshot_of(well, kernel_log=late)).status == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -216,9 +219,7 @@ def test_cables() -> None:
     ],
 )
 def test_the_power_brake(reasons: frozenset[str] | None, status: str) -> None:
-    assert statuses(look(power.CHECKS, "pwr.brake", rig(replace(RTX3090, throttle=reasons)))) == [
-        status
-    ]
+    assert statuses(look("pwr.brake", rig(replace(RTX3090, throttle=reasons)))) == [status]
 
 
 @pytest.mark.parametrize(
@@ -237,25 +238,25 @@ def test_the_power_brake(reasons: frozenset[str] | None, status: str) -> None:
     ],
 )
 def test_the_12_volt_rail(line: str, status: str) -> None:
-    facts = HostFacts(sensors=sensors.parse(f"nct6798-isa-0290\nAdapter: ISA adapter\n{line}\n"))
+    facts = snapshot_of(sensors=sensors.parse(f"nct6798-isa-0290\nAdapter: ISA adapter\n{line}\n"))
 
-    found = look(power.CHECKS, "pwr.sensor12v", facts)
+    found = look("pwr.sensor12v", facts)
 
     assert statuses(found) == [status]
-    cut = replace(facts, cut=frozenset({"sensors"}))
+    cut = snapshot_of(facts, cut=["sensors"])
     expected = status if status in {"fail", "warn"} else "unknown"
-    assert statuses(look(power.CHECKS, "pwr.sensor12v", cut)) == [expected]
+    assert statuses(look("pwr.sensor12v", cut)) == [expected]
 
 
 def test_a_rail_that_is_well_now_and_was_not_before() -> None:
     log = "  5 | 01/02/2026 | 10:11:12 | Power Supply #0x51 | Failure detected | Asserted"
     text = f"== ipmitool sdr\n12V | 12.06 Volts | ok\n== ipmitool sel list last 50\n{log}\n"
 
-    (found,) = look(power.CHECKS, "pwr.sensor12v", HostFacts(sensors=sensors.parse(text)))
+    (found,) = look("pwr.sensor12v", snapshot_of(sensors=sensors.parse(text)))
 
     assert found.status == "info"
     assert [one.line for one in found.evidence] == [log.strip()]
 
 
 def test_sensors_that_were_not_read_are_not_well() -> None:
-    assert statuses(look(power.CHECKS, "pwr.sensor12v", HostFacts())) == ["unknown"]
+    assert statuses(look("pwr.sensor12v", snapshot_of())) == ["unknown"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.doctor.examining import spec
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     NO_REDIRECTION,
@@ -16,7 +17,6 @@ from tests.unit.doctor.pcie_rigs import (
     look,
     smi,
     smi_card,
-    spec,
 )
 from tests.unit.probe import answers
 
@@ -60,7 +60,7 @@ def test_what_is_declared(declared: object, status: str, said: str) -> None:
 
     assert finding.status == status
     assert said in finding.summary
-    assert (finding.remedy is not None) == (status == "fail")
+    assert (finding.fix is not None) == (status == "fail")
 
 
 def test_uuids_that_nobody_could_be_asked_for_are_unknown() -> None:
@@ -136,7 +136,7 @@ def test_a_card_that_reads_as_ones() -> None:
 
     assert (finding.status, finding.subject) == ("fail", "gpu 0000:0f:00.0")
     assert "(rev ff)" in finding.evidence[0].line
-    assert finding.remedy is not None
+    assert finding.fix is not None
     assert "8 declared, 2 there" in count.summary
 
 

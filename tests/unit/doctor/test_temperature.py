@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.checks.temperature import CHECKS
-from rigops.probe.facts import HostFacts
 from rigops.probe.sections import sensors
 from tests.unit.doctor.driven_cards import RTX3090, SECOND, SXM2, look, rig, statuses
+from tests.unit.doctor.examining import snapshot_of
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
+    from rigops.probe.snapshot import HostSnapshot
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 def test_the_chip(celsius: float | None, slowdown: float | None, status: str) -> None:
     gpu = replace(RTX3090, celsius=celsius, celsius_slowdown=slowdown)
 
-    assert statuses(look(CHECKS, "tmp.core", rig(gpu))) == [status]
+    assert statuses(look("tmp.core", rig(gpu))) == [status]
 
 
 def test_a_sensor_that_says_err_is_told_of() -> None:
     gpu = replace(RTX3090, celsius=None, troubles=("        GPU Current Temp : ERR!",))
 
-    (found,) = look(CHECKS, "tmp.core", rig(RTX3090, gpu))
+    (found,) = look("tmp.core", rig(RTX3090, gpu))
 
     assert (found.status, found.subject) == ("unknown", f"gpu {SECOND}")
     assert "ERR!" in found.summary
@@ -65,11 +65,11 @@ def test_the_memory_of_a_card_that_tells(
 ) -> None:
     gpu = replace(SXM2, memory_celsius=celsius, memory_celsius_max=most)
 
-    assert statuses(look(CHECKS, "tmp.mem", rig(gpu))) == [status]
+    assert statuses(look("tmp.mem", rig(gpu))) == [status]
 
 
 def test_a_geforce_that_does_not_tell_is_explained_and_not_well() -> None:
-    (found,) = look(CHECKS, "tmp.mem", rig(RTX3090, RTX3090))
+    (found,) = look("tmp.mem", rig(RTX3090, RTX3090))
 
     assert found.status == "skipped"
     assert "to be expected" in found.why
@@ -78,21 +78,21 @@ def test_a_geforce_that_does_not_tell_is_explained_and_not_well() -> None:
 def test_a_card_that_should_tell_among_others_that_do() -> None:
     mixed = rig(SXM2, replace(SXM2, memory_celsius=None), RTX3090)
 
-    assert [(one.status, one.subject) for one in look(CHECKS, "tmp.mem", mixed)] == [
+    assert [(one.status, one.subject) for one in look("tmp.mem", mixed)] == [
         ("unknown", f"gpu {SECOND}")
     ]
 
 
 def test_cards_that_tell_and_cards_that_never_do() -> None:
-    (found,) = look(CHECKS, "tmp.mem", rig(SXM2, RTX3090))
+    (found,) = look("tmp.mem", rig(SXM2, RTX3090))
 
     assert found.status == "ok"
     assert "1 of 2 cards" in found.summary
 
 
-@pytest.mark.parametrize("facts", [rig(RTX3090), rig(), HostFacts()])
-def test_gddr6_is_always_skipped_and_why(facts: HostFacts) -> None:
-    (found,) = look(CHECKS, "tmp.mem.gddr6", facts)
+@pytest.mark.parametrize("facts", [rig(RTX3090), rig(), snapshot_of()])
+def test_gddr6_is_always_skipped_and_why(facts: HostSnapshot) -> None:
+    (found,) = look("tmp.mem.gddr6", facts)
 
     assert found.status == "skipped"
     assert "iomem=relaxed" in found.why
@@ -112,27 +112,27 @@ def test_gddr6_is_always_skipped_and_why(facts: HostFacts) -> None:
 def test_the_fan(percent: int | None, celsius: float | None, status: str) -> None:
     gpu = replace(RTX3090, fan_percent=percent, celsius=celsius)
 
-    assert statuses(look(CHECKS, "tmp.fan", rig(gpu))) == [status]
+    assert statuses(look("tmp.fan", rig(gpu))) == [status]
 
 
 def test_a_fan_that_says_err() -> None:
     gpu = replace(RTX3090, fan_percent=None, troubles=("<fan_speed>ERR!</fan_speed>",))
 
-    assert statuses(look(CHECKS, "tmp.fan", rig(gpu))) == ["warn"]
+    assert statuses(look("tmp.fan", rig(gpu))) == ["warn"]
 
 
 def test_passive_modules_have_no_fan() -> None:
-    (found,) = look(CHECKS, "tmp.fan", rig(SXM2, SXM2))
+    (found,) = look("tmp.fan", rig(SXM2, SXM2))
 
     assert found.status == "skipped"
     assert "SXM" in found.why
 
 
 def host(text: str, *, cut: bool = False) -> list[Finding]:
-    facts = HostFacts(
+    facts = snapshot_of(
         sensors=sensors.parse(text), cut=frozenset({"sensors"} if cut else frozenset())
     )
-    return look(CHECKS, "tmp.host", facts)
+    return look("tmp.host", facts)
 
 
 NVME = "nvme-pci-0100\nAdapter: PCI adapter\nComposite:  {}°C  (low = -273.1°C, high = {}°C)\n"
@@ -175,7 +175,7 @@ def test_every_disk_that_is_too_hot_is_named() -> None:
 
 
 def test_sensors_that_were_not_read_are_not_well() -> None:
-    (found,) = look(CHECKS, "tmp.host", HostFacts(timed_out=frozenset({"sensors"})))
+    (found,) = look("tmp.host", snapshot_of(timed_out=frozenset({"sensors"})))
 
     assert found.status == "unknown"
     assert "in time" in found.summary

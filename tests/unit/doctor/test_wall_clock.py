@@ -23,8 +23,8 @@ def test_a_clock_years_ahead_is_a_warning() -> None:
     assert "2031-01-01 00:00:00 UTC" in found.summary
     assert "2026-01-31 18:00:00 UTC" in found.summary
     assert "expired" in found.why
-    assert found.remedy is not None
-    assert (found.remedy.kind, "timedatectl" in found.remedy.text) == ("hands", True)
+    assert found.fix is not None
+    assert (found.fix.kind, "timedatectl" in found.fix.text) == ("hands", True)
     assert found.evidence[0].line == "1924992000"
 
 

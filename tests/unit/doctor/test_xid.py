@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigops.concerns.registry import read
 from rigops.doctor.checks.xid import CHECKS
-from rigops.spec import read
 from tests.unit.doctor.examining import catalog
 from tests.unit.doctor.logged import (
     BOOTED_BEFORE,
@@ -50,18 +50,18 @@ def test_a_card_off_the_bus() -> None:
     assert [one.section for one in found.evidence] == ["kernel-log"] * 2
     assert found.evidence[0].line.endswith("fallen off the bus.")
     assert found.why
-    assert found.remedy is not None
-    assert (found.remedy.kind, found.remedy.concern) == ("apply", "gpu_tuning")
-    assert found.remedy.declare == {"gpu_power_limit": "80%"}
-    assert "power supply" in found.remedy.by_hand
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.concern) == ("apply", "gpu_tuning")
+    assert found.fix.declare == {"gpu_power_limit": "80%"}
+    assert "power supply" in found.fix.by_hand
 
 
 def test_a_limit_that_is_declared_is_not_declared_again() -> None:
     text = journal((100, xid(79, rest=DROP)))
     (found,) = look(XID, {"kernel-log": text}, spec=read({"gpu_power_limit": 250}))
 
-    assert found.remedy is not None
-    assert found.remedy.kind == "hands"
+    assert found.fix is not None
+    assert found.fix.kind == "hands"
 
 
 def test_a_drop_that_is_told_in_words_only() -> None:
@@ -80,7 +80,7 @@ def test_how_grave_it_is_says_the_catalogue(number: int) -> None:
     assert found.status == known.severity
     assert known.meaning in found.summary
     assert found.why == known.reading
-    assert (found.remedy is None) == (known.severity == "info")
+    assert (found.fix is None) == (known.severity == "info")
 
 
 def test_a_number_that_nobody_has_described() -> None:
@@ -88,7 +88,7 @@ def test_a_number_that_nobody_has_described() -> None:
 
     assert found.status == "warn"
     assert "not in the catalogue" in found.summary
-    assert found.remedy is not None
+    assert found.fix is not None
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_moments_are_told_where_year_and_zone_are_known(line: str, first: str | 
     assert (found.status, found.data["first"], found.data["last"]) == ("fail", first, first)
 
 
-def test_what_the_driver_asks_for_is_in_the_remedy() -> None:
+def test_what_the_driver_asks_for_is_in_the_fix() -> None:
     said = ((1, xid(119)), (30, xid(154, rest=ACTION)))
     (found,) = look(XID, {"kernel-log": journal(*said)})
     (alone,) = look(XID, {"kernel-log": journal(said[1])})
@@ -163,10 +163,10 @@ def test_what_the_driver_asks_for_is_in_the_remedy() -> None:
     settled = ACTION.replace("0x2 (Node Reboot Required)", "0x0 (None)")
     (over,) = look(XID, {"kernel-log": journal((1, xid(154, rest=settled)))})
 
-    assert "Node Reboot Required" in str(found.remedy)
-    assert "Node Reboot Required" in str(alone.remedy)
+    assert "Node Reboot Required" in str(found.fix)
+    assert "Node Reboot Required" in str(alone.fix)
     assert (alone.status, before.status, over.status) == ("warn", "info", "info")
-    assert over.remedy is None
+    assert over.fix is None
 
 
 def test_an_mmu_fault_of_a_peer_test_is_the_machines() -> None:
@@ -175,8 +175,8 @@ def test_an_mmu_fault_of_a_peer_test_is_the_machines() -> None:
     )
 
     assert found.status == "fail"
-    assert found.remedy is not None
-    assert "iommu.mode" in found.remedy.text
+    assert found.fix is not None
+    assert "iommu.mode" in found.fix.text
 
 
 def test_the_previous_boot() -> None:
@@ -194,9 +194,9 @@ def test_what_comes_back_after_a_reboot_is_for_hands() -> None:
     found = look(XID, {"kernel-log-previous": before, "kernel-log": now})
 
     assert [one.data["boot"] for one in found] == ["previous", "current"]
-    assert [one.remedy and one.remedy.kind for one in found] == ["hands", "hands"]
-    assert "come back" in str(found[1].remedy)
-    assert "Reboot once" not in str(found[1].remedy)
+    assert [one.fix and one.fix.kind for one in found] == ["hands", "hands"]
+    assert "come back" in str(found[1].fix)
+    assert "Reboot once" not in str(found[1].fix)
 
 
 def history(*booted: int) -> str:
@@ -220,8 +220,8 @@ def test_a_trouble_of_long_ago_that_is_here_again() -> None:
     recent, older = look(XID, {"xid-history": history(9), "kernel-log": now})
 
     assert (recent.status, older.status) == ("fail", "info")
-    assert recent.remedy is not None
-    assert recent.remedy.kind == "hands"
+    assert recent.fix is not None
+    assert recent.fix.kind == "hands"
 
 
 def test_the_history_repeats_what_the_logs_said() -> None:

@@ -87,7 +87,7 @@ class Tree:
 def path_of(shell: Sequence[str]) -> Sequence[str]:
     found = shutil.which(shell[0])
     if found is None:
-        pytest.skip(f"there is no {shell[0]}")
+        pytest.skip(f"{shell[0]} is not installed")
     return (found, *shell[1:])
 
 

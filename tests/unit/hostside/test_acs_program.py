@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops import acs
+from rigops.concerns.acs import facts
 from rigops.hostside import pack
 from tests.lab.silicon.rigsim import pci_config
 from tests.lab.silicon.rigsim.pci_config import Identity, Link
@@ -128,17 +128,17 @@ class Machine:
         done = self.run(command)
         assert (done.returncode, done.stderr) == (0, "")
 
-    def shown(self) -> acs.Acs:
+    def shown(self) -> facts.AcsPorts:
         done = self.run("show")
         assert (done.returncode, done.stderr) == (0, "")
-        return acs.parse(done.stdout)
+        return facts.parse(done.stdout)
 
 
 @pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
 def shell(request: pytest.FixtureRequest) -> tuple[str, ...]:
     found = shutil.which(request.param[0])
     if found is None:
-        pytest.skip(f"there is no {request.param[0]}")
+        pytest.skip(f"{request.param[0]} is not installed")
     return (found, *request.param[1:])
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from rigops.hostside import pack
-from rigops.record.driver import PATH, PinnedDriver, document
 from tests.unit.hostside.forced import SHELLS, shellcheck_says
 from tests.unit.hostside.small_host import SmallHost
 
@@ -261,6 +261,6 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
     assert rig.told == ""
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     assert shellcheck_says(pack("kernel_hook").text) == ""

@@ -121,6 +121,6 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(machine: Machine) -> Non
     assert not (machine.root / "done").exists()
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     assert shellcheck_says(pack("last_resort").text) == ""

@@ -95,7 +95,7 @@ class Taker:
 @pytest.fixture(params=SHELLS, ids=lambda words: words[0])
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
     if shutil.which(request.param[0]) is None:
-        pytest.skip(f"there is no {request.param[0]}")
+        pytest.skip(f"{request.param[0]} is not installed")
     machine = Machine([shutil.which(request.param[0]) or "", *request.param[1:]], tmp_path)
     machine.dpkg.mkdir()
     for name in ("lock", "lock-frontend"):
@@ -359,7 +359,7 @@ def test_half_a_program_does_nothing(machine: Machine) -> None:
     assert not (machine.root / "state").exists()
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "-"],

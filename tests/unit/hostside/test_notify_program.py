@@ -45,7 +45,7 @@ def server() -> Iterator[Listening]:
 
 def has(rig: Rig, client: str) -> None:
     if shutil.which(client) is None:
-        pytest.skip(f"there is no {client}")
+        pytest.skip(f"{client} is not installed")
     rig.real(client)
 
 
@@ -222,6 +222,6 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
     assert (done.returncode, rig.journal) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     assert shellcheck_says(pack("notify").text) == ""

@@ -76,5 +76,11 @@ def test_an_unknown_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_name_for_two_programs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RigopsError, match=r"two host-side programs: guard\.py, guard\.sh"):
+    with pytest.raises(RigopsError, match=r"2 host-side programs: guard\.py, guard\.sh"):
         pack("guard", root=write_tree(tmp_path, {**TREE, "hostside/guard.sh": "true\n"}))
+
+
+def test_a_program_of_a_concern_finds_what_is_shared(tmp_path: Path) -> None:
+    own = {"concerns/thing/act.sh": ". ./shared/say.sh\nsay acting\n"}
+    root = write_tree(tmp_path, {**TREE, **own})
+    assert pack("act", root=root).text == 'say() { echo "$1"; }\nsay acting\n'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.bootloader.trial_log import told
+from rigops.concerns.kernel_args.trial_boot.log import told
 from rigops.hostside import pack
 from tests.unit.hostside.forced import SHELLS, SLEEP, Tree, path_of, shellcheck_says
 
@@ -67,7 +67,7 @@ def test_at_its_deadline_it_tells_and_reboots(machine: Machine) -> None:
 
     assert told(machine.log) == (
         "its services were started, 12 s after it began",
-        "nobody could confirm it, so that it ended itself 20 s after it began",
+        "it was not confirmed, and ended itself 20 s after it began",
         "its addresses were enp5s0 192.168.1.20/24",
         "no ssh server ran",
     )
@@ -181,6 +181,6 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(machine: Machine) -> Non
     assert not (machine.root / "done").exists()
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     assert shellcheck_says(pack("trial").text) == ""

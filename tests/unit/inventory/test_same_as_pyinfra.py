@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.concerns.registry import keys
 from rigops.inventory import load
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def test_every_host_has_the_data_that_pyinfra_gives_it(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
 
-    ours = {host.name: host.data for host in load(tmp_path / "inventory.py").hosts}
+    ours = {host.name: host.data for host in load(tmp_path / "inventory.py", keys()).hosts}
 
     assert json.loads(json.dumps(ours)) == _as_pyinfra_sees_it("inventory.py", tmp_path)
 
@@ -121,7 +122,7 @@ def test_group_data_beside_the_inventory_wins_over_that_of_the_current_folder(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
 
-    inventory = load(tmp_path / "lab/inventory.py")
+    inventory = load(tmp_path / "lab/inventory.py", keys())
 
     ours = {host.name: host.data for host in inventory.hosts}
     assert ours == {"one": {"x_from": "beside", "x_here": 1}}
@@ -132,7 +133,8 @@ def test_reading_an_inventory_does_not_import_pyinfra(tmp_path: Path) -> None:
     _write(tmp_path, INVENTORIES["group data files"])
     code = (
         "import sys; from pathlib import Path; from rigops.inventory import load;"
-        "load(Path('inventory.py'));"
+        "from rigops.concerns.registry import keys;"
+        "load(Path('inventory.py'), keys());"
         "assert not {'pyinfra', 'gevent', 'paramiko'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rigops.probe.sections import nvidia_smi_p2p_read
+from rigops.probe.sections import nvidia_smi_p2p
 from tests.corpus import CORPUS
 from tests.lab import rigs
 from tests.unit.lab.rigsim_tree import SILICON, Tree, booted
@@ -172,7 +172,7 @@ def test_the_list(tmp_path: Path) -> None:
 def test_the_products_own_parser_reads_what_the_simulation_prints(tmp_path: Path) -> None:
     tree = booted(tmp_path, RIG, "545.29.06")
 
-    found = nvidia_smi_p2p_read.parse(tree.smi("topo", "-p2p", "r"))
+    found = nvidia_smi_p2p.parse(tree.smi("topo", "-p2p", "r"))
 
     assert len(found.gpus) == 3
     assert len(found.granted) == 6

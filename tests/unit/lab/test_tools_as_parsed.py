@@ -11,10 +11,7 @@ import pytest
 
 from rigops.probe.sections import (
     nvidia_smi_nvlink,
-    nvidia_smi_p2p_atomics,
-    nvidia_smi_p2p_nvlink,
-    nvidia_smi_p2p_read,
-    nvidia_smi_p2p_write,
+    nvidia_smi_p2p,
     nvidia_smi_topo,
     nvidia_smi_xml,
 )
@@ -24,6 +21,8 @@ from tests.unit.lab.rigsim_tree import Tree, booted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rigops.probe.section import Section
 
 DRIVERS = ("535.261.03", "545.29.06", "550.163.01", "580.178.04")
 
@@ -83,15 +82,16 @@ def test_topology(tree: Tree, rig: rigs.Rig) -> None:
 @pytest.mark.parametrize(
     ("kind", "section"),
     [
-        ("r", nvidia_smi_p2p_read),
-        ("w", nvidia_smi_p2p_write),
-        ("n", nvidia_smi_p2p_nvlink),
-        ("a", nvidia_smi_p2p_atomics),
+        ("r", nvidia_smi_p2p.READ),
+        ("w", nvidia_smi_p2p.WRITE),
+        ("n", nvidia_smi_p2p.NVLINK),
+        ("a", nvidia_smi_p2p.ATOMICS),
     ],
 )
-def test_grants(tree: Tree, rig: rigs.Rig, kind: str, section: object) -> None:
-    parse = section.SECTION.parse  # type: ignore[attr-defined]  # every section's module has it
-    found = parse(tree.smi("topo", "-p2p", kind))
+def test_grants(
+    tree: Tree, rig: rigs.Rig, kind: str, section: Section[nvidia_smi_p2p.PeerMatrix]
+) -> None:
+    found = section.parse(tree.smi("topo", "-p2p", kind))
 
     pairs = set(permutations(range(len(rig.gpus)), 2))
     wired = {pair for a, b, _ in rig.nvlinks for pair in ((a, b), (b, a))}

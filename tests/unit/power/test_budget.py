@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigops.inventory.spec.model import Circuit, Psu
 from rigops.power.budget import Budget, Load, Supply, fitting, host_watts, reckon
-from rigops.spec.model import Circuit, Psu
 
 A, B, C = "0000:0a:00.0", "0000:0b:00.0", "0000:0c:00.0"
 

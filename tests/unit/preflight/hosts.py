@@ -19,7 +19,7 @@ A, B = "0000:0a:00.0", "0000:0b:00.0"
 
 def pair(one: str, other: str, verdict: str, **more: Any) -> dict[str, Any]:
     level = "L1" if verdict in {"ok", "hang", "wrong_data", "slower_than_staged"} else "L0"
-    return {"from": one, "to": other, "verdict": verdict, "level": level, **more}
+    return {"from": one, "to": other, "verdict": verdict, "level": level, "evidence": [], **more}
 
 
 def said(*pairs: dict[str, Any], boot_id: str = "boot-1", **more: Any) -> ScriptResult:

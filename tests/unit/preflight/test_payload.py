@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rigops.hostside import pack
 from rigops.hostside.p2p import watched
+from rigops.preflight.payload import read_answer
 from tests.lab.silicon.cuda import build
 from tests.unit.hostside.trees import oldest_python
 from tests.unit.preflight.rigs import ADDRESSES, DRIVER, Rig
@@ -27,7 +29,7 @@ TOPOLOGY = "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n"
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with libcuda.so.1, as the linker looks for it."""
     if not (shutil.which("gcc")):
-        pytest.skip("there is no gcc")
+        pytest.skip("gcc is not installed")
     folder = tmp_path_factory.mktemp("cuda")
     (folder / "libcuda.so.1").symlink_to(build.build(folder / "built", DRIVER)["libcuda.so.1"])
     return folder
@@ -56,6 +58,34 @@ def test_a_good_pair_is_proven_and_measured(rig: Rig) -> None:
     assert run.result["topology"].split() == TOPOLOGY.split()
     assert [gpu["address"] for gpu in run.result["gpus"]] == list(ADDRESSES[:2])
     assert not run.result["needs_reboot"]
+
+
+@pytest.mark.parametrize(
+    ("level", "how"),
+    [("p2p", {}), ("quick", {}), ("p2p", {"copy": "wrong"}), ("p2p", {"granted": False})],
+)
+def test_its_result_is_read(rig: Rig, level: str, how: dict[str, Any]) -> None:
+    rig.write(**how)
+    run = rig.run(level=level)
+
+    answer = read_answer(json.dumps({"event": "result", "result": run.result}).encode())
+
+    assert answer is not None
+    assert [pair.verdict for pair in answer.pairs] == run.verdicts()
+    assert [gpu.address for gpu in answer.gpus] == list(ADDRESSES[:2])
+    assert [pair.gb_per_s for pair in answer.pairs] == [
+        one["gb_per_s"] for one in run.result["pairs"]
+    ]
+
+
+def test_no_gpu_is_read(rig: Rig) -> None:
+    rig.write(0)
+    rig.put_on_bus(ADDRESSES[0])
+
+    answer = read_answer(json.dumps({"result": rig.run().result}).encode())
+
+    assert answer is not None
+    assert (answer.on_bus, answer.driven) == (1, (ADDRESSES[0],))
 
 
 def test_it_runs_on_the_oldest_python(rig: Rig) -> None:

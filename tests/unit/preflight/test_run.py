@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from rigops.inventory.spec.model import ExpectedGpus, RigSpec
 from rigops.preflight.run import prove
-from rigops.spec.model import ExpectedGpus, RigSpec
 from rigops.transport import LOCAL, ScriptResult, TransportError, connect
 from rigops.transport.host_keys import HostKeyPolicy
 from tests.unit.preflight.hosts import (
@@ -97,7 +97,7 @@ def test_skip_touches_nothing() -> None:
     ("given", "words"),
     [
         (answer("", code=127), "no python3"),
-        (answer("Python 3.6.15", code=126), "the host has Python 3.6.15"),
+        (answer("Python 3.6.15", code=126), "Python 3.6.15 on the host"),
         (answer("", started=False), "This account is not available."),
         (answer("{", code=1, err="Traceback\nMemoryError"), "exit code 1: MemoryError"),
         (answer('{"result": {"schema": "other/1"}}'), "exit code 0"),
@@ -171,22 +171,34 @@ def test_lost_before_the_copies_is_the_callers_to_tell() -> None:
         prove("rig", FakeHost([lost()]), None, level="p2p")
 
 
-def test_what_a_host_says_is_data() -> None:
-    odd = said(
-        pair(A, B, "fine", evidence=["\x1b[31mred\x07", 7], gb_per_s="fast", level="L9"),
-        pair(B, A, "ok", gb_per_s=float("nan"), evidence="x" * 9000),
-        boot_id=["list"],  # type: ignore[arg-type]  # as rubbish may be
-        troubles=[{"kind": 5}, "text"],
-        on_bus="none",
-    )
+def test_text_from_a_host_becomes_one_printable_line() -> None:
+    odd = said(pair(A, B, "skipped", evidence=["\x1b[31mred\x07", "a\nb", "x" * 9000]))
 
+    (found,) = prove("rig", FakeHost([odd]), None, level="quick").pairs
+
+    assert found.evidence == ("[31mred", "a b", "x" * 500 + "…")
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (said(pair(A, B, "fine")), "pairs[0]: verdict is 'fine', expected hang, "),
+        (said(pair(A, B, "ok", level="L9")), "pairs[0]: level is 'L9', expected L0, L1"),
+        (said(pair(A, B, "ok", gb_per_s="fast")), "gb_per_s is 'fast', expected a number"),
+        (said(pair(A, B, "ok", gb_per_s=float("nan"))), "gb_per_s is nan, expected a finite"),
+        (said(pair(A, B, "ok", evidence=[7])), "evidence is [7], expected a list of texts"),
+        (said(troubles=["text"]), "troubles[0] is 'text', expected an object"),
+        (said(on_bus="none"), "on_bus is 'none', expected a list of objects"),
+        (said(boot_id="\x1b", processor=None), "processor is absent, expected text"),
+    ],
+    ids=range(8),
+)
+def test_an_answer_with_a_wrong_field_is_no_answer(odd: ScriptResult, message: str) -> None:
     found = prove("rig", FakeHost([odd]), None, level="quick")
 
-    first, second = found.pairs
-    assert (first.verdict, first.level, first.gb_per_s) == ("unknown", "L0", None)
-    assert first.evidence == ("[31mred",)
-    assert (second.gb_per_s, second.evidence) == (None, ())
-    assert found.status == "unknown"
+    assert (found.status, found.pairs) == ("unknown", ())
+    assert found.reasons[0].startswith("the result of the preflight program: ")
+    assert message in found.reasons[0]
     json.dumps(found.as_json(), allow_nan=False)
 
 

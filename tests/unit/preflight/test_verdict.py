@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.preflight.verdict import (
+from rigops.hostside.p2p.verdict import (
     GRAVEST_FIRST,
     PAGE,
     REFUSED,

@@ -27,7 +27,7 @@ _PATH = re.compile(r"(?<![\w.*$}/-])/(?=(?:etc|run|usr|lib|boot|sys|var)\b)")
 def ask(section: Section[Any], shell: tuple[str, ...], root: Path) -> Collected:
     """What the section answers where / is the folder `root`."""
     if shutil.which(shell[0]) is None:
-        pytest.skip(f"there is no {shell[0]}")
+        pytest.skip(f"{shell[0]} is not installed")
     snippet = _PATH.sub(f"{root}/", section.snippet)
     text = script([replace(section, snippet=snippet)], root=False)
     done = subprocess.run(

@@ -31,7 +31,7 @@ def run(
     """`places` are looked for below `root`; `commands` are shell functions that stand in."""
     found = shutil.which(shell)
     if found is None:
-        pytest.skip(f"there is no {shell}")
+        pytest.skip(f"{shell} is not installed")
     snippet = section.snippet
     for place in places:
         snippet = snippet.replace(place, f"{root}{place}")

@@ -117,7 +117,7 @@ def test_the_snippet_reads_each_card_and_the_ports_above_it_once(
     shell: list[str], tmp_path: Path
 ) -> None:
     if shutil.which(shell[0]) is None:
-        pytest.skip(f"there is no {shell[0]}")
+        pytest.skip(f"{shell[0]} is not installed")
     _function(tmp_path, "pci0000:00/0000:00:01.1", "0x1022", "0x060400")
     (tmp_path / "devices/pci0000:00/0000:00:01.1/aer_rootport_total_err_cor").write_text("3\n")
     _function(tmp_path, "pci0000:00/0000:00:01.1/0000:01:00.0", "0x10de", "0x030000")

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.bootloader.refusal import CannotEditError
+from rigops.concerns.kernel_args.bootloader.configuration import exact
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.probe.sections.bootloader import SECTION, parse
-from tests.unit.bootloader import machines
+from tests.unit.concerns.kernel_args.bootloader import machines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def test_files_are_read_byte_for_byte(name: str, tmp_path: Path) -> None:
 def test_a_digest_tells_how_lines_ended() -> None:
     boots = parse(answer("title x\noptions a\n", b"title x\r\noptions a\r\n"))
 
-    assert boots.texts.exact(ENTRY) == "title x\r\noptions a\r\n"
+    assert exact(boots.texts, ENTRY) == "title x\r\noptions a\r\n"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_what_is_not_all_of_a_file_is_not_for_editing(seen: str, real: bytes) ->
 
     assert files[ENTRY] == seen
     with pytest.raises(CannotEditError):
-        files.exact(ENTRY)
+        exact(files, ENTRY)
 
 
 def test_a_file_whose_digest_could_not_be_made_is_not_for_editing() -> None:
@@ -58,7 +59,7 @@ def test_a_file_whose_digest_could_not_be_made_is_not_for_editing() -> None:
 
 
 def test_an_answer_without_digests_is_taken_as_it_is() -> None:
-    assert parse(f"== {ENTRY}\noptions a\n").texts.exact(ENTRY) == "options a"
+    assert exact(parse(f"== {ENTRY}\noptions a\n").texts, ENTRY) == "options a"
 
 
 def test_what_the_bootloader_told_the_firmware_is_read(tmp_path: Path) -> None:

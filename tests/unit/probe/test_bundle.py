@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.errors import RigopsError, UsageError
-from rigops.probe import facts
 from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.snapshot import HostSnapshot
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
@@ -43,10 +45,10 @@ def test_a_bundle_made_by_hand(tmp_path: Path) -> None:
 
     assert bundle.host == "threadripper"
     assert list(bundle.sections) == ["iommu-groups"]
-    known = facts.read(bundle)
-    assert known.iommu_groups is not None
-    assert known.iommu_groups.is_off
-    assert known.pci is None
+    known = HostSnapshot(bundle)
+    assert known[IOMMU_GROUPS].is_complete
+    assert known[IOMMU_GROUPS].or_empty.is_off
+    assert known[PCI].value is None
 
 
 @pytest.mark.parametrize(
@@ -62,14 +64,17 @@ def test_a_partial_meta_file(tmp_path: Path, meta: str) -> None:
 def test_a_section_that_was_lost_on_the_way_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text('{"sections": {"iommu-groups": {}}}')
 
-    assert facts.read(Bundle.read(tmp_path)).iommu_groups is None
+    assert HostSnapshot(Bundle.read(tmp_path))[IOMMU_GROUPS].value is None
 
 
 def test_a_section_that_timed_out_with_nothing_was_not_collected() -> None:
-    assert facts.read(answers.bundle({"iommu-groups": ""}, iommu_groups=124)).iommu_groups is None
-    cut = facts.read(answers.bundle({"iommu-groups": answers.TRANSLATED}, iommu_groups=124))
-    assert cut.iommu_groups is not None
-    assert not cut.is_whole("iommu-groups")
+    assert (
+        HostSnapshot(answers.bundle({"iommu-groups": ""}, iommu_groups=124))[IOMMU_GROUPS].value
+        is None
+    )
+    cut = HostSnapshot(answers.bundle({"iommu-groups": answers.TRANSLATED}, iommu_groups=124))
+    assert cut[IOMMU_GROUPS].value is not None
+    assert not cut[IOMMU_GROUPS].is_complete
 
 
 def test_a_bundle_of_a_newer_rigops_says_so(tmp_path: Path) -> None:
@@ -80,5 +85,5 @@ def test_a_bundle_of_a_newer_rigops_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no bundle"):
+    with pytest.raises(UsageError, match="not a bundle"):
         Bundle.read(tmp_path / "missing")

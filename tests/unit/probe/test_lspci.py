@@ -204,7 +204,7 @@ def test_the_snippet_keeps_cards_and_bridges_whole_and_heads_of_the_rest(
     shell: list[str], tmp_path: Path
 ) -> None:
     if shutil.which(shell[0]) is None:
-        pytest.skip(f"there is no {shell[0]}")
+        pytest.skip(f"{shell[0]} is not installed")
     disk = (
         "0000:70:00.0 Non-Volatile memory controller [0108]: A disk [144d:a80a]\n\tLatency: 0\n\n"
     )
@@ -232,7 +232,7 @@ def test_the_snippet_keeps_cards_and_bridges_whole_and_heads_of_the_rest(
 def test_without_lspci_the_snippet_says_nothing(shell: list[str], tmp_path: Path) -> None:
     program = shutil.which(shell[0])
     if program is None:
-        pytest.skip(f"there is no {shell[0]}")
+        pytest.skip(f"{shell[0]} is not installed")
     answer = subprocess.run(
         [program, *shell[1:], "-c", lspci.SECTION.snippet],
         env={"PATH": str(tmp_path)},

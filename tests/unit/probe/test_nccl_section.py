@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rigops.probe import script
 from rigops.probe.sections import backups, memory, nccl, network, smart, storage
-from rigops.probe.stray import stray
+from rigops.probe.text import preamble
 from tests.unit.probe import host_sections
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_every_shell_runs_the_snippet_and_the_parser_reads_it(
     done = _run(shell, section.snippet)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert stray(done.stdout) == ()
+    assert preamble(done.stdout) == ()
     section.parse(done.stdout)
 
 

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.probe import facts, reading
+from rigops.probe import reading
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import MOST_BYTES, PATH, longest_s, script
 from rigops.probe.section import Section
 from rigops.probe.sections import proc_cmdline
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.uname import SECTION as UNAME
+from rigops.probe.snapshot import HostSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +54,7 @@ class Host:
         self.pids = folder / "pids"
         found = shutil.which(shell)
         if found is None:
-            pytest.skip(f"there is no {shell}")
+            pytest.skip(f"{shell} is not installed")
         (self.commands / "sh").symlink_to(found)
 
     def command(self, name: str, program: str) -> None:
@@ -102,13 +106,10 @@ def test_this_machine_answers_every_section(host: Host) -> None:
     bundle = host.run(*SECTIONS)
 
     assert list(bundle.sections) == [one.name for one in SECTIONS]
-    known = facts.read(bundle)
-    assert known.uname is not None
-    assert known.uname.release == os.uname().release
-    assert known.boot is not None
-    assert known.boot.boot_id is not None
-    assert known.pci is not None
-    assert not known.pci.unread
+    known = HostSnapshot(bundle)
+    assert known[UNAME].or_empty.release == os.uname().release
+    assert known[BOOT].or_empty.boot_id is not None
+    assert known[PCI].is_exhaustive
     assert not any(one.timed_out for one in bundle.sections.values())
 
 
@@ -246,7 +247,7 @@ def test_sudo_is_asked_once_and_for_the_sections_that_want_it(host: Host) -> Non
     assert "sudo" not in script([wanting], root=False)
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("part", ["SCRIPT", "TOOLS", "WATCHDOG", "PROGRAM"])
 def test_shellcheck_has_nothing_to_say(part: str) -> None:
     whole = script(SECTIONS)
@@ -263,7 +264,7 @@ def test_shellcheck_has_nothing_to_say(part: str) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck")
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("one", SECTIONS, ids=lambda one: one.name)
 def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[object]) -> None:
     # What is meant: splitting of a glob's or ls's fields, and variables that hold several words.

@@ -13,7 +13,7 @@ from rigops.probe.sections import (
     boot,
     bootloader,
     iommu_groups,
-    nvidia_smi_p2p_read,
+    nvidia_smi_p2p,
     nvidia_version,
     os_release,
     package_holds,
@@ -144,7 +144,7 @@ def test_nvidia_version(text: str, version: str | None, flavour: str | None) -> 
 
 @pytest.mark.parametrize(("cell", "granted", "refuses"), [("OK", 2, False), ("CNS", 0, True)])
 def test_the_peer_matrix(cell: str, granted: int, *, refuses: bool) -> None:
-    found = nvidia_smi_p2p_read.parse(answers.MATRIX.format(cell))
+    found = nvidia_smi_p2p.parse(answers.MATRIX.format(cell))
 
     assert found.gpus == (0, 1)
     assert len(found.granted) == granted
@@ -155,7 +155,7 @@ def test_the_peer_matrix(cell: str, granted: int, *, refuses: bool) -> None:
 def test_a_matrix_that_was_pasted_with_spaces_and_its_command() -> None:
     text = "$ nvidia-smi topo -p2p r\n     GPU0  GPU1 GPU2\n GPU0 X OK CNS\n GPU1 OK X CNS\n"
 
-    found = nvidia_smi_p2p_read.parse(text + " GPU2 CNS CNS X\n")
+    found = nvidia_smi_p2p.parse(text + " GPU2 CNS CNS X\n")
 
     assert found.granted == ((0, 1), (1, 0))
     assert not found.refuses_all
@@ -166,11 +166,11 @@ def test_a_matrix_that_was_cut_short_refuses_nothing(lost: int) -> None:
     whole = answers.MATRIX.format("CNS")
     end_of_table = whole.index("\n\n")
 
-    assert nvidia_smi_p2p_read.parse(whole[:lost]).refuses_all is (lost >= end_of_table - 1)
+    assert nvidia_smi_p2p.parse(whole[:lost]).refuses_all is (lost >= end_of_table - 1)
 
 
 def test_an_error_of_nvidia_smi_is_no_matrix() -> None:
-    found = nvidia_smi_p2p_read.parse("NVIDIA-SMI has failed because it couldn't communicate\n")
+    found = nvidia_smi_p2p.parse("NVIDIA-SMI has failed because it couldn't communicate\n")
 
     assert found.unread
     assert not found.refuses_all
@@ -238,7 +238,7 @@ def test_no_text_makes_a_parser_raise(
     ("file", "gpus"), [("nccl-docs-example.p2p.txt", 8), ("stas-8xh100-ok.p2p-r.txt", 8)]
 )
 def test_matrices_of_real_machines(file: str, gpus: int) -> None:
-    found = nvidia_smi_p2p_read.parse((CORPUS / "03-topo-p2p" / file).read_text())
+    found = nvidia_smi_p2p.parse((CORPUS / "03-topo-p2p" / file).read_text())
 
     assert len(found.gpus) == gpus
     assert len(found.granted) == gpus * (gpus - 1)

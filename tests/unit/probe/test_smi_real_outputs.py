@@ -8,7 +8,7 @@ import pytest
 
 from rigops.probe.sections import (
     nvidia_smi_nvlink,
-    nvidia_smi_p2p_read,
+    nvidia_smi_p2p,
     nvidia_smi_topo,
     nvidia_smi_xml,
 )
@@ -234,7 +234,7 @@ def _of_topology(text: str) -> Mapping[str, object]:
 
 
 def _of_matrix(text: str) -> Mapping[str, object]:
-    found = nvidia_smi_p2p_read.parse(text)
+    found = nvidia_smi_p2p.parse(text)
     return {"gpus": len(found.gpus), "granted": len(found.granted), "unread": found.unread}
 
 

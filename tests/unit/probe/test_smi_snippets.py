@@ -31,7 +31,7 @@ OWN = tuple(section for section in SECTIONS if section.name in ASKS)
 def _run(section: Section[object], folder: Path, shell: str) -> subprocess.CompletedProcess[str]:
     found = shutil.which(shell)
     if found is None:
-        pytest.skip(f"there is no {shell}")
+        pytest.skip(f"{shell} is not installed")
     command = [found, "sh"] if shell == "busybox" else [found]
     return subprocess.run(
         [*command, "-c", section.snippet],

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections import (
-    nvidia_smi_p2p_atomics,
-    nvidia_smi_p2p_nvlink,
-    nvidia_smi_p2p_read,
-    nvidia_smi_p2p_write,
+    nvidia_smi_p2p,
     nvidia_smi_topo,
 )
 
@@ -113,7 +110,7 @@ def test_layouts(
     ],
 )
 def test_an_error_is_no_matrix(line: str) -> None:
-    for parse in (nvidia_smi_topo.parse, nvidia_smi_p2p_read.parse):
+    for parse in (nvidia_smi_topo.parse, nvidia_smi_p2p.parse):
         found = parse(line + "\n")
         assert (found.gpus, found.rows, found.unread) == ((), (), (line,))
 
@@ -135,7 +132,7 @@ def test_the_words_of_the_legend_are_no_rows() -> None:
 
 
 def test_a_matrix_of_peers_that_is_mixed() -> None:
-    found = nvidia_smi_p2p_read.parse(PEERS)
+    found = nvidia_smi_p2p.parse(PEERS)
 
     assert found.cells == {
         (0, 1): "OK", (0, 2): "CNS", (1, 0): "OK", (1, 2): "DR", (2, 0): "TNS", (2, 1): "U",
@@ -147,14 +144,27 @@ def test_a_matrix_of_peers_that_is_mixed() -> None:
 
 def test_every_kind_of_peer_access_is_read_alike_and_asked_for_by_its_letter() -> None:
     sections = {
-        "r": nvidia_smi_p2p_read.SECTION,
-        "w": nvidia_smi_p2p_write.SECTION,
-        "n": nvidia_smi_p2p_nvlink.SECTION,
-        "a": nvidia_smi_p2p_atomics.SECTION,
+        "r": nvidia_smi_p2p.READ,
+        "w": nvidia_smi_p2p.WRITE,
+        "n": nvidia_smi_p2p.NVLINK,
+        "a": nvidia_smi_p2p.ATOMICS,
     }
     for letter, section in sections.items():
-        assert section.parse(PEERS) == nvidia_smi_p2p_read.parse(PEERS)
+        assert section.parse(PEERS) == nvidia_smi_p2p.parse(PEERS)
         assert f"nvidia-smi topo -p2p {letter} 2>&1" in section.snippet
+
+
+def test_cards_are_found_behind_a_column_of_a_network_card() -> None:
+    found = nvidia_smi_topo.parse(
+        "\tNIC0\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n"
+        "NIC0\t X \tPHB\tSYS\t\t\n"
+        "GPU0\tPHB\t X \tNV4\t0-23\t0\n"
+        "GPU1\tSYS\tNV4\t X \t0-23\t1\n"
+    )
+
+    assert found.links == {(0, 1): "NV4", (1, 0): "NV4"}
+    assert found.numa == {0: "0", 1: "1"}
+    assert not found.unread
 
 
 @pytest.mark.parametrize("text", [PRINTED, OLDER, OLDEST, PASTED, BARE])
@@ -185,7 +195,7 @@ COLUMNS = "GPU0 " * (HALF // 5) + "\n"
 @pytest.mark.parametrize(
     "unit", ["GPU0 ", "GPU9 X\n", "x\n", "GPU0 GPU1\n", "\t", "\x1b[4m", "CPU Affinity", "NIC0 a "]
 )
-@pytest.mark.parametrize("parse", [nvidia_smi_topo.parse, nvidia_smi_p2p_read.parse])
+@pytest.mark.parametrize("parse", [nvidia_smi_topo.parse, nvidia_smi_p2p.parse])
 def test_time_is_linear(parse: Callable[[str], object], unit: str, head: str) -> None:
     began = time.process_time()
     parse(head + unit * (HALF // len(unit)))

@@ -102,13 +102,13 @@ def test_processes_that_write_at_once_do_not_mix_their_lines(path: Path) -> None
 
 def test_a_journal_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("in the way")
-    with pytest.raises(RigopsError, match="the run of rig1 could not be written"):
+    with pytest.raises(RigopsError, match="cannot write the run of rig1"):
         journal.append(RUN, tmp_path / "state" / "journal.jsonl")
 
 
 def test_a_full_disk_is_said_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "write", lambda _descriptor, data: len(data) - 1)
-    with pytest.raises(RigopsError, match="only a part was written"):
+    with pytest.raises(RigopsError, match="incomplete write"):
         journal.append(RUN, path)
 
 

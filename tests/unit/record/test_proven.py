@@ -48,7 +48,7 @@ def test_a_wrong_type_is_refused(field: str, value: object) -> None:
 
 
 def test_a_record_that_is_cut_short_is_refused() -> None:
-    with pytest.raises(RigopsError, match="damaged or cut short"):
+    with pytest.raises(RigopsError, match="damaged or incomplete"):
         Proven.from_json(PROVEN.to_json()[:200])
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import click
 
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.host_report import HostError, HostReport
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.host_report import HostReport
+from rigops.errors import HostError
 from rigops.report.doctor import doctor_text
 
 BAD = Finding(
@@ -12,16 +13,14 @@ BAD = Finding(
     summary="translated",
     evidence=(Evidence("iommu-groups", "13 DMA \x1b[2J\u202e0000:0a:00.0"),),
     why="It stands between the cards.",
-    remedy=Remedy(
+    fix=Fix(
         kind="apply+reboot",
         text="`rigops apply` does it",
         concern="kernel_args",
         declare={"kernel_args": ["quiet", "iommu=pt"]},
     ),
 )
-BY_HAND = Finding(
-    id="drv.pin", status="warn", summary="odd", remedy=Remedy(kind="hands", text="look")
-)
+BY_HAND = Finding(id="drv.pin", status="warn", summary="odd", fix=Fix(kind="hands", text="look"))
 WELL = [Finding(id=name, status="ok", summary="") for name in ("a.b", "c.d")]
 
 
@@ -59,7 +58,7 @@ def test_the_worst_host_comes_first_with_its_evidence_and_its_way_out() -> None:
         "well  ok  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
         "  ok      2 checks: a.b, c.d",
         "",
-        "`rigops apply` would fix iommu.mode on rig. Left for hands: drv.pin on rig.",
+        "`rigops apply` would fix iommu.mode on rig. To do by hand: drv.pin on rig.",
     ]
 
 
@@ -69,9 +68,9 @@ def test_a_host_that_was_not_reached_says_why() -> None:
     assert text(report("rig", error=error)).splitlines() == [
         "rig  unknown",
         "    dns: there is no address",
-        "    cure: check the spelling",
+        "    fix: check the spelling",
         "",
-        "Not examined: rig.",
+        "Not checked: rig.",
     ]
 
 

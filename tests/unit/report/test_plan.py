@@ -6,7 +6,7 @@ import click
 import pytest
 
 from rigops.converge.result import Blocked, Error, HostResult, Stage, Withheld
-from rigops.operations.change import Change, Package, PackageChanges, Repair
+from rigops.plan.change import Change, Package, PackageChanges, Plan, Repair
 from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 
@@ -22,8 +22,8 @@ def lines(*results: HostResult) -> list[str]:
     return click.unstyle(plan_text(results)).splitlines()
 
 
-def told(**what: Any) -> list[str]:
-    head, *rest = lines(HostResult("rig", **what))
+def told(plan: Plan = Plan(), **what: Any) -> list[str]:  # noqa: B008 - frozen
+    head, *rest = lines(HostResult("rig", plan=plan, **what))
     assert head == "rig"
     return rest
 
@@ -33,7 +33,7 @@ def outcome(*results: HostResult, shown: Collection[str] = ()) -> list[str]:
 
 
 def test_what_is_the_same_on_several_hosts_is_told_once() -> None:
-    results = [HostResult(name, changes=(FILE,)) for name in ("a", "c")]
+    results = [HostResult(name, plan=Plan(changes=(FILE,))) for name in ("a", "c")]
 
     assert lines(results[0], HostResult("b"), results[1]) == [
         "a, c (same on 2 hosts)",
@@ -54,9 +54,11 @@ def test_of_many_hosts_the_first_are_named_and_the_others_counted() -> None:
 
 
 def test_a_host_of_which_anything_else_is_known_is_not_folded() -> None:
-    note = HostResult("b", changes=(FILE,), notices=("mind the gap",))
+    note = HostResult("b", plan=Plan(changes=(FILE,)), notices=("mind the gap",))
 
-    assert len([one for one in lines(HostResult("a", changes=(FILE,)), note) if one[0] != " "]) == 2
+    told = lines(HostResult("a", plan=Plan(changes=(FILE,))), note)
+
+    assert len([one for one in told if one[0] != " "]) == 2
 
 
 @pytest.mark.parametrize(
@@ -68,13 +70,14 @@ def test_a_host_of_which_anything_else_is_known_is_not_folded() -> None:
     ],
 )
 def test_files_that_come_and_go(before: str | None, after: str | None, said: list[str]) -> None:
-    assert told(changes=(Change("base", "file", "/f", before, after),)) == said
+    assert told(Plan(changes=(Change("base", "file", "/f", before, after),))) == said
 
 
 def test_of_a_long_file_only_what_is_near_a_change_is_shown() -> None:
     before = "".join(f"{number}\n" for number in range(20))
 
-    said = told(changes=(Change("base", "file", "/f", before, before.replace("10\n", "ten\n")),))
+    after = before.replace("10\n", "ten\n")
+    said = told(Plan(changes=(Change("base", "file", "/f", before, after),)))
 
     assert [line.strip() for line in said[1:]] == ["8", "9", "-10", "+ten", "11", "12"]
 
@@ -87,7 +90,7 @@ def test_packages_have_their_versions_and_a_removal_is_a_line_of_its_own() -> No
         downgrade=(Package("down", "2", "1"),),
     )
 
-    assert told(packages=changes) == [
+    assert told(Plan(packages_by={"demo": changes})) == [
         "    install new 1",
         "    remove old 2",
         "    upgrade up 1 -> 2",
@@ -100,13 +103,13 @@ def test_a_repair_that_was_agreed_to_comes_first_and_makes_a_plan() -> None:
     agreed = Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
     ways = (Blocked("demo", (), "dpkg was interrupted: sudo dpkg --configure -a"),)
 
-    assert told(repairs=(agreed,)) == [
+    assert told(Plan(repairs=(agreed,))) == [
         "    first `dpkg --configure -a`, since dpkg was interrupted"
     ]
-    assert told(repairs=(offered,), blocked=ways) == [f"    in the way: demo: {ways[0].reason}"]
-    assert HostResult("rig", repairs=(agreed,)).pending
-    assert not HostResult("rig", repairs=(offered,)).pending
-    assert HostResult("rig", repairs=(offered,)).plan_json()["repairs"] == [
+    assert told(Plan(repairs=(offered,)), blocked=ways) == [f"    blocked: demo: {ways[0].reason}"]
+    assert HostResult("rig", plan=Plan(repairs=(agreed,))).pending
+    assert not HostResult("rig", plan=Plan(repairs=(offered,))).pending
+    assert HostResult("rig", plan=Plan(repairs=(offered,))).plan_json()["repairs"] == [
         {"broken": "dpkg was interrupted", "command": "dpkg --configure -a", "agreed": False}
     ]
 
@@ -116,7 +119,7 @@ def test_a_reboot_has_its_reasons_and_whom_it_would_hit() -> None:
         reboot_reasons=("the kernel does not run with a yet",), reboot_hits=("kim is logged in",)
     ) == [
         "    reboot: the kernel does not run with a yet",
-        "        a reboot would hit: kim is logged in",
+        "        a reboot would interrupt: kim is logged in",
     ]
 
 
@@ -124,19 +127,22 @@ def test_what_is_in_the_way_names_its_keys_and_is_not_nothing_to_do() -> None:
     ways = (Blocked("borg", ("borg", "snapshots"), "not in this version"), Blocked("host", (), "x"))
 
     assert told(blocked=ways) == [
-        "    in the way: borg (borg, snapshots): not in this version",
-        "    in the way: host: x",
+        "    blocked: borg (borg, snapshots): not in this version",
+        "    blocked: host: x",
     ]
 
 
 def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_cure() -> None:
-    assert told(error=DEAD, changes=(FILE,)) == [f"    {DEAD.message}", f"    cure: {DEAD.cure}"]
+    assert told(Plan(changes=(FILE,)), error=DEAD) == [
+        f"    {DEAD.message}",
+        f"    fix: {DEAD.cure}",
+    ]
 
 
 @pytest.mark.parametrize(
     "what",
     [
-        {"changes": (Change("base", "file", "/f", f"a{STEERS}b\n", "c\n"),)},
+        {"plan": Plan(changes=(Change("base", "file", "/f", f"a{STEERS}b\n", "c\n"),))},
         {"error": Error("failed", f"it said {STEERS}")},
         {"notices": (f"see {STEERS}",)},
         {"blocked": (Blocked("base", (), STEERS),)},
@@ -154,14 +160,21 @@ def test_what_a_host_says_does_not_steer_the_terminal(what: Mapping[str, Any]) -
     ("result", "status", "code"),
     [
         (HostResult("rig"), "converged", 0),
-        (HostResult("rig", changes=(FILE,)), "pending", 4),
+        (HostResult("rig", plan=Plan(changes=(FILE,))), "pending", 4),
         (HostResult("rig", reboot_reasons=("x",)), "pending", 4),
         (
-            HostResult("rig", packages=PackageChanges(remove=(Package("x", "1", None),))),
+            HostResult(
+                "rig",
+                plan=Plan(packages_by={"x": PackageChanges(remove=(Package("x", "1", None),))}),
+            ),
             "pending",
             4,
         ),
-        (HostResult("rig", changes=(FILE,), blocked=(Blocked("x", (), "y"),)), "refused", 1),
+        (
+            HostResult("rig", plan=Plan(changes=(FILE,)), blocked=(Blocked("x", (), "y"),)),
+            "refused",
+            1,
+        ),
         (HostResult("rig", "unreachable", error=DEAD), "unknown", 3),
         (HostResult("rig", "failed", error=DEAD), "failed", 1),
     ],
@@ -183,9 +196,9 @@ def test_an_outcome_has_what_happened_and_what_is_left_to_do() -> None:
     )
 
     assert outcome(result) == [
-        "rig is changed but for a reboot (0.0 s)",
-        "    reboot owed: the kernel does not run with a yet",
-        "    kept: base is no longer declared, but nobody agreed to take /f back (--prune)",
+        "rig changed, reboot pending (0.0 s)",
+        "    reboot pending: the kernel does not run with a yet",
+        "    kept: base is no longer declared; --prune undoes /f",
         "    took over the lock of kim",
     ]
 
@@ -198,12 +211,12 @@ def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_cure() -> 
     )
 
     assert said == [
-        "well was changed and is as declared (0.0 s)",
-        "rig was not reached (0.0 s)",
+        "well changed, now as declared (0.0 s)",
+        "rig not reached (0.0 s)",
         f"    {DEAD.message}",
-        f"    cure: {DEAD.cure}",
-        "odd was left alone (0.0 s)",
-        "    in the way: borg (borg): not in this version",
+        f"    fix: {DEAD.cure}",
+        "odd refused, not touched (0.0 s)",
+        "    blocked: borg (borg): not in this version",
     ]
 
 
@@ -215,8 +228,8 @@ def test_the_same_outcome_of_several_hosts_is_told_once_with_the_time_that_they_
     ]
 
     assert outcome(results[0], odd, *results[1:]) == [
-        "a, b, c (3 hosts): each is as declared (0.5 to 1.2 s)",
-        "odd was changed and is as declared (0.0 s)",
+        "a, b, c (3 hosts): each as declared (0.5 to 1.2 s)",
+        "odd changed, now as declared (0.0 s)",
         "    took over the lock of kim",
     ]
 
@@ -229,7 +242,7 @@ def test_the_cure_of_an_error_that_was_shown_with_the_plan_is_not_told_again() -
     )
 
     assert said == [
-        f"rig was not reached: {DEAD.message} (0.0 s)",
+        f"rig not reached: {DEAD.message} (0.0 s)",
         "later FAILED (0.0 s)",
         "    the disk is full",
     ]

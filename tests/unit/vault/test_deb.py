@@ -73,7 +73,7 @@ def test_what_is_no_package_is_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "a.deb"
     path.write_bytes(data)
 
-    with pytest.raises(RigopsError, match=r"a\.deb cannot be read as a package"):
+    with pytest.raises(RigopsError, match=r"cannot read .*a\.deb as a package"):
         control(path)
 
 

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from rigops.driver.proven import has
-from rigops.facts.driver_vault_offers import PLACE, joined, offers
+from rigops.concerns.nvidia_driver.resolver.vault_sets import PLACE, offers
 from rigops.vault import index
-from tests.unit.vault.making import index_of, package, records
+from tests.unit.vault.pinned_sets import index_of, package, records
 
 
 def test_the_text_tells_apt_where_each_package_is_and_what_is_in_it() -> None:
@@ -61,9 +60,9 @@ def test_the_resolver_sees_what_it_sees_of_any_source() -> None:
 def test_what_the_sources_have_themselves_comes_from_there() -> None:
     own, kept = offers(index_of("535.261.03")), offers(index_of("535.183.01"))
 
-    every = joined(own, joined(own, kept))
+    every = own.and_also(own.and_also(kept))
 
     assert [one.version for one in every.named("libcuda1")] == ["535.183.01-1", "535.261.03-1"]
-    assert has(own, {"libcuda1": "535.261.03-1"})
-    assert not has(own, {"libcuda1": "535.183.01-1"})
-    assert has(every, {"libcuda1": "535.183.01-1"})
+    assert own.has({"libcuda1": "535.261.03-1"})
+    assert not own.has({"libcuda1": "535.183.01-1"})
+    assert every.has({"libcuda1": "535.183.01-1"})

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.concerns.nvidia_driver.resolver.vault_sets import offers, parse
 from rigops.errors import RigopsError
-from rigops.facts.driver_vault import parse
-from rigops.facts.driver_vault_offers import offers
 from rigops.probe.package_names import RUN_FILE
-from rigops.vault import filling, index
+from rigops.vault import fill, index
 from rigops.vault.directory import Directory
-from rigops.vault.kept import KeptSet, document, kept
-from rigops.vault.run_file import is_one, version_of
+from rigops.vault.pinned_set import PinnedSet, document
+from rigops.vault.pinned_set import parse as parse_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,18 +24,23 @@ FILE = b"#!/bin/sh\n" + LABEL + b"\0" * 100
 
 
 @pytest.mark.parametrize(
-    ("name", "version"),
+    ("name", "is_one"),
     [
-        (NAME, "535.261.03"),
-        ("NVIDIA-Linux-x86_64-580.76.run", "580.76"),
-        ("NVIDIA-Linux-x86_64-535.261.03-grid.run", ""),
-        ("NVIDIA-Linux-aarch64-535.261.03.run", ""),
-        ("cuda_12.2.2_535.104.05_linux.run", ""),
-        ("NVIDIA-Linux-x86_64-535.261.03.run.part", ""),
+        (NAME, True),
+        ("NVIDIA-Linux-x86_64-580.76.run", True),
+        ("NVIDIA-Linux-x86_64-535.261.03-grid.run", False),
+        ("NVIDIA-Linux-aarch64-535.261.03.run", False),
+        ("cuda_12.2.2_535.104.05_linux.run", False),
+        ("NVIDIA-Linux-x86_64-535.261.03.run.part", False),
     ],
 )
-def test_a_driver_is_known_by_its_name(name: str, version: str) -> None:
-    assert version_of(name) == version
+def test_a_driver_is_known_by_its_name(tmp_path: Path, name: str, *, is_one: bool) -> None:
+    (tmp_path / NAME).write_bytes(FILE)
+    (tmp_path / name).write_bytes(FILE.replace(b"535.261.03", b"580.76") if "580" in name else FILE)
+
+    found = {one.file for one in Directory(str(tmp_path)).packages}
+
+    assert found == ({NAME, name} if is_one else {NAME})
 
 
 @pytest.mark.parametrize(
@@ -50,9 +54,15 @@ def test_a_driver_is_known_by_its_name(name: str, version: str) -> None:
         b"#!/bin/sh\n" + LABEL.replace(b"535.261.03", b"535.183.01"),
     ],
 )
-def test_what_does_not_begin_as_one_is_none(head: bytes) -> None:
-    assert not is_one(head, "535.261.03")
-    assert is_one(FILE, "535.261.03")
+def test_another_file_saved_under_its_name_is_refused(tmp_path: Path, head: bytes) -> None:
+    (tmp_path / NAME).write_bytes(head)
+
+    with pytest.raises(RigopsError) as caught:
+        Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
+
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"{tmp_path / NAME} does not begin like NVIDIA's installer")
+    assert "--check" in problem.cure
 
 
 def test_a_folder_with_one_offers_its_driver(tmp_path: Path) -> None:
@@ -73,17 +83,6 @@ def test_a_folder_with_one_offers_its_driver(tmp_path: Path) -> None:
     )
 
 
-def test_what_was_saved_under_its_name_is_refused_by_it(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text("<html>404</html>")
-
-    with pytest.raises(RigopsError) as caught:
-        Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
-
-    (problem,) = caught.value.problems
-    assert problem.message.startswith(f"{tmp_path / NAME} does not begin as NVIDIA's installer")
-    assert "--check" in problem.cure
-
-
 def test_others_files_of_that_kind_are_told_what_one_is_called(tmp_path: Path) -> None:
     (tmp_path / "NVIDIA-Linux-x86_64-535.261.03-grid.run").write_bytes(FILE)
 
@@ -102,22 +101,22 @@ def test_its_record_is_of_an_architecture_that_dpkg_has_no_such_name_for(tmp_pat
     assert f"Filename: ./pool/{NAME}\n" in text
 
 
-def test_it_is_kept_and_read_again_like_packages(tmp_path: Path) -> None:
+def test_it_is_stored_and_read_again_like_packages(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(FILE)
     (package,) = Directory(str(tmp_path)).packages
     said = (
-        f"== kept\n{RUN_FILE} 535.261.03 x86_64 {package.sha256} {package.size}\n== control\n"
+        f"== stored\n{RUN_FILE} 535.261.03 x86_64 {package.sha256} {package.size}\n== control\n"
         f"Package: {RUN_FILE}\nVersion: 535.261.03\nArchitecture: x86_64\n"
     )
-    one = KeptSet(
+    one = PinnedSet(
         version="535.261.03",
         flavour="proprietary",
         at="2026-11-22T00:00:00Z",
         kernel="6.1.0-50-amd64",
-        packages=filling.parse(said).packages,
+        packages=fill.parse(said).packages,
         index="0" * 64,
     )
 
     assert one.packages == (package,)
-    assert kept(document([one])) == (one,)
+    assert parse_record(document([one])) == (one,)
     assert parse(f"== pool\n{package.sha256}  {NAME}\n").digests == {NAME: package.sha256}

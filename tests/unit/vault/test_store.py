@@ -66,6 +66,29 @@ def test_a_text_that_was_changed_is_none(store: Store) -> None:
     assert not store.has(DIGEST, len(DATA))
 
 
+@pytest.mark.parametrize("lives", [0, 1])
+def test_a_file_that_another_process_removes_does_not_end_the_count(
+    store: Store, monkeypatch: pytest.MonkeyPatch, lives: int
+) -> None:
+    """`lives`: how often its size can be asked before it is gone."""
+    store.put(DIGEST, [DATA])
+    temporary = store.place(DIGEST).with_name(".new-abc")
+    temporary.write_bytes(b"half")
+    real, asked = Path.stat, 0
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        nonlocal asked
+        if path == temporary:
+            asked += 1
+            if asked > lives:
+                temporary.unlink(missing_ok=True)
+        return real(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", stat)
+
+    assert store.size() == len(DATA) + (len(b"half") if lives else 0)
+
+
 def test_a_folder_that_cannot_be_written_is_named_with_its_key(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

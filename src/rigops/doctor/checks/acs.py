@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import board, pcie, redirection
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import board, pcie
+from rigops.doctor.views.peers import Pair, pairs
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.firmware import SECTION as FIRMWARE
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.redirection import Redirection
+    from rigops.doctor.views.cards import Card
+    from rigops.doctor.views.pcie import Way
+    from rigops.probe.sections.lspci import LspciFunction
 
 PATH = "acs.path"
 SOURCE_VALIDATION = "acs.srcvalid"
 
-_LSPCI = "lspci"
-_PEERS = "nvidia-smi-p2p-read"
 _SRC_VALID = "SrcValid"
 _WHY = (
     "A port with ACS redirection does not let one card reach the other on the short way: it sends "
@@ -39,25 +49,23 @@ def path(examined: Examined) -> list[Finding]:
     nothing = _nothing_to_judge(examined)
     if nothing is not None:
         return [nothing]
-    judged = redirection.between_cards(examined)
+    judged = _between_cards(examined)
     redirected = [one for one in judged if one.status]
     if redirected:
         is_all_known = all(one.status or one.is_clear for one in judged)
         return [_redirecting(examined, redirected, is_all_known=is_all_known)]
-    count = rig.gpu_count(examined)
+    count = views.gpu_count(examined)
     if count == len(examined.cards) and all(one.is_clear for one in judged):
         return [_all_clear(examined)]
     return [_path("unknown", _unreadable(examined))]
 
 
 def _nothing_to_judge(examined: Examined) -> Finding | None:
-    if rig.has_no_gpu(examined):
-        return _path("skipped", "there is no NVIDIA GPU")
-    if rig.gpu_count(examined) == 1:
+    if views.gpu_count(examined) == 1:
         return _path("skipped", "the only card has no peer to talk to")
-    if pcie.is_virtual_machine(examined.facts):
+    if pcie.is_virtual_machine(examined.snapshot):
         return _path("unknown", "a virtual machine does not see the real ports: see acs.in_vm")
-    if not pcie.by_address(examined.facts):
+    if not pcie.by_address(examined.snapshot):
         return _path("unknown", _unreadable(examined))
     return None
 
@@ -68,7 +76,7 @@ def _path(
     evidence: Iterable[Evidence] = (),
     *,
     why: str = "",
-    remedy: Remedy | None = None,
+    fix: Fix | None = None,
 ) -> Finding:
     return Finding(
         id=PATH,
@@ -76,15 +84,15 @@ def _path(
         summary=summary,
         evidence=tuple(evidence),
         why=why,
-        remedy=remedy,
+        fix=fix,
     )
 
 
 def _all_clear(examined: Examined) -> Finding:
-    listed = pcie.by_address(examined.facts)
+    listed = pcie.by_address(examined.snapshot)
     acs = [one.acs for port in _ports_above(examined) if (one := listed.get(port))]
     summary = "no port between the cards redirects what they send to each other"
-    return _path("ok", summary, [Evidence(_LSPCI, one.line) for one in acs if one])
+    return _path("ok", summary, [Evidence(LSPCI.name, one.line) for one in acs if one])
 
 
 def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: bool) -> Finding:
@@ -92,24 +100,24 @@ def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: 
     if status == "info" and not is_all_known:
         return _path("unknown", _unreadable(examined))
     ports = _unique(port for one in found if one.status == status for port in one.ports)
-    listed = pcie.by_address(examined.facts)
+    listed = pcie.by_address(examined.snapshot)
     told = [(listed[port].line, listed[port].acs) for port in ports]
     evidence = [
-        Evidence(_LSPCI, said) for line, acs in told for said in (line, acs.line if acs else "")
+        Evidence(LSPCI.name, said) for line, acs in told for said in (line, acs.line if acs else "")
     ]
-    peers = examined.facts.nvidia_smi_p2p_read
-    rows = [Evidence(_PEERS, row) for row in peers.rows] if peers else []
+    peers = examined.snapshot[P2P_READ].value
+    rows = [Evidence(P2P_READ.name, row) for row in peers.rows] if peers else []
     verb = "port redirects" if len(ports) == 1 else "ports redirect"
     if status == "info":
         summary = f"{len(ports)} {verb}, and no P2P over PCIe is granted that could suffer from it"
         return _path(status, summary, [*evidence, *rows], why=_HARMLESS)
     summary = f"{len(ports)} {verb} what the cards send to each other: {', '.join(ports)}"
-    return _path(status, summary, [*evidence, *rows], why=_WHY, remedy=_remedy(examined, ports))
+    return _path(status, summary, [*evidence, *rows], why=_WHY, fix=_fix(examined, ports))
 
 
-def _remedy(examined: Examined, ports: tuple[str, ...]) -> Remedy:
+def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:
     commands = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0:2c" for port in ports)
-    return Remedy(
+    return Fix(
         kind="apply",
         concern="acs",
         declare={"acs_redirect": "off"},
@@ -122,25 +130,23 @@ def _remedy(examined: Examined, ports: tuple[str, ...]) -> Remedy:
 
 
 def _unreadable(examined: Examined) -> str:
-    facts = examined.facts
-    if _LSPCI in facts.timed_out:
+    answer = examined.snapshot[LSPCI]
+    if answer.timed_out:
         return "the ports could not be read: lspci did not answer in time"
-    if facts.lspci is None:
+    if answer.value is None:
         return "the ports could not be read: lspci was not collected"
-    if not facts.lspci.functions:
+    if not answer.value.functions:
         return "the ports could not be read: there is no lspci (package pciutils)"
-    if _LSPCI in facts.without_root or any(one.unreadable for one in facts.lspci.functions):
+    if answer.without_root or any(one.unreadable for one in answer.value.functions):
         return "the ports could not be read: without root lspci does not show ACS"
-    if not facts.is_whole(_LSPCI):
+    if not answer.is_complete:
         return "the ports could not all be read: lspci's answer is cut off"
     return "what the ports between the cards redirect could not be read"
 
 
 def source_validation(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_validation("skipped", "there is no NVIDIA GPU")]
-    facts = examined.facts
-    listed = pcie.by_address(facts)
+    snapshot = examined.snapshot
+    listed = pcie.by_address(snapshot)
     ports = _ports_above(examined)
     controls = [(port, one.acs) for port in ports if (one := listed.get(port)) and one.acs]
     only = [
@@ -154,7 +160,7 @@ def source_validation(examined: Examined) -> list[Finding]:
                 id=SOURCE_VALIDATION,
                 status="info",
                 summary=f"SrcValid is set on {', '.join(port for port, _ in only)}: harmless",
-                evidence=tuple(Evidence(_LSPCI, acs.line) for _, acs in only),
+                evidence=tuple(Evidence(LSPCI.name, acs.line) for _, acs in only),
                 why="This bit only makes a port check who sends. What redirects peer traffic is "
                 "ReqRedir, CmpltRedir and EgressCtrl.",
             )
@@ -164,16 +170,91 @@ def source_validation(examined: Examined) -> list[Finding]:
     return [_validation("ok", "no port above a card has SrcValid alone")]
 
 
-_validation = saying(SOURCE_VALIDATION)
+_validation = finding_for(SOURCE_VALIDATION)
 
 
 def _ports_above(examined: Examined) -> tuple[str, ...]:
-    ways = [pcie.way_to(examined.facts, card.address) for card in examined.cards]
+    ways = [pcie.way_to(examined.snapshot, card.address) for card in examined.cards]
     return _unique(port for way in ways if way for port in way.ports)
 
 
 def _unique(ports: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ports))
+
+
+@dataclass(frozen=True)
+class Redirection:
+    """No status where no port is seen to redirect; clear where every port is seen not to."""
+
+    status: Status | None = None
+    ports: tuple[str, ...] = ()
+    is_clear: bool = False
+
+
+def _between_cards(examined: Examined) -> list[Redirection]:
+    """One for each pair."""
+    snapshot = examined.snapshot
+    listed = pcie.by_address(snapshot)
+    ways = {card.address: pcie.way_to(snapshot, card.address) for card in examined.cards}
+    return [_of_pair(examined, pair, ways, listed) for pair in pairs(examined)]
+
+
+def _of_pair(
+    examined: Examined,
+    pair: Pair,
+    ways: Mapping[str, Way | None],
+    listed: Mapping[str, LspciFunction],
+) -> Redirection:
+    one, other = ways[pair.one.address], ways[pair.other.address]
+    if one is None or other is None:
+        ports = _where_every_bridge_redirects(listed)
+        return Redirection(_status(examined, pair, is_shared=False), ports) if ports else _UNKNOWN
+    between = one.between(other)
+    told = {port: pcie.redirects(listed.get(port)) for port in between}
+    redirecting = tuple(port for port in between if told[port])
+    if redirecting:
+        is_shared = bool(one.shared_with(other))
+        return Redirection(_status(examined, pair, is_shared=is_shared), redirecting)
+    is_known = one.is_whole and other.is_whole and bool(between)
+    return Redirection(is_clear=is_known and all(said is False for said in told.values()))
+
+
+_UNKNOWN = Redirection()
+
+
+def _where_every_bridge_redirects(listed: Mapping[str, LspciFunction]) -> tuple[str, ...]:
+    """Which of them stand between the cards was not said, and then does not matter."""
+    told = {
+        one.address: said
+        for one in listed.values()
+        if one.is_bridge and (said := pcie.redirects(one)) is not None
+    }
+    return tuple(told) if told and all(told.values()) else ()
+
+
+def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:
+    """P2P of which nothing is known counts as granted below a shared switch.
+
+    Between root ports Linux redirects whenever there is an IOMMU, and many boards copy well all the
+    same: a failure only for cards that are made for it, or where P2P is declared.
+    """
+    if examined.spec.acs_redirect == "off":
+        return "fail"
+    if pair.is_granted is False or pair.has_nvlink:
+        return "info"
+    is_wanted = examined.spec.p2p == "required" or all(
+        _is_made_for_p2p(card) for card in (pair.one, pair.other)
+    )
+    return "fail" if is_shared or is_wanted else "warn"
+
+
+def _is_made_for_p2p(card: Card) -> bool:
+    """By catalogue, else by name. A card that nobody could name counts as a GeForce."""
+    if card.model is not None:
+        return card.model.p2p == "pcie"
+    product = card.lspci.product if card.lspci else None
+    name = ((card.smi.name if card.smi else None) or product or "").removeprefix("NVIDIA ").strip()
+    return bool(name) and not name.startswith(("GeForce", "Graphics Device"))
 
 
 CHECKS = (
@@ -189,6 +270,10 @@ CHECKS = (
             "PCIe is refused or the cards have NVLink. A port that could not be read is unknown."
         ),
         run=path,
+        fixes=("apply",),
+        needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, TOPOLOGY, P2P_READ),
+        needs_gpu=True,
+        cause_rank=130,
         keys=frozenset({"acs_redirect"}),
     ),
     Check(
@@ -200,5 +285,7 @@ CHECKS = (
             "counts is acs.path."
         ),
         run=source_validation,
+        needs=(PCI, LSPCI),
+        needs_gpu=True,
     ),
 )

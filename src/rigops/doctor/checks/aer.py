@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
-from rigops.doctor.rig import pcie
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.views import pcie
+from rigops.probe.sections.aer import SECTION as AER
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
 CORRECTED = "pci.aer.corr"
 UNCORRECTED = "pci.aer.uncorr"
 
-_SECTION = "aer"
 _HANDFUL: Final = 10  # at start, or a replay timer that ran out once in a while
 _WARN_PER_MINUTE: Final = 1.0
 _FAIL_PER_MINUTE: Final = 32.0
@@ -47,7 +52,7 @@ def corrected(examined: Examined) -> list[Finding]:
     if nothing:
         return [nothing]
     counted = _counted(examined, CORRECTED)
-    uptime = examined.facts.boot.uptime_s if examined.facts.boot else None
+    uptime = examined.snapshot[BOOT].or_empty.uptime_s
     found = [
         _corrected(subject, devices, uptime)
         for subject, devices in _by_subject(examined, counted).items()
@@ -67,7 +72,7 @@ def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None)
         why="A few are normal: links train, and timers run out under load."
         if status == "info"
         else _WHY_CORRECTED,
-        remedy=Remedy(kind="hands", text=_SEEK) if status in {"fail", "warn"} else None,
+        fix=Fix(kind="hands", text=_SEEK) if status in {"fail", "warn"} else None,
     )
 
 
@@ -97,7 +102,7 @@ def uncorrected(examined: Examined) -> list[Finding]:
             subject=subject,
             evidence=_evidence(devices),
             why=_WHY_UNCORRECTED,
-            remedy=Remedy(kind="hands", text=_SEEK),
+            fix=Fix(kind="hands", text=_SEEK),
         )
         for subject, devices in _by_subject(examined, counted).items()
     ]
@@ -105,10 +110,8 @@ def uncorrected(examined: Examined) -> list[Finding]:
 
 
 def _nothing_to_judge(examined: Examined, check: str) -> Finding | None:
-    if rig.has_no_gpu(examined):
-        return Finding(id=check, status="skipped", summary="there is no NVIDIA GPU")
-    if examined.facts.aer is None:
-        late = _SECTION in examined.facts.timed_out
+    if examined.snapshot[AER].value is None:
+        late = examined.snapshot[AER].timed_out
         summary = "the counters " + ("did not come in time" if late else "were not collected")
         return Finding(id=check, status="unknown", summary=summary)
     return None
@@ -116,7 +119,7 @@ def _nothing_to_judge(examined: Examined, check: str) -> Finding | None:
 
 def _counted(examined: Examined, check: str) -> list[AerDevice]:
     """A root port also counts what it is told of: that matters where nothing below it counts."""
-    devices = examined.facts.aer.devices if examined.facts.aer else ()
+    devices = examined.snapshot[AER].or_empty.devices
     found = [one for one in devices if one.kind in _KINDS[check] and one.total]
     if found or check == UNCORRECTED:
         return found
@@ -125,18 +128,18 @@ def _counted(examined: Examined, check: str) -> list[AerDevice]:
 
 def _clean(examined: Examined, check: str, summary: str) -> Finding:
     """Zeros count where every link was read and the kernel is the one who counts."""
-    facts = examined.facts
+    snapshot = examined.snapshot
     blind = _blindness(examined)
     if blind:
         summary = "the kernel does not count these errors here, so that zeros prove nothing"
         return Finding(id=check, status="unknown", summary=summary, evidence=(blind,))
-    aer = facts.aer
+    aer = snapshot[AER].value
     if aer is None or not aer.devices:
         summary = "the kernel has no counters for these links (a virtual machine, or AER is off)"
         return Finding(id=check, status="unknown", summary=summary)
     read = {(one.address, one.kind) for one in aer.devices}
     wanted = {(address, kind) for address in _links(examined) for kind in _KINDS[check]}
-    is_whole = facts.is_whole(_SECTION) and not aer.unread and rig.sees_the_bus(examined)
+    is_whole = snapshot[AER].is_exhaustive and views.sees_the_bus(examined)
     if not wanted or not wanted <= read or not is_whole:
         return Finding(id=check, status="unknown", summary="not every link's counters were read")
     return Finding(id=check, status="ok", summary=summary)
@@ -144,21 +147,21 @@ def _clean(examined: Examined, check: str, summary: str) -> Finding:
 
 def _links(examined: Examined) -> set[str]:
     """The cards, and the ports above them: an error is often counted at the other end."""
-    ways = [pcie.way_to(examined.facts, card.address) for card in examined.cards]
+    ways = [pcie.way_to(examined.snapshot, card.address) for card in examined.cards]
     ports = {port for way in ways if way for port in way.ports}
     return ports | {card.address for card in examined.cards}
 
 
 def _blindness(examined: Examined) -> Evidence | None:
     """What keeps the kernel from counting: its command line, or a firmware that counts itself."""
-    facts = examined.facts
-    arguments = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+    snapshot = examined.snapshot
+    arguments = snapshot[PROC_CMDLINE].or_empty.arguments
     off = next((one for one in arguments if _turns_aer_off(one)), None)
     if off:
-        return Evidence("proc-cmdline", off)
-    told = facts.kernel_log.matching(_CONTROLS) if facts.kernel_log else ()
+        return Evidence(PROC_CMDLINE.name, off)
+    told = snapshot[KERNEL_LOG].or_empty.matching(_CONTROLS)
     if told and not any(" AER" in entry.message for entry in told):
-        return Evidence("kernel-log", told[0].line)
+        return Evidence(KERNEL_LOG.name, told[0].line)
     return None
 
 
@@ -171,7 +174,7 @@ def _by_subject(examined: Examined, devices: Iterable[AerDevice]) -> dict[str, l
     """A port's errors are those of the card below it, where only one is below."""
     below: dict[str, list[str]] = {}
     for card in examined.cards:
-        way = pcie.way_to(examined.facts, card.address)
+        way = pcie.way_to(examined.snapshot, card.address)
         for address in (card.address, *(way.ports if way else ())):
             below.setdefault(address, []).append(card.subject)
     found: dict[str, list[AerDevice]] = {}
@@ -191,7 +194,7 @@ def _where(devices: Iterable[AerDevice]) -> str:
 
 def _evidence(devices: Iterable[AerDevice]) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(_SECTION, line) for one in devices for line in (f"== {one.head}", *one.lines)
+        Evidence(AER.name, line) for one in devices for line in (f"== {one.head}", *one.lines)
     )
 
 
@@ -203,9 +206,12 @@ CHECKS = (
             "Reads aer_dev_correctable of each card and of the ports above it. The counters start "
             "with the machine: more than one error a minute since then is a warning, more than 32 "
             "a failure. A handful, such as a replay timer that ran out, is normal. Zeros prove "
-            "nothing where the kernel was told not to look (pci=noaer)."
+            "nothing with pci=noaer, which turns them off."
         ),
         run=corrected,
+        fixes=("hands",),
+        needs=(PROC_CMDLINE, BOOT, PCI, AER, KERNEL_LOG, LSPCI),
+        needs_gpu=True,
     ),
     Check(
         id=UNCORRECTED,
@@ -215,5 +221,8 @@ CHECKS = (
             "uncorrected error is a failure: it is what comes before a card falls off the bus."
         ),
         run=uncorrected,
+        fixes=("hands",),
+        needs=(PROC_CMDLINE, PCI, AER, KERNEL_LOG, LSPCI),
+        needs_gpu=True,
     ),
 )

@@ -6,17 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import board
-from rigops.doctor.rig.lost import SMI, lost_cards
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import board
+from rigops.doctor.views.lost import lost_cards
 from rigops.probe import address as addresses
+from rigops.probe.sections.firmware import SECTION as FIRMWARE
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.cards import Card
-    from rigops.probe.facts import HostFacts
+    from rigops.doctor.views.cards import Card
+    from rigops.probe.snapshot import HostSnapshot
 
 SIZE = "bar1.size"
 CAPABILITY = "bar1.capability"
@@ -52,8 +57,6 @@ class _Window:
 
 
 def size(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_host(SIZE, "skipped", _NO_GPU)]
     lost = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in lost]
     judged = [_judge(examined, card) for card in living]
@@ -61,7 +64,7 @@ def size(examined: Examined) -> list[Finding]:
     unread = [
         finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
     ]
-    if unread or (not found and (lost or not judged or not rig.sees_the_bus(examined))):
+    if unread or (not found and (lost or not judged or not views.sees_the_bus(examined))):
         who = ", ".join(unread or lost) or "all cards"
         found.append(_host(SIZE, "unknown", f"the BAR1 of {who} could not be read"))
     if found:
@@ -76,7 +79,7 @@ def _host(check: str, status: Status, summary: str) -> Finding:
 
 
 def _judge(examined: Examined, card: Card) -> Finding:
-    window = _window(examined.facts, card)
+    window = _window(examined.snapshot, card)
     status, summary, why = _opinion(examined, window)
     return Finding(
         id=SIZE,
@@ -85,13 +88,13 @@ def _judge(examined: Examined, card: Card) -> Finding:
         subject=card.subject,
         evidence=window.evidence,
         why=why,
-        remedy=_in_the_bios(examined) if status in {"fail", "warn"} else None,
+        fix=_in_the_bios(examined) if status in {"fail", "warn"} else None,
     )
 
 
-def _in_the_bios(examined: Examined) -> Remedy:
+def _in_the_bios(examined: Examined) -> Fix:
     steps = board.steps(examined, "above-4g", "resizable-bar")
-    return Remedy(kind="bios", text=f"{steps}. {_OLD_VBIOS}")
+    return Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}")
 
 
 def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
@@ -110,12 +113,12 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
     return "info", f"{told}, less than its memory", _WHY_SMALL
 
 
-def _window(facts: HostFacts, card: Card) -> _Window:
+def _window(snapshot: HostSnapshot, card: Card) -> _Window:
     region = card.lspci.bar1 if card.lspci else None
     has_none = region is not None and bool(_NO_WINDOW.search(region.line))
     refused = [
         entry
-        for entry in (facts.kernel_log.matching(_NO_SPACE) if facts.kernel_log else ())
+        for entry in (snapshot[KERNEL_LOG].or_empty.matching(_NO_SPACE))
         if (shape := _NO_SPACE.search(entry.message))
         and addresses.normal(shape["address"]) == card.address
     ]
@@ -125,10 +128,10 @@ def _window(facts: HostFacts, card: Card) -> _Window:
         card.smi.bar1_total_mib * _MIB if card.smi and card.smi.bar1_total_mib else None,
     ]
     evidence = (
-        [Evidence("kernel-log", entry.line) for entry in refused]
-        + ([Evidence("lspci", region.line)] if region else [])
-        + ([Evidence("pci", card.function.line)] if card.function else [])
-        + ([Evidence(SMI, card.smi.line)] if card.smi and card.smi.line else [])
+        [Evidence(KERNEL_LOG.name, entry.line) for entry in refused]
+        + ([Evidence(LSPCI.name, region.line)] if region else [])
+        + ([Evidence(PCI.name, card.function.line)] if card.function else [])
+        + ([Evidence(SMI.name, card.smi.line)] if card.smi and card.smi.line else [])
     )
     known = [one for one in sizes if one is not None and one >= 0]
     return _Window(min(known, default=None), _memory(card), tuple(evidence))
@@ -145,12 +148,10 @@ def _spelled(size: int) -> str:
 
 
 def capability(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_host(CAPABILITY, "skipped", _NO_GPU)]
     judged = [(card, _can_cover(card)) for card in examined.cards]
     small = [_limited(card) for card, can in judged if can is False]
     unread = [card.address for card, can in judged if can is None]
-    if unread or not judged or not rig.sees_the_bus(examined):
+    if unread or not judged or not views.sees_the_bus(examined):
         who = ", ".join(unread) or "all cards"
         summary = f"what sizes of BAR1 {who} can have could not be read (lspci, as root)"
         small.append(_host(CAPABILITY, "unknown", summary))
@@ -185,7 +186,7 @@ def _limited(card: Card) -> Finding:
         status="info",
         summary=f"{card.name}: its VBIOS offers no BAR1 as large as its memory",
         subject=card.subject,
-        evidence=(Evidence("lspci", line),) if line else (),
+        evidence=(Evidence(LSPCI.name, line),) if line else (),
         why="Cards before the RTX 30 have no resizable BAR, and early RTX 30 cards need a VBIOS "
         "update from their maker. It matters for P2P over PCIe only.",
     )
@@ -202,6 +203,9 @@ CHECKS = (
             "failure, since the driver cannot start such a card."
         ),
         run=size,
+        fixes=("bios",),
+        needs=(PCI, FIRMWARE, KERNEL_LOG, SMI),
+        needs_gpu=True,
     ),
     Check(
         id=CAPABILITY,
@@ -211,5 +215,6 @@ CHECKS = (
             "memory of the card, no BIOS setting makes BAR1 large, and a VBIOS update may."
         ),
         run=capability,
+        needs_gpu=True,
     ),
 )

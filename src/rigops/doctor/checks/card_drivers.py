@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
 
 NOUVEAU = "drv.nouveau"
 
@@ -24,14 +26,12 @@ _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 
 def nouveau(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
     held = [(card, driver_state.bound_to(card)) for card in examined.cards]
     found = [_judged(examined, card, *one) for card, one in held if one and one[0]]
     taken = [one for one in found if one]
     if taken:
         return taken
-    if any(one is None for _, one in held) or len(held) != rig.gpu_count(examined):
+    if any(one is None for _, one in held) or len(held) != views.gpu_count(examined):
         return [_by_log(examined)]
     free = [card for card, one in held if one and not one[0]]
     if free:
@@ -51,7 +51,7 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
             evidence=(evidence,),
             why="That is how a card is kept free for a virtual machine. If this is meant, all is "
             "well; programs on this host cannot use the card.",
-            remedy=Remedy(
+            fix=Fix(
                 kind="hands",
                 text="if no virtual machine shall have the card, take its id out of vfio-pci.ids "
                 "(kernel command line, /etc/modprobe.d), rebuild the initramfs and reboot",
@@ -71,7 +71,7 @@ def _taken(
         evidence=evidence,
         why="Only one driver can hold a card, and the first to come keeps it. nouveau computes "
         "nothing: CUDA needs NVIDIA's.",
-        remedy=driver_state.by_deploy(
+        fix=driver_state.by_deploy(
             examined,
             "`rigops apply` keeps nouveau from being loaded, rebuilds the initramfs and reboots",
             f"write `blacklist nouveau` and `options nouveau modeset=0` to {_BLACKLIST}, run "
@@ -82,7 +82,7 @@ def _taken(
 
 
 def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
-    not_probed = driver_state.logged(examined.facts, _NOT_PROBED)
+    not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
     if not_probed:
         return _logged(examined, driver_state.cited(not_probed, 1))
     names = ", ".join(card.address for card in free)
@@ -91,8 +91,8 @@ def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
 
 def _by_log(examined: Examined) -> Finding:
     """What the kernel's log tells, where the cards themselves do not."""
-    not_probed = driver_state.logged(examined.facts, _NOT_PROBED)
-    at_work = driver_state.logged(examined.facts, _AT_WORK)
+    not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
+    at_work = driver_state.logged(examined.snapshot, _AT_WORK)
     if not_probed or at_work:
         lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
         return _logged(examined, lines)
@@ -103,7 +103,7 @@ def _logged(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
     return _taken(examined, "fail", "another driver has taken a card", HOST, lines)
 
 
-_finding = saying(NOUVEAU)
+_finding = finding_for(NOUVEAU)
 
 
 CHECKS = (
@@ -118,5 +118,9 @@ CHECKS = (
             "the business of drv.loaded."
         ),
         run=nouveau,
+        fixes=("apply+reboot", "hands"),
+        needs=(PACKAGES, KERNEL_LOG),
+        needs_gpu=True,
+        cause_rank=30,
     ),
 )

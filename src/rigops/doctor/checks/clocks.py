@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import declared_clocks
-from rigops.doctor.finding import Remedy
-from rigops.doctor.rig import per_gpu, reported
-from rigops.doctor.rig.reported import Verdict
+from rigops.doctor.finding import Fix
+from rigops.doctor.views import per_gpu, reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 THROTTLE, LOST = "clk.throttle", "clk.lost"
@@ -35,17 +37,21 @@ _HOT = {
     "hw_thermal_slowdown": "the card has halved its clocks, or more, because it is too hot",
     "hw_power_brake": "the power brake of the supply or the board holds the card back",
 }
+_THROTTLE_EVIDENCE: Final = re.compile(r"clocks_(throttle|event)_reasons/")
+_LOST_EVIDENCE: Final = re.compile(r"^(max_)?clocks/")
 
 
 def throttle(examined: Examined) -> list[Finding]:
     def judge(_: Card, smi: SmiGpu) -> Verdict:
         reasons = smi.throttle
         if reasons is None:
-            return Verdict(status="silent", summary="why the clocks are limited is not told")
+            return Verdict(
+                status="not_reported", summary="why the clocks are limited is not reported"
+            )
         data: dict[str, object] = {"reasons": sorted(reasons)}
         for reason, summary in _HOT.items():
             if reason in reasons:
-                return Verdict(status="fail", summary=summary, data=data, remedy=_cooler(reason))
+                return Verdict(status="fail", summary=summary, data=data, fix=_cooler(reason))
         if "hw_slowdown" in reasons:
             return _slowed(smi, data)
         if "sw_thermal_slowdown" in reasons:
@@ -53,12 +59,18 @@ def throttle(examined: Examined) -> list[Finding]:
                 status="warn",
                 summary="the driver lowers the clocks because the card is too warm",
                 data=data,
-                remedy=_cooler("sw_thermal_slowdown"),
+                fix=_cooler("sw_thermal_slowdown"),
             )
         normal = ", ".join(words for reason, words in _NORMAL.items() if reason in reasons)
         return Verdict(status="ok", summary=normal or "at full speed", why=_IDLE_WHY)
 
-    return reported.judged(examined, THROTTLE, judge, "nothing but what is normal limits a clock")
+    return reported.judge_cards(
+        examined,
+        THROTTLE,
+        judge,
+        "nothing but what is normal limits a clock",
+        evidence=_THROTTLE_EVIDENCE,
+    )
 
 
 def _slowed(smi: SmiGpu, data: dict[str, object]) -> Verdict:
@@ -68,7 +80,7 @@ def _slowed(smi: SmiGpu, data: dict[str, object]) -> Verdict:
         return Verdict(
             status="info",
             summary="a hardware slowdown is signalled while the card is idle, without its cause",
-            why="At idle this may pass. If it stands under load, look at power and heat.",
+            why="At idle this may pass. If it lasts under load, look at power and heat.",
             data=data,
         )
     return Verdict(
@@ -76,17 +88,17 @@ def _slowed(smi: SmiGpu, data: dict[str, object]) -> Verdict:
         summary="the hardware has slowed the card down, and does not say why",
         why="Heat, the power brake, or too little power at the card's plugs.",
         data=data,
-        remedy=_cooler("hw_slowdown"),
+        fix=_cooler("hw_slowdown"),
     )
 
 
-def _cooler(reason: str) -> Remedy:
+def _cooler(reason: str) -> Fix:
     if reason == "hw_power_brake":
-        return Remedy(
+        return Fix(
             kind="hands",
             text="look at the supply that feeds this card, its load, its fan and its temperature",
         )
-    return Remedy(
+    return Fix(
         kind="hands",
         text="clean the coolers, put a slot of air between the cards, check that the fans turn and "
         "the plugs sit, and lower gpu_power_limit until it is gone",
@@ -97,11 +109,11 @@ def lost(examined: Examined) -> list[Finding]:
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
         if busy is None:
-            return Verdict(status="silent", summary="how busy the card is, it does not tell")
+            return Verdict(status="not_reported", summary="the card does not report how busy it is")
         if busy < declared_clocks.BUSY_PERCENT:
             return Verdict(status="skipped", summary="no card is under load: clocks are low then")
         if live is None or most is None or smi.throttle is None:
-            return Verdict(status="unknown", summary="under load, and its clock is not told")
+            return Verdict(status="unknown", summary="under load, and its clock is not reported")
         if live >= most * LEAST_SHARE:
             return Verdict(status="ok", summary=f"{live} MHz under load")
         explained = [words for reason, words in _NORMAL.items() if reason in smi.throttle]
@@ -115,14 +127,16 @@ def lost(examined: Examined) -> list[Finding]:
             why="A card that is stuck at its lowest clocks has lost its power controller (Xid 62), "
             "or misses a power plug. A clock lock set by hand looks the same.",
             data={"mhz": live, "possible": most, "utilization": busy},
-            remedy=Remedy(
+            fix=Fix(
                 kind="hands",
                 text="`nvidia-smi -rgc -rac` if a lock was set by hand; else power off, unplug for "
                 "a minute, seat the card's power plugs, and start again",
             ),
         )
 
-    return reported.judged(examined, LOST, judge, "the cards under load keep their clocks")
+    return reported.judge_cards(
+        examined, LOST, judge, "the cards under load keep their clocks", evidence=_LOST_EVIDENCE
+    )
 
 
 def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
@@ -147,8 +161,10 @@ CHECKS = (
             "slowdown (0x8) fails under load, and is information at idle, where it may pass."
         ),
         run=throttle,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
-    *declared_clocks.CHECKS,
     Check(
         id=LOST,
         title="No card is stuck at low clocks under load",
@@ -160,5 +176,8 @@ CHECKS = (
             "then the card is stuck, as after Xid 62 or with a power plug missing."
         ),
         run=lost,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
 )

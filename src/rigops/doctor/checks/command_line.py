@@ -4,53 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.bootloader import grub
-from rigops.bootloader.choice import Refused
-from rigops.bootloader.grub import DropIns
-from rigops.bootloader.grub_defaults import Defaults
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import unwanted_arguments
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import next_arguments
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import next_arguments
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.doctor.rig.next_arguments import NextBoot
-    from rigops.probe.facts import HostFacts
+    from rigops.doctor.views.next_arguments import NextBoot
     from rigops.probe.sections.bootloader import Bootloader
+    from rigops.probe.snapshot import HostSnapshot
 
 DRIFT = "cmdline.drift"
 
-_LIVE = "proc-cmdline"
-_BOOTLOADER = "bootloader"
-_STATE = "rigops-state"
 _CONCERN = "kernel_args"
 _MENU: Final = "/boot/grub/grub.cfg"
 
 
 def drift(examined: Examined) -> list[Finding]:
-    facts, declared = examined.facts, examined.spec.kernel_args
+    snapshot, declared = examined.snapshot, examined.spec.kernel_args
     if not declared:
         return [_finding("skipped", "no kernel arguments are declared")]
-    live = _live(facts)
-    following = next_arguments.of(facts)
+    live = _live(snapshot)
+    following = next_arguments.of(snapshot)
     absent = [one for one in declared if live is not None and one not in live]
-    unknown = live is None or (bool(absent) and not facts.is_whole(_LIVE))
-    arguments = (following.arguments if following else frozenset()) | next_arguments.trying(facts)
+    unknown = live is None or (bool(absent) and not snapshot[PROC_CMDLINE].is_complete)
+    arguments = (following.arguments if following else frozenset()) | next_arguments.trying(
+        snapshot
+    )
     unconfigured = [one for one in declared if one not in arguments]
     if absent or unknown:
         return [_not_live(examined, declared, absent, unconfigured, following, unknown=unknown)]
     if unconfigured and following and following.is_whole and following.counts:
         return [_lost_next(examined, declared, unconfigured, following)]
     return [
-        _finding("ok", f"{_told(declared)} {_is(declared)} live", (Evidence(_LIVE, _line(facts)),))
+        _finding(
+            "ok",
+            f"{_told(declared)} {_is(declared)} live",
+            (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
+        )
     ]
 
 
-def _live(facts: HostFacts) -> frozenset[str] | None:
+def _live(snapshot: HostSnapshot) -> frozenset[str] | None:
     """None: the command line was not read."""
-    running = facts.proc_cmdline
+    running = snapshot[PROC_CMDLINE].value
     return frozenset(running.arguments) if running and running.arguments else None
 
 
@@ -63,36 +67,37 @@ def _not_live(
     *,
     unknown: bool,
 ) -> Finding:
-    facts = examined.facts
+    snapshot = examined.snapshot
     evidence = (
-        *([Evidence(_LIVE, _line(facts))] if facts.proc_cmdline else []),
-        *([Evidence(_BOOTLOADER, following.line)] if following else []),
+        *([Evidence(PROC_CMDLINE.name, _line(snapshot))] if snapshot[PROC_CMDLINE].value else []),
+        *([Evidence(BOOTLOADER.name, following.line)] if following else []),
     )
     looked_at = absent or list(declared)
     missing = [one for one in looked_at if one in unconfigured]
     can_read = following is not None and following.is_whole
-    knows_trials = facts.is_whole(_STATE)  # else a boot may be going to try what is missing
+    # Where it is cut, the next boot may be going to try what is missing.
+    knows_trials = not snapshot[RIGOPS_STATE].is_cut
     if missing and can_read and knows_trials:
         return _finding(
             "fail",
             f"{_told(missing)} {_is(missing)} declared and not configured",
             evidence,
             why="Neither the running kernel nor the next boot has it.",
-            remedy=_configure(declared, facts.bootloader),
+            fix=_configure(declared, snapshot[BOOTLOADER].value),
             data={"missing": missing},
         )
     if unknown:
         return _finding(
             "unknown", "what the running kernel was started with could not be read", evidence
         )
-    is_read = facts.bootloader is not None and facts.is_whole(_BOOTLOADER)
+    is_read = snapshot[BOOTLOADER].is_complete
     if missing and is_read and knows_trials:
         return _finding(
             "fail",
             f"{_told(missing)} {_is(missing)} declared and not live, and nothing that was read "
             "configures the next boot",
             evidence,
-            remedy=_configure(declared, facts.bootloader),
+            fix=_configure(declared, snapshot[BOOTLOADER].value),
             data={"missing": missing},
         )
     if missing:
@@ -102,15 +107,15 @@ def _not_live(
             "could not be read",
             evidence,
         )
-    if next_arguments.trying(facts) & set(absent):
-        return _waits_for_its_trial(facts, declared, absent)
+    if next_arguments.trying(snapshot) & set(absent):
+        return _waits_for_its_trial(snapshot, declared, absent)
     place = following.place if following else ""
     return _finding(
         "warn",
         f"{_told(absent)} {_is(absent)} configured and waits for a reboot",
         evidence,
         why="A kernel reads its command line once, when it starts.",
-        remedy=Remedy(
+        fix=Fix(
             kind="apply+reboot",
             concern=_CONCERN,
             declare={"kernel_args": list(declared)},
@@ -121,14 +126,19 @@ def _not_live(
     )
 
 
-def _waits_for_its_trial(facts: HostFacts, declared: tuple[str, ...], absent: list[str]) -> Finding:
+def _waits_for_its_trial(
+    snapshot: HostSnapshot, declared: tuple[str, ...], absent: list[str]
+) -> Finding:
     """A plain reboot does not bring what rigops' record alone has."""
     return _finding(
         "warn",
         f"{_told(absent)} {_is(absent)} configured and waits for the reboot that tries it",
-        (Evidence(_LIVE, _line(facts)), Evidence(_STATE, next_arguments.record(facts).strip())),
+        (
+            Evidence(PROC_CMDLINE.name, _line(snapshot)),
+            Evidence(RIGOPS_STATE.name, next_arguments.record(snapshot).strip()),
+        ),
         why="It becomes permanent once one boot with it was verified.",
-        remedy=Remedy(
+        fix=Fix(
             kind="apply+reboot",
             concern=_CONCERN,
             declare={"kernel_args": list(declared)},
@@ -145,19 +155,19 @@ def _lost_next(
     unconfigured: list[str],
     following: NextBoot,
 ) -> Finding:
-    facts = examined.facts
+    snapshot = examined.snapshot
     return _finding(
         "warn",
         f"{_told(unconfigured)} {_is(unconfigured)} live, and the next boot will not have it",
-        (Evidence(_LIVE, _line(facts)), Evidence(_BOOTLOADER, following.line)),
+        (Evidence(PROC_CMDLINE.name, _line(snapshot)), Evidence(BOOTLOADER.name, following.line)),
         why="It was typed at the boot menu, or taken out of the configuration since.",
-        remedy=_configure(declared, facts.bootloader),
+        fix=_configure(declared, snapshot[BOOTLOADER].value),
         data={"missing": unconfigured},
     )
 
 
-def _line(facts: HostFacts) -> str:
-    return facts.proc_cmdline.line if facts.proc_cmdline else ""
+def _line(snapshot: HostSnapshot) -> str:
+    return snapshot[PROC_CMDLINE].or_empty.line
 
 
 def _told(arguments: Iterable[str]) -> str:
@@ -168,16 +178,16 @@ def _is(arguments: Iterable[str]) -> str:
     return "is" if len(tuple(arguments)) == 1 else "are"
 
 
-def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Remedy:
+def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
     words = _told(declared)
-    chosen = boots.configuration if boots is not None else Refused("it was not read")
+    chosen = configuration_of(boots) if boots is not None else Refused("it was not read")
     by_hand = (
         f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
         f"(elsewhere `grub-mkconfig -o {_MENU}`) and reboot"
         if isinstance(chosen, DropIns | Defaults)
         else chosen.by_hand(declared)
     )
-    return Remedy(
+    return Fix(
         kind="apply+reboot",
         concern=_CONCERN,
         declare={"kernel_args": list(declared)},
@@ -186,7 +196,7 @@ def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Remedy:
     )
 
 
-_finding = saying(DRIFT)
+_finding = finding_for(DRIFT)
 
 
 CHECKS = (
@@ -201,7 +211,9 @@ CHECKS = (
             "entries any more is a warning too, since the next boot loses it."
         ),
         run=drift,
+        fixes=("apply+reboot",),
+        needs=(PROC_CMDLINE, BOOTLOADER, RIGOPS_STATE),
+        cause_rank=140,
         keys=frozenset({"kernel_args"}),
     ),
-    *unwanted_arguments.CHECKS,
 )

@@ -4,44 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks.driver_packages import not_read
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.container import HOOK
+from rigops.probe.sections.container import SECTION as CONTAINER
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
-    from rigops.probe.facts import HostFacts
     from rigops.probe.sections.container import Container
+    from rigops.probe.snapshot import HostSnapshot
 
-CONTAINER = "container"
-
-_SECTION = "container"
-_LOADED = "nvidia-version"
+ID = "container"
 
 
 def container(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
-    found = facts.container
+    snapshot = examined.snapshot
+    found = snapshot[CONTAINER].value
     if found is None or found.engines is None:
-        return [_finding("unknown", not_read(facts, _SECTION, "container runtimes"))]
-    if stale := _stale(facts, found):
+        return [_finding("unknown", not_read(snapshot[CONTAINER], "container runtimes"))]
+    if stale := _stale(snapshot, found):
         return [stale]
-    whole = facts.is_whole(_SECTION) and not found.unread
+    whole = snapshot[CONTAINER].is_exhaustive
     if not found.engines:
         return [
             _finding("skipped", "there is no container runtime")
             if whole
-            else _finding("unknown", "container runtimes were not read whole")
+            else _finding("unknown", "container runtimes could not all be read")
         ]
     return [_equipped(found, whole=whole)]
 
 
-def _stale(facts: HostFacts, found: Container) -> Finding | None:
+def _stale(snapshot: HostSnapshot, found: Container) -> Finding | None:
     """By the version that a specification names; by age only where it names none."""
-    loaded = facts.nvidia_version
+    loaded = snapshot[NVIDIA_VERSION].value
     version = loaded.version if loaded else None
     on_disk = {one.path.partition("/libcuda.so.")[2] for one in found.libraries}
     fits = any(one.version == version or one.version in on_disk for one in found.named)
@@ -49,7 +45,7 @@ def _stale(facts: HostFacts, found: Container) -> Finding | None:
         named = found.named[0]
         return _outdated(
             f"{named.spec} names driver {named.version}, and {version} is loaded",
-            (Evidence(_SECTION, named.line), Evidence(_LOADED, loaded.line)),
+            (Evidence(CONTAINER.name, named.line), Evidence(NVIDIA_VERSION.name, loaded.line)),
             named.spec,
         )
     newest = max(found.libraries, key=lambda one: one.epoch, default=None)
@@ -60,14 +56,14 @@ def _stale(facts: HostFacts, found: Container) -> Finding | None:
         return None
     return _outdated(
         f"{written.path} is older than the driver's libraries",
-        (Evidence(_SECTION, written.line), Evidence(_SECTION, newest.line)),
+        (Evidence(CONTAINER.name, written.line), Evidence(CONTAINER.name, newest.line)),
         written.path,
     )
 
 
 def _outdated(summary: str, evidence: tuple[Evidence, ...], spec: str) -> Finding:
     return Finding(
-        id=CONTAINER,
+        id=ID,
         status="warn",
         summary=summary,
         evidence=evidence,
@@ -75,7 +71,7 @@ def _outdated(summary: str, evidence: tuple[Evidence, ...], spec: str) -> Findin
             "A CDI specification lists the driver's files one by one. After a change of the driver "
             "containers that use it do not start, or find no CUDA."
         ),
-        remedy=Remedy(kind="hands", text=f"`nvidia-ctk cdi generate --output={spec}`"),
+        fix=Fix(kind="hands", text=f"`nvidia-ctk cdi generate --output={spec}`"),
     )
 
 
@@ -90,7 +86,7 @@ def _equipped(found: Container, *, whole: bool) -> Finding:
         return _finding("unknown", f"how {engines} would give cards to containers was not read")
     if not found.tools:
         return Finding(
-            id=CONTAINER,
+            id=ID,
             status="info",
             summary=f"{engines} cannot give the cards to containers",
             why="The NVIDIA container toolkit is not installed. Only who wants GPUs in containers "
@@ -102,10 +98,10 @@ def _equipped(found: Container, *, whole: bool) -> Finding:
 def _unknown_to(found: Container, engines: str) -> Finding:
     by_hook = "docker" in (found.engines or ()) and HOOK in found.tools
     return Finding(
-        id=CONTAINER,
+        id=ID,
         status="info" if by_hook else "warn",
         summary=f"the NVIDIA container toolkit is installed, and {engines} does not know it",
-        evidence=(Evidence(_SECTION, f"nvidia-ctk {found.toolkit or 'is installed'}"),),
+        evidence=(Evidence(CONTAINER.name, f"nvidia-ctk {found.toolkit or 'is installed'}"),),
         why=(
             "There is neither an nvidia runtime in Docker's configuration nor a CDI specification. "
             + (
@@ -114,7 +110,7 @@ def _unknown_to(found: Container, engines: str) -> Finding:
                 else "Containers cannot use the cards."
             )
         ),
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="`nvidia-ctk runtime configure --runtime=docker`, and restart Docker"
             if "docker" in (found.engines or ())
@@ -123,20 +119,23 @@ def _unknown_to(found: Container, engines: str) -> Finding:
     )
 
 
-_finding = saying(CONTAINER)
+_finding = finding_for(ID)
 
 
 CHECKS = (
     Check(
-        id=CONTAINER,
-        title="Container runtimes know the driver of today",
+        id=ID,
+        title="Container runtimes know the loaded driver",
         explanation=(
             "Where Docker, podman or containerd is installed: a CDI specification that names a "
             "driver that is neither loaded nor on the disk, or that names none and is older than "
             "the driver's libraries, is a warning; so is the NVIDIA container toolkit that no "
-            "runtime knows. Containers without the toolkit are only told: not everybody wants GPUs "
-            "in them."
+            "runtime knows. Containers without the toolkit are information: not everybody "
+            "wants GPUs in them."
         ),
         run=container,
+        fixes=("hands",),
+        needs=(NVIDIA_VERSION, CONTAINER),
+        needs_gpu=True,
     ),
 )

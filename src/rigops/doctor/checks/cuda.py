@@ -6,18 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.catalog import find_branch
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks.driver_packages import PACKAGES, not_read
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views.driver_packages import not_read
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package, Packages
 
 COMPAT = "cuda.compat"
 
-_SMI = "nvidia-smi-xml"
-_LOADED = "nvidia-version"
 _BY_NAME = re.compile(r"cuda-toolkit-(?P<major>[0-9]{1,2})-(?P<minor>[0-9]{1,2})")
 _BY_VERSION = re.compile(r"(?:[0-9]+:)?(?P<major>[0-9]{1,2})\.(?P<minor>[0-9]{1,2})[.~-]")
 _PLAIN_NAMES = frozenset({"cuda", "cuda-toolkit", "nvidia-cuda-toolkit"})
@@ -27,20 +27,18 @@ Cuda = tuple[int, int]
 
 
 def compat(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
-    packages = facts.packages
+    snapshot = examined.snapshot
+    packages = snapshot[PACKAGES].value
     if packages is None:
-        return [_finding("unknown", not_read(facts, PACKAGES, "the installed packages"))]
-    whole = facts.is_whole(PACKAGES) and not packages.unread
+        return [_finding("unknown", not_read(snapshot[PACKAGES], "the installed packages"))]
+    whole = snapshot[PACKAGES].is_exhaustive
     toolkits = _toolkits(packages)
     if toolkits:
         return [_compared(examined, toolkits, whole=whole)]
     return [
         _finding("skipped", "no package of a CUDA toolkit is installed")
         if whole
-        else _finding("unknown", "the installed packages could not be read whole")
+        else _finding("unknown", "the installed packages could not all be read")
     ]
 
 
@@ -69,17 +67,17 @@ def _toolkits(packages: Packages) -> dict[Cuda, Package]:
 
 def _driver(examined: Examined) -> tuple[Cuda | None, Evidence | None]:
     """What nvidia-smi says; else what the catalogue knows of the loaded branch."""
-    report, loaded = examined.facts.nvidia_smi_xml, examined.facts.nvidia_version
+    report, loaded = examined.snapshot[SMI].value, examined.snapshot[NVIDIA_VERSION].value
     said = _CUDA.fullmatch(report.cuda or "") if report else None
     if said:
-        return (int(said["major"]), int(said["minor"])), Evidence(_SMI, f"CUDA {said[0]}")
+        return (int(said["major"]), int(said["minor"])), Evidence(SMI.name, f"CUDA {said[0]}")
     if loaded is None or loaded.version is None:
         return None, None
     branch = find_branch(examined.catalog, loaded.version.partition(".")[0])
     known = _CUDA.fullmatch(branch.cuda) if branch else None
     if known is None:
         return None, None
-    return (int(known["major"]), int(known["minor"])), Evidence(_LOADED, loaded.line)
+    return (int(known["major"]), int(known["minor"])), Evidence(NVIDIA_VERSION.name, loaded.line)
 
 
 def _told(cuda: Cuda) -> str:
@@ -95,7 +93,7 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
         summary=f"the driver brings CUDA {_told(driver)}, and toolkit {_told(newest)} is installed",
         evidence=(
             *([evidence] if evidence else []),
-            *(Evidence(PACKAGES, one.line) for one in newer.values()),
+            *(Evidence(PACKAGES.name, one.line) for one in newer.values()),
         ),
         why=(
             "Programs of a newer minor version mostly run on an older driver of the same major "
@@ -104,7 +102,7 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
             else 'What is built with it says "CUDA driver version is insufficient". PyTorch and '
             "others bring a CUDA of their own and do not care about the toolkit."
         ),
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text=f"build with a toolkit up to {_told(driver)} (packages cuda-toolkit-"
             f"{driver[0]}-{driver[1]} and older), or install a driver branch that brings "
@@ -113,7 +111,7 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
     )
 
 
-_finding = saying(COMPAT)
+_finding = finding_for(COMPAT)
 
 
 CHECKS = (
@@ -127,5 +125,8 @@ CHECKS = (
             "not seen."
         ),
         run=compat,
+        fixes=("hands",),
+        needs=(NVIDIA_VERSION, PACKAGES, SMI),
+        needs_gpu=True,
     ),
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Finding, Remedy
-from rigops.doctor.rig import per_gpu, reported
-from rigops.doctor.rig.reported import Verdict
+from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.views import per_gpu, reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
+    from rigops.inventory.spec.model import Clocks
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
-    from rigops.spec.model import Clocks
 
 DECLARED = "clk.app"
 
@@ -22,6 +24,7 @@ STEP_MHZ: Final = 15
 BUSY_PERCENT: Final = 50
 
 _KEY = "gpu_clocks"
+_DECLARED_EVIDENCE: Final = re.compile(r"(^|/)(applications_)?clocks/")
 
 
 def declared(examined: Examined) -> list[Finding]:
@@ -42,7 +45,13 @@ def declared(examined: Examined) -> list[Finding]:
             return _application(examined, card, smi, choice.value.application_mhz)
         return _locked(examined, card, smi, choice.value)
 
-    return reported.judged(examined, DECLARED, judge, "the cards run at the declared clocks")
+    return reported.judge_cards(
+        examined,
+        DECLARED,
+        judge,
+        "the cards run at the declared clocks",
+        evidence=_DECLARED_EVIDENCE,
+    )
 
 
 def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int, int]) -> Verdict:
@@ -50,7 +59,7 @@ def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int,
     if memory is None or graphics is None:
         return Verdict(
             status="unknown",
-            summary="application clocks are declared, and this card does not tell any",
+            summary="application clocks are declared, and this card reports none",
             why="GeForce cards and new drivers do not have them: graphics=LOW,HIGH does the same.",
         )
     if (memory, graphics) == wanted:
@@ -61,7 +70,7 @@ def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int,
         f"{memory},{graphics} MHz are set",
         why="The driver forgets them at a reboot. V100 modules need such a cap where power limits "
         "do not hold their peaks.",
-        remedy=_apply(examined, f"nvidia-smi -i {card.address} -ac {wanted[0]},{wanted[1]}"),
+        fix=_apply(examined, f"nvidia-smi -i {card.address} -ac {wanted[0]},{wanted[1]}"),
     )
 
 
@@ -76,27 +85,27 @@ def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Verd
         if limits is None:
             continue
         if live is None:
-            return Verdict(status="unknown", summary=f"the {name} clock is not told")
+            return Verdict(status="unknown", summary=f"the {name} clock is not reported")
         low, high = limits
         if live > high + STEP_MHZ:
             return Verdict(
                 status="warn",
                 summary=f"the {name} clock is {live} MHz; no more than {high} MHz is declared",
                 why="A lock is gone after a reboot and whenever the driver is unloaded.",
-                remedy=_apply(examined, f"nvidia-smi -i {card.address} -{option} {low},{high}"),
+                fix=_apply(examined, f"nvidia-smi -i {card.address} -{option} {low},{high}"),
             )
     if busy:
         return Verdict(status="ok", summary="under load, and within the declared clocks")
     return Verdict(
         status="skipped",
         summary="idle, and within the declared clocks: whether they are locked shows under load",
-        why="The driver does not tell a lock; it tells only how fast the card runs now.",
+        why="The driver does not report a lock, only how fast the card runs now.",
     )
 
 
-def _apply(examined: Examined, by_hand: str) -> Remedy:
+def _apply(examined: Examined, by_hand: str) -> Fix:
     wishes = examined.spec.gpu_clocks
-    return Remedy(
+    return Fix(
         kind="apply",
         concern="gpu_tuning",
         declare={_KEY: per_gpu.declaration(wishes, _written)} if wishes else None,
@@ -120,12 +129,15 @@ CHECKS = (
         id=DECLARED,
         title="The cards have the declared clocks",
         explanation=(
-            "Compares `gpu_clocks` with each card. Application clocks are told by the driver and "
-            "must be equal (V100: 877,1005). Locked clocks are not told: a clock above the "
+            "Compares `gpu_clocks` with each card. The driver reports application clocks, which "
+            "must be equal (V100: 877,1005). Locked clocks are not reported: a clock above the "
             "declared maximum is a warning, one within it under load is well, and at idle it "
             "cannot be seen, which is skipped. So it is without a declaration."
         ),
         run=declared,
+        fixes=("apply",),
+        needs=(SMI,),
+        needs_gpu=True,
         keys=frozenset({_KEY}),
     ),
 )

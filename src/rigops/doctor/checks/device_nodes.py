@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import driver_state
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import driver_state
+from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 NODES = "drv.uvm_nodes"
 
-_SECTION = "dev-nodes"
 _CONTROL = "/dev/nvidiactl"
 _UVM = "/dev/nvidia-uvm"
 _UVM_MAJOR = "nvidia-uvm"
@@ -23,11 +23,9 @@ _MAKE = "`nvidia-modprobe -u -c 0` makes them (as root; package nvidia-modprobe)
 
 
 def nodes(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
-    version, found = facts.nvidia_version, facts.dev_nodes
-    if version is not None and facts.is_whole(driver_state.VERSION) and not version.is_loaded:
+    snapshot = examined.snapshot
+    version, found = snapshot[NVIDIA_VERSION].value, snapshot[DEV_NODES].value
+    if version is not None and snapshot[NVIDIA_VERSION].is_complete and not version.is_loaded:
         return [_finding("skipped", f"{driver_state.NOT_LOADED}, so it has no device nodes")]
     if found is None or version is None or not version.version:
         return [_finding("unknown", "the driver's device nodes were not collected")]
@@ -38,7 +36,7 @@ def _judged(examined: Examined, found: DevNodes) -> Finding:
     uvm, major = found.of(_UVM), found.majors.get(_UVM_MAJOR)
     is_stale = uvm is not None and major is not None and uvm.major != major
     missing = _missing(examined, found)
-    is_whole = examined.facts.is_whole(_SECTION) and not found.unread
+    is_whole = examined.snapshot[DEV_NODES].is_exhaustive
     if is_stale and uvm:
         return _broken(f"{_UVM} is not the driver's any more (it is {major})", (uvm,))
     if missing and is_whole:
@@ -73,7 +71,7 @@ def _broken(summary: str, shown: tuple[DevNode, ...]) -> Finding:
         shown,
         why="CUDA opens these nodes. Without them cuInit fails with 999 or 100, even where "
         "nvidia-smi works.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text=f"{_MAKE}; `systemctl enable --now nvidia-persistenced` makes those of the cards "
             "at every boot. In a container, hand the nodes in anew",
@@ -89,11 +87,10 @@ def _closed(shown: list[DevNode]) -> Finding:
         "info" if by_group else "warn",
         f"only {who} may open {shown[0].path}",
         tuple(shown[:3]),
-        why="Debian gives the cards to its group video. Whoever is not in it is told that there "
-        "is no CUDA device.",
-        remedy=None
+        why="Debian gives the cards to its group video. Whoever is not in it sees no CUDA device.",
+        fix=None
         if by_group
-        else Remedy(
+        else Fix(
             kind="hands",
             text="set NVreg_DeviceFileMode=0666 among the driver's module options (or 0660 with "
             "NVreg_DeviceFileGID for one group), and load the module anew",
@@ -107,12 +104,10 @@ def _finding(
     shown: tuple[DevNode, ...] = (),
     *,
     why: str = "",
-    remedy: Remedy | None = None,
+    fix: Fix | None = None,
 ) -> Finding:
-    evidence = tuple(Evidence(_SECTION, one.line) for one in shown)
-    return Finding(
-        id=NODES, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+    evidence = tuple(Evidence(DEV_NODES.name, one.line) for one in shown)
+    return Finding(id=NODES, status=status, summary=summary, evidence=evidence, why=why, fix=fix)
 
 
 CHECKS = (
@@ -123,8 +118,11 @@ CHECKS = (
             "Looks at /dev/nvidia0 and so on, /dev/nvidiactl and /dev/nvidia-uvm while a driver is "
             "loaded. A missing node is a failure, but for those that nvidia-modprobe makes when a "
             "program asks; so is an nvidia-uvm with the number of an earlier boot (/proc/devices). "
-            "Nodes that only root may open are a warning, those of a group are told."
+            "Nodes that only root may open are a warning, those of a group are information."
         ),
         run=nodes,
+        fixes=("hands",),
+        needs=(NVIDIA_VERSION, DEV_NODES),
+        needs_gpu=True,
     ),
 )

@@ -5,36 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.catalog import advice, judge, versions
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
     from rigops.catalog.model import Verdict
     from rigops.doctor.finding import Status
+    from rigops.inventory.spec.model import DriverWish
     from rigops.probe.sections.nvidia_version import NvidiaVersion
-    from rigops.spec.model import DriverWish
 
 PIN = "drv.pin"
 
-_SECTION = "nvidia-version"
 _CATALOG = "catalog"
 _CONCERN = "nvidia_driver"
 
 
 def pin(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=PIN, status="skipped", summary="there is no NVIDIA GPU")]
-    loaded = examined.facts.nvidia_version
+    loaded = examined.snapshot[NVIDIA_VERSION].value
     if loaded is None:
         return [_unknown("the loaded driver could not be read")]
     if not loaded.is_loaded:
         return [_not_loaded(examined.spec.driver)]
     version = _version(loaded)
     if version is None:
-        said = tuple(Evidence(_SECTION, line) for line in loaded.unread or (loaded.line,))
+        said = tuple(
+            Evidence(NVIDIA_VERSION.name, line) for line in loaded.unread or (loaded.line,)
+        )
         return [_unknown("a driver is loaded, and its version could not be read", said)]
     return [_judged(examined, loaded, version)]
 
@@ -50,7 +51,7 @@ def _not_loaded(wish: DriverWish | None) -> Finding:
         id=PIN,
         status="fail",
         summary=f"no NVIDIA driver is loaded, and {wish.text} is declared",
-        remedy=_install(wish.text),
+        fix=_install(wish.text),
     )
 
 
@@ -62,9 +63,9 @@ def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Find
         id=PIN,
         status=status,
         summary=summary,
-        evidence=(Evidence(_SECTION, loaded.line), *(_cited(worst) if worst else ())),
+        evidence=(Evidence(NVIDIA_VERSION.name, loaded.line), *(_cited(worst) if worst else ())),
         why=worst.why if worst else "",
-        remedy=_remedy(examined) if status == "fail" else None,
+        fix=_fix(examined) if status == "fail" else None,
     )
 
 
@@ -103,17 +104,17 @@ def _version(loaded: NvidiaVersion) -> Version | None:
 
 def _verdicts(examined: Examined, version: Version) -> list[Verdict]:
     """A card alone has no peer, so what is said of P2P does not concern it."""
-    alone = rig.gpu_count(examined) == 1
+    alone = views.gpu_count(examined) == 1
     return [
         verdict
-        for verdict in advice.verdicts(examined.catalog, version, rig.known_models(examined))
+        for verdict in advice.verdicts(examined.catalog, version, views.known_models(examined))
         if not (alone and verdict.purpose == "p2p")
     ]
 
 
 def _may_be_bad(examined: Examined, version: Version) -> bool:
-    pci = examined.facts.pci
-    if pci is not None and examined.facts.is_whole(rig.PCI) and not pci.unread:
+    pci = examined.snapshot[PCI].value
+    if pci is not None and examined.snapshot[PCI].is_exhaustive:
         return False
     return any(
         verdict.status == "bad" and verdict.purpose != "install"
@@ -129,13 +130,13 @@ def _cited(verdict: Verdict) -> list[Evidence]:
     ]
 
 
-def _remedy(examined: Examined) -> Remedy:
+def _fix(examined: Examined) -> Fix:
     wish = examined.spec.driver
     if wish is not None and not _is_bad_wish(examined, wish):
         return _install(wish.text)
-    good = advice.recommended(examined.catalog, rig.known_models(examined))
+    good = advice.recommended(examined.catalog, views.known_models(examined))
     if good is None:
-        return Remedy(kind="hands", text="see `rigops drivers` for one that is known to be good")
+        return Fix(kind="hands", text="see `rigops drivers` for one that is known to be good")
     return _install(good.branch)
 
 
@@ -154,8 +155,8 @@ def _is_bad(examined: Examined, version: Version) -> bool:
     return any(verdict.status == "bad" for verdict in _verdicts(examined, version))
 
 
-def _install(wanted: str) -> Remedy:
-    return Remedy(
+def _install(wanted: str) -> Fix:
+    return Fix(
         kind="apply+reboot",
         concern=_CONCERN,
         declare={"driver": wanted},
@@ -179,6 +180,10 @@ CHECKS = (
             "the reports that say so; one that nobody has reported on is a warning, never ok."
         ),
         run=pin,
+        fixes=("apply+reboot", "hands"),
+        needs=(PCI, NVIDIA_VERSION),
+        needs_gpu=True,
+        cause_rank=60,
         keys=frozenset({"driver"}),
     ),
 )

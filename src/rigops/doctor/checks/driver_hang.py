@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state
-from rigops.probe.facts import field_of
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state
 from rigops.probe.registry import SECTIONS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.processes import SECTION as PROCESSES
 
 if TYPE_CHECKING:
-    from rigops.probe.facts import HostFacts
+    from rigops.probe.section import Section
     from rigops.probe.sections.processes import Task
+    from rigops.probe.snapshot import HostSnapshot
 
 HANG = "drv.hang"
 
-_PROCESSES = "processes"
 _BUSY_PERCENT = 50
 _BLOCKED = re.compile(r"task (?:nv|irq/[0-9]+-nv)\S* blocked for more than")
-_ASKING = tuple(section.name for section in SECTIONS if section.asks_driver)
-_LIMITS = {section.name: section.timeout_s for section in SECTIONS}
-_REMEDY = Remedy(
+_ASKING = tuple(section for section in SECTIONS if section.asks_driver)
+_FIX = Fix(
     kind="hands",
     text=(
         "reboot (`systemctl reboot`; if it does not come to an end, the power button: what waits "
@@ -34,14 +34,12 @@ _REMEDY = Remedy(
 
 
 def hang(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
-    silent = [name for name in _ASKING if name in facts.timed_out]
-    tasks = facts.processes.tasks if facts.processes else None
+    snapshot = examined.snapshot
+    silent = [section for section in _ASKING if snapshot[section].timed_out]
+    tasks = snapshot[PROCESSES].or_empty.tasks
     stuck = [task for task in tasks or () if task.waits_for_driver]
     busy = [task for task in tasks or () if _is_spinning(task)]
-    blocked = driver_state.logged(facts, _BLOCKED)
+    blocked = driver_state.logged(snapshot, _BLOCKED)
     reasons = [
         *_silence(silent),
         *([f"{_names(stuck)} cannot be ended"] if stuck else []),
@@ -49,11 +47,11 @@ def hang(examined: Examined) -> list[Finding]:
         *(["the kernel reports blocked tasks"] if blocked else []),
     ]
     if reasons:
-        lines = tuple(Evidence(_PROCESSES, task.line) for task in (*stuck, *busy)[:5])
+        lines = tuple(Evidence(PROCESSES.name, task.line) for task in (*stuck, *busy)[:5])
         return [_hanging(reasons, (*lines, *driver_state.cited(blocked)))]
     if driver_state.loaded(examined).is_loaded is False:
         return [_finding("skipped", driver_state.NOT_LOADED)]
-    missing = _not_collected(facts)
+    missing = _not_collected(snapshot)
     if missing:
         return [_finding("unknown", f"whether the driver hangs: {missing} was not collected")]
     return [_finding("ok", "nvidia-smi answers, and nothing waits for the driver for long")]
@@ -63,10 +61,10 @@ def _is_spinning(task: Task) -> bool:
     return task.is_driver_thread and task.cpu_percent > _BUSY_PERCENT
 
 
-def _silence(sections: list[str]) -> list[str]:
+def _silence(sections: list[Section[Any]]) -> list[str]:
     if not sections:
         return []
-    longest = max(_LIMITS[name] for name in sections)
+    longest = max(section.timeout_s for section in sections)
     return [f"nvidia-smi did not answer within {longest} s"]
 
 
@@ -74,13 +72,13 @@ def _names(tasks: list[Task]) -> str:
     return ", ".join(dict.fromkeys(f"{task.comm} ({task.pid})" for task in tasks[:3]))
 
 
-def _not_collected(facts: HostFacts) -> str:
+def _not_collected(snapshot: HostSnapshot) -> str:
     """Every section that would show it must be there, and be whole."""
-    if facts.processes is None or facts.processes.tasks is None or not facts.is_whole(_PROCESSES):
-        return _PROCESSES
-    if facts.kernel_log is None or not facts.is_whole(driver_state.KERNEL_LOG):
-        return driver_state.KERNEL_LOG
-    return next((name for name in _ASKING if getattr(facts, field_of(name)) is None), "")
+    if snapshot[PROCESSES].or_empty.tasks is None or not snapshot[PROCESSES].is_complete:
+        return PROCESSES.name
+    if not snapshot[KERNEL_LOG].is_complete:
+        return KERNEL_LOG.name
+    return next((one.name for one in _ASKING if snapshot[one].value is None), "")
 
 
 def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
@@ -90,11 +88,11 @@ def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
         evidence,
         why="A driver that waits for a card that does not answer takes with it whatever talks to "
         "it, and no signal helps. On home machines a bad contact or power is often behind it.",
-        remedy=_REMEDY,
+        fix=_FIX,
     )
 
 
-_finding = saying(HANG)
+_finding = finding_for(HANG)
 
 
 CHECKS = (
@@ -109,5 +107,8 @@ CHECKS = (
             "this was looked at is it well."
         ),
         run=hang,
+        fixes=("hands",),
+        needs=(NVIDIA_VERSION, PROCESSES, KERNEL_LOG, *_ASKING),
+        needs_gpu=True,
     ),
 )

@@ -5,28 +5,28 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state
+from rigops.probe.sections.nvidia_params import SECTION as NVIDIA_PARAMS
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_params import NvidiaParams
     from rigops.probe.sections.nvidia_smi_xml import SmiReport
 
 PARAMS = "drv.params"
 PERSISTENCE = "drv.persist"
 
-_SECTION = "nvidia-params"
 _DRIVER = re.compile(r"nvidia(?:-current|-open|-current-open|-tesla\S*|-legacy\S*)?")
 _NUMBER = re.compile(r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<decimal>-?[0-9]{1,20}))")
 
 
 def params(examined: Examined) -> list[Finding]:
     declared = examined.spec.module_options
-    if rig.has_no_gpu(examined):
-        return [_params("skipped", driver_state.NO_GPU)]
     wanted = {
         name.removeprefix("NVreg_"): value
         for module, options in declared or ()
@@ -35,7 +35,7 @@ def params(examined: Examined) -> list[Finding]:
     }
     if not wanted:
         return [_params("skipped", "no option of the NVIDIA module is declared")]
-    live = examined.facts.nvidia_params
+    live = examined.snapshot[NVIDIA_PARAMS].value
     if live is None or not live.values:
         return [_params("unknown", "the parameters of the loaded driver were not collected")]
     return [_compared(examined, wanted, live)]
@@ -50,10 +50,10 @@ def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) ->
         return _params(
             "warn",
             f"the loaded driver does not run with the declared options: {said}",
-            tuple(Evidence(_SECTION, live.lines[name]) for name in other),
+            tuple(Evidence(NVIDIA_PARAMS.name, live.lines[name]) for name in other),
             why="The module reads its options when it is loaded, and that is early, from the "
             "initramfs: a change takes effect when the initramfs is rebuilt and the host rebooted.",
-            remedy=Remedy(
+            fix=Fix(
                 kind="apply+reboot",
                 concern=driver_state.CONCERN,
                 declare={"module_options": options},
@@ -64,9 +64,9 @@ def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) ->
             ),
         )
     unseen = [name for name in wanted if name not in known]
-    if unseen or not examined.facts.is_whole(_SECTION):
+    if unseen or not examined.snapshot[NVIDIA_PARAMS].is_complete:
         names = ", ".join(unseen) or "all of them"
-        return _params("unknown", f"the loaded driver does not tell what it has for {names}")
+        return _params("unknown", f"the loaded driver does not report {names}")
     return _params("ok", "the loaded driver runs with the declared options")
 
 
@@ -82,17 +82,15 @@ def _value(text: str) -> int | str:
     return int(plain, 8 if is_octal else 10)
 
 
-_params = saying(PARAMS)
+_params = finding_for(PARAMS)
 
 
 def persistence(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_persistence("skipped", driver_state.NO_GPU)]
     if driver_state.loaded(examined).is_loaded is False:
         return [_persistence("skipped", driver_state.NOT_LOADED)]
-    report = examined.facts.nvidia_smi_xml
+    report = examined.snapshot[SMI].value
     if report is None or not report.gpus:
-        return [_persistence("unknown", "nvidia-smi did not tell of persistence")]
+        return [_persistence("unknown", "nvidia-smi did not report persistence")]
     return _awake(examined, report)
 
 
@@ -108,10 +106,10 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
         return [_off(card, card.subject) for card in off]
     if not any(states):
         return [_persistence("skipped", "persistence does not exist here (N/A)")]
-    is_whole = report.is_whole and examined.facts.is_whole(driver_state.SMI)
-    if not is_whole or None in states or len(cards) != rig.gpu_count(examined):
-        return [_persistence("unknown", "nvidia-smi did not tell of persistence for every card")]
-    return [_persistence("ok", "the driver keeps every card initialised (persistence)")]
+    is_whole = report.is_whole and examined.snapshot[SMI].is_complete
+    if not is_whole or None in states or len(cards) != views.gpu_count(examined):
+        return [_persistence("unknown", "nvidia-smi did not report persistence for every card")]
+    return [_persistence("ok", "the driver keeps every card initialized (persistence)")]
 
 
 def _off(card: Card, subject: str) -> Finding:
@@ -121,10 +119,10 @@ def _off(card: Card, subject: str) -> Finding:
         "warn",
         f"persistence is off for {which}",
         subject=subject,
-        evidence=tuple(Evidence(driver_state.SMI, line) for line in said if line),
+        evidence=tuple(Evidence(SMI.name, line) for line in said if line),
         why="When the last program ends, the driver lets go of the card: power limit and clocks "
         "are forgotten, and the next program waits seconds for the card to start.",
-        remedy=Remedy(
+        fix=Fix(
             kind="apply",
             concern="gpu_tuning",
             declare={"gpu_persistence": True},
@@ -135,7 +133,7 @@ def _off(card: Card, subject: str) -> Finding:
     )
 
 
-_persistence = saying(PERSISTENCE)
+_persistence = finding_for(PERSISTENCE)
 
 
 CHECKS = (
@@ -144,22 +142,28 @@ CHECKS = (
         title="The loaded driver runs with the declared module options",
         explanation=(
             "Compares the options of `module_options` for nvidia (or nvidia-current) with "
-            "/proc/driver/nvidia/params, which tells what the loaded module really has. An option "
+            "/proc/driver/nvidia/params, which shows what the loaded module really has. An option "
             "that was written but not taken into the initramfs, or not read because the module has "
             "another name, shows here as a warning."
         ),
         run=params,
+        fixes=("apply+reboot",),
+        needs=(NVIDIA_PARAMS,),
+        needs_gpu=True,
         keys=frozenset({"module_options"}),
     ),
     Check(
         id=PERSISTENCE,
-        title="The driver keeps the cards initialised",
+        title="The driver keeps the cards initialized",
         explanation=(
             "Reads nvidia-smi's persistence mode of every card. Disabled is a warning: the driver "
             "then forgets power limits and clocks whenever the last program ends, and each start "
             "takes seconds. Where the mode does not exist (N/A) the check does not apply."
         ),
         run=persistence,
+        fixes=("apply",),
+        needs=(NVIDIA_VERSION, SMI),
+        needs_gpu=True,
         keys=frozenset({"gpu_persistence"}),
     ),
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Finding, Remedy
-from rigops.doctor.rig import reported
-from rigops.doctor.rig.reported import Verdict
+from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.views import reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 VOLATILE, AGGREGATE, CORRECTED = "ecc.vol", "ecc.agg", "ecc.corr"
@@ -23,15 +25,18 @@ _NO_ECC_WHY = (
     "That is to be expected of GeForce cards: nobody counts their memory's errors. Wrong results "
     "of one card only are the sign to look for."
 )
-RESET = Remedy(
+RESET = Fix(
     kind="hands",
     text="stop what uses the card, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
     "together), or reboot",
 )
-REPLACE = Remedy(
+REPLACE = Fix(
     kind="buy",
     text="have the card replaced: it is a case for the seller's or the maker's warranty (RMA)",
 )
+_VOLATILE_EVIDENCE: Final = re.compile(r"ecc_errors/volatile/.*(uncorr|double_bit/total)")
+_AGGREGATE_EVIDENCE: Final = re.compile(r"ecc_errors/aggregate/.*(uncorr|double_bit/total)")
+_CORRECTED_EVIDENCE: Final = re.compile(r"ecc_errors/aggregate/.*(_corr|single_bit/total)")
 
 
 def volatile(examined: Examined) -> list[Finding]:
@@ -45,12 +50,16 @@ def volatile(examined: Examined) -> list[Finding]:
                 summary=f"{errors} memory errors that ECC could not correct since the last reset",
                 why="A program has got wrong data, or was ended because of it.",
                 data={"errors": errors},
-                remedy=RESET,
+                fix=RESET,
             )
         return Verdict(status="ok", summary="no uncorrected errors")
 
-    return reported.judged(
-        examined, VOLATILE, judge, "no uncorrected memory errors since the reset"
+    return reported.judge_cards(
+        examined,
+        VOLATILE,
+        judge,
+        "no uncorrected memory errors since the reset",
+        evidence=_VOLATILE_EVIDENCE,
     )
 
 
@@ -64,7 +73,7 @@ def aggregate(examined: Examined) -> list[Finding]:
                 status="fail",
                 summary=f"{errors} uncorrected memory errors in the card's life",
                 data={"errors": errors},
-                remedy=REPLACE,
+                fix=REPLACE,
             )
         if errors:
             return Verdict(
@@ -74,8 +83,12 @@ def aggregate(examined: Examined) -> list[Finding]:
             )
         return Verdict(status="ok", summary="no uncorrected errors")
 
-    return reported.judged(
-        examined, AGGREGATE, judge, "no uncorrected memory errors in the cards' lives"
+    return reported.judge_cards(
+        examined,
+        AGGREGATE,
+        judge,
+        "no uncorrected memory errors in the cards' lives",
+        evidence=_AGGREGATE_EVIDENCE,
     )
 
 
@@ -90,7 +103,7 @@ def corrected(examined: Examined) -> list[Finding]:
                 summary=f"{errors} corrected memory errors in the card's life",
                 why="Each was corrected. So many mean that the memory is worn or too hot.",
                 data={"errors": errors},
-                remedy=Remedy(
+                fix=Fix(
                     kind="hands",
                     text="cool the card better, and note the number: if it grows by the day, have "
                     "the card replaced",
@@ -98,14 +111,20 @@ def corrected(examined: Examined) -> list[Finding]:
             )
         return Verdict(status="ok", summary=f"{errors} corrected errors")
 
-    return reported.judged(examined, CORRECTED, judge, "few or no corrected memory errors")
+    return reported.judge_cards(
+        examined,
+        CORRECTED,
+        judge,
+        "few or no corrected memory errors",
+        evidence=_CORRECTED_EVIDENCE,
+    )
 
 
 def _no_ecc(card: Card, smi: SmiGpu) -> Verdict:
     if smi.ecc:
-        return Verdict(status="unknown", summary="ECC is on, and its counters are not told")
+        return Verdict(status="unknown", summary="ECC is on, and its counters are not reported")
     return Verdict(
-        status="skipped" if smi.ecc is False else "silent",
+        status="skipped" if smi.ecc is False else "not_reported",
         expected=reported.is_geforce(card) or (card.model is not None and not card.model.ecc),
         summary=_NO_ECC,
         why=_NO_ECC_WHY,
@@ -122,6 +141,9 @@ CHECKS = (
             "are skipped, never taken for well."
         ),
         run=volatile,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
     Check(
         id=AGGREGATE,
@@ -132,6 +154,9 @@ CHECKS = (
             "1 to 4 are information. Cards without ECC are skipped."
         ),
         run=aggregate,
+        fixes=("buy",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
     Check(
         id=CORRECTED,
@@ -142,5 +167,8 @@ CHECKS = (
             "says more than how many there are. Cards without ECC are skipped."
         ),
         run=corrected,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
 from rigops.probe.package_names import driver_version
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import NVIDIA
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package
@@ -21,30 +24,28 @@ _WHY = "Without it cuInit answers 802 (system not ready) on machines with NVSwit
 
 
 def fabric(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
-    functions = facts.pci.functions if facts.pci else ()
+    snapshot = examined.snapshot
+    functions = snapshot[PCI].or_empty.functions
     switches = [
-        Evidence(rig.PCI, one.line)
+        Evidence(PCI.name, one.line)
         for one in functions
         if one.vendor == NVIDIA and one.pci_class >> 8 == _BRIDGE
     ]
     if not switches:
         return [
             _finding("skipped", "there is no NVSwitch")
-            if facts.pci is not None and facts.is_whole(rig.PCI) and not facts.pci.unread
+            if snapshot[PCI].is_exhaustive
             else _finding("unknown", "whether there is an NVSwitch could not be read")
         ]
     return [_service(examined, tuple(switches))]
 
 
 def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
-    facts = examined.facts
-    unit = facts.units.unit(_SERVICE) if facts.units else None
+    snapshot = examined.snapshot
+    unit = snapshot[UNITS].or_empty.unit(_SERVICE)
     if unit is None or unit.active is None:
         return _finding("unknown", f"whether {_SERVICE} runs could not be read", switches)
-    evidence = (*switches, Evidence("units", unit.line))
+    evidence = (*switches, Evidence(UNITS.name, unit.line))
     if unit.active != "active":
         text = (
             f"`systemctl enable --now {_SERVICE}`"
@@ -58,15 +59,15 @@ def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
             summary=f"there are NVSwitches, and {_SERVICE} does not run",
             evidence=evidence,
             why=_WHY,
-            remedy=Remedy(kind="hands", text=text),
+            fix=Fix(kind="hands", text=text),
         )
     return _version(examined, evidence)
 
 
 def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
-    facts = examined.facts
-    loaded = facts.nvidia_version.version if facts.nvidia_version else None
-    package = _manager(facts.packages.packages if facts.packages else ())
+    snapshot = examined.snapshot
+    loaded = snapshot[NVIDIA_VERSION].or_empty.version
+    package = _manager(snapshot[PACKAGES].or_empty.packages)
     version = driver_version(package.version) if package else None
     if package is None or version is None or loaded is None:
         return _finding("unknown", f"{_SERVICE} runs; its version could not be read", evidence)
@@ -75,11 +76,9 @@ def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
             id=FABRIC,
             status="fail",
             summary=f"fabric manager {version} does not fit driver {loaded}",
-            evidence=(*evidence, Evidence("packages", package.line)),
+            evidence=(*evidence, Evidence(PACKAGES.name, package.line)),
             why=f"Both must be of one version. {_WHY}",
-            remedy=Remedy(
-                kind="hands", text=f"install {package.name} {loaded}, hold it, and reboot"
-            ),
+            fix=Fix(kind="hands", text=f"install {package.name} {loaded}, hold it, and reboot"),
         )
     return _finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
 
@@ -89,7 +88,7 @@ def _manager(packages: tuple[Package, ...]) -> Package | None:
     return next((one for one in packages if one.is_installed and one.name.startswith(names)), None)
 
 
-_finding = saying(FABRIC)
+_finding = finding_for(FABRIC)
 
 
 CHECKS = (
@@ -101,5 +100,8 @@ CHECKS = (
             "has: nvidia-fabricmanager must run, and its version must be the loaded driver's."
         ),
         run=fabric,
+        fixes=("hands",),
+        needs=(PCI, NVIDIA_VERSION, PACKAGES, UNITS),
+        needs_gpu=True,
     ),
 )

@@ -5,24 +5,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
-from rigops.doctor.rig import driver_state, kernel_logs
-from rigops.doctor.rig.device_names import owner_of
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.views import kernel_logs
+from rigops.doctor.views.device_names import owner_of
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.kernel_logs import Which
-    from rigops.probe.facts import HostFacts
+    from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log import LogLine
+    from rigops.probe.snapshot import HostSnapshot
 
 APEI = "pci.apei"
 BLIND = "pci.aer.blind"
 
-_CMDLINE: Final = "proc-cmdline"
 _SHOWN: Final = 6
 # Without a number: what the firmware kept from the previous boot (BERT). Machine checks that the
 # kernel itself decodes look much like it and are none of this.
@@ -45,22 +48,20 @@ _Told = tuple["Which", "LogLine"]
 
 
 def apei(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [Finding(id=APEI, status="skipped", summary=driver_state.NO_GPU)]
-    found = [_record(examined, told) for told in _by_device(facts).values()]
-    gap = kernel_logs.read(facts, "current").gap
+    snapshot = examined.snapshot
+    found = [_record(examined, told) for told in _by_device(snapshot).values()]
+    gap = kernel_logs.read(snapshot, "current").gap
     if gap:
         summary = f"whether the firmware reported errors is not known: the kernel log {gap}"
         return [*found, Finding(id=APEI, status="unknown", summary=summary)]
     return found or [Finding(id=APEI, status="ok", summary="the firmware reports no error")]
 
 
-def _by_device(facts: HostFacts) -> dict[str | None, list[_Told]]:
+def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Told]]:
     """A record is several lines with one number, of which one may name a device."""
     records: dict[tuple[str, int, str], list[_Told]] = {}
     opened = 0
-    for which, entry in kernel_logs.matching(facts, _ERROR):
+    for which, entry in kernel_logs.matching(snapshot, _ERROR):
         shape = _ERROR.match(entry.message)
         number = (shape and shape["record"]) or ""
         opened += _HEAD in entry.message
@@ -91,13 +92,13 @@ def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
         subject=subject,
         summary=f"the firmware reports {what} errors{name}",
         evidence=tuple(
-            Evidence(kernel_logs.NAMES[which], one.line) for which, one in told[:_SHOWN]
+            Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told[:_SHOWN]
         ),
         why=(
             "The firmware watches memory and PCIe links and reports what it has seen. Errors of "
             "a link come of a riser, a cable, a slot or too high a speed."
         ),
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="for a PCIe device reseat it, shorten or replace its riser, try another slot or "
             "one PCIe generation less in the BIOS; for memory test the modules one by one",
@@ -106,13 +107,11 @@ def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
 
 
 def blind(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [Finding(id=BLIND, status="skipped", summary=driver_state.NO_GPU)]
-    off = _switched_off(facts)
+    snapshot = examined.snapshot
+    off = _switched_off(snapshot)
     if off:
         return [_off(examined, off)]
-    log = facts.kernel_log
+    log = snapshot[KERNEL_LOG].value
     told = [
         (one, shape)
         for one in (log.matching(_CONTROLS) if log else ())
@@ -123,20 +122,20 @@ def blind(examined: Examined) -> list[Finding]:
     if lacking or (refused and not told):
         return [_firmware_first((*lacking, *refused))]
     if not told:
-        return [_blind("unknown", _why_unknown(facts))]
-    if facts.proc_cmdline is None or not facts.is_whole(_CMDLINE):
+        return [_blind("unknown", _why_unknown(snapshot))]
+    if snapshot[PROC_CMDLINE].value is None or not snapshot[PROC_CMDLINE].is_complete:
         return [_blind("unknown", "whether pci=noaer hides errors is not known")]
     return [_blind("ok", "the kernel sees the errors of PCIe links", told[0][0].line)]
 
 
-def _why_unknown(facts: HostFacts) -> str:
-    gap = kernel_logs.read(facts, "current").gap
-    why = f"the kernel log {gap}" if gap else "the kernel log does not tell (_OSC)"
+def _why_unknown(snapshot: HostSnapshot) -> str:
+    gap = kernel_logs.read(snapshot, "current").gap
+    why = f"the kernel log {gap}" if gap else "the kernel log has no _OSC line"
     return f"who sees the errors of PCIe links is not known: {why}"
 
 
-def _switched_off(facts: HostFacts) -> str | None:
-    arguments = facts.proc_cmdline.arguments if facts.proc_cmdline else ()
+def _switched_off(snapshot: HostSnapshot) -> str | None:
+    arguments = snapshot[PROC_CMDLINE].or_empty.arguments
     return next(
         (one for one in arguments if one.startswith("pci=") and "noaer" in one[4:].split(",")), None
     )
@@ -145,9 +144,9 @@ def _switched_off(facts: HostFacts) -> str | None:
 def _off(examined: Examined, argument: str) -> Finding:
     declared = examined.spec.kernel_args or ()
     by_hand = f"take {argument} out of the bootloader's configuration, and reboot"
-    remedy = Remedy(kind="hands", text=by_hand)
+    fix = Fix(kind="hands", text=by_hand)
     if argument in declared:
-        remedy = Remedy(
+        fix = Fix(
             kind="apply+reboot",
             concern="kernel_args",
             declare={"kernel_args": [one for one in declared if one != argument]},
@@ -158,9 +157,9 @@ def _off(examined: Examined, argument: str) -> Finding:
         id=BLIND,
         status="warn",
         summary=f"{argument} hides the errors of PCIe links",
-        evidence=(Evidence(_CMDLINE, argument),),
+        evidence=(Evidence(PROC_CMDLINE.name, argument),),
         why="It silences the messages, not the errors: a bad riser or slot stays unseen.",
-        remedy=remedy,
+        fix=fix,
     )
 
 
@@ -169,9 +168,9 @@ def _firmware_first(told: Sequence[LogLine]) -> Finding:
         id=BLIND,
         status="warn",
         summary="the firmware keeps the errors of PCIe links to itself",
-        evidence=tuple(Evidence(kernel_logs.CURRENT, one.line) for one in told[:_SHOWN]),
+        evidence=tuple(Evidence(KERNEL_LOG.name, one.line) for one in told[:_SHOWN]),
         why="The kernel then counts none, so that counters of zero prove nothing.",
-        remedy=Remedy(
+        fix=Fix(
             kind="bios",
             text="in the BIOS give PCIe error handling (AER, `Firmware First`, `OS native AER "
             "support`) to the operating system; pcie_ports=native on the kernel command line tries "
@@ -181,7 +180,7 @@ def _firmware_first(told: Sequence[LogLine]) -> Finding:
 
 
 def _blind(status: Status, summary: str, line: str = "") -> Finding:
-    evidence = (Evidence(kernel_logs.CURRENT, line),) if line else ()
+    evidence = (Evidence(KERNEL_LOG.name, line),) if line else ()
     return Finding(id=BLIND, status=status, summary=summary, evidence=evidence)
 
 
@@ -196,6 +195,9 @@ CHECKS = (
             "counters: each record names a device, and corrected errors are a warning."
         ),
         run=apei,
+        fixes=("hands",),
+        needs=(PCI, KERNEL_LOG_PREVIOUS, KERNEL_LOG, LSPCI),
+        needs_gpu=True,
     ),
     Check(
         id=BLIND,
@@ -203,9 +205,12 @@ CHECKS = (
         explanation=(
             "Looks for pci=noaer on the running command line, and in the kernel log for what the "
             "firmware has handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, "
-            "or with noaer, error counters of zero prove nothing. Where the log does not tell, "
+            "or with noaer, error counters of zero prove nothing. Where the log has no such line, "
             "this is unknown."
         ),
         run=blind,
+        fixes=("apply+reboot", "bios", "hands"),
+        needs=(PROC_CMDLINE, KERNEL_LOG),
+        needs_gpu=True,
     ),
 )

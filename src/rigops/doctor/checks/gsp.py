@@ -6,16 +6,19 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import advice, versions
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
-from rigops.doctor.rig import driver_state, kernel_logs
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.views import driver_state, kernel_logs
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
     from rigops.catalog.model import Verdict
-    from rigops.doctor.rig.kernel_logs import Which
+    from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log import LogLine
 
 GSP = "drv.gsp"
@@ -33,7 +36,7 @@ _WHY: Final = (
     "the card is dead to every program, and nvidia-smi often hangs."
 )
 _LOOK_FIRST: Final = "check power and PCIe errors of that card first (pci.aer.corr, pwr.budget)"
-_OTHER_DRIVER: Final = "then try another driver branch (`rigops drivers` tells which are good)"
+_OTHER_DRIVER: Final = "then try another driver branch (`rigops drivers` shows which are good)"
 _SWITCH_OFF: Final = (
     "; with the proprietary modules GSP can be left out: "
     "`options nvidia NVreg_EnableGpuFirmware=0` in /etc/modprobe.d, `update-initramfs -u`, reboot"
@@ -44,31 +47,31 @@ def gsp(examined: Examined) -> list[Finding]:
     found = _troubles(examined)
     if found:
         return [_failed(examined, subject, told) for subject, told in found.items()]
-    if rig.has_no_gpu(examined):
-        return [Finding(id=GSP, status="skipped", summary=driver_state.NO_GPU)]
+    if views.has_no_gpu(examined):
+        return [Finding(id=GSP, status="skipped", summary=views.NO_GPU)]
     if driver_state.loaded(examined).is_loaded is False:
         return [Finding(id=GSP, status="skipped", summary=driver_state.NOT_LOADED)]
-    current = kernel_logs.read(examined.facts, "current")
+    current = kernel_logs.read(examined.snapshot, "current")
     if current.gap:
         summary = f"whether GSP firmware failed is not known: the kernel log {current.gap}"
         return [Finding(id=GSP, status="unknown", summary=summary)]
     if current.log and current.log.starts_at_boot is False:
         summary = "no trouble with GSP firmware in what is left of this boot's kernel log"
         return [Finding(id=GSP, status="info", summary=summary)]
-    return [Finding(id=GSP, status="ok", summary="the kernel log tells of no trouble with GSP")]
+    return [Finding(id=GSP, status="ok", summary="no GSP trouble in the kernel log")]
 
 
 def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
     """By subject. Lines in words name no card: they go with the card that an Xid names."""
-    facts = examined.facts
+    snapshot = examined.snapshot
     found: dict[str, list[tuple[Which, LogLine]]] = {}
     for which in _OLDEST_FIRST:
-        log = kernel_logs.read(facts, which).log
+        log = kernel_logs.read(snapshot, which).log
         for xid in log.xids if log else ():
             if xid.number in _XIDS:
                 subject = f"gpu {xid.address or 'unknown'}"
                 found.setdefault(subject, []).append((which, xid.entry))
-    words = kernel_logs.matching(facts, _TROUBLE)
+    words = kernel_logs.matching(snapshot, _TROUBLE)
     if words and not found:
         found[HOST] = words
     return found
@@ -77,7 +80,7 @@ def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
 def _failed(examined: Examined, subject: str, told: list[tuple[Which, LogLine]]) -> Finding:
     bad = _bad_verdict(examined)
     is_over = all(which == "previous" for which, _ in told)
-    lines = [Evidence(kernel_logs.NAMES[which], one.line) for which, one in told]
+    lines = [Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told]
     times = sum(one.repeated for _, one in told)
     return Finding(
         id=GSP,
@@ -88,12 +91,12 @@ def _failed(examined: Examined, subject: str, told: list[tuple[Which, LogLine]])
         + (" (in the previous boot)" if is_over else ""),
         evidence=tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]]),
         why=f"{_WHY} {bad.why}" if bad else _WHY,
-        remedy=_remedy(examined, bad),
+        fix=_fix(examined, bad),
     )
 
 
 def _version(examined: Examined) -> Version | None:
-    loaded = examined.facts.nvidia_version
+    loaded = examined.snapshot[NVIDIA_VERSION].value
     try:
         return versions.parse((loaded and loaded.version) or "")
     except ValueError:
@@ -109,30 +112,30 @@ def _bad_verdict(examined: Examined) -> Verdict | None:
 def _against(examined: Examined, version: Version) -> list[Verdict]:
     return [
         verdict
-        for verdict in advice.verdicts(examined.catalog, version, rig.known_models(examined))
+        for verdict in advice.verdicts(examined.catalog, version, views.known_models(examined))
         if verdict.status == "bad" and verdict.purpose in {"any", "stability"}
     ]
 
 
-def _remedy(examined: Examined, bad: Verdict | None) -> Remedy:
+def _fix(examined: Examined, bad: Verdict | None) -> Fix:
     wanted = _better(examined) if bad else None
     if wanted:
-        return Remedy(
+        return Fix(
             kind="apply+reboot",
             concern=driver_state.CONCERN,
             declare={"driver": wanted},
             text=f"`rigops apply` installs driver {wanted}, without that fault, and reboots",
             by_hand=f"install driver {wanted}, which is without that fault, and reboot",
         )
-    loaded = examined.facts.nvidia_version
+    loaded = examined.snapshot[NVIDIA_VERSION].value
     is_closed = loaded is not None and loaded.flavour == "proprietary"
     text = f"{_LOOK_FIRST}, {_OTHER_DRIVER}"
-    return Remedy(kind="hands", text=text + (_SWITCH_OFF if is_closed else ""))
+    return Fix(kind="hands", text=text + (_SWITCH_OFF if is_closed else ""))
 
 
 def _better(examined: Examined) -> str | None:
     """The newest release of the same branch, where that is known to be good; else a good branch."""
-    version, cards = _version(examined), rig.known_models(examined)
+    version, cards = _version(examined), views.known_models(examined)
     own = versions.branch_of(version) if version else ""
     for branch in advice.good_branches(examined.catalog, cards):
         if branch.branch == own:
@@ -148,9 +151,12 @@ CHECKS = (
         explanation=(
             "Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for "
             "timeouts of GSP calls. None is healthy. Where the catalogue says that the loaded "
-            "driver has this fault, another release is the cure; otherwise power and the PCIe "
+            "driver has this fault, another release is the fix; otherwise power and the PCIe "
             "link of that card come first."
         ),
         run=gsp,
+        fixes=("apply+reboot", "hands"),
+        needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
+        cause_rank=50,
     ),
 )

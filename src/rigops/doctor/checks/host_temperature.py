@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.probe.sections.sensors import SECTION as SENSORS
 
 if TYPE_CHECKING:
     from rigops.probe.sections.sensors import Reading, Sensors, Throttled
@@ -21,7 +22,6 @@ _BELIEVED_CELSIUS: Final = (1.0, 115.0)
 _BELIEVED_LIMIT: Final = (40.0, 150.0)
 _SHOWN: Final = 5
 
-_SECTION = "sensors"
 _CPU = re.compile(r"coretemp|k10temp|zenpower", re.IGNORECASE)
 _NVME = re.compile(r"nvme", re.IGNORECASE)
 _CONTROL = re.compile(r"Tctl", re.IGNORECASE)
@@ -30,9 +30,9 @@ _CARD = re.compile(r"nouveau|nvidia|amdgpu|radeon", re.IGNORECASE)
 
 
 def host(examined: Examined) -> list[Finding]:
-    facts, sensors = examined.facts, examined.facts.sensors
+    snapshot, sensors = examined.snapshot, examined.snapshot[SENSORS].value
     if sensors is None:
-        reason = " in time" if _SECTION in facts.timed_out else ""
+        reason = " in time" if snapshot[SENSORS].timed_out else ""
         return [_plain("unknown", f"the host's sensors were not read{reason}")]
     believed = _believed(sensors)
     found = [_hot(one, limit) for one in believed for limit in _exceeded(one)]
@@ -40,11 +40,11 @@ def host(examined: Examined) -> list[Finding]:
         found.append(slowed)
     if found:
         return found
-    if not facts.is_whole(_SECTION) or sensors.unread:
+    if not snapshot[SENSORS].is_complete or sensors.unread:
         return [_plain("unknown", "the sensors' answer could not be read to its end")]
     judged = [one for one in believed if _limit(one) is not None]
     if not judged:
-        return [_plain("skipped", "no CPU or disk tells a temperature that can be judged")]
+        return [_plain("skipped", "no CPU or disk reports a temperature that can be judged")]
     warmest = max(judged, key=lambda one: one.value or 0.0)
     return [
         Finding(
@@ -52,12 +52,12 @@ def host(examined: Examined) -> list[Finding]:
             status="ok",
             summary=f"{len(judged)} sensors are within their limits; the warmest, {warmest.chip} "
             f"{warmest.label}, is at {warmest.value:g} °C",
-            evidence=(Evidence(_SECTION, warmest.line),),
+            evidence=(Evidence(SENSORS.name, warmest.line),),
         )
     ]
 
 
-_plain = saying(HOST)
+_plain = finding_for(HOST)
 
 
 def _believed(sensors: Sensors) -> list[Reading]:
@@ -107,10 +107,10 @@ def _hot(reading: Reading, limit: float) -> Finding:
         id=HOST,
         status="warn",
         subject=f"{reading.chip} {reading.label}",
-        summary=f"{reading.value:g} °C; below {limit:g} °C is well",
-        evidence=(Evidence(_SECTION, reading.line),),
+        summary=f"{reading.value:g} °C; limit: {limit:g} °C",
+        evidence=(Evidence(SENSORS.name, reading.line),),
         why="It slows down, and what it feeds waits for it.",
-        remedy=Remedy(kind="hands", text=cure),
+        fix=Fix(kind="hands", text=cure),
     )
 
 
@@ -125,9 +125,9 @@ def _slowed(throttled: tuple[Throttled, ...]) -> Finding | None:
         id=HOST,
         status="warn" if is_often else "info",
         summary=f"a CPU has slowed down for heat {times} times since the boot",
-        evidence=tuple(Evidence(_SECTION, one.line) for one in worst),
+        evidence=tuple(Evidence(SENSORS.name, one.line) for one in worst),
         why="A few times are a passing peak; hundreds mean that the cooler is too small, or loose.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="clean the CPU's cooler, renew its paste, check its fan or pump; or lower "
             "cpu_max_freq",
@@ -142,12 +142,14 @@ CHECKS = (
         id=HOST,
         title="CPUs and disks are within their temperatures",
         explanation=(
-            "Compares hwmon, the BMC and `sensors` with the limit that each sensor tells; CPUs "
-            "that tell none with 100 °C, NVMe disks with 80 °C. Values that cannot be true (inputs "
-            "without a sensor, -273 or 65261 °C) are left out, and so is Tctl where the CPU tells "
+            "Compares hwmon, the BMC and `sensors` with the limit that each sensor reports; CPUs "
+            "that report none with 100 °C, NVMe disks with 80 °C. Impossible values (inputs "
+            "without a sensor, -273 or 65261 °C) are left out, and so is Tctl where it reports "
             "its dies' temperature. Intel CPUs count how often they slowed down for heat since the "
             "boot: 100 times or more is a warning, fewer is information."
         ),
         run=host,
+        fixes=("hands",),
+        needs=(SENSORS,),
     ),
 )

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from rigops.doctor import rig
+from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, saying
-from rigops.doctor.rig import board, pcie
-from rigops.guarding.iommu import INTEL_ON, leaves_intel_off
+from rigops.doctor.finding import Evidence, Finding, finding_for
+from rigops.doctor.views import board, pcie
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.firmware import SECTION as FIRMWARE
+from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import SECTION as PCI
 
 IN_VM = "acs.in_vm"
 IOMMU = "iommu.present"
 
-_GROUPS = "iommu-groups"
 _ONLY_FOR_GUESTS = "P2P needs no IOMMU. To pass cards to virtual machines"
 
 
 def in_vm(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=IN_VM, status="skipped", summary="there is no NVIDIA GPU")]
-    boot = examined.facts.boot
+    boot = examined.snapshot[BOOT].value
     said = boot.virtualization if boot else None
-    evidence = (Evidence("boot", said),) if said else ()
-    is_virtual = pcie.is_virtual_machine(examined.facts)
+    evidence = (Evidence(BOOT.name, said),) if said else ()
+    is_virtual = pcie.is_virtual_machine(examined.snapshot)
     if is_virtual is False:
         summary = "this is no virtual machine: the ports that it sees are the real ones"
         return [Finding(id=IN_VM, status="ok", summary=summary, evidence=evidence)]
@@ -42,24 +44,22 @@ def in_vm(examined: Examined) -> list[Finding]:
 
 
 def iommu_present(examined: Examined) -> list[Finding]:
-    groups = examined.facts.iommu_groups
-    if rig.has_no_gpu(examined):
-        return [_iommu("skipped", "there is no NVIDIA GPU")]
+    groups = examined.snapshot[IOMMU_GROUPS].value
     if groups is None:
         return [_iommu("unknown", "the IOMMU groups were not collected")]
     if groups.members:
         count = len({member.group for member in groups.members})
-        seen = Evidence(_GROUPS, groups.members[0].line)
+        seen = Evidence(IOMMU_GROUPS.name, groups.members[0].line)
         return [_iommu("info", f"an IOMMU is active, with {count} groups", (seen,))]
-    if groups.is_off and examined.facts.is_whole(_GROUPS):
+    if groups.is_off and examined.snapshot[IOMMU_GROUPS].is_complete:
         return [_iommu("info", "no IOMMU is active: there is no group", why=_how_to(examined))]
     return [_iommu("unknown", "the IOMMU groups could not be read")]
 
 
 def _how_to(examined: Examined) -> str:
     """Nothing to mend: only virtual machines that get cards need one."""
-    seen = board.firmware(examined.facts)
-    if pcie.is_virtual_machine(examined.facts):
+    seen = board.firmware(examined.snapshot)
+    if pcie.is_virtual_machine(examined.snapshot):
         return ""
     if seen.offers_iommu is False:
         return f"{_ONLY_FOR_GUESTS}: {board.steps(examined, 'iommu')}"
@@ -71,7 +71,7 @@ def _how_to(examined: Examined) -> str:
     return ""
 
 
-_iommu = saying(IOMMU)
+_iommu = finding_for(IOMMU)
 
 
 CHECKS = (
@@ -84,6 +84,8 @@ CHECKS = (
             "unknown, never ok, and acs.path does the same."
         ),
         run=in_vm,
+        needs=(BOOT, PCI, LSPCI),
+        needs_gpu=True,
     ),
     Check(
         id=IOMMU,
@@ -94,5 +96,7 @@ CHECKS = (
             "the default domain is not looked at: it is printed without a working IOMMU as well."
         ),
         run=iommu_present,
+        needs=(BOOT, PCI, IOMMU_GROUPS, FIRMWARE, KERNEL_LOG, LSPCI),
+        needs_gpu=True,
     ),
 )

@@ -4,54 +4,58 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, notes, without_an_iommu
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.rig import board, passthrough, peers
-from rigops.guarding.firmware import for_an_iommu
-from rigops.guarding.iommu import INTEL_ON, leaves_intel_off, notes
+from rigops.doctor.views import board, passthrough, peers
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.firmware import SECTION as FIRMWARE
+from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Remedy, Status
+    from rigops.doctor.finding import Fix, Status
     from rigops.probe.sections.iommu_groups import IommuGroups, Member
     from rigops.probe.sections.pci import Pci
 
 MODE = "iommu.mode"
 
-_SECTION = "iommu-groups"
-_PEERS = "nvidia-smi-p2p-read"
-_TOPOLOGY = "nvidia-smi-topo"
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
 _DIRECT = "identity"
 _WHY = (
-    "A translating IOMMU stands between the cards: copies from one to another can hang or arrive "
+    "A translating IOMMU is between the cards: copies from one to another can hang or arrive "
     "wrong, while the driver says that they work. With iommu=pt devices reach memory directly."
 )
 
 
 def mode(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
-    groups = facts.iommu_groups
+    snapshot = examined.snapshot
+    groups = snapshot[IOMMU_GROUPS].value
     if groups is None:
         return [_finding("unknown", "the IOMMU groups were not collected")]
-    if groups.is_off and facts.is_whole(_SECTION):
+    if groups.is_off and snapshot[IOMMU_GROUPS].is_complete:
         said = "the IOMMU is off, so nothing is translated"
         return [_finding("ok", said, why=_why_off(examined))]
-    if facts.pci is None:
+    pci = snapshot[PCI].value
+    if pci is None:
         return [_finding("unknown", "which groups are those of the cards is not known")]
-    return [_judged(examined, facts.pci, groups)]
+    return [_judged(examined, pci, groups)]
 
 
 def _why_off(examined: Examined) -> str:
     """Where passthrough is declared, and only an IOMMU could give it."""
     declared = examined.spec.kernel_args or ()
-    seen = board.firmware(examined.facts)
-    lacking = for_an_iommu(examined.catalog, seen, declared)
+    seen = board.firmware(examined.snapshot)
+    lacking = without_an_iommu(examined.catalog, seen, declared)
     if lacking:
         return lacking
-    live = examined.facts.proc_cmdline.arguments if examined.facts.proc_cmdline else ()
+    live = examined.snapshot[PROC_CMDLINE].or_empty.arguments
     is_left_off = leaves_intel_off(seen) and INTEL_ON not in (*declared, *live)
     return " ".join(notes(declared, (*declared, *live), seen)) if is_left_off else ""
 
@@ -63,20 +67,18 @@ def _finding(
     more: tuple[Evidence, ...] = (),
     *,
     why: str = "",
-    remedy: Remedy | None = None,
+    fix: Fix | None = None,
 ) -> Finding:
-    evidence = (*(Evidence(_SECTION, member.line) for member in members), *more)
-    return Finding(
-        id=MODE, status=status, summary=summary, evidence=evidence, why=why, remedy=remedy
-    )
+    evidence = (*(Evidence(IOMMU_GROUPS.name, member.line) for member in members), *more)
+    return Finding(id=MODE, status=status, summary=summary, evidence=evidence, why=why, fix=fix)
 
 
 def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
-    facts = examined.facts
+    snapshot = examined.snapshot
     found = [groups.of(gpu.address) for gpu in pci.nvidia_gpus]
     members = tuple(member for member in found if member)
     translated = tuple(member for member in members if member.type in _TRANSLATED)
-    count = rig.gpu_count(examined)
+    count = views.gpu_count(examined)
     if translated and count == 1:
         return _finding("ok", "translated, and the only card has no peer to copy to", translated)
     if translated and count is None:
@@ -85,9 +87,9 @@ def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
         )
     if translated:
         return _translating(examined, translated)
-    granting = facts.nvidia_smi_p2p_read
+    granting = snapshot[P2P_READ].value
     missed = granting is not None and len(granting.gpus) > len(pci.nvidia_gpus)
-    all_seen = facts.is_whole(rig.PCI) and not pci.unread and not missed and None not in found
+    all_seen = snapshot[PCI].is_exhaustive and not missed and None not in found
     if found and all_seen and all(member.type == _DIRECT for member in members):
         return _finding("ok", "the cards reach memory directly (identity)", members)
     return _finding("unknown", "how the IOMMU treats the cards could not be read", members)
@@ -96,29 +98,29 @@ def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
 def _translating(examined: Examined, translated: tuple[Member, ...]) -> Finding:
     spared = _spared(examined)
     kinds = " and ".join(sorted({member.type for member in translated}))
-    granting = examined.facts.nvidia_smi_p2p_read
-    rows = tuple(Evidence(_PEERS, row) for row in granting.rows) if granting else ()
+    granting = examined.snapshot[P2P_READ].value
+    rows = tuple(Evidence(P2P_READ.name, row) for row in granting.rows) if granting else ()
     return _finding(
         "warn" if spared else "fail",
         f"the IOMMU translates what the cards send ({kinds}){spared}",
         translated,
         rows,
         why=_WHY,
-        remedy=passthrough.remedy(examined),
+        fix=passthrough.fix(examined),
     )
 
 
 def _spared(examined: Examined) -> str:
     """Why no copy between cards meets the IOMMU, or nothing. P2P not known of counts as granted."""
-    facts = examined.facts
-    granting, pci = facts.nvidia_smi_p2p_read, facts.pci
-    if granting is None or pci is None or not facts.is_whole(_PEERS):
+    snapshot = examined.snapshot
+    granting, pci = snapshot[P2P_READ].value, snapshot[PCI].value
+    if granting is None or pci is None or not snapshot[P2P_READ].is_complete:
         return ""
     if len(granting.gpus) < len(pci.nvidia_gpus):
         return ""
     if granting.refuses_all:
         return ", and the driver grants no P2P that could break"
-    pairs = peers.pairs(examined) if facts.is_whole(_TOPOLOGY) else ()
+    pairs = peers.pairs(examined) if snapshot[TOPOLOGY].is_complete else ()
     over_nvlink = pairs and all(pair.is_granted is False or pair.has_nvlink for pair in pairs)
     return ", and the P2P that the driver grants goes over NVLink, past it" if over_nvlink else ""
 
@@ -137,5 +139,19 @@ CHECKS = (
             "even where no IOMMU works."
         ),
         run=mode,
+        fixes=("apply+reboot", "hands"),
+        needs=(
+            PROC_CMDLINE,
+            PCI,
+            IOMMU_GROUPS,
+            BOOTLOADER,
+            FIRMWARE,
+            RIGOPS_STATE,
+            KERNEL_LOG,
+            TOPOLOGY,
+            P2P_READ,
+        ),
+        needs_gpu=True,
+        cause_rank=150,
     ),
 )

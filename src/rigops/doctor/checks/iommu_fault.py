@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Remedy
-from rigops.doctor.rig import board, driver_state, kernel_logs, passthrough
-from rigops.doctor.rig.device_names import Owner, owner_of
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.views import board, kernel_logs, passthrough
+from rigops.doctor.views.device_names import Owner, owner_of
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.firmware import SECTION as FIRMWARE
+from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.kernel_logs import Which
-    from rigops.probe.facts import HostFacts
+    from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log import IommuFault
+    from rigops.probe.snapshot import HostSnapshot
 
 FAULT = "iommu.fault"
 
@@ -51,22 +58,22 @@ Told = tuple["Which", "IommuFault"]
 
 
 def fault(examined: Examined) -> list[Finding]:
-    facts = examined.facts
+    snapshot = examined.snapshot
     by_device: dict[str | None, list[Told]] = {}
-    for told in _faults(facts):
+    for told in _faults(snapshot):
         by_device.setdefault(told[1].address, []).append(told)
-    if rig.has_no_gpu(examined) and not _any_of_nvidia(examined, by_device):
-        return [Finding(id=FAULT, status="skipped", summary=driver_state.NO_GPU)]
+    if views.has_no_gpu(examined) and not _any_of_nvidia(examined, by_device):
+        return [Finding(id=FAULT, status="skipped", summary=views.NO_GPU)]
     found = [_device(examined, address, told) for address, told in by_device.items()]
-    gap = kernel_logs.read(facts, "current").gap
+    gap = kernel_logs.read(snapshot, "current").gap
     if gap:
         summary = f"whether the IOMMU stopped a device is not known: the kernel log {gap}"
         return [*found, Finding(id=FAULT, status="unknown", summary=summary)]
-    return found or [_clean(facts)]
+    return found or [_clean(snapshot)]
 
 
-def _faults(facts: HostFacts) -> list[Told]:
-    previous, current = facts.kernel_log_previous, facts.kernel_log
+def _faults(snapshot: HostSnapshot) -> list[Told]:
+    previous, current = snapshot[KERNEL_LOG_PREVIOUS].value, snapshot[KERNEL_LOG].value
     return [
         *(("previous", one) for one in (previous.iommu_faults if previous else ())),
         *(("current", one) for one in (current.iommu_faults if current else ())),
@@ -94,14 +101,14 @@ def _device(examined: Examined, address: str | None, told: Sequence[Told]) -> Fi
         summary=f"the IOMMU stopped {name}{at} {times}{where}",
         evidence=evidence,
         why=_WHY_OF_OTHERS if owner.name else "",
-        remedy=Remedy(kind="hands", text=_OF_OTHERS if owner.name else _OF_NOBODY),
+        fix=Fix(kind="hands", text=_OF_OTHERS if owner.name else _OF_NOBODY),
     )
 
 
 def _of_nvidia(
     examined: Examined, address: str | None, times: str, told: Sequence[Told]
 ) -> Finding:
-    is_over = _is_over(examined.facts, told)
+    is_over = _is_over(examined.snapshot, told)
     status: Status = "info" if is_over else "fail"
     summary = f"the IOMMU stopped this card {times}"
     card = f"{address.rpartition('.')[0]}.0" if address else "unknown"
@@ -111,50 +118,50 @@ def _of_nvidia(
         subject=f"gpu {card}",
         summary=summary + ("; with iommu=pt, live now, no more" if is_over else ""),
         evidence=_evidence(told),
-        why=_WHY_OF_ONE if rig.gpu_count(examined) == 1 else _WHY_OF_MANY,
-        remedy=None if is_over else _remedy(examined, told),
+        why=_WHY_OF_ONE if views.gpu_count(examined) == 1 else _WHY_OF_MANY,
+        fix=None if is_over else _fix(examined, told),
     )
 
 
-def _is_over(facts: HostFacts, told: Sequence[Told]) -> bool:
+def _is_over(snapshot: HostSnapshot, told: Sequence[Told]) -> bool:
     """It was in the previous boot only, and since then the cause has been removed."""
     return (
         all(which == "previous" for which, _ in told)
-        and passthrough.is_asked_for(facts)
-        and _reaches_directly(facts, told) is True
-        and not kernel_logs.read(facts, "current").gap
+        and passthrough.is_asked_for(snapshot)
+        and _reaches_directly(snapshot, told) is True
+        and not kernel_logs.read(snapshot, "current").gap
     )
 
 
-def _reaches_directly(facts: HostFacts, told: Sequence[Told]) -> bool | None:
+def _reaches_directly(snapshot: HostSnapshot, told: Sequence[Told]) -> bool | None:
     """In this boot; None where nobody knows."""
-    groups = facts.iommu_groups
+    groups = snapshot[IOMMU_GROUPS].value
     members = [groups.of(one.address) for _, one in told if groups and one.address]
     if not members or None in members:
         return None
     return all(member is not None and member.type == _IDENTITY for member in members)
 
 
-def _remedy(examined: Examined, told: Sequence[Told]) -> Remedy:
-    direct = _reaches_directly(examined.facts, told)
-    if direct or (direct is None and passthrough.is_asked_for(examined.facts)):
+def _fix(examined: Examined, told: Sequence[Told]) -> Fix:
+    direct = _reaches_directly(examined.snapshot, told)
+    if direct or (direct is None and passthrough.is_asked_for(examined.snapshot)):
         off = board.steps(examined, "iommu", turn="off")
-        return Remedy(kind="hands", text=_REMAINS.format(bios=off))
-    return passthrough.remedy(examined)
+        return Fix(kind="hands", text=_REMAINS.format(bios=off))
+    return passthrough.fix(examined)
 
 
 def _evidence(told: Sequence[Told]) -> tuple[Evidence, ...]:
-    lines = [Evidence(kernel_logs.NAMES[which], one.entry.line) for which, one in told]
+    lines = [Evidence(kernel_logs.SOURCES[which].name, one.entry.line) for which, one in told]
     return tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]])
 
 
-def _clean(facts: HostFacts) -> Finding:
-    previous, log = kernel_logs.read(facts, "previous"), facts.kernel_log
+def _clean(snapshot: HostSnapshot) -> Finding:
+    previous, log = kernel_logs.read(snapshot, "previous"), snapshot[KERNEL_LOG].value
     if log and log.starts_at_boot is False:
         summary = "no fault in what is left of this boot's kernel log; its beginning is lost"
         return Finding(id=FAULT, status="info", summary=summary)
     more = f"; that of the previous boot {previous.gap}" if previous.gap else ""
-    summary = f"the IOMMU stopped no device, says this boot's kernel log{more}"
+    summary = f"the IOMMU stopped no device, by this boot's kernel log{more}"
     return Finding(id=FAULT, status="ok", summary=summary)
 
 
@@ -170,5 +177,17 @@ CHECKS = (
             "which is a warning about them and says nothing about P2P."
         ),
         run=fault,
+        fixes=("apply+reboot", "hands"),
+        needs=(
+            *views.COUNTS_CARDS,
+            PROC_CMDLINE,
+            IOMMU_GROUPS,
+            BOOTLOADER,
+            FIRMWARE,
+            RIGOPS_STATE,
+            KERNEL_LOG_PREVIOUS,
+            KERNEL_LOG,
+        ),
+        cause_rank=90,
     ),
 )

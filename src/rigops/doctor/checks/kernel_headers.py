@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import modules_on_disk, next_boot
-from rigops.doctor.rig.driver_state import NO_GPU
-from rigops.doctor.rig.modules_on_disk import DKMS
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import modules_on_disk, next_boot
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.uname import SECTION as UNAME
 
 HEADERS = "drv.headers"
 
 
 def headers(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", NO_GPU)]
-    if facts.dkms is None:
+    snapshot = examined.snapshot
+    dkms = snapshot[DKMS].value
+    if dkms is None:
         return [_finding("unknown", "whether DKMS can build was not collected")]
-    if not facts.dkms.nvidia:
+    if not dkms.nvidia:
         return [_finding("skipped", "DKMS builds no NVIDIA module here")]
-    upcoming = next_boot.next_kernel(facts)
-    kernels = [one for one in (next_boot.running(facts), upcoming and upcoming.release) if one]
+    upcoming = next_boot.next_kernel(snapshot)
+    kernels = [one for one in (next_boot.running(snapshot), upcoming and upcoming.release) if one]
     wanted = tuple(dict.fromkeys(kernels))
-    missing = [one for one in wanted if modules_on_disk.has_headers(facts, one) is False]
+    missing = [one for one in wanted if modules_on_disk.has_headers(snapshot, one) is False]
     if missing:
-        return [_missing(missing, tuple(Evidence(DKMS, one.line) for one in facts.dkms.nvidia[:3]))]
-    unsure = any(modules_on_disk.has_headers(facts, one) is None for one in wanted)
-    is_configured = facts.bootloader is not None and facts.is_whole("bootloader")
+        evidence = tuple(Evidence(DKMS.name, one.line) for one in dkms.nvidia[:3])
+        return [_missing(missing, evidence)]
+    unsure = any(modules_on_disk.has_headers(snapshot, one) is None for one in wanted)
+    is_configured = snapshot[BOOTLOADER].is_complete
     if unsure or not wanted or upcoming is None or not is_configured:
         return [_finding("unknown", "for which kernels there are headers is not known")]
     return [_finding("ok", f"the headers of {' and '.join(wanted)} are installed")]
 
 
-_finding = saying(HEADERS)
+_finding = finding_for(HEADERS)
 
 
 def _missing(kernels: list[str], evidence: tuple[Evidence, ...]) -> Finding:
@@ -46,7 +48,7 @@ def _missing(kernels: list[str], evidence: tuple[Evidence, ...]) -> Finding:
         evidence=evidence,
         why="DKMS builds the driver against the headers of exactly that kernel. Without them it "
         "silently builds nothing, and the kernel comes up without a driver.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text=f"`apt-get install {packages}`; the packages linux-headers-amd64 (Debian) and "
             "linux-headers-generic (Ubuntu) bring those of every later kernel",
@@ -64,5 +66,8 @@ CHECKS = (
             "not, nothing can be built: a warning, since what was built before still works."
         ),
         run=headers,
+        fixes=("hands",),
+        needs=(UNAME, PROC_CMDLINE, DKMS, BOOTLOADER, PACKAGES),
+        needs_gpu=True,
     ),
 )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import lanes
-from rigops.doctor.rig.lost import SMI, lost_cards
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import lanes
+from rigops.doctor.views.lost import lost_cards
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.cards import Card
-    from rigops.doctor.rig.lanes import Lanes
+    from rigops.doctor.views.cards import Card
+    from rigops.doctor.views.lanes import Lanes
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 WIDTH = "pci.width"
@@ -35,16 +38,14 @@ _NARROW = (
 
 
 def width(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_host(WIDTH, "skipped", _NO_GPU)]
     lost = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in lost]
-    judged = [_width(card, lanes.of(examined.facts, card)) for card in living]
+    judged = [_width(card, lanes.of(examined.snapshot, card)) for card in living]
     found = [finding for finding in judged if finding.status in {"warn", "info"}]
     unread = [
         finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
     ]
-    if unread or (not found and (lost or not judged or not rig.sees_the_bus(examined))):
+    if unread or (not found and (lost or not judged or not views.sees_the_bus(examined))):
         who = ", ".join(unread or lost) or "all cards"
         found.append(_host(WIDTH, "unknown", f"the link of {who} could not be read"))
     if found:
@@ -67,7 +68,7 @@ def _width(card: Card, link: Lanes) -> Finding:
         subject=card.subject,
         evidence=link.evidence,
         why=why,
-        remedy=_reseat() if status == "warn" else None,
+        fix=_reseat() if status == "warn" else None,
     )
 
 
@@ -87,15 +88,15 @@ def _opinion(link: Lanes) -> tuple[Status, str, str]:
     if link.expected is None and link.now > _FEW_LANES:
         why = (
             "Boards with two slots for cards often split sixteen lanes in two halves. What this "
-            "slot can do was not read, so nothing tells whether lanes are missing. "
+            "slot can do was not read, so missing lanes cannot be seen. "
         )
         return "info", f"{has} of x{link.own}, and what its slot gives is not known", why + _SAVING
     could = link.expected or link.own
     return "warn", f"{has} where x{could} is possible", _NARROW
 
 
-def _reseat() -> Remedy:
-    return Remedy(
+def _reseat() -> Fix:
+    return Fix(
         kind="hands",
         text="power off and reseat the card and its riser; try another riser or slot; look in the "
         "board's manual for an M.2 or a slot that takes lanes from this one, and in the BIOS for "
@@ -104,14 +105,12 @@ def _reseat() -> Remedy:
 
 
 def generation(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_host(GENERATION, "skipped", _NO_GPU)]
     driven = [(card, card.smi) for card in examined.cards if card.smi]
     busy = [(card, smi) for card, smi in driven if _is_busy(smi)]
     slow = [_slow(card, smi) for card, smi in busy if _is_slow(smi)]
     if slow:
         return slow
-    all_busy = bool(busy) and len(busy) == rig.gpu_count(examined)
+    all_busy = bool(busy) and len(busy) == views.gpu_count(examined)
     if all_busy and all(smi.generation and smi.generation_max for _, smi in busy):
         return [_host(GENERATION, "ok", "under load every link runs at its full speed")]
     return [_host(GENERATION, "skipped", "judged by preflight, while bytes move", _SAVING)]
@@ -136,10 +135,10 @@ def _slow(card: Card, smi: SmiGpu) -> Finding:
         summary=f"{card.name}: works hard on a generation {smi.generation} link, and generation "
         f"{smi.generation_max} is possible",
         subject=card.subject,
-        evidence=(Evidence(SMI, smi.line),) if smi.line else (),
+        evidence=(Evidence(SMI.name, smi.line),) if smi.line else (),
         why="A link that stays slow under load was limited in the BIOS, or fell back because of "
         "errors on a riser or a cable.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="set the slot's PCIe speed to Auto or to its generation in the BIOS; if it falls "
             "back again, use a shorter or better riser, and see pci.aer.corr",
@@ -158,6 +157,9 @@ CHECKS = (
             "lspci calls that (downgraded)."
         ),
         run=width,
+        fixes=("hands",),
+        needs=(PCI, LSPCI, SMI),
+        needs_gpu=True,
     ),
     Check(
         id=GENERATION,
@@ -167,5 +169,7 @@ CHECKS = (
             "idle cards slow their links down. Otherwise preflight judges it while bytes move."
         ),
         run=generation,
+        fixes=("hands",),
+        needs_gpu=True,
     ),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import ecc
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import reported
-from rigops.doctor.rig.reported import Verdict
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 REMAP, RETIRED, INFOROM = "remap", "retired", "inforom"
@@ -24,6 +24,8 @@ TOO_MANY_RETIRED: Final = 63  # DCGM's hard limit; 64 is all that there is room 
 
 _INFOROM = re.compile(r"infoROM (?:is )?corrupt|corrupt\w* infoROM", re.IGNORECASE)
 _NEVER_REMAPS = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})
+_REMAP_EVIDENCE: Final = re.compile(r"remapped_rows/")
+_RETIRED_EVIDENCE: Final = re.compile(r"retired_pages/")
 
 
 def remap(examined: Examined) -> list[Finding]:
@@ -36,20 +38,20 @@ def remap(examined: Examined) -> list[Finding]:
                 summary=f"all {rows} spare rows of its memory are used up"
                 if is_full
                 else "a bad row of its memory could not be replaced by a spare one",
-                remedy=ecc.REPLACE,
+                fix=ecc.REPLACE,
             )
         if pending:
             return Verdict(
                 status="warn",
                 summary="a bad row of its memory will be replaced at the next reset",
                 why="Until then the card works with the bad row.",
-                remedy=ecc.RESET,
+                fix=ecc.RESET,
             )
         if pending is None and failed is None:
             return _does_not_remap(card)
         if pending is None or failed is None or rows is None:
             return Verdict(
-                status="unknown", summary="only a part of the row remapper's state is told"
+                status="unknown", summary="only a part of the row remapper's state is reported"
             )
         if rows:
             return Verdict(
@@ -59,15 +61,17 @@ def remap(examined: Examined) -> list[Finding]:
             )
         return Verdict(status="ok", summary="no rows had to be replaced")
 
-    return reported.judged(examined, REMAP, judge, "no memory row waits to be replaced")
+    return reported.judge_cards(
+        examined, REMAP, judge, "no memory row waits to be replaced", evidence=_REMAP_EVIDENCE
+    )
 
 
 def _does_not_remap(card: Card) -> Verdict:
     is_old = card.model is not None and card.model.architecture in _NEVER_REMAPS
     return Verdict(
-        status="silent",
+        status="not_reported",
         expected=is_old or reported.is_geforce(card),
-        summary="these cards do not replace rows of their memory, or do not tell",
+        summary="these cards do not replace rows of their memory, or do not report it",
         why="Only Ampere and newer do so; V100 retires pages instead.",
     )
 
@@ -78,48 +82,48 @@ def retired(examined: Examined) -> list[Finding]:
         pages = sum(count for count in counts if count is not None)
         if pages >= TOO_MANY_RETIRED:
             return Verdict(
-                status="fail", summary=f"{pages} pages of memory are retired", remedy=ecc.REPLACE
+                status="fail", summary=f"{pages} pages of memory are retired", fix=ecc.REPLACE
             )
         if smi.retired_pending:
             return Verdict(
                 status="warn",
                 summary="a bad page waits for a reset to be retired",
-                remedy=ecc.RESET,
+                fix=ecc.RESET,
             )
         if pages >= MANY_RETIRED:
             return Verdict(
                 status="warn",
                 summary=f"{pages} pages of memory are retired; there is room for 64",
                 why="The memory goes bad page by page. Look every week how many there are.",
-                remedy=ecc.REPLACE,
+                fix=ecc.REPLACE,
             )
         if counts == (None, None) and smi.retired_pending is None:
             return _does_not_retire(card)
         if None in counts or smi.retired_pending is None:
-            return Verdict(status="unknown", summary="only a part of the retired pages is told")
+            return Verdict(status="unknown", summary="only a part of the retired pages is reported")
         return Verdict(status="ok", summary=f"{pages} pages retired")
 
-    return reported.judged(examined, RETIRED, judge, "few or no memory pages are retired")
+    return reported.judge_cards(
+        examined, RETIRED, judge, "few or no memory pages are retired", evidence=_RETIRED_EVIDENCE
+    )
 
 
 def _does_not_retire(card: Card) -> Verdict:
     is_newer = card.model is not None and card.model.architecture not in _NEVER_REMAPS
     return Verdict(
-        status="silent",
+        status="not_reported",
         expected=is_newer or reported.is_geforce(card),
-        summary="these cards retire no pages, or do not tell",
+        summary="these cards retire no pages, or do not report them",
         why="Cards with ECC up to Volta do so; newer ones replace rows.",
     )
 
 
 def inforom(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=INFOROM, status="skipped", summary="there is no NVIDIA GPU")]
-    report = examined.facts.nvidia_smi_xml
+    report = examined.snapshot[SMI].value
     said = [*report.warnings, *report.failure_lines, *report.unread] if report else []
     for gpu in report.gpus if report else ():
         said += gpu.troubles
-    corrupt = tuple(Evidence(reported.SECTION, line) for line in said if _INFOROM.search(line))
+    corrupt = tuple(Evidence(SMI.name, line) for line in said if _INFOROM.search(line))
     if corrupt:
         return [
             Finding(
@@ -129,7 +133,7 @@ def inforom(examined: Examined) -> list[Finding]:
                 evidence=corrupt,
                 why="The card keeps its serial number, limits and error counts there: what it says "
                 "of them may be wrong.",
-                remedy=Remedy(
+                fix=Fix(
                     kind="hands",
                     text="power off and on; if it stays, the maker of the card can write it anew, "
                     "or replaces the card",
@@ -157,6 +161,9 @@ CHECKS = (
             "cards do not answer: skipped."
         ),
         run=remap,
+        fixes=("hands", "buy"),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
     Check(
         id=RETIRED,
@@ -167,8 +174,10 @@ CHECKS = (
             "is room for 64) fail. Newer cards and GeForce do not answer: skipped."
         ),
         run=retired,
+        fixes=("hands", "buy"),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
-    *ecc.CHECKS,
     Check(
         id=INFOROM,
         title="No card's infoROM is corrupted",
@@ -178,5 +187,8 @@ CHECKS = (
             "other checks of this group cannot be trusted. Well is a whole report without one."
         ),
         run=inforom,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
 )

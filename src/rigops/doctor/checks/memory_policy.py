@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.probe.sections.limits import SECTION as LIMITS
+from rigops.probe.sections.modprobe import SECTION as MODPROBE
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
@@ -15,18 +17,14 @@ HMM = "uvm.hmm"
 BALANCING = "hugetlb.numa_balancing"
 
 _AFFECTED = "Blackwell"
-_MODPROBE = "modprobe"
-_LIMITS = "limits"
 
 
 def hmm(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding(HMM, "skipped", "there is no NVIDIA GPU")]
     affected = [
         card for card in examined.cards if card.model and card.model.architecture == _AFFECTED
     ]
     if len(affected) < 2:  # noqa: PLR2004 - one card has no peer
-        unsure = not rig.sees_the_bus(examined) or any(
+        unsure = not views.sees_the_bus(examined) or any(
             card.model is None for card in examined.cards
         )
         few = f"this concerns rigs with several {_AFFECTED} cards"
@@ -35,10 +33,10 @@ def hmm(examined: Examined) -> list[Finding]:
             if unsure
             else _finding(HMM, "skipped", few)
         ]
-    modules = examined.facts.modprobe
+    modules = examined.snapshot[MODPROBE].value
     if modules is None or modules.uvm_disable_hmm is None:
         return [_finding(HMM, "unknown", "whether nvidia_uvm uses HMM could not be read")]
-    evidence = (Evidence(_MODPROBE, f"uvm_disable_hmm {modules.uvm_disable_hmm_line}"),)
+    evidence = (Evidence(MODPROBE.name, f"uvm_disable_hmm {modules.uvm_disable_hmm_line}"),)
     if modules.uvm_disable_hmm:
         return [_finding(HMM, "ok", "nvidia_uvm was loaded with uvm_disable_hmm=1", evidence)]
     return [
@@ -51,7 +49,7 @@ def hmm(examined: Examined) -> list[Finding]:
                 "Owners of such rigs report that NCCL's P2P locked up until uvm_disable_hmm=1 was "
                 "set; nobody has shown the mechanism. Where preflight passes, leave it."
             ),
-            remedy=Remedy(
+            fix=Fix(
                 kind="accept",
                 text="only where copies between the cards hang: `options nvidia_uvm "
                 "uvm_disable_hmm=1` in /etc/modprobe.d, a new initramfs, and a reboot",
@@ -61,9 +59,7 @@ def hmm(examined: Examined) -> list[Finding]:
 
 
 def balancing(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding(BALANCING, "skipped", "there is no NVIDIA GPU")]
-    limits = examined.facts.limits
+    limits = examined.snapshot[LIMITS].value
     if limits is None or limits.numa_nodes is None:
         return [_finding(BALANCING, "unknown", "how many NUMA nodes there are was not read")]
     if limits.numa_nodes < 2:  # noqa: PLR2004 - pages move between two nodes or more
@@ -71,7 +67,7 @@ def balancing(examined: Examined) -> list[Finding]:
     if limits.numa_balancing is None:
         return [_finding(BALANCING, "unknown", "kernel.numa_balancing could not be read")]
     line = limits.said.get("numa_balancing", "")
-    evidence = (Evidence(_LIMITS, f"kernel.numa_balancing = {line}"),)
+    evidence = (Evidence(LIMITS.name, f"kernel.numa_balancing = {line}"),)
     if limits.numa_balancing == 0:
         return [_finding(BALANCING, "ok", "the kernel does not move pages on its own", evidence)]
     return [
@@ -84,7 +80,7 @@ def balancing(examined: Examined) -> list[Finding]:
                 "It unmaps pages to see who uses them, which costs time while a collective runs. "
                 "Healthy, if not the fastest."
             ),
-            remedy=Remedy(
+            fix=Fix(
                 kind="accept",
                 text="to try without: `sysctl kernel.numa_balancing=0`, and a file in "
                 "/etc/sysctl.d to keep it",
@@ -105,18 +101,24 @@ CHECKS = (
         title="Heterogeneous memory management on several Blackwell cards",
         explanation=(
             "Reads /sys/module/nvidia_uvm/parameters/uvm_disable_hmm. With two Blackwell cards or "
-            "more an N is told, since some owners could only stop hangs of P2P by switching HMM "
-            "off. It never is a warning: there is no controlled proof."
+            "more an N is information, since some owners could only stop hangs of P2P by "
+            "switching HMM off. It never is a warning: there is no controlled proof."
         ),
         run=hmm,
+        fixes=("accept",),
+        needs=(MODPROBE,),
+        needs_gpu=True,
     ),
     Check(
         id=BALANCING,
         title="Automatic NUMA balancing",
         explanation=(
-            "Reads kernel.numa_balancing. On more than one NUMA node a value other than 0 is told; "
-            "with one node there is nothing to balance."
+            "Reads kernel.numa_balancing. On more than one NUMA node a value other than 0 is "
+            "information; with one node there is nothing to balance."
         ),
         run=balancing,
+        fixes=("accept",),
+        needs=(LIMITS,),
+        needs_gpu=True,
     ),
 )

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
 
 MIG = "mig"
 
-_SMI = "nvidia-smi-xml"
-
 
 def mig(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
-    report = facts.nvidia_smi_xml
+    snapshot = examined.snapshot
+    report = snapshot[SMI].value
     if report is None or not any(card.smi for card in examined.cards):
-        return [_finding("unknown", "nvidia-smi told nothing about the cards")]
+        return [_finding("unknown", "nvidia-smi reported nothing about the cards")]
     found = [one for card in examined.cards for one in _card(card)]
     if found:
         return found
     told_all = all(card.smi for card in examined.cards)
-    if not told_all or not report.is_whole or not facts.is_whole(_SMI):
-        return [_finding("unknown", "nvidia-smi did not tell about all cards")]
+    if not told_all or not report.is_whole or not snapshot[SMI].is_complete:
+        return [_finding("unknown", "nvidia-smi did not report all cards")]
     if all(card.smi and card.smi.mig_current is None for card in examined.cards):
         return [_finding("skipped", "these cards cannot be divided (MIG)")]
     return [_finding("ok", "no card is divided (MIG), now or after a reset")]
@@ -40,7 +36,7 @@ def _card(card: Card) -> list[Finding]:
         return []
     now = "on" if smi.mig_current else "off"
     said = (line for path, line in smi.said.items() if path.startswith("mig_mode/"))
-    evidence = tuple(Evidence(_SMI, line) for line in (smi.line, *said))
+    evidence = tuple(Evidence(SMI.name, line) for line in (smi.line, *said))
     if smi.mig_pending is not None and smi.mig_pending != smi.mig_current:
         later = "on" if smi.mig_pending else "off"
         return [
@@ -51,7 +47,7 @@ def _card(card: Card) -> list[Finding]:
                 summary=f"MIG is {now} and will be {later} after a reset of the card",
                 evidence=evidence,
                 why="The next reset or reboot changes which devices programs see.",
-                remedy=Remedy(
+                fix=Fix(
                     kind="hands",
                     text=f"`nvidia-smi -i {card.address} -mig {int(smi.mig_current)}` to keep it "
                     "as it is, or reboot to have the change now",
@@ -72,7 +68,7 @@ def _card(card: Card) -> list[Finding]:
     ]
 
 
-_finding = saying(MIG)
+_finding = finding_for(MIG)
 
 
 CHECKS = (
@@ -85,5 +81,8 @@ CHECKS = (
             "only told. GeForce cards have no MIG."
         ),
         run=mig,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
 )

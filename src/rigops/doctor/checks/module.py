@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
+from rigops.probe.sections.uname import SECTION as UNAME
 
 LOADED = "drv.loaded"
 
@@ -14,15 +24,13 @@ _CAUSES = (module_build.missing_now, secure_boot.secure_boot, card_drivers.nouve
 
 
 def loaded(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
     state = driver_state.loaded(examined)
     if state.is_loaded:
         return [_finding("ok", f"the NVIDIA driver{_version(examined)} is loaded", state.evidence)]
     cause = _cause(examined)
     if state.is_loaded is None and (cause is None or state.evidence or _drives_a_card(examined)):
         return [_unknown(examined, state.evidence)]
-    if rig.gpu_count(examined) is None and not examined.cards and not _is_installed(examined):
+    if views.gpu_count(examined) is None and not examined.cards and not _is_installed(examined):
         return [_finding("unknown", f"{driver_state.NOT_LOADED}; are there NVIDIA GPUs at all?")]
     return [_missing(examined, cause, state.evidence)]
 
@@ -38,31 +46,31 @@ def _drives_a_card(examined: Examined) -> bool:
 
 
 def _version(examined: Examined) -> str:
-    version = examined.facts.nvidia_version
+    version = examined.snapshot[NVIDIA_VERSION].value
     return f" {version.version}" if version and version.version else ""
 
 
 def _unknown(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
-    if driver_state.VERSION in examined.facts.timed_out:
+    if examined.snapshot[NVIDIA_VERSION].timed_out:
         summary = "whether a driver is loaded could not be read in time"
     elif evidence:
-        summary = "what /proc/driver/nvidia/version says could not be understood"
+        summary = "/proc/driver/nvidia/version could not be parsed"
     else:
         summary = "whether a driver is loaded was not collected"
     return _finding("unknown", summary, evidence)
 
 
 def _is_installed(examined: Examined) -> bool:
-    smi = examined.facts.nvidia_smi_xml
+    smi = examined.snapshot[SMI].value
     failed = smi is not None and smi.failure == "no-driver"
-    return failed or modules_on_disk.is_anywhere(examined.facts) is True
+    return failed or modules_on_disk.is_anywhere(examined.snapshot) is True
 
 
 def _missing(examined: Examined, cause: Finding | None, evidence: tuple[Evidence, ...]) -> Finding:
     if cause is not None:
-        reason, remedy = cause.summary, cause.remedy
+        reason, fix = cause.summary, cause.fix
     else:
-        reason, remedy = _other_cause(examined)
+        reason, fix = _other_cause(examined)
     cards = [bound[1] for card in examined.cards if (bound := driver_state.bound_to(card))]
     cited = dict.fromkeys((*evidence, *cards[:2], *(cause.evidence[:2] if cause else ())))
     return _finding(
@@ -70,16 +78,16 @@ def _missing(examined: Examined, cause: Finding | None, evidence: tuple[Evidence
         f"{driver_state.NOT_LOADED}: {reason}",
         tuple(cited),
         why="Without it no program can use the cards, and nvidia-smi fails.",
-        remedy=remedy,
+        fix=fix,
         data={"cause": cause.id} if cause else {},
     )
 
 
-def _other_cause(examined: Examined) -> tuple[str, Remedy]:
-    facts = examined.facts
-    on_disk = modules_on_disk.for_running(facts, next_boot.running(facts)).is_there
+def _other_cause(examined: Examined) -> tuple[str, Fix]:
+    snapshot = examined.snapshot
+    on_disk = modules_on_disk.for_running(snapshot, next_boot.running(snapshot)).is_there
     if on_disk:
-        return "it is on disk for this kernel, and nobody has loaded it", Remedy(
+        return "it is on disk for this kernel, and nobody has loaded it", Fix(
             kind="hands",
             text="`modprobe nvidia`, and read what it says; `dmesg | tail` says more, and "
             "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
@@ -90,12 +98,12 @@ def _other_cause(examined: Examined) -> tuple[str, Remedy]:
         "install the driver (Debian: nvidia-driver, Ubuntu: `ubuntu-drivers install`; `rigops "
         "drivers` says which branch is good for these cards), reboot, or `modprobe nvidia`",
     )
-    if modules_on_disk.is_anywhere(facts) is False:
+    if modules_on_disk.is_anywhere(snapshot) is False:
         return "none is installed", install
     return "why is not to be seen in what was collected", install
 
 
-_finding = saying(LOADED)
+_finding = finding_for(LOADED)
 
 
 CHECKS = (
@@ -109,6 +117,21 @@ CHECKS = (
             "no module for this kernel, Secure Boot, nouveau, or nothing installed."
         ),
         run=loaded,
+        fixes=("apply+reboot", "hands"),
+        needs=(
+            UNAME,
+            PROC_CMDLINE,
+            NVIDIA_VERSION,
+            NVIDIA_MODINFO,
+            DKMS,
+            SECURE_BOOT,
+            BOOTLOADER,
+            PACKAGES,
+            KERNEL_LOG,
+            SMI,
+        ),
+        needs_gpu=True,
+        cause_rank=80,
         essential=True,
     ),
 )

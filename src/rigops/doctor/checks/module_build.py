@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
-from rigops.doctor.rig.modules_on_disk import DKMS, OnDisk
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.doctor.views.modules_on_disk import OnDisk
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.next_boot import NextKernel
-    from rigops.probe.facts import HostFacts
+    from rigops.doctor.views.next_boot import NextKernel
+    from rigops.probe.snapshot import HostSnapshot
 
 BUILD = "drv.dkms"
 HEADERS = "drv.headers"
@@ -29,10 +35,8 @@ _DIFFERS = (
 
 
 def build(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
-    anywhere = modules_on_disk.is_anywhere(facts)
+    snapshot = examined.snapshot
+    anywhere = modules_on_disk.is_anywhere(snapshot)
     if anywhere is None:
         return [
             _finding("unknown", "for which kernels there is an NVIDIA module was not collected")
@@ -44,12 +48,14 @@ def build(examined: Examined) -> list[Finding]:
 
 def missing_now(examined: Examined) -> list[Finding]:
     """The failure that leaves this boot without a driver, if there is one."""
-    return [one for one in build(examined) if one.status == "fail" and _lacks_now(examined.facts)]
+    return [
+        one for one in build(examined) if one.status == "fail" and _lacks_now(examined.snapshot)
+    ]
 
 
-def _lacks_now(facts: HostFacts) -> bool:
-    now = modules_on_disk.for_running(facts, next_boot.running(facts)).is_there
-    return now is False or (now is None and _is_for_none(facts))
+def _lacks_now(snapshot: HostSnapshot) -> bool:
+    now = modules_on_disk.for_running(snapshot, next_boot.running(snapshot)).is_there
+    return now is False or (now is None and _is_for_none(snapshot))
 
 
 def _finding(
@@ -58,7 +64,7 @@ def _finding(
     evidence: tuple[Evidence, ...] = (),
     *,
     why: str = "",
-    remedy: Remedy | None = None,
+    fix: Fix | None = None,
     kernels: tuple[str, ...] = (),
 ) -> Finding:
     return Finding(
@@ -67,73 +73,75 @@ def _finding(
         summary=summary,
         evidence=evidence,
         why=why,
-        remedy=remedy,
+        fix=fix,
         data={"kernels": list(kernels)} if kernels else {},
     )
 
 
 def _judged(examined: Examined) -> Finding:
-    facts = examined.facts
-    running, upcoming = next_boot.running(facts), next_boot.next_kernel(facts)
+    snapshot = examined.snapshot
+    running, upcoming = next_boot.running(snapshot), next_boot.next_kernel(snapshot)
     is_same = upcoming is not None and upcoming.release == running
-    now = modules_on_disk.for_running(facts, running)
-    later = modules_on_disk.for_kernel(facts, upcoming.release) if upcoming else OnDisk(None)
+    now = modules_on_disk.for_running(snapshot, running)
+    later = modules_on_disk.for_kernel(snapshot, upcoming.release) if upcoming else OnDisk(None)
     lacks_later = later.is_there is False and not is_same
-    if _lacks_now(facts):
+    if _lacks_now(snapshot):
         return _missing_now(examined, running, upcoming if lacks_later else None, now)
     if upcoming and lacks_later:
         return _missing_later(examined, upcoming, later)
     if now.is_there is None:
         return _finding("unknown", "whether the running kernel has an NVIDIA module is not known")
-    return _versions_twice(facts, running) or _there(facts, upcoming, now, later)
+    return _versions_twice(snapshot, running) or _there(snapshot, upcoming, now, later)
 
 
-def _there(facts: HostFacts, upcoming: NextKernel | None, now: OnDisk, later: OnDisk) -> Finding:
-    if upcoming is None or not _is_configured(facts):
+def _there(
+    snapshot: HostSnapshot, upcoming: NextKernel | None, now: OnDisk, later: OnDisk
+) -> Finding:
+    if upcoming is None or not _is_configured(snapshot):
         summary = "the running kernel has its module, and which kernel boots next is not known"
         return _finding("unknown", summary, now.evidence)
-    is_same = upcoming.release == next_boot.running(facts)
+    is_same = upcoming.release == next_boot.running(snapshot)
     if later.is_there is None and not is_same:
         summary = f"whether {upcoming.release}, which boots next, has a module is not known"
         return _finding("unknown", summary, (upcoming.evidence,))
     other = "boots next" if is_same else f"so has {upcoming.release}, which boots next"
     summary = f"the running kernel has its module, and {other}"
-    differs = any(one.differs for one in modules_on_disk.built(facts, upcoming.release))
+    differs = any(one.differs for one in modules_on_disk.built(snapshot, upcoming.release))
     return _finding("ok", summary, now.evidence, why=_DIFFERS if differs else "")
 
 
-def _is_for_none(facts: HostFacts) -> bool:
+def _is_for_none(snapshot: HostSnapshot) -> bool:
     """DKMS knows of a driver, and has installed it for no kernel at all."""
-    dkms, modinfo = facts.dkms, facts.nvidia_modinfo
+    dkms, modinfo = snapshot[DKMS].value, snapshot[NVIDIA_MODINFO].value
     waiting = dkms is not None and dkms.nvidia and not any(one.is_installed for one in dkms.nvidia)
     return bool(waiting) and not (modinfo and modinfo.modules)
 
 
-def _is_configured(facts: HostFacts) -> bool:
-    return facts.bootloader is not None and facts.is_whole("bootloader")
+def _is_configured(snapshot: HostSnapshot) -> bool:
+    return snapshot[BOOTLOADER].is_complete
 
 
 def _missing_now(
     examined: Examined, running: str | None, upcoming: NextKernel | None, now: OnDisk
 ) -> Finding:
-    facts = examined.facts
+    snapshot = examined.snapshot
     kernel = f"the running kernel {running}" if running else "any kernel"
     also = f", nor for {upcoming.release}, which boots next" if upcoming else ""
-    errors = tuple(Evidence(DKMS, line) for line in (facts.dkms.errors if facts.dkms else ())[:3])
+    errors = tuple(Evidence(DKMS.name, line) for line in (snapshot[DKMS].or_empty.errors)[:3])
     evidence = now.evidence or tuple(
-        Evidence(DKMS, one.line) for one in modules_on_disk.built(facts, running)
+        Evidence(DKMS.name, one.line) for one in modules_on_disk.built(snapshot, running)
     )
-    version = facts.nvidia_version
-    if version is not None and version.version and facts.is_whole(driver_state.VERSION):
+    version = snapshot[NVIDIA_VERSION].value
+    if version is not None and version.version and snapshot[NVIDIA_VERSION].is_complete:
         summary = f"the loaded driver is no longer on disk for {kernel}{also}"
     else:
         summary = f"there is no NVIDIA module for {kernel}{also}"
     return _finding(
         "fail",
         summary,
-        (*_uname(facts), *evidence[:5], *errors),
+        (*_uname(snapshot), *evidence[:5], *errors),
         why=_WHY + _reason(examined, running),
-        remedy=_remedy(examined, running, then="then `modprobe nvidia`, or reboot"),
+        fix=_fix(examined, running, then="then `modprobe nvidia`, or reboot"),
         kernels=tuple(one for one in (running, upcoming and upcoming.release) if one),
     )
 
@@ -145,20 +153,20 @@ def _missing_later(examined: Examined, upcoming: NextKernel, later: OnDisk) -> F
         f"the driver will be gone after a reboot: {upcoming.release}, which {likely}, has none",
         (upcoming.evidence, *later.evidence[:5]),
         why=_WHY + _reason(examined, upcoming.release),
-        remedy=_remedy(examined, upcoming.release, then="before anybody reboots"),
+        fix=_fix(examined, upcoming.release, then="before anybody reboots"),
         kernels=(upcoming.release,),
     )
 
 
-def _uname(facts: HostFacts) -> tuple[Evidence, ...]:
-    release = next_boot.running(facts)
-    return (Evidence("uname", release),) if release and facts.uname else ()
+def _uname(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
+    release = next_boot.running(snapshot)
+    return (Evidence(UNAME.name, release),) if release and snapshot[UNAME].value else ()
 
 
 def _reason(examined: Examined, release: str | None) -> str:
-    if release and modules_on_disk.has_headers(examined.facts, release) is False:
+    if release and modules_on_disk.has_headers(examined.snapshot, release) is False:
         return f" The headers of {release} are not installed, so nothing can be built for it."
-    states = {one.state for one in modules_on_disk.built(examined.facts, release)}
+    states = {one.state for one in modules_on_disk.built(examined.snapshot, release)}
     if "added" in states and "built" not in states:
         return (
             " DKMS has the source and no build for this kernel: a driver that is older than the "
@@ -167,9 +175,9 @@ def _reason(examined: Examined, release: str | None) -> str:
     return ""
 
 
-def _remedy(examined: Examined, release: str | None, *, then: str) -> Remedy:
+def _fix(examined: Examined, release: str | None, *, then: str) -> Fix:
     kernel = release or "$(uname -r)"
-    if release and modules_on_disk.has_headers(examined.facts, release) is False:
+    if release and modules_on_disk.has_headers(examined.snapshot, release) is False:
         first = f"`apt-get install linux-headers-{kernel}`, then `dkms autoinstall -k {kernel}`"
     else:
         first = f"`dkms autoinstall -k {kernel}` (linux-headers-{kernel} must be installed)"
@@ -182,9 +190,9 @@ def _remedy(examined: Examined, release: str | None, *, then: str) -> Remedy:
     return driver_state.by_deploy(examined, text, by_hand)
 
 
-def _versions_twice(facts: HostFacts, running: str | None) -> Finding | None:
+def _versions_twice(snapshot: HostSnapshot, running: str | None) -> Finding | None:
     ready = [
-        one for one in modules_on_disk.built(facts, running) if one.kernel and one.is_installed
+        one for one in modules_on_disk.built(snapshot, running) if one.kernel and one.is_installed
     ]
     versions = sorted({one.version for one in ready})
     if len(versions) <= 1:
@@ -193,9 +201,9 @@ def _versions_twice(facts: HostFacts, running: str | None) -> Finding | None:
     return _finding(
         "warn",
         f"DKMS has {' and '.join(versions)} installed for the running kernel",
-        tuple(Evidence(DKMS, one.line) for one in ready),
+        tuple(Evidence(DKMS.name, one.line) for one in ready),
         why="Which of them is loaded is left to chance, and programs fail with the others'.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text=f"`dkms remove {name}/VERSION --all` for each but the one that is meant to be "
             "there, then `depmod -a` and reboot",
@@ -215,5 +223,9 @@ CHECKS = (
             "versions that DKMS has installed for one kernel are a warning."
         ),
         run=build,
+        fixes=("apply+reboot", "hands"),
+        needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, BOOTLOADER, PACKAGES),
+        needs_gpu=True,
+        cause_rank=10,
     ),
 )

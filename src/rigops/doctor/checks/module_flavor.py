@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
-from rigops.doctor.rig.modules_on_disk import DKMS, MODINFO
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +30,12 @@ _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 
 def flavor(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_flavor("skipped", driver_state.NO_GPU)]
     found = _found(examined)
     if found is None:
         return [_not_found(examined)]
     flavour, evidence = found
     undriven = [
-        card for card in rig.models(examined) if card and not _drives(examined, flavour, card)
+        card for card in views.models(examined) if card and not _drives(examined, flavour, card)
     ]
     if undriven:
         return [_unfit(flavour, undriven, evidence)]
@@ -43,8 +46,8 @@ def flavor(examined: Examined) -> list[Finding]:
 
 
 def _fits(examined: Examined, flavour: Flavour, evidence: tuple[Evidence, ...]) -> Finding:
-    cards = rig.models(examined)
-    if not rig.sees_the_bus(examined) or len(examined.cards) != rig.gpu_count(examined):
+    cards = views.models(examined)
+    if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
         return _flavor("unknown", f"the {flavour} module; not all cards were seen", evidence)
     if None in cards and not _drives_all(examined):
         return _flavor("unknown", f"the {flavour} module; not all cards are known", evidence)
@@ -53,16 +56,16 @@ def _fits(examined: Examined, flavour: Flavour, evidence: tuple[Evidence, ...]) 
 
 def _found(examined: Examined) -> tuple[Flavour, tuple[Evidence, ...]] | None:
     """What is loaded, and where nothing is, what would be."""
-    facts = examined.facts
-    version = facts.nvidia_version
+    snapshot = examined.snapshot
+    version = snapshot[NVIDIA_VERSION].value
     if version is not None and version.flavour:
-        return version.flavour, (Evidence(driver_state.VERSION, version.line),)
+        return version.flavour, (Evidence(NVIDIA_VERSION.name, version.line),)
     if driver_state.loaded(examined).is_loaded is not False:
         return None
-    module = modules_on_disk.of_running(facts, next_boot.running(facts))
+    module = modules_on_disk.of_running(snapshot, next_boot.running(snapshot))
     if module is None or module.is_open is None:
         return None
-    said = Evidence(MODINFO, f"license: {module.license}")
+    said = Evidence(NVIDIA_MODINFO.name, f"license: {module.license}")
     return ("open" if module.is_open else "proprietary"), (said,)
 
 
@@ -99,7 +102,7 @@ def _unfit(flavour: Flavour, cards: list[Gpu], evidence: tuple[Evidence, ...]) -
         evidence,
         why="The open module drives Turing and newer cards only, and the proprietary one nothing "
         "from Blackwell on. A card that its module does not drive stays unused.",
-        remedy=_change(right),
+        fix=_change(right),
     )
 
 
@@ -109,14 +112,14 @@ def _undeclared(flavour: Flavour, declared: str, evidence: tuple[Evidence, ...])
         f"the {flavour} module is there, and {declared} is declared",
         evidence,
         why="The two differ in what they support, P2P and GPU firmware among it.",
-        remedy=_change(declared),
+        fix=_change(declared),
     )
 
 
-def _change(wanted: str) -> Remedy:
+def _change(wanted: str) -> Fix:
     debian = "nvidia-open-kernel-dkms" if wanted == "open" else "nvidia-kernel-dkms"
     ubuntu = "nvidia-driver-BRANCH-open" if wanted == "open" else "nvidia-driver-BRANCH"
-    return Remedy(
+    return Fix(
         kind="apply+reboot",
         concern=_CONCERN,
         declare={"driver_flavor": wanted},
@@ -125,35 +128,33 @@ def _change(wanted: str) -> Remedy:
     )
 
 
-_flavor = saying(FLAVOR)
+_flavor = finding_for(FLAVOR)
 
 
 def patched(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=PATCHED, status="skipped", summary=driver_state.NO_GPU)]
     signs = tuple(one for one in _told(examined) if _FORK.search(one.line))
     if signs:
         return [_fork(signs[:3])]
-    facts = examined.facts
+    snapshot = examined.snapshot
     if driver_state.loaded(examined).is_loaded is False:
         return [Finding(id=PATCHED, status="skipped", summary=driver_state.NOT_LOADED)]
-    if facts.nvidia_version is None or facts.nvidia_modinfo is None:
-        summary = "what the module says of itself was not collected"
+    if snapshot[NVIDIA_VERSION].value is None or snapshot[NVIDIA_MODINFO].value is None:
+        summary = "the module's own version was not collected"
         return [Finding(id=PATCHED, status="unknown", summary=summary)]
-    summary = "nothing says that the module is a patched one"
+    summary = "no sign of a patched module"
     why = "A patch that changes no version is not to be seen from outside."
     return [Finding(id=PATCHED, status="ok", summary=summary, why=why)]
 
 
 def _told(examined: Examined) -> Iterator[Evidence]:
-    facts = examined.facts
-    if facts.nvidia_version:
-        for line in (facts.nvidia_version.line, *facts.nvidia_version.unread):
-            yield Evidence(driver_state.VERSION, line)
-    for module in facts.nvidia_modinfo.modules if facts.nvidia_modinfo else ():
-        yield Evidence(MODINFO, module.line)
-    for built in facts.dkms.nvidia if facts.dkms else ():
-        yield Evidence(DKMS, built.line)
+    snapshot = examined.snapshot
+    if version := snapshot[NVIDIA_VERSION].value:
+        for line in (version.line, *version.unread):
+            yield Evidence(NVIDIA_VERSION.name, line)
+    for module in snapshot[NVIDIA_MODINFO].or_empty.modules:
+        yield Evidence(NVIDIA_MODINFO.name, module.line)
+    for built in snapshot[DKMS].or_empty.nvidia:
+        yield Evidence(DKMS.name, built.line)
 
 
 def _fork(signs: tuple[Evidence, ...]) -> Finding:
@@ -178,6 +179,10 @@ CHECKS = (
             "stays unused. So is a kind other than the declared `driver_flavor`."
         ),
         run=flavor,
+        fixes=("apply+reboot",),
+        needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, SMI),
+        needs_gpu=True,
+        cause_rank=70,
         keys=frozenset({"driver_flavor"}),
     ),
     Check(
@@ -190,5 +195,7 @@ CHECKS = (
             "one back."
         ),
         run=patched,
+        needs=(NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, SMI),
+        needs_gpu=True,
     ),
 )

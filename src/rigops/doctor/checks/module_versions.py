@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
-from rigops.doctor.rig.driver_state import numbers
-from rigops.doctor.rig.modules_on_disk import DKMS, MODINFO
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.doctor.views.driver_state import numbers
+from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.processes import SECTION as PROCESSES
+from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from rigops.probe.facts import HostFacts
+    from rigops.probe.snapshot import HostSnapshot
 
 MISMATCH = "drv.mismatch"
 
@@ -29,13 +36,11 @@ _WHY = (
 
 
 def mismatch(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
-    loaded = facts.nvidia_version.version if facts.nvidia_version else None
-    disk, libraries, said = _on_disk(facts), _libraries(facts), _said(facts)
+    snapshot = examined.snapshot
+    loaded = snapshot[NVIDIA_VERSION].or_empty.version
+    disk, libraries, said = _on_disk(snapshot), _libraries(snapshot), _said(snapshot)
     # Then the libraries fit, whatever their packages say: they may come from elsewhere.
-    works = facts.nvidia_smi_xml is not None and bool(facts.nvidia_smi_xml.gpus)
+    works = bool(snapshot[SMI].or_empty.gpus)
     other_disk = bool(loaded and disk and loaded not in disk)
     other_libraries = bool(loaded and libraries and loaded not in libraries and not works)
     if (said and not works) or other_disk or other_libraries:
@@ -47,11 +52,11 @@ def mismatch(examined: Examined) -> list[Finding]:
 
 
 def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Finding:
-    facts = examined.facts
-    loaded = facts.nvidia_version.version if facts.nvidia_version else None
+    snapshot = examined.snapshot
+    loaded = snapshot[NVIDIA_VERSION].or_empty.version
     if loaded is None:
         return _finding("unknown", "the version of the loaded driver could not be read")
-    if not _is_told_by_modinfo(facts):
+    if not _is_told_by_modinfo(snapshot):
         return _finding("unknown", f"driver {loaded} is loaded; that on disk could not be read")
     if not works:
         return _finding("unknown", f"driver {loaded} is loaded; nvidia-smi has not proved it fits")
@@ -62,32 +67,32 @@ def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Fi
     return _finding("ok", everywhere, driver_state.loaded(examined).evidence)
 
 
-_finding = saying(MISMATCH)
+_finding = finding_for(MISMATCH)
 
 
-def _is_told_by_modinfo(facts: HostFacts) -> bool:
-    module = modules_on_disk.of_running(facts, next_boot.running(facts))
+def _is_told_by_modinfo(snapshot: HostSnapshot) -> bool:
+    module = modules_on_disk.of_running(snapshot, next_boot.running(snapshot))
     return module is not None and numbers(module.version) is not None
 
 
-def _on_disk(facts: HostFacts) -> dict[str, Evidence]:
+def _on_disk(snapshot: HostSnapshot) -> dict[str, Evidence]:
     """By version. What DKMS has installed counts where modinfo was not asked."""
-    release = next_boot.running(facts)
-    module = modules_on_disk.of_running(facts, release)
+    release = next_boot.running(snapshot)
+    module = modules_on_disk.of_running(snapshot, release)
     if module is not None and (version := numbers(module.version)):
-        return {version: Evidence(MODINFO, module.line)}
+        return {version: Evidence(NVIDIA_MODINFO.name, module.line)}
     return {
-        version: Evidence(DKMS, one.line)
-        for one in modules_on_disk.built(facts, release)
+        version: Evidence(DKMS.name, one.line)
+        for one in modules_on_disk.built(snapshot, release)
         if one.is_installed and one.kernel and (version := numbers(one.version))
     }
 
 
-def _libraries(facts: HostFacts) -> dict[str, Evidence]:
+def _libraries(snapshot: HostSnapshot) -> dict[str, Evidence]:
     """By version: a package's name does not tell it, nvidia-driver-525 has come to bring 535."""
     return {
-        version: Evidence("packages", f"{one.name}\t{one.version}\t{one.architecture}")
-        for one in (facts.packages.packages if facts.packages else ())
+        version: Evidence(PACKAGES.name, f"{one.name}\t{one.version}\t{one.architecture}")
+        for one in (snapshot[PACKAGES].or_empty.packages)
         if one.is_installed
         and one.architecture not in _FOREIGN
         and _LIBRARIES.fullmatch(one.name)
@@ -95,16 +100,16 @@ def _libraries(facts: HostFacts) -> dict[str, Evidence]:
     }
 
 
-def _said(facts: HostFacts) -> tuple[Evidence, ...]:
+def _said(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     """What nvidia-smi and the kernel say of it themselves."""
-    smi = facts.nvidia_smi_xml
+    smi = snapshot[SMI].value
     lines = smi.failure_lines[:2] if smi is not None and smi.failure == "mismatch" else ()
-    logged = driver_state.cited(driver_state.logged(facts, _API)[-2:])
-    return (*(Evidence(driver_state.SMI, line) for line in lines), *logged)
+    logged = driver_state.cited(driver_state.logged(snapshot, _API)[-2:])
+    return (*(Evidence(SMI.name, line) for line in lines), *logged)
 
 
 def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, ...]) -> Finding:
-    version = examined.facts.nvidia_version
+    version = examined.snapshot[NVIDIA_VERSION].value
     loaded = version.version if version else None
     others = " and ".join(sorted(installed - {loaded}))
     summary = (
@@ -117,15 +122,15 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         summary,
         (*driver_state.loaded(examined).evidence, *evidence),
         why=_WHY,
-        remedy=_remedy(examined.facts),
+        fix=_fix(examined.snapshot),
     )
 
 
-def _remedy(facts: HostFacts) -> Remedy:
-    holders = facts.processes.holders if facts.processes else None
-    sees_all = facts.is_whole("processes") and "processes" not in facts.without_root
+def _fix(snapshot: HostSnapshot) -> Fix:
+    holders = snapshot[PROCESSES].or_empty.holders
+    sees_all = snapshot[PROCESSES].is_complete and not snapshot[PROCESSES].without_root
     if holders == () and sees_all:
-        return Remedy(
+        return Fix(
             kind="hands",
             text="nothing uses the cards, so the module can be changed without a reboot: "
             "`modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia`; if it "
@@ -133,7 +138,7 @@ def _remedy(facts: HostFacts) -> Remedy:
         )
     names = ", ".join(dict.fromkeys(one.comm for one in (holders or ())[:5]))
     using = f" ({names} uses the cards, and must end first)" if names else ""
-    return Remedy(
+    return Fix(
         kind="hands",
         text=f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then",
     )
@@ -151,5 +156,19 @@ CHECKS = (
             "CUDA fails: a failure, cured by the reboot."
         ),
         run=mismatch,
+        fixes=("hands",),
+        needs=(
+            UNAME,
+            PROC_CMDLINE,
+            NVIDIA_VERSION,
+            NVIDIA_MODINFO,
+            PROCESSES,
+            DKMS,
+            PACKAGES,
+            KERNEL_LOG,
+            SMI,
+        ),
+        needs_gpu=True,
+        cause_rank=40,
     ),
 )

@@ -5,21 +5,22 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from rigops import nccl_transport
-from rigops.doctor import rig
+from rigops.catalog import nccl_transport
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import grants
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import grants
+from rigops.probe.sections.nccl import SECTION as NCCL
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.grants import Grants
+    from rigops.doctor.views.grants import Grants
     from rigops.probe.sections.nccl import Nccl, Setting
 
 LEVEL = "nccl.level"
 STALE = "nccl.conf_stale"
 CACHE = "vllm.cache"
 
-_SECTION: Final = "nccl"
 _PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
 _OLD_NAMES: Final = {"SOC": "SYS"}
 _OFF: Final = frozenset({"", "0"})
@@ -36,10 +37,10 @@ def level(examined: Examined) -> list[Finding]:
     nothing = grants.nothing_between(examined, LEVEL)
     if nothing is not None:
         return [nothing]
-    found = grants.sort_out(examined)
-    if found.untold or not found.total or not found.all_seen:
+    found = grants.classify_pairs(examined)
+    if found.undetermined or not found.total or not found.all_seen:
         return [_untold("what the driver grants between the cards is not known")]
-    known = examined.facts.nccl
+    known = examined.snapshot[NCCL].value
     predictions = _predictions(examined, found, known.processor if known else None)
     if not predictions:
         return [_untold("how the cards are connected is not known")]
@@ -76,7 +77,7 @@ def _predictions(
 
 
 def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
-    facts, known = examined.facts, examined.facts.nccl
+    snapshot, known = examined.snapshot, examined.snapshot[NCCL].value
     settings = [one for one in known.settings if _moves(one)] if known else []
     libraries = known.libraries[:_SHOWN_LIBRARIES] if known else ()
     changed = " (settings were found that change this)" if settings else ""
@@ -87,10 +88,10 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
         summary=f"NCCL up to {last} would use {found.before}, from {first} on {found.since}"
         + changed,
         evidence=(
-            *grants.rows(facts),
-            *grants.way_rows(facts),
-            *(Evidence(_SECTION, one.line) for one in settings),
-            *(Evidence(_SECTION, one.path) for one in libraries),
+            *grants.rows(snapshot),
+            *grants.way_rows(snapshot),
+            *(Evidence(NCCL.name, one.line) for one in settings),
+            *(Evidence(NCCL.name, one.path) for one in libraries),
         ),
         why="NCCL chooses by what the driver grants and by how far apart the cards are; it never "
         f"tries whether peer copies work. Since {first} it no longer crosses host bridges but for "
@@ -105,11 +106,9 @@ def _moves(setting: Setting) -> bool:
 
 
 def stale(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=STALE, status="skipped", summary="there is no NVIDIA GPU")]
-    known = examined.facts.nccl
+    known = examined.snapshot[NCCL].value
     if known is None:
-        late = _SECTION in examined.facts.timed_out
+        late = examined.snapshot[NCCL].timed_out
         summary = "NCCL's settings were not " + ("read in time" if late else "collected")
         return [Finding(id=STALE, status="unknown", summary=summary)]
     declared = dict(examined.spec.nccl or ())
@@ -144,9 +143,9 @@ def _left_behind(setting: Setting) -> Finding:
         status="warn",
         subject=setting.file,
         summary=f"{assignment} is set and not declared ({place})",
-        evidence=(Evidence(_SECTION, setting.line),),
+        evidence=(Evidence(NCCL.name, setting.line),),
         why=_SLOW,
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             declare={"nccl": {setting.name: setting.value}},
             text=f"take {assignment} out of {place} and start the programs anew (log in again, or "
@@ -158,7 +157,7 @@ def _left_behind(setting: Setting) -> Finding:
 
 def _gap(examined: Examined, known: Nccl) -> str:
     """Why what was not found may still be there."""
-    if not examined.facts.is_whole(_SECTION) or not known.is_whole:
+    if not examined.snapshot[NCCL].is_complete or not known.is_whole:
         return "and the look at the files was cut short"
     if known.closed:
         homes = ", ".join(known.closed)
@@ -167,9 +166,7 @@ def _gap(examined: Examined, known: Nccl) -> str:
 
 
 def cache(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=CACHE, status="skipped", summary="there is no NVIDIA GPU")]
-    known = examined.facts.nccl
+    known = examined.snapshot[NCCL].value
     if known is None:
         return [Finding(id=CACHE, status="unknown", summary="vLLM's caches were not collected")]
     if known.caches:
@@ -187,7 +184,7 @@ def _remembered(path: str, modified: int, line: str) -> Finding:
         status="info",
         subject=path,
         summary=f"vLLM goes by what it found out about P2P on {day}",
-        evidence=(Evidence(_SECTION, line),),
+        evidence=(Evidence(NCCL.name, line),),
         why="vLLM tests peer access once and believes the answer ever after. If the driver, the "
         "kernel's arguments, the BIOS or the slots have changed since then, the answer may be "
         "wrong in either direction; the file can be deleted at any time, and vLLM tests again.",
@@ -206,6 +203,8 @@ CHECKS = (
             "information: SHM is slower on most rigs and faster on some, so measure."
         ),
         run=level,
+        needs=(NCCL, TOPOLOGY, P2P_READ),
+        needs_gpu=True,
     ),
     Check(
         id=STALE,
@@ -217,6 +216,9 @@ CHECKS = (
             "and the line. Without root other people's homes stay closed, and the answer unknown."
         ),
         run=stale,
+        fixes=("hands",),
+        needs=(NCCL,),
+        needs_gpu=True,
     ),
     Check(
         id=CACHE,
@@ -227,5 +229,7 @@ CHECKS = (
             "Information only: whether anything has changed since then is not judged."
         ),
         run=cache,
+        needs=(NCCL,),
+        needs_gpu=True,
     ),
 )

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks.driver_packages import (
-    HOLDS,
-    PACKAGES,
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import apt
+from rigops.doctor.views.driver_packages import (
     AptRig,
     apt_rig,
-    keep_remedy,
+    keep_fix,
     named,
     names,
 )
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import apt
 from rigops.probe.package_names import is_kernel_meta, is_user_space
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
+from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
@@ -83,13 +84,13 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
         status="warn",
         summary=f"{of_all} {what} are neither held nor pinned: {names(loose)}",
         evidence=(
-            *(Evidence(PACKAGES, one.line) for one in loose[:_CITED]),
-            *(Evidence(HOLDS, name) for name in found.holds.held[:_CITED]),
+            *(Evidence(PACKAGES.name, one.line) for one in loose[:_CITED]),
+            *(Evidence(PACKAGE_HOLDS.name, name) for name in found.holds.held[:_CITED]),
         ),
         why=_WHY_HOLD + (_WHY_LIBRARIES if libraries_only else ""),
-        remedy=keep_remedy(examined, found, command, does)
+        fix=keep_fix(examined, found, command, does)
         if found.loose
-        else Remedy(kind="hands", text=command),
+        else Fix(kind="hands", text=command),
         data={"packages": [named(one) for one in loose]},
     )
 
@@ -142,14 +143,14 @@ def _open(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Find
         status="warn",
         summary=f"{_UPGRADER} may replace {len(loose)} packages of the driver: {names(loose)}",
         evidence=(
-            *(Evidence(HOLDS, line) for line in lines),
-            *(Evidence(PACKAGES, one.line) for one in loose[:_CITED]),
+            *(Evidence(PACKAGE_HOLDS.name, line) for line in lines),
+            *(Evidence(PACKAGES.name, one.line) for one in loose[:_CITED]),
         ),
         why=(
             "It upgrades at night, without a question. Entries of its blacklist are matched from "
             'the beginning of a name: "nvidia" does not cover libnvidia-compute or libcuda1.'
         ),
-        remedy=keep_remedy(
+        fix=keep_fix(
             examined, found, by_hand, f"holds the driver and puts it on {_UPGRADER}' blacklist"
         ),
         data={"packages": [named(one) for one in loose]},
@@ -173,6 +174,9 @@ CHECKS = (
             "metapackages must be held too. Elsewhere than with apt this is not judged."
         ),
         run=hold,
+        fixes=("apply", "hands"),
+        needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
+        needs_gpu=True,
     ),
     Check(
         id=UNATTENDED,
@@ -183,5 +187,8 @@ CHECKS = (
             "Its entries are regular expressions that are matched from the beginning of a name."
         ),
         run=unattended,
+        fixes=("apply", "hands"),
+        needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
+        needs_gpu=True,
     ),
 )

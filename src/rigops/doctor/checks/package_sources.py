@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.concerns.nvidia_driver import record
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks.driver_packages import HOLDS, PACKAGES, AptRig, apt_rig
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views.driver_packages import AptRig, apt_rig
 from rigops.probe.package_names import RUN_FILE
-from rigops.record import driver as record
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.probe.apt_policy import Offer, Origin, Policy
@@ -36,7 +39,7 @@ _WHY_RUN = (
 def sources(examined: Examined) -> list[Finding]:
     found = apt_rig(SOURCES, examined)
     run_files = _run_files(examined)
-    if run_files and not rig.has_no_gpu(examined):
+    if run_files:
         return [_installer(examined, run_files)]
     if isinstance(found, Finding):
         return [found]
@@ -47,17 +50,17 @@ def sources(examined: Examined) -> list[Finding]:
 
 
 def _run_files(examined: Examined) -> tuple[str, ...]:
-    holds = examined.facts.package_holds
+    holds = examined.snapshot[PACKAGE_HOLDS].value
     return holds.run_files or () if holds else ()
 
 
-_finding = saying(SOURCES)
+_finding = finding_for(SOURCES)
 
 
 def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
-    packages = examined.facts.packages
+    packages = examined.snapshot[PACKAGES].value
     driver = packages.driver if packages else ()
-    evidence = tuple(Evidence(HOLDS, path) for path in run_files)
+    evidence = tuple(Evidence(PACKAGE_HOLDS.name, path) for path in run_files)
     if not driver and (kept := _kept_by_rigops(examined)):
         return Finding(
             id=SOURCES,
@@ -77,9 +80,9 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
         id=SOURCES,
         status="warn",
         summary=f"NVIDIA's installer (.run) was run over {len(driver)} packages of the driver",
-        evidence=(*evidence, *(Evidence(PACKAGES, one.line) for one in driver[:_CITED])),
+        evidence=(*evidence, *(Evidence(PACKAGES.name, one.line) for one in driver[:_CITED])),
         why=_WHY_RUN,
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="keep one of the two: `nvidia-uninstall` takes the installer's files away; then "
             "`apt-get install --reinstall` the packages of the driver and reboot",
@@ -92,7 +95,7 @@ def _kept_by_rigops(examined: Examined) -> str:
 
     With another one loaded, somebody was at it since.
     """
-    state, loaded = examined.facts.rigops_state, examined.facts.nvidia_version
+    state, loaded = examined.snapshot[RIGOPS_STATE].value, examined.snapshot[NVIDIA_VERSION].value
     pinned = record.pinned(state.records.get(record.PATH)) if state else None
     version = pinned.packages.get(RUN_FILE, "") if pinned else ""
     return version if loaded is None or loaded.version in {None, version} else ""
@@ -115,7 +118,7 @@ def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:
     if len(coming) > 1:
         return _mixed(coming, "the next upgrade would mix packages of", found)
     if not found.are_whole or not known or found.holds.run_files is None:
-        return _finding("unknown", "where the driver's packages come from was not read whole")
+        return _finding("unknown", "where the driver's packages come from could not all be read")
     origins = " and ".join(_CALLED[one] for one in installed)
     return _finding("ok", f"the driver's packages come from {origins or 'no archive any more'}")
 
@@ -135,10 +138,12 @@ def _mixed(origins: dict[Origin, Offer], what: str, found: AptRig) -> Finding:
         status="warn",
         summary=f"{what} {places}",
         evidence=tuple(
-            Evidence(HOLDS, line) for offer in origins.values() for line in offer.lines[:2]
+            Evidence(PACKAGE_HOLDS.name, line)
+            for offer in origins.values()
+            for line in offer.lines[:2]
         ),
         why=_WHY,
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="keep one: take the other's file out of /etc/apt/sources.list.d, or pin it below "
             "zero for these packages in /etc/apt/preferences.d, run `apt-get update`, and look at "
@@ -159,5 +164,8 @@ CHECKS = (
             "installer (.run) was run, which leaves /usr/bin/nvidia-uninstall behind."
         ),
         run=sources,
+        fixes=("hands",),
+        needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, RIGOPS_STATE),
+        needs_gpu=True,
     ),
 )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import grants
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import grants
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.grants import Grants
-    from rigops.doctor.rig.peers import Pair
-    from rigops.spec.model import P2PDemand
+    from rigops.doctor.views.grants import Grants
+    from rigops.doctor.views.peers import Pair
+    from rigops.inventory.spec.model import P2PDemand
 
 GRANT = "p2p.grant"
 
@@ -38,14 +42,14 @@ def grant(examined: Examined) -> list[Finding]:
         return [nothing]
     if demand == "skip":
         return [Finding(id=GRANT, status="skipped", summary='p2p = "skip" is declared')]
-    found = grants.sort_out(examined)
+    found = grants.classify_pairs(examined)
     return [_unmet(examined, found, demand) or _told(examined, found)]
 
 
 def _told(examined: Examined, found: Grants) -> Finding:
-    if found.untold or not found.total:
+    if found.undetermined or not found.total:
         return _untold(examined, found)
-    if grants.write_refused(examined.facts):
+    if grants.write_refused(examined.snapshot):
         return _read_only(examined)
     return _advertised(examined, found) if found.granted else _absent(examined, found)
 
@@ -57,13 +61,13 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
     declared = f'p2p = "{demand}" is declared'
     wired = demand == "nvlink"
     refused = [pair for pair in found.refused if not wired or pair.has_nvlink]
-    if refused or (not wired and grants.write_refused(examined.facts)):
+    if refused or (not wired and grants.write_refused(examined.snapshot)):
         which = "pairs that NVLink connects" if wired else "pairs"
         many = f"{len(refused)} {which}" if refused else f"writing between some {which}"
         return _failed(examined, found, f"{declared}, and the driver refuses {many}")
     if not wired:
         return None
-    pairs = (*found.granted, *found.refused, *found.untold)
+    pairs = (*found.granted, *found.refused, *found.undetermined)
     if not pairs or any(pair.has_nvlink is None for pair in pairs):
         summary = f"{declared}, and how the cards are connected was not collected"
         return Finding(id=GRANT, status="unknown", summary=summary)
@@ -73,36 +77,36 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
 
 
 def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
-    facts = examined.facts
+    snapshot = examined.snapshot
     return Finding(
         id=GRANT,
         status="fail",
         summary=summary,
-        evidence=(*grants.rows(facts), *grants.write_rows(facts), *grants.way_rows(facts)),
+        evidence=(*grants.rows(snapshot), *grants.write_rows(snapshot), *grants.way_rows(snapshot)),
         why=_why_refused(examined, found),
-        remedy=_cure(examined, found),
+        fix=_cure(examined, found),
     )
 
 
-def _cure(examined: Examined, found: Grants) -> Remedy:
+def _cure(examined: Examined, found: Grants) -> Fix:
     if examined.spec.p2p == "nvlink":
-        return Remedy(
+        return Fix(
             kind="hands",
             text="switch the machine off, seat the NVLink bridge firmly on both cards, boot, and "
             "look at `nvidia-smi nvlink -s`: every link should show its rate (on a board with "
             "NVSwitch the fabric manager of the driver's own version must run)",
         )
-    offered = [model.p2p in {"pcie", "nvlink"} for model in rig.models(examined) if model]
+    offered = [model.p2p in {"pcie", "nvlink"} for model in views.models(examined) if model]
     never = bool(offered) and not any(offered)
     if never or any(grants.is_mixed(pair) for pair in found.refused):
-        return Remedy(
+        return Fix(
             kind="accept",
             declare={"p2p": "measure"},
             text="the stock driver offers no peer access between these cards: declare p2p = "
             '"measure", or buy cards that have it (NVLink, or a professional line)',
         )
     texts = [_REMEDIES[letter] for letter in found.letters if letter in _REMEDIES]
-    return Remedy(kind="hands", text="; or ".join(texts) or _LOOK)
+    return Fix(kind="hands", text="; or ".join(texts) or _LOOK)
 
 
 _LOOK: Final = (
@@ -112,35 +116,35 @@ _LOOK: Final = (
 
 
 def _untold(examined: Examined, found: Grants) -> Finding:
-    facts = examined.facts
-    matrix = facts.nvidia_smi_p2p_read
+    snapshot = examined.snapshot
+    matrix = snapshot[P2P_READ].value
     said: tuple[Evidence, ...] = ()
     if matrix is None:
-        late = grants.READ in facts.timed_out
-        summary = "what the driver grants was not " + ("told in time" if late else "collected")
+        late = snapshot[P2P_READ].timed_out
+        summary = "what the driver grants was not " + ("reported in time" if late else "collected")
     elif not matrix.cells:
         summary = "the driver did not say what it grants"
-        said = tuple(Evidence(grants.READ, line) for line in matrix.unread[:3])
+        said = tuple(Evidence(P2P_READ.name, line) for line in matrix.unread[:3])
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"
     else:
-        known = found.total - len(found.untold)
+        known = found.total - len(found.undetermined)
         summary = f"what the driver grants is known for {known} of {found.total} pairs only"
     return Finding(
-        id=GRANT, status="unknown", summary=summary, evidence=(*said, *grants.rows(facts))
+        id=GRANT, status="unknown", summary=summary, evidence=(*said, *grants.rows(snapshot))
     )
 
 
 def _read_only(examined: Examined) -> Finding:
-    facts = examined.facts
+    snapshot = examined.snapshot
     return Finding(
         id=GRANT,
         status="warn",
         summary="the driver grants reading between cards and refuses writing between the same two",
-        evidence=(*grants.rows(facts), *grants.write_rows(facts)),
+        evidence=(*grants.rows(snapshot), *grants.write_rows(snapshot)),
         why="NCCL wants both and then uses neither; other programs may try what is refused. "
         + _ONLY_A_CLAIM,
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="run `rigops preflight` to learn what works between these cards; until then keep "
             "programs from trying: export NCCL_P2P_DISABLE=1 for them",
@@ -149,7 +153,7 @@ def _read_only(examined: Examined) -> Finding:
 
 
 def _advertised(examined: Examined, found: Grants) -> Finding:
-    facts, refused = examined.facts, len(found.refused)
+    snapshot, refused = examined.snapshot, len(found.refused)
     over = _over(found.granted)
     rest = f"; {refused} of {found.total} pairs are refused" if refused else ""
     return Finding(
@@ -157,7 +161,7 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
         status="info",
         summary=f"peer access for {len(found.granted)} of {found.total} pairs{over} is "
         f"{_UNPROVEN}{rest}",
-        evidence=(*grants.rows(facts), *grants.way_rows(facts)),
+        evidence=(*grants.rows(snapshot), *grants.way_rows(snapshot)),
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},
     )
@@ -175,7 +179,7 @@ def _absent(examined: Examined, found: Grants) -> Finding:
         id=GRANT,
         status="info",
         summary=f"the driver offers no peer access between these cards ({letters})",
-        evidence=grants.rows(examined.facts),
+        evidence=grants.rows(examined.snapshot),
         why=_why_refused(examined, found),
         data={"granted": 0, "refused": len(found.refused)},
     )
@@ -188,10 +192,10 @@ def _why_refused(examined: Examined, found: Grants) -> str:
         parts.append(grants.MIXED_WHY)
     parts += [
         f"{model.name}: {model.p2p_why}"
-        for model in rig.models(examined)
+        for model in views.models(examined)
         if model is not None and found.refused
     ]
-    boot = examined.facts.boot
+    boot = examined.snapshot[BOOT].value
     machine = boot.virtualization if boot else None
     if found.refused and machine not in {None, "none"}:
         parts.append(f"This is a virtual machine ({machine}), where a refusal is usual.")
@@ -210,6 +214,9 @@ CHECKS = (
             "cards without NVLink the stock driver offers no peer access, and that is no fault."
         ),
         run=grant,
+        fixes=("hands", "accept"),
+        needs=(BOOT, TOPOLOGY, P2P_READ, P2P_WRITE),
+        needs_gpu=True,
         keys=frozenset({"p2p"}),
     ),
 )

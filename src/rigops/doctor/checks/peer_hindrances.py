@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import grants
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import grants
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.grants import Grants
+    from rigops.doctor.views.grants import Grants
 
 MIXED = "mixed.gpus"
 DISPLAY = "display.p2p"
@@ -20,8 +23,8 @@ def mixed(examined: Examined) -> list[Finding]:
     nothing = grants.nothing_between(examined, MIXED)
     if nothing is not None:
         return [nothing]
-    found = grants.sort_out(examined)
-    pairs = (*found.granted, *found.refused, *found.untold)
+    found = grants.classify_pairs(examined)
+    pairs = (*found.granted, *found.refused, *found.undetermined)
     differences = [grants.is_mixed(pair) for pair in pairs]
     if True in differences:
         return [_several_chips(examined, differences.count(True), len(pairs))]
@@ -42,7 +45,7 @@ def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
         counts[card.name] = counts.get(card.name, 0) + 1
     kinds = ", ".join(f"{count}x {name}" for name, count in counts.items())
     evidence = tuple(
-        Evidence(rig.PCI, card.function.line) for card in examined.cards if card.function
+        Evidence(PCI.name, card.function.line) for card in examined.cards if card.function
     )
     return Finding(
         id=MIXED,
@@ -59,12 +62,12 @@ def display(examined: Examined) -> list[Finding]:
     nothing = grants.nothing_between(examined, DISPLAY)
     if nothing is not None:
         return [nothing]
-    found = grants.sort_out(examined)
-    everything_is_refused = bool(found.refused) and not found.untold and not found.granted
+    found = grants.classify_pairs(examined)
+    everything_is_refused = bool(found.refused) and not found.undetermined and not found.granted
     if everything_is_refused and found.all_seen:
         summary = "the driver grants no peer access that a display could disturb"
         return [Finding(id=DISPLAY, status="skipped", summary=summary)]
-    if found.granted and all(pair.has_nvlink for pair in found.granted) and not found.untold:
+    if found.granted and all(pair.has_nvlink for pair in found.granted) and not found.undetermined:
         summary = "peer access goes over NVLink, which a display does not disturb"
         return [Finding(id=DISPLAY, status="skipped", summary=summary)]
     by_address = {
@@ -87,7 +90,7 @@ def _unseen(found: Grants, active: list[bool | None]) -> str:
         return "a card drives a display, and what the driver grants to it is not known"
     if not found.all_seen:
         return "not every card was seen"
-    return "whether a card drives a display was not told"
+    return "whether a card drives a display was not collected"
 
 
 def _drives_a_display(subject: str, line: str) -> Finding:
@@ -96,10 +99,10 @@ def _drives_a_display(subject: str, line: str) -> Finding:
         status="warn",
         subject=subject,
         summary="a display hangs on a card that has peer access over PCIe",
-        evidence=(Evidence("nvidia-smi-xml", line),),
+        evidence=(Evidence(SMI.name, line),),
         why="With drivers that were patched for peer access a display on such a card has broken "
         "the copies between cards; with others it costs memory and time.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="put the monitor on the board's own graphics output, on a card that does not "
             "take part, or on none at all, and boot",
@@ -117,6 +120,8 @@ CHECKS = (
             "can have it, a 3090 and a 4090 never. Different chips are information, not a fault."
         ),
         run=mixed,
+        needs=(TOPOLOGY, P2P_READ),
+        needs_gpu=True,
     ),
     Check(
         id=DISPLAY,
@@ -128,5 +133,8 @@ CHECKS = (
             "of it goes over NVLink, it does not apply."
         ),
         run=display,
+        fixes=("hands",),
+        needs=(TOPOLOGY, P2P_READ),
+        needs_gpu=True,
     ),
 )

@@ -5,66 +5,64 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.concerns.preconditions.rivals import may_run
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import power_limit, power_rail
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import reported
-from rigops.doctor.rig.reported import Verdict
-from rigops.guarding.rivals import may_run
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
     from rigops.probe.sections.units import CardSetter
 
-UNITS, CABLE, BRAKE = "pwr.units", "pwr.cable", "pwr.brake"
+SETTERS, CABLE, BRAKE = "pwr.units", "pwr.cable", "pwr.brake"
 
 _SHOWN: Final = 5
 _CABLE_XID: Final = 54
 
 _OURS = "rigops-"
-_KERNEL_LOG = "kernel-log"
 _CABLES = re.compile(
     r"external power|supplemental power|necessary power cables|auxiliary power", re.IGNORECASE
 )
 
 
 def units(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [Finding(id=UNITS, status="skipped", summary="there is no NVIDIA GPU")]
-    found = facts.units
+    snapshot = examined.snapshot
+    found = snapshot[UNITS].value
     setters = found.setters if found else None
     if found is None or setters is None:
-        return [_unknown(UNITS, "which units and scripts set the cards was not collected")]
+        return [_unknown(SETTERS, "which units and scripts set the cards was not collected")]
     limiters = [one for one in setters if "power" in one.sets and may_run(found, one)]
-    evidence = tuple(Evidence("units", one.line) for one in limiters[:_SHOWN])
+    evidence = tuple(Evidence(UNITS.name, one.line) for one in limiters[:_SHOWN])
     places = list(dict.fromkeys(one.file for one in limiters))
     declares = examined.spec.gpu_power_limit is not None
     if declares and not any(_OURS in place for place in places):
         places.append("rigops itself, as declared")
     if len(places) > 1:
         return [_rivals(places, evidence)]
-    if not facts.is_whole("units") or found.unreadable:
+    if not snapshot[UNITS].is_complete or found.unreadable:
         without = ", ".join(found.unreadable) or "the answer is cut off"
-        return [_unknown(UNITS, f"not every place could be searched ({without})", evidence)]
+        return [_unknown(SETTERS, f"not every place could be searched ({without})", evidence)]
     if not places:
         summary = "nothing sets power limits at boot"
-        return [Finding(id=UNITS, status="ok", summary=summary)]
+        return [Finding(id=SETTERS, status="ok", summary=summary)]
     return [_one_writer(examined, limiters, places[0], evidence)]
 
 
 def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:
     return Finding(
-        id=UNITS,
+        id=SETTERS,
         status="warn",
         summary=f"{len(places)} places set power limits: {', '.join(places)}",
         evidence=evidence,
         why="The last writer wins, and which one is last may change from boot to boot.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="keep one: `systemctl disable --now UNIT` for a unit that is too many, or remove "
             "its nvidia-smi line from the script or the crontab",
@@ -84,21 +82,21 @@ def _one_writer(
                 return _refused(one, one.watts, card, least)
     if asked and (reported.gap(examined) or any(least is None for _, least in ranges)):
         summary = f"{place} sets limits, and whether the cards take them is not known"
-        return _unknown(UNITS, summary, evidence)
+        return _unknown(SETTERS, summary, evidence)
     return Finding(
-        id=UNITS, status="ok", summary=f"one place sets power limits: {place}", evidence=evidence
+        id=SETTERS, status="ok", summary=f"one place sets power limits: {place}", evidence=evidence
     )
 
 
 def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Finding:
     return Finding(
-        id=UNITS,
+        id=SETTERS,
         status="warn",
         subject=setter.file,
         summary=f"sets {watts:g} W, and {card.subject} takes no less than {least:g} W",
-        evidence=(Evidence("units", setter.line),),
+        evidence=(Evidence(UNITS.name, setter.line),),
         why="The driver refuses such a limit, and the card keeps the one that it had.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             declare={"gpu_power_limit": int(least)},
             text=f"set {least:g} W or more in {setter.file}, or remove the line there and declare "
@@ -108,20 +106,18 @@ def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Find
 
 
 def cable(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [Finding(id=CABLE, status="skipped", summary="there is no NVIDIA GPU")]
+    snapshot = examined.snapshot
     evidence = _cable_lines(examined)
     if evidence:
         return [
             Finding(
                 id=CABLE,
                 status="fail",
-                summary="a card says that a power cable is missing or loose",
+                summary="a card reports that a power cable is missing or loose",
                 evidence=evidence[:_SHOWN],
                 why="A card that does not see all its power plugs does not start, or runs at its "
                 "lowest clocks.",
-                remedy=Remedy(
+                fix=Fix(
                     kind="hands",
                     text="power off, unplug the rig, and seat every 8-pin or 12VHPWR plug at the "
                     "card and at the supply until it clicks; one cable for each plug, no splitters",
@@ -131,29 +127,31 @@ def cable(examined: Examined) -> list[Finding]:
     missing = reported.gap(examined)
     if missing:
         return [_unknown(CABLE, missing.summary, missing.evidence)]
-    log = facts.kernel_log
-    if log is None or not facts.is_whole(_KERNEL_LOG) or log.starts_at_boot is False:
+    log = snapshot[KERNEL_LOG].value
+    if log is None or not snapshot[KERNEL_LOG].is_complete or log.starts_at_boot is False:
         return [_unknown(CABLE, "the kernel log of this boot was not read from its beginning")]
     return [Finding(id=CABLE, status="ok", summary="no card complains about its power cables")]
 
 
 def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
-    log, report = examined.facts.kernel_log, examined.facts.nvidia_smi_xml
+    log, report = examined.snapshot[KERNEL_LOG].value, examined.snapshot[SMI].value
     entries = [one.entry for one in log.xids if one.number == _CABLE_XID] if log else []
     logged = [*entries, *(log.matching(_CABLES) if log else ())]
     said = [*report.failure_lines, *report.warnings, *report.unread] if report else []
     for gpu in report.gpus if report else ():
         said += gpu.troubles
     return (
-        *(Evidence(reported.SECTION, line) for line in said if _CABLES.search(line)),
-        *(Evidence(_KERNEL_LOG, line) for line in dict.fromkeys(one.line for one in logged)),
+        *(Evidence(SMI.name, line) for line in said if _CABLES.search(line)),
+        *(Evidence(KERNEL_LOG.name, line) for line in dict.fromkeys(one.line for one in logged)),
     )
 
 
 def brake(examined: Examined) -> list[Finding]:
     def judge(_: Card, smi: SmiGpu) -> Verdict:
         if smi.throttle is None:
-            return Verdict(status="silent", summary="why the clocks are limited is not told")
+            return Verdict(
+                status="not_reported", summary="why the clocks are limited is not reported"
+            )
         if "hw_power_brake" not in smi.throttle:
             return Verdict(status="ok", summary="no power brake")
         return Verdict(
@@ -161,14 +159,16 @@ def brake(examined: Examined) -> list[Finding]:
             summary="the power brake is on: the supply or the board orders the card to slow down",
             why="This signal comes from outside the card: the power supply reports overload or "
             "heat, or the slot's PWRBRK pin is pulled.",
-            remedy=Remedy(
+            fix=Fix(
                 kind="hands",
                 text="look at the supply that feeds this card (load, fan, temperature, firmware "
                 "alarms), lower gpu_power_limit, and check the riser's PWRBRK pin",
             ),
         )
 
-    return reported.judged(examined, BRAKE, judge, "no card is held by a power brake right now")
+    return reported.judge_cards(
+        examined, BRAKE, judge, "no card is held by a power brake right now"
+    )
 
 
 def _unknown(check: str, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
@@ -176,10 +176,8 @@ def _unknown(check: str, summary: str, evidence: tuple[Evidence, ...] = ()) -> F
 
 
 CHECKS = (
-    *power_limit.CHECKS,
-    *power_rail.CHECKS,
     Check(
-        id=UNITS,
+        id=SETTERS,
         title="One place only sets power limits",
         explanation=(
             "Searches /etc/systemd/system, /usr/local/bin and sbin, cron, rc.local and udev rules "
@@ -190,16 +188,22 @@ CHECKS = (
             "driver's refusal is lost in the journal."
         ),
         run=units,
+        fixes=("hands",),
+        needs=(UNITS, SMI),
+        needs_gpu=True,
     ),
     Check(
         id=CABLE,
         title="No card misses a power cable",
         explanation=(
-            "Looks for what nvidia-smi says of insufficient external power, for Xid 54 and for "
+            "Looks for insufficient external power in nvidia-smi's output, for Xid 54 and for "
             "the driver's complaint about power cables in this boot's kernel log. It is well when "
             "nvidia-smi reports every card and the log, from its beginning, has no such line."
         ),
         run=cable,
+        fixes=("hands",),
+        needs=(KERNEL_LOG, SMI),
+        needs_gpu=True,
     ),
     Check(
         id=BRAKE,
@@ -211,5 +215,8 @@ CHECKS = (
             "card's own limit."
         ),
         run=brake,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import reported
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import reported
 from rigops.power import budget
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
@@ -34,8 +37,6 @@ _SHARES = {
 
 
 def limits(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
     spec = examined.spec
     if spec.psus is None and spec.circuits is None:
         return [_finding("skipped", "neither psus nor circuits are declared")]
@@ -90,14 +91,16 @@ def _over(examined: Examined, reckoned: Budget) -> Finding:
         evidence=drops,
         why="An overloaded supply drops its voltage or switches off: cards fall off the bus or the "
         f"rig reboots under load. Reckoned with {_assumed(examined)}.",
-        remedy=_remedy(examined, reckoned),
+        fix=_fix(examined, reckoned),
         data={"excesses": [_as_data(one) for one in reckoned.excesses]},
     )
 
 
 def _drops(examined: Examined) -> tuple[Evidence, ...]:
-    facts = examined.facts
-    logs = zip(_LOGS, (facts.kernel_log, facts.kernel_log_previous), strict=True)
+    snapshot = examined.snapshot
+    logs = zip(
+        _LOGS, (snapshot[KERNEL_LOG].value, snapshot[KERNEL_LOG_PREVIOUS].value), strict=True
+    )
     found = [
         Evidence(section, xid.entry.line)
         for section, log in logs
@@ -135,14 +138,14 @@ def _sum(reckoned: Budget) -> str:
 def _assumed(examined: Examined) -> str:
     declared = examined.spec.other_watts
     host = budget.host_watts(declared)
-    source = "declared" if declared is not None else "an estimate; other_watts says better"
+    source = "declared" if declared is not None else "an estimate; declare other_watts"
     return f"{host:.0f} W for all but the cards ({source})"
 
 
-def _remedy(examined: Examined, reckoned: Budget) -> Remedy:
+def _fix(examined: Examined, reckoned: Budget) -> Fix:
     fitting = budget.fitting(reckoned, _loads(examined))
     if fitting is None:
-        return Remedy(
+        return Fix(
             kind="buy",
             text="no limit that these cards take fits: buy a larger power supply, or spread the "
             "cards over more supplies and circuits and declare that in psus and circuits",
@@ -150,7 +153,7 @@ def _remedy(examined: Examined, reckoned: Budget) -> Remedy:
     values = set(fitting.values())
     declared: object = values.pop() if len(values) == 1 else fitting
     commands = "; ".join(f"`nvidia-smi -i {card} -pl {watts}`" for card, watts in fitting.items())
-    return Remedy(
+    return Fix(
         kind="apply",
         concern=_CONCERN,
         declare={_KEY: declared},
@@ -162,19 +165,17 @@ def _remedy(examined: Examined, reckoned: Budget) -> Remedy:
 
 def split(examined: Examined) -> list[Finding]:
     psus = examined.spec.psus
-    if rig.has_no_gpu(examined):
-        return [_split("skipped", "there is no NVIDIA GPU")]
     if psus is None or not any(psu.gpus or psu.host for psu in psus):
         return [_split("skipped", "which card hangs on which supply is not declared")]
     reckoned = _reckoned(examined)
     missing = reckoned.strangers
-    if missing and rig.sees_the_bus(examined):
+    if missing and views.sees_the_bus(examined):
         named = ", ".join(missing)
         return [_split("info", f"psus names {named}, and no card is there")]
     if reckoned.unfed:
         named = ", ".join(reckoned.unfed)
         return [_split("info", f"psus does not say what feeds {named}")]
-    if missing or not rig.sees_the_bus(examined):
+    if missing or not views.sees_the_bus(examined):
         return [_split("unknown", "which cards there are is not known")]
     cards = "; ".join(
         f"{one.name}: {len(one.loads)} cards" + (" and the board" if one.host_watts else "")
@@ -183,7 +184,7 @@ def split(examined: Examined) -> list[Finding]:
     return [_split("ok", cards)]
 
 
-_finding = saying(BUDGET)
+_finding = finding_for(BUDGET)
 
 
 def _split(status: Status, summary: str) -> Finding:
@@ -211,6 +212,9 @@ CHECKS = (
             "the one before. Without psus and circuits: skipped."
         ),
         run=limits,
+        fixes=("apply", "buy"),
+        needs=(KERNEL_LOG_PREVIOUS, KERNEL_LOG, SMI),
+        needs_gpu=True,
         keys=frozenset({"psus", "circuits"}),
     ),
     Check(
@@ -219,8 +223,9 @@ CHECKS = (
         explanation=(
             "Compares the PCI addresses in `psus` with the cards on the bus. Cards that no supply "
             "names, and addresses at which there is no card, make the power budget wrong; both "
-            "are told as information. Without addresses in psus: skipped."
+            "are information. Without addresses in psus: skipped."
         ),
         run=split,
+        needs_gpu=True,
     ),
 )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Remedy
-from rigops.doctor.rig import per_gpu, reported
-from rigops.doctor.rig.reported import Verdict
+from rigops.doctor.finding import Fix
+from rigops.doctor.views import per_gpu, reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
-    from rigops.doctor.rig.cards import Card
-    from rigops.doctor.rig.per_gpu import Choice
+    from rigops.doctor.views.cards import Card
+    from rigops.doctor.views.per_gpu import Choice
+    from rigops.inventory.spec.model import PowerLimit
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
-    from rigops.spec.model import PowerLimit
 
 LIMIT = "pwr.limit"
 
@@ -22,11 +24,12 @@ TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
 
 _CONCERN = "gpu_tuning"
 _KEY = "gpu_power_limit"
-_NOT_TOLD = "this card does not tell its power limit, as laptop cards do not"
+_NOT_TOLD = "this card does not report its power limit, as laptop cards do not"
 _SILENTLY = (
     "A limit below what a card takes is refused, and where a unit sets it, nobody reads the "
     "refusal: the card keeps its default and draws more than was planned for."
 )
+_LIMIT_EVIDENCE: Final = re.compile(r"power_readings.*power_limit")
 
 
 def limit(examined: Examined) -> list[Finding]:
@@ -43,7 +46,13 @@ def limit(examined: Examined) -> list[Finding]:
             return _declared(examined, card, smi, choice.value, choice)
         return _undeclared(card, smi)
 
-    return reported.judged(examined, LIMIT, judge, "every card has the power limit it should have")
+    return reported.judge_cards(
+        examined,
+        LIMIT,
+        judge,
+        "every card has the power limit it should have",
+        evidence=_LIMIT_EVIDENCE,
+    )
 
 
 def _declared(
@@ -64,7 +73,7 @@ def _declared(
     if smi.watts_limit is None:
         return Verdict(
             status="unknown",
-            summary=f"{watts:g} W is declared, and nvidia-smi does not tell the limit in force",
+            summary=f"{watts:g} W is declared, and nvidia-smi does not report the limit in force",
         )
     if abs(smi.watts_limit - watts) <= TOLERANCE_WATTS:
         return Verdict(status="ok", summary=f"limited to {watts:g} W, as declared")
@@ -80,7 +89,7 @@ def _impossible(
         summary=f"{watts:g} W is declared, and this card takes {_range(smi)}{force}",
         why=_SILENTLY,
         data=_data(smi, watts),
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             declare={_KEY: _replaced(examined, choice, nearest)},
             text=f"change the declaration: gpu_power_limit for this card must be {_range(smi)}",
@@ -97,7 +106,7 @@ def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Verdi
         why="A limit is gone after a reboot and whenever the driver is unloaded, unless a unit "
         "sets it again; and of several units the last one wins.",
         data={"declared": watts, "in_force": live},
-        remedy=Remedy(
+        fix=Fix(
             kind="apply",
             concern=_CONCERN,
             declare={_KEY: declared},
@@ -114,7 +123,7 @@ def _undeclared(card: Card, smi: SmiGpu) -> Verdict:
         if watts is not None and least is not None and watts < least - TOLERANCE_WATTS:
             return _below(card, smi, f"{watts:g} W is {how}, and this card takes {_range(smi)}")
     if live is None:
-        return Verdict(status="silent", summary=_NOT_TOLD)
+        return Verdict(status="not_reported", summary=_NOT_TOLD)
     if smi.watts_default is None or least is None or asked is None:
         return Verdict(
             status="unknown",
@@ -142,7 +151,7 @@ def _below(card: Card, smi: SmiGpu, summary: str) -> Verdict:
         summary=summary,
         why=_SILENTLY,
         data=_data(smi, None),
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             declare={_KEY: {card.address: _number(smi.watts_min or 0.0)}},
             text=f"set a limit of {_range(smi)}: declare gpu_power_limit for this card, or "
@@ -194,10 +203,13 @@ CHECKS = (
             "card's own range fails: an RTX 5090 takes no less than 400 W, and a lower limit has "
             "been seen to be dropped without a word. Another limit than the declared one is a "
             "warning. Without a declaration a card at its default is well, and one that was "
-            "capped by hand is told of, because the next reboot forgets the cap. Cards that do "
-            "not tell their limit (laptops) are not judged."
+            "capped by hand is information, because the next reboot forgets the cap. Cards that do "
+            "not report their limit (laptops) are not judged."
         ),
         run=limit,
+        fixes=("apply", "hands"),
+        needs=(SMI,),
+        needs_gpu=True,
         keys=frozenset({_KEY}),
     ),
 )

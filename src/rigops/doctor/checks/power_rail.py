@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.probe.sections.sensors import SECTION as SENSORS
 
 if TYPE_CHECKING:
     from rigops.probe.sections.sensors import Reading, Sensors
@@ -26,9 +27,9 @@ _ASSERTED = re.compile(r"\bAsserted\b")
 
 
 def rail(examined: Examined) -> list[Finding]:
-    facts, sensors = examined.facts, examined.facts.sensors
+    snapshot, sensors = examined.snapshot, examined.snapshot[SENSORS].value
     if sensors is None:
-        reason = " in time" if "sensors" in facts.timed_out else ""
+        reason = " in time" if snapshot[SENSORS].timed_out else ""
         return [_unknown(f"the board's sensors were not read{reason}")]
     rails = _rails(sensors)
     low, high = _BELIEVED_VOLTS
@@ -36,11 +37,11 @@ def rail(examined: Examined) -> list[Finding]:
     wrong = [_off(one) for one in believed if one.value and not _is_well(one.value)]
     if wrong:
         return wrong
-    if not facts.is_whole("sensors"):
+    if not snapshot[SENSORS].is_complete:
         return [_unknown("the sensors' answer is cut off")]
     if not believed:
         summary = (
-            "no +12 V sensor says anything that can be a voltage"
+            "no +12 V sensor reports a plausible voltage"
             if rails
             else ("this board has no +12 V sensor that Linux can read")
         )
@@ -52,12 +53,12 @@ def rail(examined: Examined) -> list[Finding]:
             Finding(
                 id=RAIL,
                 status="info",
-                summary=f"+12 V is well now ({volts}); the BMC's log tells of trouble with power",
-                evidence=tuple(Evidence("sensors", line) for line in events[-_SHOWN:]),
+                summary=f"+12 V is within its limits now ({volts}); the BMC's log has power events",
+                evidence=tuple(Evidence(SENSORS.name, line) for line in events[-_SHOWN:]),
                 why="It is a log of the past: look at its dates.",
             )
         ]
-    cited = tuple(Evidence("sensors", one.line) for one in believed[:_SHOWN])
+    cited = tuple(Evidence(SENSORS.name, one.line) for one in believed[:_SHOWN])
     return [Finding(id=RAIL, status="ok", summary=f"+12 V is {volts}", evidence=cited)]
 
 
@@ -77,11 +78,11 @@ def _off(reading: Reading) -> Finding:
         status="fail" if is_low else "warn",
         subject=f"{reading.chip} {reading.label}",
         summary=f"+12 V is {volts:.2f} V; {LOWEST_VOLTS} to {HIGHEST_VOLTS} V is well",
-        evidence=(Evidence("sensors", reading.line),),
+        evidence=(Evidence(SENSORS.name, reading.line),),
         why="Under a voltage that is too low, cards fall off the bus when they all start to work."
         if is_low
         else "Too high a voltage wears out what it feeds; more often the sensor is wrong.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="measure with a meter at the card's plug under load; then clean and tighten the "
             "terminals, use thicker or more cables, or add a supply",
@@ -105,5 +106,7 @@ CHECKS = (
             "not judged. Most consumer boards have no sensor that Linux can name: skipped."
         ),
         run=rail,
+        fixes=("hands",),
+        needs=(SENSORS,),
     ),
 )

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.catalog import find_gpu
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import expected, pcie
-from rigops.doctor.rig.lost import SMI, Loss, lost_cards
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import pcie
+from rigops.doctor.views.lost import LostCard, lost_cards
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rigops.catalog import Catalog
+    from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
+    from rigops.inventory.spec.model import ExpectedGpus
 
 COUNT = "gpu.count"
 LOST = "gpu.lost"
@@ -37,13 +46,13 @@ _SEEK = (
 
 
 def count(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
+    if views.has_no_gpu(examined):
         return [_count("info", "there is no NVIDIA GPU, and none is declared", ())]
     losses = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in losses]
-    missing = expected.missing(examined, living)
+    missing = _missing_cards(examined, living)
     silent = _not_listed(examined, living)
-    complaints = [*missing.surely]
+    complaints = [*missing.certain]
     if losses:
         complaints.append(f"lost: {', '.join(losses)}")
     if silent:
@@ -52,14 +61,14 @@ def count(examined: Examined) -> list[Finding]:
     evidence = [*said, *_failure(examined), *_seen(examined.cards)]
     if complaints:
         return [_count("fail", "; ".join(complaints), evidence)]
-    doubt = missing.maybe or _doubt(examined)
+    doubt = missing.possible or _doubt(examined)
     if doubt:
         return [_count("unknown", doubt, evidence)]
     return [_complete(examined, evidence)]
 
 
 def _complete(examined: Examined, evidence: Sequence[Evidence]) -> Finding:
-    there, declared = len(examined.cards), rig.declared_count(examined)
+    there, declared = len(examined.cards), views.declared_count(examined)
     if declared is not None and there > declared:
         return _count("info", f"{_cards(there)}, {declared} declared", evidence)
     return _count("ok", _cards(there) + (", as declared" if declared else ""), evidence)
@@ -73,7 +82,7 @@ def _count(status: Status, summary: str, evidence: Iterable[Evidence]) -> Findin
         summary=summary,
         evidence=tuple(dict.fromkeys(evidence)),
         why=_WHY_FEWER if is_failure else "",
-        remedy=Remedy(kind="hands", text=_SEEK) if is_failure else None,
+        fix=Fix(kind="hands", text=_SEEK) if is_failure else None,
     )
 
 
@@ -83,24 +92,24 @@ def _cards(number: int) -> str:
 
 def _seen(cards: Iterable[Card]) -> list[Evidence]:
     return [
-        Evidence("pci", card.function.line)
+        Evidence(PCI.name, card.function.line)
         if card.function
-        else Evidence("lspci", card.lspci.line)
+        else Evidence(LSPCI.name, card.lspci.line)
         if card.lspci
-        else Evidence(SMI, card.smi.line if card.smi else "")
+        else Evidence(SMI.name, card.smi.line if card.smi else "")
         for card in cards
     ]
 
 
 def _failure(examined: Examined) -> list[Evidence]:
-    report = examined.facts.nvidia_smi_xml
-    return [Evidence(SMI, line) for line in report.failure_lines] if report else []
+    report = examined.snapshot[SMI].value
+    return [Evidence(SMI.name, line) for line in report.failure_lines] if report else []
 
 
 def _not_listed(examined: Examined, living: Sequence[Card]) -> list[str]:
     """nvidia-smi that fails as a whole says nothing about one card: the driver's checks tell."""
-    report = examined.facts.nvidia_smi_xml
-    if report is None or not examined.facts.is_whole(SMI):
+    report = examined.snapshot[SMI].value
+    if report is None or not examined.snapshot[SMI].is_complete:
         return []
     if report.failure == "no-devices":
         return [card.address for card in living if _driver(card) == _NVIDIA]
@@ -119,38 +128,36 @@ def _driver(card: Card) -> str | None:
 
 def _doubt(examined: Examined) -> str:
     """Why it cannot be said that the cards that are seen are all, and all driven."""
-    facts = examined.facts
-    if not examined.cards or not rig.sees_the_bus(examined):
+    snapshot = examined.snapshot
+    if not examined.cards or not views.sees_the_bus(examined):
         return "which cards are on the bus could not be read to the end"
-    if facts.pci is None and facts.lspci and facts.lspci.unread:
+    if snapshot[PCI].value is None and snapshot[LSPCI].unparsed:
         return "not every line of lspci could be read"
-    if (rig.gpu_count(examined) or 0) > len(examined.cards):
-        return "the driver tells of more cards than the bus"
+    if (views.gpu_count(examined) or 0) > len(examined.cards):
+        return "the driver reports more cards than the bus"
     if _is_listed_whole(examined) or not _may_be_driven(examined):
         return ""
     seen = _cards(len(examined.cards))
-    if facts.nvidia_smi_xml is None:
+    if snapshot[SMI].value is None:
         return f"{seen}, and which of them the driver has was not collected"
     return f"{seen}, and nvidia-smi did not list those that the driver has"
 
 
 def _is_listed_whole(examined: Examined) -> bool:
-    report = examined.facts.nvidia_smi_xml
+    report = examined.snapshot[SMI].value
     is_whole = report is not None and report.is_whole and not report.failure
-    return is_whole and examined.facts.is_whole(SMI)
+    return is_whole and examined.snapshot[SMI].is_complete
 
 
 def _may_be_driven(examined: Examined) -> bool:
     """Not where no driver is loaded, nor where another one has them, such as vfio-pci."""
     drivers = {_driver(card) for card in examined.cards}
-    loaded = examined.facts.nvidia_version
+    loaded = examined.snapshot[NVIDIA_VERSION].value
     is_absent = loaded is not None and not loaded.is_loaded
     return _NVIDIA in drivers or (None in drivers and not is_absent)
 
 
 def lost(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [Finding(id=LOST, status="skipped", summary="there is no NVIDIA GPU")]
     losses = lost_cards(examined)
     gone = [_lost(address, loss) for address, loss in losses.items()]
     living = [card for card in examined.cards if card.address not in losses]
@@ -165,7 +172,7 @@ def lost(examined: Examined) -> list[Finding]:
     return [Finding(id=LOST, status="ok", summary="every card answers")]
 
 
-def _lost(address: str, loss: Loss) -> Finding:
+def _lost(address: str, loss: LostCard) -> Finding:
     return Finding(
         id=LOST,
         status="fail",
@@ -173,7 +180,7 @@ def _lost(address: str, loss: Loss) -> Finding:
         subject=f"gpu {address}",
         evidence=loss.evidence,
         why=_WHY_LOST,
-        remedy=Remedy(kind="hands", text=f"reboot once. If it happens again, {_SEEK}"),
+        fix=Fix(kind="hands", text=f"reboot once. If it happens again, {_SEEK}"),
     )
 
 
@@ -185,22 +192,88 @@ def _odd(card: Card) -> Finding:
         status="info" if is_power else "warn",
         summary=f"{card.name}: nvidia-smi cannot read {'its power' if is_power else 'a value'}",
         subject=card.subject,
-        evidence=tuple(Evidence(SMI, line) for line in troubles),
+        evidence=tuple(Evidence(SMI.name, line) for line in troubles),
         why="Everything else of this card answers: some models cannot measure this."
         if is_power
-        else "A value that a card could tell and cannot any more is often the first sign of a "
+        else "A value that a card reported once and does not any more is often the first sign of a "
         "fan, a sensor or a card that fails.",
-        remedy=None if is_power else Remedy(kind="hands", text=f"watch this card; {_SEEK}"),
+        fix=None if is_power else Fix(kind="hands", text=f"watch this card; {_SEEK}"),
     )
 
 
 def _answers(examined: Examined, card: Card) -> bool:
     """On the bus as lspci reads it, and to the driver that has it."""
-    listed = examined.facts.lspci
+    listed = examined.snapshot[LSPCI].value
     on_bus = listed is not None and (card.lspci is not None or not listed.functions)
     if card.smi is not None and _is_listed_whole(examined):
         return on_bus
     return card.lspci is not None and not _may_be_driven(examined)
+
+
+@dataclass(frozen=True)
+class Missing:
+    certain: tuple[str, ...] = ()
+    possible: str = ""
+
+
+def _missing_cards(examined: Examined, living: Sequence[Card]) -> Missing:
+    wanted = examined.spec.gpus
+    if wanted is None:
+        return Missing()
+    declared = views.declared_count(examined) or 0
+    if len(living) < declared:
+        words = f"{declared} declared, {len(living)} there"
+        return _of_models(examined, wanted, living, words) if _is_certain(examined) else _unsure()
+    if wanted.uuids:
+        return _uuids(examined, wanted.uuids)
+    return _of_models(examined, wanted, living, "")
+
+
+def _is_certain(examined: Examined) -> bool:
+    return views.sees_the_bus(examined)
+
+
+def _unsure() -> Missing:
+    return Missing(possible="fewer cards are seen than declared, and not all could be read")
+
+
+def _of_models(
+    examined: Examined, wanted: ExpectedGpus, living: Sequence[Card], words: str
+) -> Missing:
+    """Cards that nobody could name may be any of them."""
+    unnamed = sum(card.model is None and card.smi is None for card in living)
+    short = [
+        (name, count - there)
+        for name, count in wanted.models
+        if (there := sum(_is_a(examined.catalog, card, name) for card in living)) < count
+    ]
+    names = tuple(f"{lack} of {name} missing" for name, lack in short)
+    if words:
+        return Missing(certain=(words, *names))
+    if names and sum(lack for _, lack in short) <= unnamed:
+        return Missing(possible=f"{', '.join(names)}, unless it is one that could not be named")
+    return Missing(certain=names)
+
+
+def _is_a(catalog: Catalog, card: Card, name: str) -> bool:
+    called = (card.name, card.smi.name if card.smi else None)
+    return card.model in find_gpu(catalog, name).found or any(
+        _plain(name) in _plain(one) for one in called if one
+    )
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.lower().replace("-", " ").split())
+
+
+def _uuids(examined: Examined, wanted: Sequence[str]) -> Missing:
+    known = {card.smi.uuid for card in examined.cards if card.smi and card.smi.uuid}
+    absent = [uuid for uuid in wanted if uuid not in known]
+    if not absent:
+        return Missing()
+    if any(card.smi is None or card.smi.uuid is None for card in examined.cards):
+        return Missing(possible=f"{', '.join(absent)}: not every card could be asked for its UUID")
+    return Missing(certain=(f"{', '.join(absent)} missing",))
 
 
 CHECKS = (
@@ -215,6 +288,9 @@ CHECKS = (
             "asked. Without any NVIDIA device and without a declaration this is information."
         ),
         run=count,
+        fixes=("hands",),
+        needs=(*views.COUNTS_CARDS, NVIDIA_VERSION),
+        cause_rank=120,
         essential=True,
         keys=frozenset({"gpus"}),
     ),
@@ -227,5 +303,9 @@ CHECKS = (
             "alone that cannot be read is normal on some models."
         ),
         run=lost,
+        fixes=("hands",),
+        needs=(NVIDIA_VERSION, LSPCI, SMI),
+        needs_gpu=True,
+        cause_rank=110,
     ),
 )

@@ -6,23 +6,24 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks.driver_packages import PACKAGES, user_space_versions
-from rigops.doctor.finding import Evidence, Finding, Remedy
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views.driver_packages import user_space_versions
 from rigops.probe.sections.boot import REBOOT_REQUIRED
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.package_history import SECTION as PACKAGE_HISTORY
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.probe.text import assignments
 
 if TYPE_CHECKING:
-    from rigops.probe.facts import HostFacts
     from rigops.probe.sections.bootloader import Bootloader, MenuEntry
+    from rigops.probe.snapshot import HostSnapshot
 
 PENDING = "drv.reboot_pending"
 
-_BOOT = "boot"
-_LOADED = "nvidia-version"
-_BOOTLOADER = "bootloader"
-_KERNEL = "uname"
 _RECOVERY: Final = frozenset({"single", "recovery", "rescue", "emergency"})
 _FIRST: Final = frozenset({"", "0"})
 _NUMBERS = re.compile(r"[0-9]{1,9}")
@@ -35,68 +36,66 @@ class Reason:
 
 
 def pending(examined: Examined) -> list[Finding]:
-    facts = examined.facts
-    if rig.has_no_gpu(examined):
-        return [Finding(id=PENDING, status="skipped", summary="there is no NVIDIA GPU")]
-    reasons = [one for one in (_asked(facts), _driver(facts), _kernel(facts)) if one]
+    snapshot = examined.snapshot
+    reasons = [one for one in (_asked(snapshot), _driver(snapshot), _kernel(snapshot)) if one]
     if reasons:
         return [_owed(reasons)]
-    if missing := _missing(facts):
-        said = f"no reboot is known to be owed, but not read: {', '.join(missing)}"
+    if missing := _missing(snapshot):
+        said = f"no reboot is known to be pending, but not read: {', '.join(missing)}"
         return [Finding(id=PENDING, status="unknown", summary=said)]
     return [
         Finding(
             id=PENDING,
             status="ok",
-            summary="no reboot is owed: driver and kernel run as they are installed",
+            summary="no reboot is pending: driver and kernel run as they are installed",
         )
     ]
 
 
-def _missing(facts: HostFacts) -> list[str]:
+def _missing(snapshot: HostSnapshot) -> list[str]:
     """Each of them could name a reason."""
     needed = (
-        (_BOOT, facts.boot is not None),
-        (PACKAGES, facts.packages is not None and not facts.packages.unread),
-        (_LOADED, facts.nvidia_version is not None and not facts.nvidia_version.unread),
-        (_KERNEL, facts.uname is not None and facts.uname.release is not None),
-        (_BOOTLOADER, facts.bootloader is not None),
+        (BOOT, snapshot[BOOT].is_complete),
+        (PACKAGES, snapshot[PACKAGES].is_exhaustive),
+        (NVIDIA_VERSION, snapshot[NVIDIA_VERSION].is_exhaustive),
+        (UNAME, snapshot[UNAME].is_complete and snapshot[UNAME].or_empty.release is not None),
+        (BOOTLOADER, snapshot[BOOTLOADER].is_complete),
     )
-    return [name for name, is_read in needed if not is_read or not facts.is_whole(name)]
+    return [section.name for section, is_read in needed if not is_read]
 
 
-def _asked(facts: HostFacts) -> Reason | None:
-    boot = facts.boot
+def _asked(snapshot: HostSnapshot) -> Reason | None:
+    boot = snapshot[BOOT].value
     if boot is None or not boot.reboot_required:
         return None
     packages = boot.reboot_packages
     shown = ", ".join(packages[:3]) + (f" and {len(packages) - 3} more" if packages[3:] else "")
-    evidence = tuple(Evidence(_BOOT, name) for name in (REBOOT_REQUIRED, *packages))
+    evidence = tuple(Evidence(BOOT.name, name) for name in (REBOOT_REQUIRED, *packages))
     return Reason("the distribution asks for it" + (f" ({shown})" if packages else ""), evidence)
 
 
-def _driver(facts: HostFacts) -> Reason | None:
+def _driver(snapshot: HostSnapshot) -> Reason | None:
     """Libraries of another version than the module that was loaded when this boot began."""
-    loaded, packages = facts.nvidia_version, facts.packages
+    loaded, packages = snapshot[NVIDIA_VERSION].value, snapshot[PACKAGES].value
     if loaded is None or loaded.version is None or packages is None:
         return None
     installed = user_space_versions(packages.driver)
     if not installed or loaded.version in installed:
         return None
     version, package = next(iter(installed.items()))
-    history = facts.package_history
+    history = snapshot[PACKAGE_HISTORY].value
     change = history.last(package.name) if history else None
-    evidence = [Evidence(_LOADED, loaded.line), Evidence(PACKAGES, package.line)]
-    evidence += [Evidence("package-history", change.line)] if change else []
+    evidence = [Evidence(NVIDIA_VERSION.name, loaded.line), Evidence(PACKAGES.name, package.line)]
+    evidence += [Evidence(PACKAGE_HISTORY.name, change.line)] if change else []
     when = f" since {change.at}" if change and change.at else ""
     return Reason(
         f"driver {version} is installed{when}, and {loaded.version} is loaded", tuple(evidence)
     )
 
 
-def _kernel(facts: HostFacts) -> Reason | None:
+def _kernel(snapshot: HostSnapshot) -> Reason | None:
     """The kernel that boots next, where that can be told."""
-    boots, running = facts.bootloader, facts.uname
+    boots, running = snapshot[BOOTLOADER].value, snapshot[UNAME].value
     if boots is None or running is None or running.release is None:
         return None
     entry = _next_entry(boots)
@@ -113,7 +112,8 @@ def _kernel(facts: HostFacts) -> Reason | None:
     if not _NUMBERS.match(release) or release == running.release:
         return None
     return Reason(
-        f"kernel {release} boots next, and {running.release} runs", (Evidence(_BOOTLOADER, line),)
+        f"kernel {release} boots next, and {running.release} runs",
+        (Evidence(BOOTLOADER.name, line),),
     )
 
 
@@ -139,28 +139,30 @@ def _owed(reasons: list[Reason]) -> Finding:
     return Finding(
         id=PENDING,
         status="warn",
-        summary="a reboot is owed: " + "; ".join(one.text for one in reasons),
+        summary="a reboot is pending: " + "; ".join(one.text for one in reasons),
         evidence=tuple(line for one in reasons for line in one.evidence),
         why=(
             "Until then the old kernel and the old driver module run beside new files: CUDA may "
             "fail with a version mismatch, and the next unplanned restart brings the change."
         ),
-        remedy=Remedy(
-            kind="hands", text="when the cards are idle: `systemctl reboot`, and look again"
-        ),
+        fix=Fix(kind="hands", text="when the cards are idle: `systemctl reboot`, and look again"),
     )
 
 
 CHECKS = (
     Check(
         id=PENDING,
-        title="No reboot is owed",
+        title="No reboot is pending",
         explanation=(
-            "A reboot is owed where /run/reboot-required exists, where the installed libraries of "
-            "the driver have another version than the loaded module (distributions do not ask for "
-            "a reboot after a change of the driver), and where the bootloader's next kernel is not "
-            "the running one. A menu entry that was chosen by name is taken as meant."
+            "A reboot is pending where /run/reboot-required exists, where the installed "
+            "libraries of the driver have another version than the loaded module (distributions "
+            "do not ask for a reboot after a change of the driver), and where the bootloader's "
+            "next kernel is not the running one. A menu entry that was chosen by name is taken "
+            "as meant."
         ),
         run=pending,
+        fixes=("hands",),
+        needs=(UNAME, BOOT, NVIDIA_VERSION, BOOTLOADER, PACKAGES, PACKAGE_HISTORY),
+        needs_gpu=True,
     ),
 )

@@ -5,24 +5,30 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.doctor.rig import driver_state, modules_on_disk, next_boot
-from rigops.doctor.rig.modules_on_disk import MODINFO
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
+from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from rigops.probe.facts import HostFacts
+    from rigops.probe.snapshot import HostSnapshot
 
-SECURE_BOOT = "drv.secureboot"
+ID = "drv.secureboot"
 
-_SECTION = "secure-boot"
 _REJECTED = re.compile(
     r"unsigned module loading is restricted|Key was rejected by service"
     r"|[Ll]oading of (?:unsigned module|module with un\w{1,20} \w{1,20}) is rejected"
 )
 _UNVERIFIED = re.compile(r"\bnvidia\S*: module verification failed")
-_HANDS = Remedy(
+_HANDS = Fix(
     kind="hands",
     text=(
         "enrol the key that DKMS signs with: `mokutil --import /var/lib/shim-signed/mok/MOK.der` "
@@ -34,56 +40,54 @@ _HANDS = Remedy(
 )
 _WHY = (
     "With Secure Boot the kernel takes only modules that are signed with a key it knows. The one "
-    "that DKMS builds is signed with a key of this machine, which the firmware must be told of."
+    "that DKMS builds is signed with a key of this machine, which must be enrolled in the firmware."
 )
 
 
 def secure_boot(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
-    facts = examined.facts
-    insists = facts.secure_boot.insists if facts.secure_boot else None
+    snapshot = examined.snapshot
+    insists = snapshot[SECURE_BOOT].or_empty.insists
     if insists is False:
-        return [_off(facts)]
+        return [_off(snapshot)]
     if driver_state.loaded(examined).is_loaded:
-        return [_accepted(facts)]
+        return [_accepted(snapshot)]
     return [_not_loaded(examined, is_on=bool(insists))]
 
 
 def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
-    facts = examined.facts
-    release = next_boot.running(facts)
-    if modules_on_disk.for_running(facts, release).is_there is False:
-        return _nothing_to_reject(facts, is_on=is_on)
-    rejected = driver_state.logged(facts, _REJECTED)
+    snapshot = examined.snapshot
+    release = next_boot.running(snapshot)
+    if modules_on_disk.for_running(snapshot, release).is_there is False:
+        return _nothing_to_reject(snapshot, is_on=is_on)
+    rejected = driver_state.logged(snapshot, _REJECTED)
     if rejected:
-        return _rejects(facts, driver_state.cited(rejected))
+        return _rejects(snapshot, driver_state.cited(rejected))
     if not is_on:
         return _finding("unknown", "whether Secure Boot is on was not collected")
-    module = modules_on_disk.of_running(facts, release)
+    module = modules_on_disk.of_running(snapshot, release)
     is_out = driver_state.loaded(examined).is_loaded is False
     if module is not None and module.is_signed is False and is_out:
-        return _rejects(facts, (Evidence(MODINFO, module.line),))
-    return _finding("unknown", "Secure Boot is on, and nothing tells whether it is in the way")
+        return _rejects(snapshot, (Evidence(NVIDIA_MODINFO.name, module.line),))
+    return _finding("unknown", "Secure Boot is on; whether it keeps the module out is unknown")
 
 
-_finding = saying(SECURE_BOOT)
+_finding = finding_for(ID)
 
 
-def _state(facts: HostFacts) -> tuple[Evidence, ...]:
-    state = facts.secure_boot
+def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
+    state = snapshot[SECURE_BOOT].value
     said = (state.line, state.lockdown_line) if state else ()
-    return tuple(Evidence(_SECTION, line) for line in said if line)
+    return tuple(Evidence(SECURE_BOOT.name, line) for line in said if line)
 
 
-def _accepted(facts: HostFacts) -> Finding:
-    if facts.secure_boot is not None and facts.secure_boot.insists:
-        return _finding("ok", "Secure Boot is on, and the driver was accepted", _state(facts))
+def _accepted(snapshot: HostSnapshot) -> Finding:
+    if snapshot[SECURE_BOOT].or_empty.insists:
+        return _finding("ok", "Secure Boot is on, and the driver was accepted", _state(snapshot))
     return _finding("ok", "the driver is loaded, so nothing keeps it from being loaded")
 
 
-def _off(facts: HostFacts) -> Finding:
-    unverified = driver_state.logged(facts, _UNVERIFIED)
+def _off(snapshot: HostSnapshot) -> Finding:
+    unverified = driver_state.logged(snapshot, _UNVERIFIED)
     why = (
         'That the kernel calls the module\'s verification failed ("tainting kernel") is harmless '
         "here: it only notes that it did not build this module itself."
@@ -91,43 +95,57 @@ def _off(facts: HostFacts) -> Finding:
     return _finding(
         "ok",
         "unsigned modules may be loaded: Secure Boot is off",
-        (*_state(facts), *driver_state.cited(unverified, 1)),
+        (*_state(snapshot), *driver_state.cited(unverified, 1)),
         why=why if unverified else "",
     )
 
 
-def _nothing_to_reject(facts: HostFacts, *, is_on: bool) -> Finding:
+def _nothing_to_reject(snapshot: HostSnapshot, *, is_on: bool) -> Finding:
     state = "on" if is_on else "perhaps on"
     return _finding(
         "info",
         f"Secure Boot is {state}, and there is no module for this kernel that it could reject",
-        _state(facts),
+        _state(snapshot),
         why="Once the module is built, the key that DKMS signs it with must be enrolled.",
     )
 
 
-def _rejects(facts: HostFacts, evidence: tuple[Evidence, ...]) -> Finding:
+def _rejects(snapshot: HostSnapshot, evidence: tuple[Evidence, ...]) -> Finding:
     return _finding(
         "fail",
         "the kernel refuses the NVIDIA module because of Secure Boot",
-        (*_state(facts), *evidence),
+        (*_state(snapshot), *evidence),
         why=_WHY,
-        remedy=_HANDS,
+        fix=_HANDS,
     )
 
 
 CHECKS = (
     Check(
-        id=SECURE_BOOT,
+        id=ID,
         title="Secure Boot does not keep the driver out",
         explanation=(
             "Reads the firmware's state (mokutil, or the EFI variable) and the kernel's lockdown. "
             "Secure Boot alone is no fault: it fails only where the kernel's log shows that a "
             "module was refused, or where the module on disk is unsigned, and no driver is loaded. "
-            "With no module for the running kernel there is nothing to refuse, and drv.dkms tells "
+            "With no module for the running kernel there is nothing to refuse, and drv.dkms says "
             'what is wrong. The line "module verification failed … tainting kernel" is harmless '
             "with Secure Boot off."
         ),
         run=secure_boot,
+        fixes=("hands",),
+        needs=(
+            UNAME,
+            PROC_CMDLINE,
+            NVIDIA_VERSION,
+            NVIDIA_MODINFO,
+            DKMS,
+            SECURE_BOOT,
+            PACKAGES,
+            KERNEL_LOG,
+            SMI,
+        ),
+        needs_gpu=True,
+        cause_rank=20,
     ),
 )

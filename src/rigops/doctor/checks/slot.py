@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy
-from rigops.doctor.rig import chipset, lanes, pcie
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import lanes, pcie
+from rigops.probe.sections.aer import SECTION as AER
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
+    from rigops.probe.sections.lspci import LspciFunction
+    from rigops.probe.snapshot import HostSnapshot
 
 CHIPSET = "pci.chipset_lane"
 RESET = "pci.reset"
 
 _NO_GPU = "there is no NVIDIA GPU"
 _FEW_LANES = 4
+_WORDS = re.compile(
+    r"\bPCH\b|\bChipset (?:Family|Switch|PCIe)|\bSeries Chipset\b|Platform Controller Hub"
+    r"|\bMatisse (?:Switch|PCIe GPP)|\bPromontory\b|\bSB[789][0-9]{2}\b|\bICH[0-9]{1,2}\b"
+)
+# "Device 43f4": a list of names that is older than the chipset.
+_UNNAMED = re.compile(r"\bDevice [0-9a-f]{4}$", re.IGNORECASE)
+_AMD = 0x1022
+_AMD_PORTS = frozenset(
+    {0x43B0, 0x43B4, 0x43C6, 0x43C7, 0x43E9, 0x43EA, 0x43F4, 0x43F5, 0x57A3, 0x57A4, 0x57AD}
+)
 
 
 def _host(check: str, status: Status, summary: str) -> Finding:
@@ -25,11 +41,9 @@ def _host(check: str, status: Status, summary: str) -> Finding:
 
 
 def chipset_lane(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_host(CHIPSET, "skipped", _NO_GPU)]
-    facts = examined.facts
-    behind = {card.address: chipset.is_above(facts, card.address) for card in examined.cards}
-    width_of = {card.address: lanes.of(facts, card).now or 0 for card in examined.cards}
+    snapshot = examined.snapshot
+    behind = {card.address: _is_behind_chipset(snapshot, card.address) for card in examined.cards}
+    width_of = {card.address: lanes.of(snapshot, card).now or 0 for card in examined.cards}
     widest = max(width_of.values(), default=0)
     found = [
         _behind(card, width_of[card.address], widest)
@@ -38,9 +52,9 @@ def chipset_lane(examined: Examined) -> list[Finding]:
     ]
     if found:
         return found
-    if behind and all(one is False for one in behind.values()) and rig.sees_the_bus(examined):
-        return [_host(CHIPSET, "ok", "every card hangs on the CPU's own lanes")]
-    summary = "which part of the board the cards hang on could not be told from the ports' names"
+    if behind and all(one is False for one in behind.values()) and views.sees_the_bus(examined):
+        return [_host(CHIPSET, "ok", "every card uses the CPU's own lanes")]
+    summary = "the ports' names do not show which part of the board the cards are on"
     return [_host(CHIPSET, "skipped", summary)]
 
 
@@ -52,10 +66,10 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
         summary=f"{card.name}: x{its_width} behind the chipset"
         + (f", and another card has x{widest}" if is_worse else ""),
         subject=card.subject,
-        evidence=(Evidence("pci", card.function.line),) if card.function else (),
+        evidence=(Evidence(PCI.name, card.function.line),) if card.function else (),
         why="What goes through the chipset shares a narrow link with disks and network, and takes "
         "a longer way: this card slows down every copy between the cards.",
-        remedy=Remedy(
+        fix=Fix(
             kind="hands",
             text="move the card to a slot that the board's manual shows on the CPU; where there "
             "is none free, bifurcate the CPU's x16 slot (BIOS: PCIe bifurcation x8/x8 or x4x4x4x4) "
@@ -67,12 +81,10 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
 
 
 def reset(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_host(RESET, "skipped", _NO_GPU)]
-    facts = examined.facts
-    ways = [pcie.way_to(facts, card.address) for card in examined.cards]
+    snapshot = examined.snapshot
+    ways = [pcie.way_to(snapshot, card.address) for card in examined.cards]
     ports = {port for way in ways if way for port in way.ports}
-    powers = {one.address: one for one in facts.aer.powers} if facts.aer else {}
+    powers = {one.address: one for one in snapshot[AER].or_empty.powers}
     asleep = [one for address, one in powers.items() if address in ports and one.control == "auto"]
     if asleep:
         return [
@@ -80,7 +92,7 @@ def reset(examined: Examined) -> list[Finding]:
                 id=RESET,
                 status="info",
                 summary=f"{len(asleep)} ports above the cards may go to sleep",
-                evidence=tuple(Evidence("aer", one.line) for one in asleep),
+                evidence=tuple(Evidence(AER.name, one.line) for one in asleep),
                 why="Normal, and harmless on most boards. Where cards fall off the bus while they "
                 "are idle or retrain their link (Xid 79), the kernel argument pcie_port_pm=off "
                 "keeps the ports awake.",
@@ -91,6 +103,26 @@ def reset(examined: Examined) -> list[Finding]:
     return [_host(RESET, "skipped", "the power settings of the ports were not collected")]
 
 
+def _is_behind_chipset(snapshot: HostSnapshot, card: str) -> bool | None:
+    """None where a port has no name that tells."""
+    way = pcie.way_to(snapshot, card)
+    if way is None or not way.ports:
+        return None
+    listed = pcie.by_address(snapshot)
+    known = [_is_chipset(listed.get(port)) for port in way.ports]
+    if any(known):
+        return True
+    return None if None in known or not way.is_whole else False
+
+
+def _is_chipset(port: LspciFunction | None) -> bool | None:
+    if port is None:
+        return None
+    if _WORDS.search(port.name) or (port.vendor == _AMD and port.device in _AMD_PORTS):
+        return True
+    return None if _UNNAMED.search(port.name) or not port.is_closed else False
+
+
 CHECKS = (
     Check(
         id=CHIPSET,
@@ -98,9 +130,12 @@ CHECKS = (
         explanation=(
             "Follows the ports from each card to the CPU and looks for those of a chipset by name "
             "(lspci). A card with few lanes there is a warning where another card has more. Where "
-            "a port's name tells nothing, nothing is said."
+            "a port has no such name, this is skipped."
         ),
         run=chipset_lane,
+        fixes=("hands",),
+        needs=(PCI, LSPCI),
+        needs_gpu=True,
     ),
     Check(
         id=RESET,
@@ -110,5 +145,7 @@ CHECKS = (
             "well on most boards, and a known cause of lost cards on a few."
         ),
         run=reset,
+        needs=(PCI, AER, LSPCI),
+        needs_gpu=True,
     ),
 )

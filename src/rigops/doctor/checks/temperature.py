@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor import rig
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import host_temperature
-from rigops.doctor.finding import Finding, Remedy
-from rigops.doctor.rig import reported
-from rigops.doctor.rig.reported import Verdict
+from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.views import reported
+from rigops.doctor.views.reported import Verdict
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.rig.cards import Card
+    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 CORE, MEMORY, MEMORY_GDDR6, FAN = "tmp.core", "tmp.mem", "tmp.mem.gddr6", "tmp.fan"
@@ -31,11 +30,14 @@ _BELIEVED_CELSIUS: Final = (0.0, 150.0)
 _LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
 _FAN = re.compile(r"\bfan", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"gpu_temp\b|gpu current temp", re.IGNORECASE)
-_HOT_CARD = Remedy(
+_HOT_CARD = Fix(
     kind="hands",
     text="clean the cooler and its fan, leave a slot of air between cards (blower cards between "
     "open ones), take the side panel off, and lower gpu_power_limit",
 )
+_CORE_EVIDENCE: Final = re.compile(r"temperature/gpu_(temp$|current|slow|temp_slow)")
+_MEMORY_EVIDENCE: Final = re.compile(r"temperature/.*mem")
+_FAN_EVIDENCE: Final = re.compile(r"fan_speed$|temperature/gpu_(temp|current_temp)$")
 
 
 def core(examined: Examined) -> list[Finding]:
@@ -52,27 +54,29 @@ def core(examined: Examined) -> list[Finding]:
                 status="fail",
                 summary=f"{now:g} °C: it slows down from {slowdown:g} °C",
                 data=data,
-                remedy=_HOT_CARD,
+                fix=_HOT_CARD,
             )
         if now >= slowdown - MARGIN_CELSIUS:
             return Verdict(
                 status="warn",
                 summary=f"{now:g} °C, and it slows down from {slowdown:g} °C",
                 data=data,
-                remedy=_HOT_CARD,
+                fix=_HOT_CARD,
             )
         return Verdict(status="ok", summary=f"{now:g} °C")
 
-    return reported.judged(examined, CORE, judge, "no card is near its slowdown temperature")
+    return reported.judge_cards(
+        examined, CORE, judge, "no card is near its slowdown temperature", evidence=_CORE_EVIDENCE
+    )
 
 
 def _no_temperature(smi: SmiGpu) -> Verdict:
     if smi.celsius is not None:
-        said = f"its temperature sensor says {smi.celsius:g} °C, which cannot be"
+        said = f"its temperature sensor reports {smi.celsius:g} °C, which is impossible"
     elif any(_TEMPERATURE.search(line) for line in smi.troubles):
-        said = "its temperature sensor says ERR!"
+        said = "its temperature sensor reports ERR!"
     else:
-        return Verdict(status="silent", summary="the card does not tell how warm it is")
+        return Verdict(status="not_reported", summary="the card does not report its temperature")
     return Verdict(status="unknown", summary=said)
 
 
@@ -80,15 +84,15 @@ def _without_threshold(now: float) -> Verdict:
     if now >= SURELY_HOT_CELSIUS:
         return Verdict(
             status="warn",
-            summary=f"{now:g} °C, and it does not tell where it slows down",
+            summary=f"{now:g} °C; its slowdown temperature is not reported",
             data={"celsius": now},
-            remedy=_HOT_CARD,
+            fix=_HOT_CARD,
         )
     if now >= SURELY_WELL_CELSIUS:
         return Verdict(
             status="info",
-            summary=f"{now:g} °C, and it does not tell where it slows down",
-            why="Known cards do so from 82 °C or later. Newer drivers tell the distance instead: "
+            summary=f"{now:g} °C; its slowdown temperature is not reported",
+            why="Known cards do so from 82 °C or later. Newer drivers report the distance instead: "
             "see T.Limit in `nvidia-smi -q -d TEMPERATURE`.",
             data={"celsius": now},
         )
@@ -115,43 +119,47 @@ def memory(examined: Examined) -> list[Finding]:
             summary=f"the memory is at {now:g} °C; up to {limit:g} °C is well",
             why="Memory that is too hot makes errors and ages; the card slows down to save it.",
             data={"celsius": now, "limit": limit},
-            remedy=Remedy(
+            fix=Fix(
                 kind="hands",
                 text="cool the card's back as well, renew the thermal pads of its memory, and "
                 "lower the memory clock or gpu_power_limit",
             ),
         )
 
-    return reported.judged(examined, MEMORY, judge, "the cards' memory is within its temperature")
+    return reported.judge_cards(
+        examined,
+        MEMORY,
+        judge,
+        "the cards' memory is within its temperature",
+        evidence=_MEMORY_EVIDENCE,
+    )
 
 
 def _no_memory_temperature(card: Card) -> Verdict:
     if reported.is_geforce(card) or (card.model and not card.model.memory_temperature):
         return Verdict(
-            status="silent",
+            status="not_reported",
             expected=True,
-            summary="these cards do not tell their memory's temperature",
+            summary="these cards do not report their memory's temperature",
             why="This is to be expected: the driver keeps it from GeForce and RTX cards. The "
             "memory of a 3090 can be at 104 °C while the chip is at 70 °C.",
         )
-    return Verdict(status="silent", summary="the card does not tell its memory's temperature")
-
-
-def memory_gddr6(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_gddr6("there is no NVIDIA GPU")]
-    return [_gddr6("the memory's own sensor is not read")]
-
-
-def _gddr6(summary: str) -> Finding:
-    return Finding(
-        id=MEMORY_GDDR6,
-        status="skipped",
-        summary=summary,
-        why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that read "
-        "it need the card's registers, and so root and often iomem=relaxed, which opens all of "
-        "the host's memory to root: rigops does not ask for that.",
+    return Verdict(
+        status="not_reported", summary="the card does not report its memory's temperature"
     )
+
+
+def memory_gddr6(_: Examined) -> list[Finding]:
+    return [
+        Finding(
+            id=MEMORY_GDDR6,
+            status="skipped",
+            summary="the memory's own sensor is not read",
+            why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that "
+            "read it need the card's registers, and so root and often iomem=relaxed, which opens "
+            "all of the host's memory to root: rigops does not ask for that.",
+        )
+    ]
 
 
 def fan(examined: Examined) -> list[Finding]:
@@ -159,13 +167,13 @@ def fan(examined: Examined) -> list[Finding]:
         if any(_FAN.search(line) for line in smi.troubles):
             return Verdict(
                 status="warn",
-                summary="its fan says ERR!",
+                summary="its fan reports ERR!",
                 why="The card has lost its fan's controller, or is about to be lost altogether.",
-                remedy=_fan_remedy(),
+                fix=_fan_fix(),
             )
         if smi.fan_percent is None:
             return Verdict(
-                status="silent",
+                status="not_reported",
                 summary="the cards have no fan of their own",
                 why="That is normal for passive cards and SXM modules: the case must cool them.",
             )
@@ -173,23 +181,27 @@ def fan(examined: Examined) -> list[Finding]:
             return Verdict(status="ok", summary=f"fan at {smi.fan_percent}%")
         now = _believed(smi.celsius)
         if now is None:
-            return Verdict(
-                status="unknown", summary="its fan stands, and how warm it is, is unknown"
-            )
+            return Verdict(status="unknown", summary="its fan is stopped; temperature unknown")
         if now <= FAN_CELSIUS:
             return Verdict(status="ok", summary=f"its fan rests at {now:g} °C")
         return Verdict(
             status="warn",
-            summary=f"its fan stands still at {now:g} °C",
+            summary=f"its fan is stopped at {now:g} °C",
             data={"celsius": now, "fan": 0},
-            remedy=_fan_remedy(),
+            fix=_fan_fix(),
         )
 
-    return reported.judged(examined, FAN, judge, "the cards' fans turn, or rest while it is cool")
+    return reported.judge_cards(
+        examined,
+        FAN,
+        judge,
+        "the cards' fans turn, or rest while it is cool",
+        evidence=_FAN_EVIDENCE,
+    )
 
 
-def _fan_remedy() -> Remedy:
-    return Remedy(
+def _fan_fix() -> Fix:
+    return Fix(
         kind="hands",
         text="look whether a cable blocks the fan and whether its plug sits; reset a manual fan "
         "speed; a dead fan can be replaced alone",
@@ -204,20 +216,26 @@ CHECKS = (
             "Compares each chip's temperature with the slowdown temperature that the same card "
             "tells. Reaching it fails, within 5 °C of it is a warning. Cards and drivers that tell "
             "no such temperature are well below 75 °C and warned about from 85 °C on, because the "
-            "known cards slow down between 82 and 102 °C. It says most under load."
+            "known cards slow down between 82 and 102 °C. Measure it under load."
         ),
         run=core,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
     Check(
         id=MEMORY,
         title="The cards' memory is within its temperature",
         explanation=(
-            "Reads the memory's temperature where the driver tells it: V100, A100, H100 and the "
+            "Reads the memory's temperature where the driver reports it: V100, A100, H100 and the "
             "like. Above the card's own limit (85 °C where it names none) is a warning, 8 °C more "
-            "a failure. GeForce and RTX cards do not tell it, which is to be expected and skipped, "
+            "a failure. GeForce and RTX cards do not report it, as expected: skipped, "
             "never taken for well."
         ),
         run=memory,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
     Check(
         id=MEMORY_GDDR6,
@@ -239,6 +257,8 @@ CHECKS = (
             "modules, which the case must cool."
         ),
         run=fan,
+        fixes=("hands",),
+        needs=(SMI,),
+        needs_gpu=True,
     ),
-    *host_temperature.CHECKS,
 )

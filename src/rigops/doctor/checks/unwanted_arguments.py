@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.bootloader import grub
-from rigops.bootloader.arguments import name as name_of
-from rigops.doctor import rig
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.iommu import INSTEAD_OF_AMD_ON
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Remedy, saying
-from rigops.guarding.iommu import INSTEAD_OF_AMD_ON
+from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.probe.kernel_arguments import name as name_of
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 BAD = "cmdline.bad"
 
-_LIVE = "proc-cmdline"
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
 _IOMMU_OFF = ("amd_iommu=off", "intel_iommu=off", "iommu=off")
 _REPAIR = frozenset(
@@ -50,7 +49,7 @@ _SINGLE: Final = {
         "",
         "is not known to do anything",
         "pci=noacs is no documented option, and nobody has shown that it changes ACS; what does is "
-        "the acs.path check's remedy.",
+        "the acs.path check's fix.",
     ),
     "amd_iommu=on": Trouble(
         "",
@@ -102,14 +101,12 @@ _BOOTED_FOR_REPAIR: Final = Trouble(
 
 
 def bad(examined: Examined) -> list[Finding]:
-    if rig.has_no_gpu(examined):
-        return [_finding("skipped", "there is no NVIDIA GPU")]
-    facts = examined.facts
-    running = facts.proc_cmdline
+    snapshot = examined.snapshot
+    running = snapshot[PROC_CMDLINE].value
     if running is None or not running.arguments:
         return [_finding("unknown", "the kernel's command line could not be read")]
     found = tuple(dict.fromkeys(_troubles(running.arguments)))
-    if not found and not facts.is_whole(_LIVE):
+    if not found and not snapshot[PROC_CMDLINE].is_complete:
         return [_finding("unknown", "the kernel's command line was not read to its end")]
     if not found:
         return [_finding("ok", "nothing on the kernel command line hides faults or is in vain")]
@@ -119,15 +116,15 @@ def bad(examined: Examined) -> list[Finding]:
             id=BAD,
             status="warn" if grave else "info",
             summary="; ".join(f"{one.argument} {one.text}" for one in found),
-            evidence=(Evidence(_LIVE, running.line),),
+            evidence=(Evidence(PROC_CMDLINE.name, running.line),),
             why=" ".join(one.why for one in found),
-            remedy=_remedy(examined, grave),
+            fix=_fix(examined, grave),
             data={"arguments": [one.argument for one in found]},
         )
     ]
 
 
-_finding = saying(BAD)
+_finding = finding_for(BAD)
 
 
 def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
@@ -161,12 +158,12 @@ def _at(argument: str, trouble: Trouble) -> Trouble:
     return Trouble(argument, trouble.text, trouble.why, trouble.grave)
 
 
-def _remedy(examined: Examined, grave: list[Trouble]) -> Remedy | None:
+def _fix(examined: Examined, grave: list[Trouble]) -> Fix | None:
     if not grave:
         return None
     arguments = [one.argument for one in grave if one.argument not in _REPAIR]
     if not arguments:
-        return Remedy(
+        return Fix(
             kind="hands", text="`systemctl reboot`, and choose the first entry of the boot menu"
         )
     words = " ".join(arguments)
@@ -176,8 +173,8 @@ def _remedy(examined: Examined, grave: list[Trouble]) -> Remedy | None:
         f"{grub.DEFAULTS} and grub.d (or of your bootloader's options), run `update-grub`, reboot"
     )
     if not set(arguments) <= set(declared):
-        return Remedy(kind="hands", text=by_hand)
-    return Remedy(
+        return Fix(kind="hands", text=by_hand)
+    return Fix(
         kind="apply+reboot",
         concern="kernel_args",
         declare={"kernel_args": [one for one in declared if one not in arguments]},
@@ -195,8 +192,11 @@ CHECKS = (
             "errors), pcie_acs_override (isolation on paper), pci=noacs and amd_iommu=on (do "
             "nothing), iommu=soft, leftovers of nouveau, mitigations=off, contradictions such as "
             "amd_iommu=off with iommu=pt, and a start in rescue mode. Those that hide something "
-            "or keep the driver away are warnings, the others are only told."
+            "or keep the driver away are warnings, the others information."
         ),
         run=bad,
+        fixes=("apply+reboot", "hands"),
+        needs=(PROC_CMDLINE,),
+        needs_gpu=True,
     ),
 )

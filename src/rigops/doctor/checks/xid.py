@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_xid
-from rigops.doctor import rig
+from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.rig import driver_state, kernel_logs
-from rigops.doctor.rig.incidents import ACTION_CHANGED, incidents, severity
-from rigops.doctor.rig.xid_remedies import action, hit_a_peer_test, remedy
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import driver_state, kernel_logs
+from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
+from rigops.probe.sections.boots import SECTION as BOOTS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.xid_history import SECTION as XID_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.rig.incidents import Incident
-    from rigops.doctor.rig.kernel_logs import Read
+    from rigops.doctor.views.incidents import Incident
+    from rigops.doctor.views.kernel_logs import Read
 
 XID = "xid"
 
 _SHOWN = 4
 _OLDER_SHOWN = 5
 _NOT_LISTED = "not in the catalogue"
+# Too little or too uneven power is the first suspect, and the only one that software can help.
+_OF_POWER: Final = frozenset({79, 167})
+_CONCERN: Final = "gpu_tuning"
+_KEY: Final = "gpu_power_limit"
+_LOWER: Final = "80%"
+_LOOK_IT_UP: Final = (
+    "look the number up in NVIDIA's table of Xid errors (docs.nvidia.com/deploy/xid-errors), and "
+    "restart the program that used the card"
+)
+_PEER_TESTS: Final = (
+    "simpleP2P",
+    "p2pBandwidthLat",  # the kernel cuts names at 15 characters
+    "nvbandwidth",
+    "all_reduce_perf",
+    "all_gather_perf",
+    "sendrecv_perf",
+)
+_MMU_FAULT: Final = 31
+_BROKEN_MAPPING: Final = (
+    "the mapping of the other card's memory is broken: see iommu.mode and acs.path, then the driver"
+)
+_ASKED_ACTION: Final = re.compile(r"\bto 0x[0-9a-fA-F]{1,8} \((?P<action>[^()]{1,60})\)")
+_NO_ASKED_ACTION: Final = "None"
+_NEXT_TIME: Final = "A second time: "
 
 
 def xid(examined: Examined) -> list[Finding]:
-    found = incidents(examined.facts, examined.catalog)
+    found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
     recent = [one for one in found if one.boot != "older"]
     older = [one for one in found if one.boot == "older"]
@@ -49,9 +79,9 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
         summary=_summary(incident, known.meaning if known else _NOT_LISTED, came_back=came_back),
         evidence=_evidence(incident),
         why=known.reading if known else "",
-        remedy=None
-        if status == "info" and not action(incident)
-        else remedy(examined, incident, came_back=came_back),
+        fix=None
+        if status == "info" and not _asked_action(incident)
+        else _fix(examined, incident, came_back=came_back),
         data={
             "xid": incident.number,
             "count": incident.count,
@@ -63,10 +93,12 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
 
 
 def _status(examined: Examined, incident: Incident) -> Status:
-    if hit_a_peer_test(incident):
+    if _hit_a_peer_test(incident):
         return "fail"
     by_number = severity(examined.catalog, incident.number)
-    is_owed = incident.number == ACTION_CHANGED and incident.boot == "current" and action(incident)
+    is_owed = (
+        incident.number == ACTION_CHANGED and incident.boot == "current" and _asked_action(incident)
+    )
     return "warn" if is_owed and by_number == "info" else by_number
 
 
@@ -118,10 +150,10 @@ def _rest(
     examined: Examined, recent: Collection[Incident], older: Collection[Incident]
 ) -> list[Finding]:
     """What the logs prove by telling nothing."""
-    facts = examined.facts
-    current = kernel_logs.read(facts, "current")
-    if not recent and not older and rig.has_no_gpu(examined):
-        return [_finding("skipped", driver_state.NO_GPU)]
+    snapshot = examined.snapshot
+    current = kernel_logs.read(snapshot, "current")
+    if not recent and not older and views.has_no_gpu(examined):
+        return [_finding("skipped", views.NO_GPU)]
     if current.gap:
         return [_unknown(current, "in this boot")]
     if recent or older:
@@ -135,7 +167,7 @@ def _rest(
 
 
 def _about_previous(examined: Examined) -> str:
-    previous = kernel_logs.read(examined.facts, "previous")
+    previous = kernel_logs.read(examined.snapshot, "previous")
     if previous.gap:
         return f"; that of the previous boot {previous.gap}"
     is_kept = previous.log is not None and previous.log.absent is None
@@ -148,13 +180,49 @@ def _unknown(read: Read, where: str) -> Finding:
         id=XID,
         status="unknown",
         summary=f"whether there was an Xid {where} is not known: the kernel log {read.gap}",
-        evidence=tuple(Evidence(kernel_logs.CURRENT, line) for line in said),
+        evidence=tuple(Evidence(KERNEL_LOG.name, line) for line in said),
         essential=read.is_grave,
     )
 
 
 def _finding(status: Status, summary: str, why: str = "") -> Finding:
     return Finding(id=XID, status=status, summary=summary, why=why)
+
+
+def _hit_a_peer_test(incident: Incident) -> bool:
+    """What is a program's error in daily work is the machine's during such a test."""
+    return incident.number == _MMU_FAULT and any(
+        process.startswith(_PEER_TESTS) for process in incident.processes
+    )
+
+
+def _asked_action(incident: Incident) -> str:
+    """What the driver asks for at last, in its own words; empty for nothing."""
+    told = [shape["action"] for one in incident.details if (shape := _ASKED_ACTION.search(one))]
+    return told[-1] if told and told[-1] != _NO_ASKED_ACTION else ""
+
+
+def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
+    known = find_xid(examined.catalog, incident.number)
+    text = known.remedy if known else _LOOK_IT_UP
+    if _hit_a_peer_test(incident):
+        text = _BROKEN_MAPPING
+    asked = _asked_action(incident)
+    if came_back:
+        cure = text.partition(_NEXT_TIME)[2] or text
+        text = f"it has come back after a reboot, so another one does not help: {cure}"
+    if asked:
+        text = f"the driver asks for: {asked}. {text}"
+    lowers = incident.number in _OF_POWER and _KEY not in examined.spec.declared
+    if came_back or not lowers:
+        return Fix(kind="hands", text=text)
+    return Fix(
+        kind="apply",
+        concern=_CONCERN,
+        declare={_KEY: _LOWER},
+        text=f"reboot once; `rigops apply` then lowers the power limit. {text}",
+        by_hand=text,
+    )
 
 
 CHECKS = (
@@ -165,10 +233,20 @@ CHECKS = (
             "Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards "
             "that have fallen off the bus, and the Xids of 90 days to see what comes back after a "
             "reboot. Several Xids of one card within two seconds are one incident, named after the "
-            "first of the gravest; how grave a number is says the catalogue. A log that could not "
-            "be read is never taken for a clean one: it leaves this unknown, and the whole host "
+            "first of the gravest; the catalogue says how grave a number is. A log that could not "
+            "be read is never taken for a clean one: this is then unknown, and the whole host "
             "where it timed out or is missing although there was root."
         ),
         run=xid,
+        fixes=("apply", "hands"),
+        needs=(
+            *views.COUNTS_CARDS,
+            NVIDIA_VERSION,
+            BOOTS,
+            XID_HISTORY,
+            KERNEL_LOG_PREVIOUS,
+            KERNEL_LOG,
+        ),
+        cause_rank=100,
     ),
 )

@@ -21,7 +21,7 @@ from rigops.hostside.p2p.cuda import (
     CudaError,
     NoLibraryError,
 )
-from rigops.preflight.verdict import (
+from rigops.hostside.p2p.verdict import (
     PAGE,
     POISON,
     Copied,

@@ -1,6 +1,7 @@
 """Makes one readable text of a host-side program; its digest is the program's version.
 
-A program is hostside/NAME.py (Python 3.8, standard library only) or hostside/NAME.sh (POSIX sh).
+A program is hostside/NAME.py (Python 3.8, standard library only) or a NAME.sh (POSIX sh) in
+hostside/ or in the folder of the concern that it belongs to.
 """
 
 from __future__ import annotations
@@ -48,16 +49,17 @@ def pack(name: str, *, root: Path = PACKAGE) -> Packed:
 
 
 def _packed(name: str, root: Path) -> Packed:
-    in_python = root / "hostside" / f"{name}.py"
-    in_shell = root / "hostside" / f"{name}.sh"
-    if in_python.is_file() and in_shell.is_file():
-        raise _no_program(f"{name} is two host-side programs: {in_python.name}, {in_shell.name}")
-    if in_python.is_file():
-        return Packed(name, python.join(name, in_python, root), "python")
-    if in_shell.is_file():
-        return Packed(name, shell.join(name, in_shell), "sh")
-    raise _no_program(f"{name} is no host-side program of this rigops")
-
-
-def _no_program(message: str) -> RigopsError:
-    return RigopsError(Problem(message=message, accepted="one of hostside/*.py or hostside/*.sh"))
+    places = (f"hostside/{name}.py", f"hostside/{name}.sh", f"concerns/*/{name}.sh")
+    found = [path for place in places for path in sorted(root.glob(place))]
+    if len(found) != 1:
+        several = f"{len(found)} host-side programs: {', '.join(one.name for one in found)}"
+        raise RigopsError(
+            Problem(
+                message=f"{name} is {several if found else 'no host-side program of this rigops'}",
+                accepted="one of hostside/*.py, hostside/*.sh or concerns/*/*.sh",
+            )
+        )
+    (path,) = found
+    if path.suffix == ".py":
+        return Packed(name, python.join(name, path, root), "python")
+    return Packed(name, shell.join(name, path, root / "hostside"), "sh")

@@ -1,6 +1,6 @@
 """Joins a POSIX sh program with the files it includes by a line `. ./shared/NAME.sh`.
 
-An include is resolved against the folder of the program, also one inside an included file.
+An include is resolved against hostside/, wherever the file lies that has the line.
 Files of the host, such as /etc/os-release, are read where the program runs.
 """
 
@@ -22,8 +22,9 @@ _SOURCE_DIRECTIVE = re.compile(r"# shellcheck source=.*")
 _SHELL_DIRECTIVE = re.compile(r"# shellcheck shell=.*")  # an error anywhere but at the top
 
 
-def join(program: str, path: Path) -> str:
-    return "\n".join(_Join(program, path.parent).lines_of(path.name)).rstrip("\n") + "\n"
+def join(program: str, path: Path, folder: Path) -> str:
+    """`folder`: where includes are found."""
+    return "\n".join(_Join(program, folder).lines_of(path.name, path)).rstrip("\n") + "\n"
 
 
 class _Join:
@@ -33,8 +34,7 @@ class _Join:
         self._chain: list[str] = []
         self._done: set[str] = set()
 
-    def lines_of(self, file: str) -> list[str]:
-        path = self._folder / file
+    def lines_of(self, file: str, path: Path) -> list[str]:
         included = bool(self._chain)
         self._chain.append(file)
         joined: list[str] = []
@@ -60,7 +60,7 @@ class _Join:
             raise place.refusal(f"there is no {file} in {self._folder}")
         if file in self._chain:
             raise place.refusal(f"includes go in a circle: {' -> '.join([*self._chain, file])}")
-        return [] if file in self._done else self.lines_of(file)
+        return [] if file in self._done else self.lines_of(file, self._folder / file)
 
 
 def _lines(path: Path) -> list[str]:

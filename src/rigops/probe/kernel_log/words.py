@@ -69,6 +69,20 @@ WORDS: Final = (
     "reboot:",
 )
 
+# What the parser and the checks look for in those lines.
+TECHNICAL: Final = (
+    " ".join(WORDS) + " kern user daemon syslog auth authpriv cron local emerg alert crit warn "
+    "notice info debug kernel Command line absent lines left out times INFO task systemd acpi usb "
+    "drm Memory smpboot PCI pid name unknown GPU NVIDIA device probe routine called Request Read "
+    "Write GSP RPC timeout initialize RmInitAdapter failed error annotate external supplemental "
+    "necessary auxiliary power cables BAR0 BAR1 version mismatch client loading module rejected "
+    "restricted unsigned service event severity fatal recoverable corrected device_id "
+    "section_type port_type records from previous boot OS now controls assumes control "
+    "platform does not support requesting retains willing simpleP2P p2pBandwidthLat nvbandwidth "
+    "all_reduce_perf all_gather_perf sendrecv_perf "
+    "BIOS asus asustek asrock asrockrack gigabyte supermicro micro-star"
+)
+
 _RELEVANT: Final = re.compile("|".join(map(re.escape, WORDS)))
 # What a line without any timestamp must begin with, to be taken for one of the kernel's.
 _KERNEL_SPEAKS: Final = re.compile(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.text import blocks, lines
 
@@ -142,4 +142,4 @@ done
 exit 0
 """
 
-SECTION = Section(name="aer", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(name="aer", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from rigops.probe.section import Section
-from rigops.probe.stamps import Stamp, stamps
-from rigops.probe.stray import stray
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import Stamp, blocks, lines, preamble, stamps
 
 NOW = "date +%s"
 UNITS = "systemctl show"
@@ -60,7 +58,7 @@ def parse(text: str) -> Backups:
     units: tuple[BackupUnit, ...] | None = None
     stamped: list[Stamp] = []
     cron: tuple[str, ...] = ()
-    unread = list(stray(text))
+    unread = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == NOW:
@@ -178,4 +176,18 @@ done
 exit 0
 """
 
-SECTION = Section(name="backups", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services")
+_TECHNICAL = (
+    f"{NOW} {UNITS} {STAMPS} {CRON} service timer Id LoadState "
+    "ActiveState UnitFileState Result ExecMainStatus LastTriggerUSec NextElapseUSecRealtime "
+    "ExecMainExitTimestamp loaded not-found masked active failed enabled disabled static success "
+    "exit-code timeout"
+)
+
+SECTION = Section(
+    name="backups",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    lane="services",
+    technical=_TECHNICAL,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -69,4 +69,4 @@ if command -v {VIRTUALIZATION} >/dev/null; then run {VIRTUALIZATION}; fi
 exit 0  # on bare metal it says "none" and ends with 1
 """
 
-SECTION = Section(name="boot", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(name="boot", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)

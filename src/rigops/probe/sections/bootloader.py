@@ -8,18 +8,15 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from rigops.bootloader import choice, entries, kernel_cmdline, kernel_install, kernelstub
-from rigops.bootloader import mkinitcpio as mkinitcpio_files
-from rigops.bootloader.arguments import split
-from rigops.bootloader.configuration import RUNNING, Files
-from rigops.bootloader.grubby import ENVIRONMENTS
-from rigops.probe.section import Section
+from rigops.probe import boot_files
+from rigops.probe.boot_files import RUNNING, Files
+from rigops.probe.kernel_arguments import split
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import assignments, blocks, lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.bootloader.configuration import Configuration
 
 GRUB_DEFAULTS = "/etc/default/grub"
 GRUB_DROP_INS = "/etc/default/grub.d/"
@@ -40,16 +37,18 @@ _DIGEST = re.compile(r"(?P<digest>[0-9a-f]{64})[ *]+(?P<path>/.+)")
 
 # What may have to be changed, and has to be known byte for byte then.
 _CHANGED: Final = (
-    GRUB_DEFAULTS, f"{GRUB_DROP_INS}*.cfg", RUNNING, kernel_cmdline.CMDLINE,
-    kernel_cmdline.VENDOR, f"{mkinitcpio_files.DROP_INS}/*.conf",
-    *(f"{folder}/*.conf" for folder in entries.FOLDERS),
+    GRUB_DEFAULTS, f"{GRUB_DROP_INS}*.cfg", RUNNING, boot_files.KERNEL_CMDLINE,
+    boot_files.VENDOR_CMDLINE, f"{boot_files.CMDLINE_DROP_INS}/*.conf",
+    *(f"{folder}/*.conf" for folder in boot_files.LOADER_ENTRIES),
 )  # fmt: skip
 _READ: Final = (
-    *ENVIRONMENTS, GRUB_CUSTOM, *kernel_install.SETTINGS, *choice.LOADER_CONFS,
-    f"{mkinitcpio_files.PRESETS}/*.preset", kernelstub.CONFIGURATION,
+    *boot_files.GRUB_ENVIRONMENTS, GRUB_CUSTOM, *boot_files.KERNEL_INSTALL,
+    *boot_files.LOADER_CONFS,
+    f"{boot_files.MKINITCPIO_PRESETS}/*.preset", boot_files.KERNELSTUB,
 )  # fmt: skip
 _TRACES: Final = (
-    *entries.FOLDERS[:1], *choice.TRACES, kernel_cmdline.CMDLINE, "/boot/grub2", "/ostree"
+    *boot_files.LOADER_ENTRIES[:1], *boot_files.TRACES, boot_files.KERNEL_CMDLINE,
+    "/boot/grub2", "/ostree",
 )  # fmt: skip
 _VARIABLES = "/sys/firmware/efi/efivars"
 _VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
@@ -72,7 +71,7 @@ class Bootloader:
     environment: Mapping[str, str] = field(default_factory=dict)
     custom: str | None = None
     menu: tuple[MenuEntry, ...] | None = None
-    menu_path: str = choice.GRUB_MENUS[0]
+    menu_path: str = boot_files.GRUB_MENUS[0]
     kernels: tuple[str, ...] = ()  # releases that have an image in /boot
     others: tuple[str, ...] = ()  # traces of this and other bootloaders
     texts: Files = field(default_factory=Files)  # of every bootloader, and the running arguments
@@ -89,21 +88,6 @@ class Bootloader:
     def every_file(self) -> Files:
         return Files({**self.texts.texts, **self.files}, self.texts.inexact)
 
-    @property
-    def configuration(self) -> Configuration | choice.Refused:
-        """Where this machine's kernel arguments are changed."""
-        has_menu = (self.menu_path,) if self.menu is not None else ()
-        return choice.choose(
-            choice.Seen(
-                files=self.every_file,
-                tools=tuple(tool.rpartition("/")[2] for tool in self.tools),
-                traces=(*self.others, *has_menu),
-                reads_drop_ins=self.reads_drop_ins,
-                loader=self.loader,
-                selected=self.selected,
-            )
-        )
-
 
 def parse(text: str) -> Bootloader:
     # A file that someone put there by hand is the one that everybody knows.
@@ -115,7 +99,7 @@ def parse(text: str) -> Bootloader:
         if path == GRUB_DEFAULTS or (path.startswith(GRUB_DROP_INS) and path.endswith(".cfg"))
     }
     known = {_TOOLS, _READS_DROP_INS, _KERNELS, _OTHERS, _DIGESTS, _LOADER, _SELECTED}
-    menus = {path: f"{_MENU}{path}" for path in choice.GRUB_MENUS}
+    menus = {path: f"{_MENU}{path}" for path in boot_files.GRUB_MENUS}
     menu_path = next((path for path, head in menus.items() if head in found), None)
     images = [line for line in lines(found.get(_KERNELS, "")) if line.startswith("vmlinuz-")]
     return Bootloader(
@@ -125,7 +109,7 @@ def parse(text: str) -> Bootloader:
         environment=assignments(found.get(GRUB_ENVIRONMENT, "")),
         custom=found.get(GRUB_CUSTOM),
         menu=_menu(found[menus[menu_path]]) if menu_path else None,
-        menu_path=menu_path or choice.GRUB_MENUS[0],
+        menu_path=menu_path or boot_files.GRUB_MENUS[0],
         kernels=tuple(image.removeprefix("vmlinuz-") for image in images),
         others=_words(found, _OTHERS),
         texts=_exact(texts, found.get(_DIGESTS)),
@@ -194,7 +178,7 @@ for tool in {_TOOLS.removeprefix("command -v ")}; do command -v "$tool"; done
 echo "== {_READS_DROP_INS}"
 maker=$(command -v grub-mkconfig) || maker=$(command -v grub2-mkconfig)
 [ ! "$maker" ] || grep -l default/grub.d "$maker" 2>/dev/null
-for menu in {" ".join(choice.GRUB_MENUS)}; do
+for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     [ -r "$menu" ] || continue
     echo "== {_MENU}$menu"
     grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu" | hide
@@ -211,4 +195,11 @@ done
 exit 0
 """
 
-SECTION = Section(name="bootloader", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine")
+SECTION = Section(
+    name="bootloader",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    lane="machine",
+    technical=EVERY_WORD,
+)

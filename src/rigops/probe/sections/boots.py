@@ -123,6 +123,18 @@ echo "$list" | tail -n 100
 [ "$code" = 0 ] || [ "$(id -u)" = 0 ]
 """
 
+_TECHNICAL = (
+    f"{_STORAGE} {_END} {_LIST} systemd-shutdown stopped shutting down reached target system "
+    "shutdown power-off poweroff halted restarting kexec reboot halt final finished unmounting "
+    "file systems will hint failed files specifying data from the specified"
+)
+
 SECTION = Section(
-    name="boots", snippet=_SNIPPET, parse=parse, timeout_s=12, wants_root=True, lane="journal"
+    name="boots",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=12,
+    wants_root=True,
+    lane="journal",
+    technical=_TECHNICAL,
 )

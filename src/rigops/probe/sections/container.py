@@ -142,4 +142,15 @@ fi
 exit 0
 """
 
-SECTION = Section(name="container", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services")
+_TECHNICAL = (
+    f"{COMMANDS} {TOOLKIT} {DOCKER} {DAEMON} {SPECS} {NAMED} {LIBRARIES} nvidia-cdi libcuda.so"
+)
+
+SECTION = Section(
+    name="container",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    lane="services",
+    technical=_TECHNICAL,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import lines
 
 POLICIES = "/sys/devices/system/cpu/cpufreq"
@@ -177,4 +177,4 @@ show {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
 exit 0
 """
 
-SECTION = Section(name="cpufreq", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(name="cpufreq", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)

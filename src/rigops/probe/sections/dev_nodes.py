@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
@@ -128,4 +128,4 @@ done
 exit 0
 """
 
-SECTION = Section(name="dev-nodes", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(name="dev-nodes", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 _STATUS = "dkms status"
@@ -118,4 +118,6 @@ run {_STATUS}
 [ "$?" -lt 124 ]  # less: it says itself what is wrong
 """
 
-SECTION = Section(name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages")
+SECTION = Section(
+    name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages", technical=EVERY_WORD
+)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
@@ -104,4 +104,6 @@ done
 exit 0
 """
 
-SECTION = Section(name="firmware", snippet=_SNIPPET, parse=parse, lane="machine")
+SECTION = Section(
+    name="firmware", snippet=_SNIPPET, parse=parse, lane="machine", technical=EVERY_WORD
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.text import single
 
@@ -60,4 +60,6 @@ for device in /sys/kernel/iommu_groups/*/devices/*; do
 done
 """
 
-SECTION = Section(name="iommu-groups", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(
+    name="iommu-groups", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+)

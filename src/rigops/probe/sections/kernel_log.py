@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rigops.probe.kernel_log import parse
 from rigops.probe.kernel_log.snippet import BRIEF
+from rigops.probe.kernel_log.words import TECHNICAL
 from rigops.probe.section import Section
 
 _JOURNAL = "journalctl -k -b -q --no-pager"
@@ -27,4 +28,11 @@ run dmesg | tail -n 3
 exit 1
 """
 
-SECTION = Section(name="kernel-log", snippet=_SNIPPET, parse=parse, timeout_s=18, wants_root=True)
+SECTION = Section(
+    name="kernel-log",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=18,
+    wants_root=True,
+    technical=TECHNICAL,
+)

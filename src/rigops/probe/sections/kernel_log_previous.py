@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rigops.probe.kernel_log import parse
 from rigops.probe.kernel_log.snippet import BRIEF
+from rigops.probe.kernel_log.words import TECHNICAL
 from rigops.probe.section import Section
 
 # Whoever sees this boot's kernel log may see the one before, if it was kept.
@@ -31,4 +32,5 @@ SECTION = Section(
     timeout_s=18,
     wants_root=True,
     lane="journal",
+    technical=TECHNICAL,
 )

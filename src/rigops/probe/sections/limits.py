@@ -232,4 +232,11 @@ fi
 exit 0
 """
 
-SECTION = Section(name="limits", snippet=_SNIPPET, parse=parse)
+_TECHNICAL = (
+    f"{SHM} {OWN} {MANAGER} {REMOVE_IPC} {LINGER} {BALANCING} {NODES} {LEFT} {CLOCK} {TIMESYNC} "
+    f"{CHRONY} {ULIMIT_L} {ULIMIT_N} {' '.join(_LIMITS)} .conf Max locked memory open files soft "
+    "hard memlock nofile unlimited infinity DefaultLimitMEMLOCK DefaultLimitNOFILE true false "
+    "NTPSynchronized Leap status Normal Not synchronised"
+)
+
+SECTION = Section(name="limits", snippet=_SNIPPET, parse=parse, technical=_TECHNICAL)

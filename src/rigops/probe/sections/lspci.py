@@ -12,7 +12,7 @@ from rigops.probe import lspci_fields, lspci_tree
 from rigops.probe.lspci_fields import REDIRECTING, AcsControl, LspciLink, Region
 from rigops.probe.lspci_text import Block, split
 from rigops.probe.lspci_tree import Branch
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import DISPLAY_CLASSES, NVIDIA
 from rigops.probe.text import lines
 
@@ -171,4 +171,6 @@ command -v lspci >/dev/null || exit 0
 '
 """
 
-SECTION = Section(name="lspci", snippet=_SNIPPET, parse=parse, timeout_s=15, wants_root=True)
+SECTION = Section(
+    name="lspci", snippet=_SNIPPET, parse=parse, timeout_s=15, wants_root=True, technical=EVERY_WORD
+)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
-from rigops.probe.stray import stray
-from rigops.probe.text import blocks, lines
+from rigops.probe.section import EVERY_WORD, Section
+from rigops.probe.text import blocks, lines, preamble
 
 MEMINFO = "/proc/meminfo"
 SLOTS = "dmidecode -t memory"
@@ -79,7 +78,7 @@ class Memory:
 
 
 def parse(text: str) -> Memory:
-    unread = list(stray(text))
+    unread = list(preamble(text))
     kernel: dict[str, int] = {}
     records: list[_Record] = []
     counters: tuple[EccCounter, ...] | None = None
@@ -238,4 +237,11 @@ if [ "$(id -u)" = 0 ] && command -v dmidecode >/dev/null; then run {SLOTS}; fi
 exit 0
 """
 
-SECTION = Section(name="memory", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine")
+SECTION = Section(
+    name="memory",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    lane="machine",
+    technical=EVERY_WORD,
+)

@@ -172,4 +172,11 @@ show {HMM}
 exit $code
 """
 
-SECTION = Section(name="modprobe", snippet=_SNIPPET, parse=parse, calm=True)
+_TECHNICAL = (
+    f"{HMM} {TIMES} {' '.join(_FOLDERS)} options blacklist alias softdep install remove config "
+    "/boot/initramfs- /boot/initrd.img- /bin/true /bin/false /dev/null .conf "
+    "nvidia-drm nvidia-modeset nvidia-uvm nvidia-peermem nvidia_drm nvidia_modeset nvidia_uvm "
+    "nvidia_peermem nouveau nova_core vfio-pci vfio_pci"
+)
+
+SECTION = Section(name="modprobe", snippet=_SNIPPET, parse=parse, calm=True, technical=_TECHNICAL)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.grepped import places
 from rigops.probe.section import Section
-from rigops.probe.stamps import Stamp, stamps
-from rigops.probe.stray import stray
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import Stamp, blocks, grep_hits, lines, preamble, stamps
 
 PROCESSOR = "grep -m 1 vendor_id /proc/cpuinfo"
 ASSIGNMENTS = "grep -Hn NCCL_"
@@ -66,7 +63,7 @@ def parse(text: str) -> Nccl:
     caches: list[Stamp] = []
     libraries: list[Library] = []
     closed: list[str] = []
-    unread = list(stray(text))
+    unread = list(preamble(text))
     found_blocks = blocks(text)
     for head, body in found_blocks.items():
         left: list[str] = []
@@ -106,7 +103,7 @@ def _processor(body: str) -> tuple[str | None, list[str]]:
 
 
 def _assignments(body: str) -> tuple[list[Setting], list[str]]:
-    found, unread = places(body)
+    found, unread = grep_hits(body)
     return [
         Setting(
             name=one["name"],
@@ -206,4 +203,9 @@ done | head -n 200
 exit 0
 """
 
-SECTION = Section(name="nccl", snippet=_SNIPPET, parse=parse, wants_root=True)
+_TECHNICAL = (
+    f"{PROCESSOR} {ASSIGNMENTS} {CACHES} {LIBRARIES} {CLOSED} /etc/nccl.conf AuthenticAMD "
+    "GenuineIntel NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_IB_DISABLE nvidia_nccl_cu"
+)
+
+SECTION = Section(name="nccl", snippet=_SNIPPET, parse=parse, wants_root=True, technical=_TECHNICAL)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.grepped import Place, places
 from rigops.probe.section import Section
-from rigops.probe.stray import stray
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import GrepHit, blocks, grep_hits, lines, preamble
 
 INTERFACES = "ls /sys/class/net"
 DEFAULT_ROUTES = "interfaces of default routes"
@@ -45,11 +43,11 @@ class Network:
     """`matches`: lines of the configuration that name, or choose, an interface."""
 
     interfaces: tuple[Interface, ...] = ()
-    matches: tuple[Place, ...] = ()
+    matches: tuple[GrepHit, ...] = ()
     default_routes: tuple[str, ...] | None = None
     unread: tuple[str, ...] = ()
 
-    def naming(self, interface: str) -> tuple[Place, ...]:
+    def naming(self, interface: str) -> tuple[GrepHit, ...]:
         """What would have to change if this interface had another name."""
         word = re.compile(rf"(?<![\w.-]){re.escape(interface)}(?![\w-])")
         return tuple(place for place in self.matches if word.search(place.text))
@@ -57,9 +55,9 @@ class Network:
 
 def parse(text: str) -> Network:
     by_name: dict[str, Interface] = {}
-    matches: list[Place] = []
+    matches: list[GrepHit] = []
     routes: tuple[str, ...] | None = None
-    unread = list(stray(text))
+    unread = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == INTERFACES:
@@ -73,7 +71,7 @@ def parse(text: str) -> Network:
             routes = tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
             left = [name for name in names if not _NAME.fullmatch(name)]
         elif head.startswith("grep -Hn"):
-            named, left = places(body)
+            named, left = grep_hits(body)
             matches += [place for place in named if not place.is_comment]
         else:
             left = [head]
@@ -170,4 +168,11 @@ of() {{
 exit 0
 """
 
-SECTION = Section(name="network", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True)
+_TECHNICAL = (
+    f"{INTERFACES} {DEFAULT_ROUTES} {MATCHES} {BRIEF} address driver state kind wifi bridge bond "
+    "virtual wired unknown"
+)
+
+SECTION = Section(
+    name="network", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True, technical=_TECHNICAL
+)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
@@ -151,5 +151,10 @@ exit 0
 """
 
 SECTION = Section(
-    name="nvidia-modinfo", snippet=_SNIPPET, parse=parse, timeout_s=12, lane="packages"
+    name="nvidia-modinfo",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=12,
+    lane="packages",
+    technical=EVERY_WORD,
 )

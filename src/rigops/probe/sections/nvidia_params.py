@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 
 if TYPE_CHECKING:
@@ -47,4 +47,6 @@ _SNIPPET = """
 cat /proc/driver/nvidia/params
 """
 
-SECTION = Section(name="nvidia-params", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(
+    name="nvidia-params", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+)

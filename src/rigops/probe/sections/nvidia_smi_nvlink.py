@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.smi.command import ask
 from rigops.probe.text import lines
 
@@ -138,4 +138,5 @@ SECTION = Section(
     timeout_s=20,
     asks_driver=True,
     needs="nvidia-smi",
+    technical=EVERY_WORD,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.smi import card, failures, values, xml
 from rigops.probe.smi import text as plain_text
 from rigops.probe.smi.command import ask
@@ -77,4 +77,5 @@ SECTION = Section(
     timeout_s=20,
     asks_driver=True,
     needs="nvidia-smi",
+    technical=EVERY_WORD,
 )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 
 # What follows the version must be there too: a version that was cut short is another version.
@@ -46,4 +46,6 @@ _SNIPPET = """
 cat /proc/driver/nvidia/version
 """
 
-SECTION = Section(name="nvidia-version", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(
+    name="nvidia-version", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import assignments
 
 
@@ -35,4 +35,5 @@ SECTION = Section(
     snippet="cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release",
     parse=parse,
     calm=True,
+    technical=EVERY_WORD,
 )

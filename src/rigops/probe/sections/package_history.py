@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
@@ -201,4 +201,6 @@ done
 exit $code
 """
 
-SECTION = Section(name="package-history", snippet=_SNIPPET, parse=parse, lane="packages")
+SECTION = Section(
+    name="package-history", snippet=_SNIPPET, parse=parse, lane="packages", technical=EVERY_WORD
+)

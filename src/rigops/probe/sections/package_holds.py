@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.probe.apt_policy import Policy
 from rigops.probe.apt_policy import parse as read_policies
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
@@ -168,5 +168,10 @@ exit 0
 """
 
 SECTION = Section(
-    name="package-holds", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages"
+    name="package-holds",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=15,
+    lane="packages",
+    technical=EVERY_WORD,
 )

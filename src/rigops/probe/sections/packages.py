@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from rigops.probe import package_names
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import lines
 
 Manager = Literal["dpkg", "pacman", "rpm"]
@@ -170,4 +170,11 @@ fi
 exit $code
 """
 
-SECTION = Section(name="packages", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages")
+SECTION = Section(
+    name="packages",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=15,
+    lane="packages",
+    technical=EVERY_WORD,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 
 ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
@@ -142,4 +142,4 @@ for function in /sys/bus/pci/devices/*; do
 done
 """
 
-SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)

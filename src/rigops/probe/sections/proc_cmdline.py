@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rigops.bootloader.arguments import split
-from rigops.probe.section import Section
+from rigops.probe.kernel_arguments import split
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 
 
@@ -21,4 +21,6 @@ def parse(text: str) -> CommandLine:
     return CommandLine(line, split(line), () if line else ("it is empty",))
 
 
-SECTION = Section(name="proc-cmdline", snippet="hide </proc/cmdline", parse=parse, calm=True)
+SECTION = Section(
+    name="proc-cmdline", snippet="hide </proc/cmdline", parse=parse, calm=True, technical=EVERY_WORD
+)

@@ -156,4 +156,13 @@ done
 exit 0
 """
 
-SECTION = Section(name="processes", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine")
+_TECHNICAL = f"{_TASKS} {_HOLDERS} pid ppid state wchan comm nvidia-smi nv_queue irq os_acquire uvm"
+
+SECTION = Section(
+    name="processes",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    lane="machine",
+    technical=_TECHNICAL,
+)

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.owned import RECORD, Present
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.probe.text import assignments, blocks, lines
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 STATE = "/var/lib/rigops"
+RECORD = f"{STATE}/owned.json"  # of every file that rigops owns
 LEAVING = f"{STATE}/leaving.json"
 ARGUMENTS = f"{STATE}/kernel_args.json"
 JOURNAL = f"tail -n 50 {STATE}/journal.jsonl"
@@ -24,6 +24,14 @@ STRAYS = "ls *.rigops-new"
 
 _KNOWN = {JOURNAL, OWNED_FILES, OWNED_UNITS, STRAYS}
 _FILE = re.compile(r"(?P<mode>[0-7]{3,4}) (?P<digest>[0-9a-f]{64}) (?P<path>/.*)")
+
+
+@dataclass(frozen=True)
+class Present:
+    """A file that is there. The digest is SHA-256, in hex."""
+
+    digest: str
+    mode: int
 
 
 @dataclass(frozen=True)
@@ -119,4 +127,5 @@ SECTION = Section(
     timeout_s=18,
     wants_root=True,
     lane="services",
+    technical=EVERY_WORD,
 )

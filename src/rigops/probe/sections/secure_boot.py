@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 
 _MOKUTIL = "mokutil --sb-state"
@@ -110,4 +110,6 @@ done
 exit 0
 """
 
-SECTION = Section(name="secure-boot", snippet=_SNIPPET, parse=parse, calm=True)
+SECTION = Section(
+    name="secure-boot", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+)

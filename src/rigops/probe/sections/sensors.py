@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import lines
 
 Kind = Literal["celsius", "volts", "watts", "rpm"]
@@ -244,5 +244,11 @@ exit $code
 """
 
 SECTION = Section(
-    name="sensors", snippet=_SNIPPET, parse=parse, timeout_s=15, wants_root=True, lane="machine"
+    name="sensors",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=15,
+    wants_root=True,
+    lane="machine",
+    technical=EVERY_WORD,
 )

@@ -7,10 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import Link
-from rigops.probe.stray import stray
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, lines, preamble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +76,7 @@ class Smart:
 def parse(text: str) -> Smart:
     disks: list[Disk] = []
     links: tuple[NvmeLink, ...] | None = None
-    unread = list(stray(text))
+    unread = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == LINKS:
@@ -240,4 +239,6 @@ done
 exit 0
 """
 
-SECTION = Section(name="smart", snippet=_SNIPPET, parse=parse, wants_root=True, timeout_s=20)
+SECTION = Section(
+    name="smart", snippet=_SNIPPET, parse=parse, wants_root=True, timeout_s=20, technical=EVERY_WORD
+)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from rigops.probe import mounts as file_systems
 from rigops.probe.btrfs import Btrfs, btrfs
 from rigops.probe.section import Section
-from rigops.probe.stray import stray
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, lines, preamble
 
 if TYPE_CHECKING:
     from rigops.probe.mounts import Mounts
@@ -102,7 +101,7 @@ class Storage:
 
 def parse(text: str) -> Storage:
     found = blocks(text)
-    read = _Read(unread=list(stray(text)))
+    read = _Read(unread=list(preamble(text)))
     for head, body in found.items():
         read.take(head, body)
     volumes, left = btrfs(found)
@@ -258,4 +257,19 @@ fi
 exit 0
 """
 
-SECTION = Section(name="storage", snippet=_SNIPPET, parse=parse, wants_root=True, timeout_s=12)
+_TECHNICAL = (
+    f"{MOUNTS} {FSTAB} {DISKS} {ARRAYS} {POOLS} {' '.join(_HEALTHY)} findmnt "
+    "Filesystem raid0 raid1 raid10 raid5 raid6 linear multipath faulty auto-read-only active "
+    "Personalities unused devices btrfs device stats filesystem usage scrub status subvolume list "
+    "size unallocated missing read write flush corruption generation otime path Status started "
+    "there are uncorrectable errors csum verify super no stats available"
+)
+
+SECTION = Section(
+    name="storage",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    timeout_s=12,
+    technical=_TECHNICAL,
+)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.section import Section
+from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 
 _SHAPE = re.compile(r"(?P<system>\S+) (?P<node>\S+) (?P<release>\S+) (?P<rest>.*)")
@@ -25,4 +25,4 @@ def parse(text: str) -> Uname:
     return Uname(unread=(text[:200],))
 
 
-SECTION = Section(name="uname", snippet="uname -a", parse=parse, calm=True)
+SECTION = Section(name="uname", snippet="uname -a", parse=parse, calm=True, technical=EVERY_WORD)

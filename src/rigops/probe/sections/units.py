@@ -207,6 +207,18 @@ echo "== {GREP}"
 exit $code
 """
 
+_TECHNICAL = (
+    f"{SHOW} {GREP} {SYSTEM_UNITS} {_PROPERTIES} {_KNOWN} find: Permission denied loaded not-found "
+    "masked active inactive failed activating enabled disabled static exit-code success "
+    "--power-limit --lock-gpu-clocks --lock-memory-clocks --applications-clocks --persistence-mode"
+)
+
 SECTION = Section(
-    name="units", snippet=_SNIPPET, parse=parse, timeout_s=10, wants_root=True, lane="services"
+    name="units",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=10,
+    wants_root=True,
+    lane="services",
+    technical=_TECHNICAL,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rigops.probe.kernel_log import parse
 from rigops.probe.kernel_log.snippet import BRIEF, XID_WORDS
+from rigops.probe.kernel_log.words import TECHNICAL
 from rigops.probe.section import Section
 
 # `journalctl -k` would mean this boot only, and -q would hide where a boot begins. Log files count
@@ -38,5 +39,11 @@ if [ -n "$shown" ]; then log $JOURNAL; exit; fi
 """
 
 SECTION = Section(
-    name="xid-history", snippet=_SNIPPET, parse=parse, timeout_s=18, wants_root=True, lane="journal"
+    name="xid-history",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=18,
+    wants_root=True,
+    lane="journal",
+    technical=TECHNICAL,
 )

@@ -1,0 +1,282 @@
+"""Shared by plan, apply, release and rollback: options, hosts, the run, its report and record."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import uuid
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rigops.catalog import load
+from rigops.cli.hosts import (
+    accept_host_key_option,
+    ask_sudo_password_option,
+    host_key_policy,
+    sudo_password,
+)
+from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
+from rigops.cli.output import print_json
+from rigops.cli.progress import Progress
+from rigops.converge.concerns import Selection, deploys
+from rigops.converge.fleet_run import FleetRun, deliver_interrupts
+from rigops.converge.lock import Holder
+from rigops.converge.request import HostRequest, RunOptions
+from rigops.converge.result import exit_code
+from rigops.errors import Problem, RigopsError, UsageError
+from rigops.inventory.spec.names import did_you_mean
+from rigops.record import journal
+from rigops.record import lockfile as lock
+from rigops.report.apply import outcome_text
+from rigops.report.preflight import preflight_text
+from rigops.transport import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from rigops.catalog import Catalog
+    from rigops.converge.result import HostResult
+    from rigops.inventory import Inventory, InventoryHost
+    from rigops.record.lockfile import LockedHost
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+APPLY_SCHEMA = "rigops.apply/1"
+WIDEST = 100
+EXIT_DECLINED = EXIT_INTERRUPTED = 130
+
+
+def inventory_options(function: Command) -> Command:
+    """Inventory, hosts and concerns."""
+    for option in (
+        click.option(
+            "--skip", multiple=True, callback=words, metavar="CONCERN", help="Skip these concerns."
+        ),
+        click.option(
+            "--only", multiple=True, callback=words, metavar="CONCERN", help="Only these concerns."
+        ),
+        click.option(
+            "--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob."
+        ),
+        inventory_option,
+        click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path),
+    ):
+        function = option(function)
+    return function
+
+
+def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
+    def options(function: Command) -> Command:
+        for option in (
+            click.option("--allow-busy", is_flag=True, help="Go on while GPU jobs run."),
+            click.option(
+                "--reboot",
+                type=click.Choice(("ask", "auto", "never")),
+                default="ask",
+                show_default=True,
+                help=reboot_help,
+            ),
+            click.option(
+                "--yes", is_flag=True, help="Confirm the plan. Reboots are confirmed separately."
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return options
+
+
+def host_options(function: Command) -> Command:
+    """Connection and output."""
+    for option in (common, json_option, accept_host_key_option, ask_sudo_password_option):
+        function = option(function)
+    return function
+
+
+def chosen(
+    argument: Path | None,
+    option: Path | None,
+    *,
+    limit: Sequence[str],
+    only: Sequence[str],
+    skip: Sequence[str],
+) -> tuple[list[HostRequest], Selection, str]:
+    """Hosts, concerns, and the digest of the inventory."""
+    selection = Selection.of(only, skip)
+    inventory = the_inventory(argument, option)
+    return limited(inventory, limit), selection, inventory.digest
+
+
+def the_inventory(argument: Path | None, option: Path | None) -> Inventory:
+    if argument is not None and option not in {None, argument}:
+        raise UsageError(
+            Problem(
+                message=f"two inventories: {argument} and {option}",
+                key="-i",
+                cure="name one of them",
+            )
+        )
+    return read_inventory(argument or option)
+
+
+@contextmanager
+def fleet_run(
+    doing: str,
+    hosts: Sequence[HostRequest],
+    selection: Selection,
+    *,
+    inventory_digest: str,
+    accepted_keys: Sequence[str],
+    asks_sudo_password: bool,
+    allow_busy: bool = False,
+    upgrade: bool = False,
+    remove_foreign_driver: bool = False,
+) -> Iterator[tuple[FleetRun, Progress]]:
+    """A run on these hosts; its connections end with the context."""
+    password = sudo_password(asked=asks_sudo_password)
+    deliver_interrupts()
+    started = now()
+    with Progress(doing) as progress:
+        holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
+        run = FleetRun(
+            hosts,
+            RunOptions(
+                selection=selection,
+                deploys=deploys(selection),
+                host_keys=host_key_policy(accepted_keys),
+                sudo_password=password,
+                holder=holder,
+                inventory_digest=inventory_digest,
+                at=started,
+                tell=progress.say,
+                allow_busy=allow_busy,
+                upgrade=upgrade,
+                remove_foreign_driver=remove_foreign_driver,
+            ),
+        )
+        try:
+            yield run, progress
+        finally:
+            run.close()
+
+
+def limited(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
+    hosts = [host for host in inventory.hosts if host.connector in {"ssh", "local"}]
+    for pattern in patterns:
+        if not any(_fits(host, pattern) for host in hosts):
+            names = [name for host in hosts for name in (host.name, *host.groups)]
+            raise UsageError(
+                Problem(
+                    message="no such host or group in the inventory",
+                    key="--limit",
+                    value=pattern,
+                    cure=did_you_mean(pattern, names),
+                )
+            )
+    path = lock.path_of(inventory.path)
+    known = lock.read(path)
+    return [
+        HostRequest(
+            host.name,
+            Target.from_host_data(host.name, host.data),
+            _with_catalog(host, inventory.path),
+            host.spec,
+            locked=known.hosts.get(host.name),
+            lock=path,
+        )
+        for host in hosts
+        if not patterns or any(_fits(host, pattern) for pattern in patterns)
+    ]
+
+
+def _with_catalog(host: InventoryHost, inventory: Path) -> Mapping[str, object]:
+    """Its data, with the catalog as an absolute path: a deploy does not know the inventory."""
+    if not host.spec.catalog:
+        return host.data
+    path = inventory.parent.absolute() / Path(host.spec.catalog).expanduser()
+    _sound(path)  # a broken catalog is a usage error, not a host's
+    return {**host.data, "catalog": str(path)}
+
+
+@cache
+def _sound(path: Path) -> Catalog:
+    return load(path)
+
+
+def failed(run: FleetRun) -> frozenset[str]:
+    """The hosts with an error."""
+    return frozenset(result.host for result in run.results if result.error is not None)
+
+
+def report(
+    results: Sequence[HostResult],
+    *,
+    as_json: bool,
+    words: Mapping[str, str] | None = None,
+    told: Collection[str] = (),
+) -> None:
+    """`words` and `told`: see outcome_text."""
+    if as_json:
+        hosts = [result.as_json() for result in results]
+        print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
+    else:
+        click.echo(outcome_text(results, words, told=told))
+
+
+def conclude(
+    run: FleetRun,
+    *,
+    as_json: bool,
+    is_interrupted: bool,
+    words: Mapping[str, str] | None = None,
+    told: Collection[str] = (),
+) -> int:
+    """Record and report the run. A record that fails is an error after the report."""
+    unrecorded = _record(run)
+    proofs = [result.preflight for result in run.results if result.preflight]
+    if proofs and not as_json:
+        click.echo(preflight_text(proofs, min(get_terminal_size().columns, WIDEST)))
+    report(run.results, as_json=as_json, words=words, told=told)
+    if unrecorded:
+        raise RigopsError(unrecorded)
+    return EXIT_INTERRUPTED if is_interrupted else exit_code(run.results)
+
+
+def _record(run: FleetRun) -> list[Problem]:
+    """A line in this machine's journal for each host that was reached; the lockfile."""
+    problems: list[Problem] = []
+    proven: dict[Path, dict[str, LockedHost]] = {}
+    for one in run.runs:
+        if one.result.outcome not in {"not_run", "unreachable"}:
+            with _collect_into(problems):
+                journal.append(one.journal_entry())
+        if one.result.lock is not None and one.request.lock is not None:
+            proven.setdefault(one.request.lock, {})[one.request.name] = one.result.lock
+    for path, hosts in proven.items():
+        with _collect_into(problems):
+            if lock.update(path, hosts):
+                click.echo(f"Wrote {path.name}; keep it with the inventory.", err=True)
+    return problems
+
+
+@contextmanager
+def _collect_into(problems: list[Problem]) -> Iterator[None]:
+    try:
+        yield
+    except RigopsError as error:
+        problems += error.problems
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _fits(host: InventoryHost, pattern: str) -> bool:
+    return pattern in host.groups or fnmatchcase(host.name, pattern)

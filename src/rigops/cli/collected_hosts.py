@@ -1,0 +1,141 @@
+"""Hosts probed over ssh or on this machine, many at once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rigops.cli.parallel import for_each
+from rigops.cli.progress import Progress
+from rigops.doctor import notes
+from rigops.errors import HostError, RigopsError, UsageError
+from rigops.probe.collect import ProbeError, collect
+from rigops.probe.registry import SECTIONS
+from rigops.transport import TransportError, connect, with_password
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rigops.cli.hosts import Chosen
+    from rigops.doctor.host_report import Source
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.bundle import Bundle
+    from rigops.probe.section import Section
+    from rigops.transport import HostKeyPolicy, UnknownKey
+
+Outcome = TypeVar("Outcome")
+
+log = logging.getLogger(__name__)
+
+REPORT_IT = "this is a bug in rigops; report it with the output of -v"
+
+
+def internal_error(host: str, error: Exception) -> HostError:
+    """An unexpected exception fails its own host only."""
+    log.info("%s", host, exc_info=error)
+    return HostError("fault", f"{type(error).__name__}: {error}", REPORT_IT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectedHost:
+    """A bundle, or the reason why there is none."""
+
+    host: str
+    source: Source
+    spec: RigSpec | None
+    bundle: Bundle | None = None
+    error: HostError | None = None
+    duration_ms: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOptions:
+    policy: HostKeyPolicy
+    root: bool = True
+    sudo_password: str | None = None
+    sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: SECTIONS
+
+
+def probe_hosts(
+    hosts: Sequence[Chosen],
+    options: ProbeOptions,
+    then: Callable[[CollectedHost], tuple[Outcome, str]],
+) -> list[Outcome]:
+    """`then` turns each collected host into an outcome and a word for the progress line."""
+    with Progress("examining") as progress:
+        policy = replace(options.policy, ask=_pausing(progress, options.policy.ask))
+        pausing = replace(options, policy=policy)
+
+        def work(host: Chosen) -> Outcome:
+            progress.begin(host.name)
+            made, word = then(_collect(host, pausing))
+            progress.end(host.name, word)
+            return made
+
+        try:
+            return for_each(hosts, work)
+        except KeyboardInterrupt:
+            names = ", ".join(progress.unfinished)
+            click.echo(f"\nNot finished: {names}. Nothing was changed.", err=True)
+            raise
+
+
+def _pausing(
+    progress: Progress, ask: Callable[[UnknownKey], bool] | None
+) -> Callable[[UnknownKey], bool] | None:
+    if ask is None:
+        return None
+
+    def asking(key: UnknownKey) -> bool:
+        with progress.silent():
+            return ask(key)
+
+    return asking
+
+
+def _collect(host: Chosen, options: ProbeOptions) -> CollectedHost:
+    began = time.monotonic()
+    source: Source = "local" if host.target.local else "ssh"
+    collected = CollectedHost(host=host.name, source=source, spec=host.spec)
+    try:
+        collected = _connect_and_collect(host, options, collected)
+    except TransportError as error:
+        collected = replace(collected, error=_host_error(error.kind, error))
+    except ProbeError as error:
+        collected = replace(collected, error=_host_error("auth", error))
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - logged and reported
+        collected = replace(collected, error=internal_error(host.name, error))
+    return replace(collected, duration_ms=round((time.monotonic() - began) * 1000))
+
+
+def _connect_and_collect(
+    host: Chosen, options: ProbeOptions, collected: CollectedHost
+) -> CollectedHost:
+    with connect(host.target, host_keys=options.policy) as connection:
+        password = options.sudo_password if options.root else None
+        found = collect(
+            connection,
+            options.sections(host.spec),
+            host=host.name,
+            root=options.root,
+            as_root=None if password is None else with_password(connection, password),
+            collected_at=_now(),
+        )
+    login = notes.of_login(found.login_noise, found.login_seconds)
+    return replace(collected, bundle=found.bundle, notes=(*login, *notes.of_bundle(found.bundle)))
+
+
+def _host_error(kind: str, error: RigopsError) -> HostError:
+    return HostError(kind, str(error), " ".join(problem.cure for problem in error.problems))
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,1 @@
+"""What a rig can be declared to be: a folder a concern."""

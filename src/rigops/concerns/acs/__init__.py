@@ -1,0 +1,1 @@
+"""acs_redirect: ACS redirection on the ports between the GPUs."""

@@ -1,0 +1,47 @@
+"""acs_redirect: what the ports between the GPUs do with peer traffic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern
+from rigops.inventory.spec.key import Key, words
+from rigops.inventory.spec.scalars import choice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+    from rigops.plan.change import Change
+
+NAME: Final = "acs"
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.acs.facts import Acs
+
+    return (Acs,) if spec.acs_redirect == "off" else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.acs.operations import acs, consequences
+    from rigops.concerns.preconditions.guards import notices
+
+    acs(redirect=spec.acs_redirect)
+    if spec.acs_redirect == "off":
+        notices(name="Notices", concern=NAME, texts=consequences)
+
+
+def _is_another_path(change: Change) -> bool:
+    """What lies between the cards is no part of the state that a proof is recorded for."""
+    return change.kind == "setting"
+
+
+ACS: Final = Concern(
+    name=NAME,
+    keys=(Key("acs_redirect", words("keep", "off"), choice("keep", "off")),),
+    deploy=_deploy,
+    facts=_facts,
+    asks_for_proof=_is_another_path,
+)

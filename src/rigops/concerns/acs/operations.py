@@ -1,0 +1,137 @@
+"""No ACS redirection on the ports between the GPUs: now, at every boot, and back again.
+
+A boot unit runs a program of ours on the host, which finds the ports itself: addresses change with
+the cards. It records what it has cleared, so that undoing is exact.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.acs import decide
+from rigops.concerns.acs import facts as ports
+from rigops.concerns.acs.facts import Acs
+from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.preconditions import gpu_jobs, guards
+from rigops.concerns.preconditions.facts import Firmware
+from rigops.facts.sections import Boot, Processes, RigopsState
+from rigops.hostside.packing import installed_at, pack
+from rigops.ownership import Ownership
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
+from rigops.plan.blocked import blockers
+from rigops.plan.change import Change
+from rigops.plan.context import announce, housekeeping, may_undo, notice
+from rigops.probe.sections.rigops_state import STATE
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterator
+
+    from rigops.inventory.spec.model import AcsRedirect
+
+CONCERN: Final = "acs"
+UNIT: Final = "rigops-acs.service"
+PROGRAM: Final = installed_at(ports.PROGRAM)
+
+
+def acs(*, redirect: AcsRedirect | None) -> None:
+    """Have no redirection between the cards, or undo what was cleared; None: undeclared."""
+    files = Ownership.of(host.get_fact(RigopsState)).files
+    owned = {path for path, file in files.items() if file.concern == CONCERN}
+    if redirect != "off":
+        _undo(owned, is_declared=redirect is not None)
+        return
+    seen = host.get_fact(Acs)
+    boot = host.get_fact(Boot)
+    machine = (boot.virtualization or "") if boot.is_virtual_machine else ""
+    if reason := decide.blocker(seen, machine):
+        blockers(name="Blockers", concern=CONCERN, reasons=(reason,))
+        return
+    # A card that is lost for a while takes nothing back.
+    if not owned and (reason := decide.nothing_to_clear(seen)):
+        notice(host, CONCERN, reason)
+        return
+    if seen.redirecting:
+        _spare_the_jobs()
+    owned_program(name=PROGRAM, concern=CONCERN, program=ports.PROGRAM)
+    owned_unit(
+        name=UNIT,
+        concern=CONCERN,
+        unit=UNIT,
+        content=render("rigops-acs.service.j2", program=PROGRAM, state=STATE),
+    )
+    redirection_off(name="Ports between the cards")
+
+
+def consequences() -> Iterator[str]:
+    if guards.has_firmware_menus():
+        yield decide.firmware_step(catalog_of(host), host.get_fact(Firmware))
+    yield guards.virtual_machines(because="peer traffic that bypasses the IOMMU")
+
+
+def _undo(owned: Collection[str], *, is_declared: bool) -> None:
+    if owned and host.get_fact(Acs).to_put_back:
+        _spare_the_jobs()
+    redirection_back(name="Ports between the cards", declared=is_declared)
+    undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=is_declared)
+
+
+def _spare_the_jobs() -> None:
+    """Writes between cards may arrive out of order while their path changes."""
+    jobs = gpu_jobs.jobs(host.get_fact(Processes))
+    if jobs or jobs is None:
+        guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
+
+
+@operation()
+def redirection_off() -> Generator[FileWorkCommand, None, None]:
+    """Clear what redirects, by the unit that does so at every boot. It comes after its files."""
+    found = host.get_fact(Acs).redirecting
+    if not found:
+        host.noop("no port between the cards redirects")
+        return
+    for port in found:
+        _announce(port, port.cleared)
+    # The program itself as well: it says which port does not take it, where a unit only fails.
+    effect = Effect(shlex.join((PROGRAM, "off")), unit=UNIT)
+    work = FileWork(before=Ownership.of(host.get_fact(RigopsState)), anew=(effect,))
+    yield FileWorkCommand(work, touches=frozenset({Acs}))
+
+
+@operation()
+def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None]:
+    """Set again what was cleared since the boot. A ``undo_undeclared`` of the files comes after it.
+
+    + declared: whether the inventory speaks of redirection at all; else this needs consent
+    """
+    owned = Ownership.of(host.get_fact(RigopsState))
+    ours = [path for path, file in owned.files.items() if file.concern == CONCERN]
+    if not ours or not (declared or may_undo(host, CONCERN, ours)):
+        host.noop("nothing was cleared that is to be set again")
+        return
+    housekeeping(host, CONCERN, "what was cleared since the boot")
+    for port in host.get_fact(Acs).to_put_back:
+        _announce(port, port.put_back)
+    # Not the installed one, which somebody may have changed.
+    command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
+    work = FileWork(before=owned, anew=(Effect(command),))
+    yield FileWorkCommand(work, touches=frozenset({Acs}))
+
+
+def _announce(port: ports.Port, after: int) -> None:
+    before = "" if port.word is None else decide.control(port.word)
+    announce(
+        host,
+        Change(
+            concern=CONCERN,
+            kind="setting",
+            subject=port.address,
+            before=f"{before}\n",
+            after=f"{decide.control(after)}\n",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""limits, nccl, notify: what every rig needs before its GPUs."""

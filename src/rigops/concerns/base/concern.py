@@ -1,0 +1,56 @@
+"""limits, nccl, notify: what every rig needs before its GPUs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.base.decide import NCCL_CONF
+from rigops.concerns.concern import Concern
+from rigops.inventory.spec.faults import refuse
+from rigops.inventory.spec.key import Key
+from rigops.inventory.spec.machine import limits, nccl
+from rigops.inventory.spec.scalars import text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+
+def _notify(value: object) -> str:
+    target = text(value)
+    if re.match(r"[A-Za-z0-9+.-]+://", target) and not target.startswith(("http://", "https://")):
+        refuse("this is neither a command nor an http(s) URL", value, secret=True)
+    return target
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.base.facts import LimitSurroundings
+    from rigops.facts.sections import Limits
+
+    return (Limits, LimitSurroundings) if spec.limits is not None else ()
+
+
+def _files(spec: RigSpec) -> Sequence[str]:
+    return (NCCL_CONF,) if spec.nccl is not None else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.base.operations import base
+
+    base(limits=spec.limits, nccl=spec.nccl, notify=spec.notify)
+
+
+BASE: Final = Concern(
+    name="base",
+    keys=(
+        Key("limits", "a dict of shm, memlock, nofile and removeipc", limits),
+        Key("nccl", 'a dict such as {"NCCL_P2P_LEVEL": "SYS"}', nccl),
+        Key("notify", "a command or a URL", _notify),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+    files=_files,
+)

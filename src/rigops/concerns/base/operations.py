@@ -1,0 +1,160 @@
+"""What every rig needs before its GPUs: limits of processes, NCCL's settings, whom to notify.
+
+With a blocker nothing of the concern is changed: neither added nor undone.
+The state directory comes with the first record of something owned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.context import host
+
+from rigops.concerns.base import decide, process_limits, shared_memory
+from rigops.concerns.base.decide import absences, plan_limits
+from rigops.concerns.base.facts import LimitSurroundings
+from rigops.concerns.base.limit_files import LimitPlan
+from rigops.facts.sections import Limits, Nccl, RigopsState
+from rigops.hostside.packing import installed_at
+from rigops.ownership import Ownership
+from rigops.ownership.lines import companion
+from rigops.ownership.owned_files import owned_file, owned_program, undo_undeclared
+from rigops.ownership.owned_lines import absence, owned_lines, read_lines_file, show_lines_change
+from rigops.plan.blocked import blockers
+from rigops.plan.context import notice, plan_log
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rigops.inventory.spec import model
+
+CONCERN: Final = "base"
+
+_LIMITS: Final = frozenset(
+    {decide.LOGIND, process_limits.LOGINS, process_limits.SERVICES, shared_memory.PATH}
+)
+_AT_A_START: Final = frozenset({process_limits.LOGINS, process_limits.SERVICES})
+_NCCL: Final = companion(decide.NCCL_CONF)
+NOTIFY_PROGRAM: Final = installed_at("notify")
+NOTIFY_TARGET: Final = "/etc/rigops/notify"
+# For the `undo_undeclared` of the concern: nobody else has anything in that folder.
+NOTIFY_ABSENCE: Final[Mapping[str, str]] = {NOTIFY_TARGET: "rmdir /etc/rigops 2>/dev/null || :"}
+
+_ROOT_ONLY: Final = 0o600
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of nccl.conf to own, or why that cannot be."""
+
+    ours: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+
+
+def base(
+    *,
+    limits: model.Limits | None,
+    nccl: tuple[tuple[str, str], ...] | None,
+    notify: str | None = None,
+) -> None:
+    """Have these limits, lines of nccl.conf and target of notifications; None is undeclared."""
+    files = Ownership.of(host.get_fact(RigopsState)).files
+    owned = {path for path, file in files.items() if file.concern == CONCERN}
+    wanted = LimitPlan() if limits is None else _limits(limits, owned)
+    lines = _lines(nccl, owned)
+    reasons = wanted.blockers + lines.blockers
+    if reasons:
+        blockers(name="Blockers", concern=CONCERN, reasons=reasons)
+        return
+    for text in wanted.notices:
+        notice(host, CONCERN, text)
+    for file in wanted.files:
+        owned_file(
+            name=file.path,
+            concern=CONCERN,
+            path=file.path,
+            content=file.content,
+            effect=file.effect,
+            live=file.live,
+            touches=frozenset({Limits}),
+        )
+    if lines.ours:
+        _notice_earlier_settings(nccl or (), lines.ours)
+        owned_lines(
+            name=decide.NCCL_CONF,
+            concern=CONCERN,
+            path=decide.NCCL_CONF,
+            ours=lines.ours,
+            touches=frozenset({Nccl}),
+        )
+    install_notify(concern=CONCERN, target=notify)
+    declared = (limits, nccl, notify)
+    _undo(owned, is_declared=any(one is not None for one in declared))
+    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    if changed & _AT_A_START:
+        text = "logins and services that run now keep their limits until they are restarted"
+        notice(host, CONCERN, text)
+
+
+def _limits(declared: model.Limits, owned: Collection[str]) -> LimitPlan:
+    around = host.get_fact(LimitSurroundings)
+    units = host.get_fact(RigopsState).units
+    return plan_limits(declared, host.get_fact(Limits), around, owned=owned, units=units)
+
+
+def _lines(declared: tuple[tuple[str, str], ...] | None, owned: Collection[str]) -> _Lines:
+    if not declared and _NCCL not in owned:
+        return _Lines()
+    file = read_lines_file(host, decide.NCCL_CONF)
+    if file.unfit:
+        return _Lines(blockers=(file.unfit,))
+    found = decide.nccl_lines(declared or (), file.parted.foreign)
+    conflicts = tuple(
+        f"{decide.NCCL_CONF} has {line}, which rigops did not write and which differs "
+        "from the declaration: delete that line, or declare the same"
+        for line in found.conflicts
+    )
+    return _Lines(found.ours, conflicts)
+
+
+def _undo(owned: Collection[str], *, is_declared: bool) -> None:
+    gone = set(owned) - plan_log(host).wanted_paths.get(CONCERN, set())
+    effects: dict[str, str] = dict(NOTIFY_ABSENCE)
+    if gone & _LIMITS:
+        effects |= absences(host.get_fact(LimitSurroundings))
+    if _NCCL in gone:
+        effects[_NCCL] = absence(host, CONCERN, decide.NCCL_CONF)  # it may have to stay
+    undo_undeclared(
+        name="What is no longer declared", concern=CONCERN, declared=is_declared, effects=effects
+    )
+    if _NCCL in gone:
+        show_lines_change(host, decide.NCCL_CONF)
+
+
+def _notice_earlier_settings(declared: tuple[tuple[str, str], ...], ours: tuple[str, ...]) -> None:
+    """Other places that NCCL reads first. Not repeated where our lines are in place."""
+    if read_lines_file(host, decide.NCCL_CONF).has(ours):
+        return
+    wanted = dict(declared)
+    for one in host.get_fact(Nccl).settings:
+        if one.file != decide.NCCL_CONF and wanted.get(one.name, one.value) != one.value:
+            notice(host, CONCERN, f"{one.file} line {one.number} overrides it: {one.line}")
+
+
+def install_notify(*, concern: str, target: str | None) -> None:
+    """Have failures reported to this command or URL. None: ``undo_undeclared`` ends it.
+
+    A file has one owner, so only one concern may have this, whoever calls the program.
+    """
+    if target is None:
+        return
+    kind = "url" if target.startswith(("http://", "https://")) else "command"
+    owned_program(name=NOTIFY_PROGRAM, concern=concern, program="notify")
+    owned_file(
+        name=NOTIFY_TARGET,
+        concern=concern,
+        path=NOTIFY_TARGET,
+        content=f"{kind}\n{target}\n",
+        mode=_ROOT_ONLY,
+    )

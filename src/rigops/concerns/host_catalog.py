@@ -1,0 +1,28 @@
+"""What is known of drivers and cards, with the entries that a host's declarations add."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rigops import catalog
+from rigops.inventory.spec import RigSpec
+from rigops.plan.context import provided
+
+if TYPE_CHECKING:
+    from pyinfra.api.host import Host
+
+    from rigops.catalog import Catalog
+
+
+def catalog_of(host: Host) -> Catalog:
+    """By the path that rigops gives, which is whole; under plain pyinfra from where that is run."""
+    spec = provided(host, RigSpec)
+    named = spec.catalog if spec else None
+    return _loaded(Path(named).expanduser().absolute()) if named else catalog.load()
+
+
+@cache
+def _loaded(additions: Path) -> Catalog:
+    return catalog.load(additions)

@@ -1,0 +1,1 @@
+"""kernel_args: arguments of the kernel, in every bootloader's configuration."""

@@ -1,0 +1,142 @@
+"""Boot loader entries, a file each: systemd-boot and GRUB with BLS share them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
+from rigops.concerns.kernel_args.bootloader.configuration import edit, synced
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
+from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, MARK
+from rigops.probe import kernel_arguments as arguments
+from rigops.probe.boot_files import LOADER_ENTRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rigops.concerns.kernel_args.bootloader.configuration import Edit
+    from rigops.probe.boot_files import Files
+
+_FIELD = re.compile(r"^[ \t]*(?P<key>[a-z-]+)[ \t]+(?P<value>[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_NO_NORMAL_BOOT = re.compile(r"memtest|rescue|recovery", re.IGNORECASE)
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+
+
+@dataclass(frozen=True)
+class Entry:
+    path: str
+    text: str
+    linux: str  # empty where it starts something else
+    version: str
+    options: str
+
+    @property
+    def stem(self) -> str:
+        return self.path.rpartition("/")[2].removesuffix(".conf")
+
+    @property
+    def line(self) -> str:
+        """The first line with arguments, as it stands there."""
+        found = (line.strip() for line in self.text.splitlines())
+        return next((line for line in found if line.startswith("options")), self.path)
+
+    def arguments(self, variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Those for the kernel. `variables`: of GRUB, which puts their values in."""
+        known = variables or {}
+        found = arguments.split(
+            _VARIABLE.sub(lambda one: known.get(one[1] or one[2], one[0]), self.options)
+        )
+        return tuple(takewhile(lambda one: one not in tokens.ENDS, found))
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether it starts Linux to work with. Entries for repair stay as they are: a way back."""
+        found = self.arguments()
+        return bool(
+            self.linux
+            and self.stem != ENTRY_ID
+            and MARK not in found
+            and not grub_menu.is_recovery(found)
+            and not _NO_NORMAL_BOOT.search(f"{self.stem} {self.linux}")
+        )
+
+
+def read(path: str, text: str) -> Entry:
+    fields: dict[str, list[str]] = {}
+    for one in _FIELD.finditer(text):
+        fields.setdefault(one["key"], []).append(one["value"])
+    return Entry(
+        path=path,
+        text=text,
+        linux=" ".join(fields.get("linux", [])),
+        version=" ".join(fields.get("version", [])),
+        options=" ".join(fields.get("options", [])),
+    )
+
+
+def normal(files: Files) -> tuple[Entry, ...]:
+    """The oldest kernel first, as far as names tell."""
+    paths = [path for folder in LOADER_ENTRIES for path in files.below(folder, ".conf")]
+    found = (read(path, files[path]) for path in sorted(paths, key=_by_numbers))
+    return tuple(one for one in found if one.is_normal)
+
+
+def common_arguments(
+    found: Iterable[Entry], variables: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """What all of them have: then the next boot has it, whichever is its entry."""
+    lines = [one.arguments(variables) for one in found]
+    return tuple(one for one in lines[-1] if all(one in line for line in lines)) if lines else ()
+
+
+def edits(
+    files: Files,
+    found: Iterable[Entry],
+    *,
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+) -> tuple[Edit, ...]:
+    wanted, unwanted = tuple(add), tuple(remove)
+    return tuple(
+        change
+        for one in found
+        for change in edit(files, one.path, tokens.options, "options ", add=wanted, remove=unwanted)
+    )
+
+
+def _by_numbers(path: str) -> tuple[tuple[bool, int, str], ...]:
+    return tuple(
+        (part.isdecimal(), int(part) if part.isdecimal() else 0, part)
+        for part in _NUMBERS.split(path)
+    )
+
+
+class SystemdBoot:
+    """With entries that somebody wrote, one for each kernel, as archinstall does."""
+
+    title: Final = "systemd-boot"
+
+    def arguments(self, files: Files) -> tuple[str, ...]:
+        return common_arguments(normal(files))
+
+    def edits(
+        self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    ) -> tuple[Edit, ...]:
+        found, wanted = normal(files), tuple(add)
+        if wanted and not found:
+            raise CannotEditError("no entry that starts Linux was found in loader/entries")
+        return edits(files, found, add=wanted, remove=remove)
+
+    def command(self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> str:
+        del add, remove
+        return synced(one.path.rpartition("/")[0] for one in normal(files))
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        return (
+            f"add {' '.join(wanted)} to the `options` line of each file in loader/entries of the "
+            "boot partition, and reboot"
+        )

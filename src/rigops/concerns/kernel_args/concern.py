@@ -1,0 +1,74 @@
+"""kernel_args: arguments of the kernel, tried by one boot before they become permanent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern
+from rigops.inventory.spec.key import Key, words
+from rigops.inventory.spec.machine import kernel_argument
+from rigops.inventory.spec.scalars import choice, list_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+NAME: Final = "kernel_args"
+
+
+def _facts(_: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.facts.sections import Bootloader
+
+    return (Bootloader,)
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.kernel_args.guards import (
+        arguments_can_count,
+        consequences,
+    )
+    from rigops.concerns.kernel_args.operations import kernel_args
+    from rigops.concerns.preconditions import guards
+
+    wanted = spec.kernel_args or ()
+    arguments_can_count(name="Arguments that count", concern=NAME, wanted=wanted)
+    kernel_args(
+        name="Kernel arguments",
+        wanted=wanted,
+        declared=spec.kernel_args is not None,
+        trial=spec.kernel_trial or "required",
+    )
+    guards.notices(
+        name="Notices",
+        concern=NAME,
+        texts=lambda: (
+            *consequences(wanted, p2p=spec.p2p),
+            guards.virtual_machines(arguments=wanted),
+            guards.no_snapshot(),
+        ),
+    )
+
+
+def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
+    from rigops.concerns.kernel_args.reboot_reasons import reboot_reasons
+
+    return reboot_reasons(NAME, spec.kernel_args)
+
+
+KERNEL_ARGS: Final = Concern(
+    name=NAME,
+    keys=(
+        Key(
+            "kernel_args",
+            'a list such as ["iommu=pt"]',
+            list_of(kernel_argument, noun="kernel arguments"),
+            ("kernel_arguments", "kernel_parameters", "kernel_cmdline"),
+        ),
+        Key("kernel_trial", words("required", "off"), choice("required", "off")),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+    reboot_reasons=_reboot_reasons,
+)

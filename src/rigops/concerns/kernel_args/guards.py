@@ -1,0 +1,74 @@
+"""What blocks new kernel arguments, and what a person should know of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.kernel_args import iommu, kernel_line
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.preconditions import firmware, vfio
+from rigops.concerns.preconditions.facts import Firmware
+from rigops.concerns.preconditions.guards import has_firmware_menus
+from rigops.facts.files import FileAt
+from rigops.facts.sections import Bootloader, CommandLine, Pci
+from rigops.plan.blocked import blocked
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from pyinfra.api.command import StringCommand
+
+
+@operation()
+def arguments_can_count(
+    *, concern: str, wanted: tuple[str, ...]
+) -> Generator[StringCommand, None, None]:
+    """Block arguments that would do nothing, or get lost. It comes before the change.
+
+    + concern: the deploy that adds them
+    + wanted: the kernel arguments
+    """
+    live = host.get_fact(CommandLine).arguments
+    coming = [one for one in wanted if one not in live]
+    if not coming:
+        return
+    files = host.get_fact(Bootloader).files
+    others = grub.foreign_arguments(files)
+    found = (
+        *iommu.refusals([one for one in coming if one not in others]),
+        *kernel_line.blockers(coming, files),
+    )
+    # A plan goes no further than the first command.
+    yield from [blocked(host, concern, reason) for reason in found]
+
+
+def consequences(wanted: tuple[str, ...], *, p2p: str | None) -> Iterator[str]:
+    """What new arguments do to this machine, what they need beside, and who else writes some.
+
+    + p2p: as declared: ``required`` needs the whole memory of each card in its BAR1
+    """
+    yield from _of_the_iommu(wanted)
+    if p2p == "required" and has_firmware_menus():
+        seen = host.get_fact(Firmware)
+        yield firmware.for_large_windows(catalog_of(host), seen, host.get_fact(Pci))
+    yield from kernel_line.conflicts(wanted, host.get_fact(Bootloader).files)
+    file = host.get_fact(FileAt, path=kernel_line.TUNED)
+    yield kernel_line.tuned_arguments(file.text if file else None, wanted)
+
+
+def _of_the_iommu(wanted: tuple[str, ...]) -> Iterator[str]:
+    live = host.get_fact(CommandLine).arguments
+    coming = [one for one in vfio.of_the_iommu(wanted) if one not in live]
+    if not coming:
+        return
+    files = host.get_fact(Bootloader).files
+    with_them = (*wanted, *(grub.foreign_arguments(files) if files else live))
+    seen = host.get_fact(Firmware)
+    if has_firmware_menus() and (lacking := iommu.without_an_iommu(catalog_of(host), seen, coming)):
+        yield lacking
+    else:
+        yield from iommu.notes(coming, with_them, seen)

@@ -1,0 +1,171 @@
+"""Who else writes on the kernel line through GRUB's files, and which word counts in the end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.iommu import PASSTHROUGH
+from rigops.concerns.preconditions.words import listed, said
+from rigops.probe import kernel_arguments as arguments
+from rigops.probe.text import assignments
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+TUNED: Final = "/etc/tuned/bootcmdline"
+_TRANSLATION: Final = ("iommu=nopt", "iommu.passthrough=0", "iommu.passthrough=off")
+_OFF: Final = ("iommu=off", "intel_iommu=off", "amd_iommu=off")
+# The kernel's source: the handlers of these set one value anew, whenever the line names them.
+_LAST_COUNTS: Final = frozenset({"iommu.passthrough", "intel_iommu", "iommu.strict"})
+# Each occurrence of these adds to what the others say.
+_EACH_COUNTS: Final = frozenset({
+    "console", "earlycon", "hugepages", "hugepagesz", "ip", "memmap", "modprobe.blacklist",
+    "module_blacklist", "netconsole", "pci", "systemd.mask", "systemd.wants", "video",
+})  # fmt: skip
+_ASSIGNMENT = re.compile(
+    r"\s*(?:export\s+)?(?P<variable>GRUB_CMDLINE_LINUX(?:_DEFAULT)?)(?P<adds>\+?)=(?P<value>.*)"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}"
+
+
+@dataclass(frozen=True)
+class _Reset:
+    """A later file that says what goes before it no more."""
+
+    place: Place
+    variable: str
+
+
+def conflicts(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, ...]:
+    """Somebody else's words against these, and resets of what the first file says, by place."""
+    others = grub.foreign_arguments(files)
+    return (
+        *(_told(one, other, files) for one, other in _against(wanted, others)),
+        *(_told_of(reset, files) for reset in _resets(files) if not _is_later(reset.place.file)),
+    )
+
+
+def blockers(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, ...]:
+    """Files that throw away what rigops' own has said before them."""
+    if not wanted:
+        return ()
+    return tuple(
+        f"{reset.place}, overwrites {reset.variable} after {grub.DROP_IN}, so that "
+        f'{" ".join(wanted)} would be lost: let it begin with "${reset.variable}", or give that '
+        "file a name that comes before 99-rigops.cfg"
+        for reset in _resets(files)
+        if _is_later(reset.place.file) and reset.variable == "GRUB_CMDLINE_LINUX_DEFAULT"
+    )
+
+
+def tuned_arguments(tuned: str | None, wanted: Collection[str]) -> str:
+    """What tuned's bootloader plugin adds to every boot, by its file; empty where it adds none."""
+    added = arguments.split(assignments(tuned or "").get("TUNED_BOOT_CMDLINE", ""))
+    if not added:
+        return ""
+    conflicts = arguments.against(wanted, added).conflicts
+    text = (
+        f"tuned adds kernel arguments of its own to every boot: {said(' '.join(added))} ({TUNED})"
+    )
+    if not conflicts:
+        return text
+    names = {arguments.name(one) for one in conflicts}
+    ours = [one for one in wanted if arguments.name(one) in names]
+    return (
+        f"{text}; which one counts of {listed([*ours, *map(said, conflicts)])} is not certain: "
+        "take it out of tuned's profile, or run `tuned-adm off`"
+    )
+
+
+def _against(wanted: Collection[str], others: Collection[str]) -> Iterator[tuple[str, str]]:
+    for one in wanted:
+        same_name = arguments.against([one], others).conflicts
+        if arguments.name(one) not in _EACH_COUNTS:
+            yield from ((one, other) for other in same_name)
+        if one in PASSTHROUGH:
+            for other in dict.fromkeys(others):
+                if other not in same_name and other in (*_TRANSLATION, *_OFF):
+                    yield one, other
+
+
+def _told(one: str, other: str, files: Mapping[str, str]) -> str:
+    place = _place_of(other, files)
+    at = f" ({place})" if place else ""
+    last = other if place and _is_later(place.file) else one
+    return f"{said(other)} is configured too{at}: {_verdict(one, other, last)}"
+
+
+def _verdict(one: str, other: str, last: str) -> str:
+    if other in _OFF and not one.startswith("intel_iommu="):
+        return f"it switches that IOMMU off, so {one} does nothing"
+    if one in PASSTHROUGH and other in _TRANSLATION:
+        return f"of the two the kernel takes the last on its line, here {last}"
+    if arguments.name(one) in _LAST_COUNTS:
+        return f"of the two the kernel takes the last on its line, here {last}"
+    if arguments.name(one) == "iommu":
+        return f"the kernel reads both, and it does not undo {one}"
+    return (
+        f"most arguments take the last on the line, here {last}; whether this one does is not known"
+    )
+
+
+def _told_of(reset: _Reset, files: Mapping[str, str]) -> str:
+    lost = _lost(reset, files)
+    return (
+        f"{reset.place}, overwrites {reset.variable}: what {grub.DEFAULTS} sets "
+        f"({said(lost)}) does not count"
+    )
+
+
+def _resets(files: Mapping[str, str]) -> Iterator[_Reset]:
+    """Only those that lose something."""
+    for file in sorted(files):
+        if file in (grub.DEFAULTS, grub.DROP_IN):
+            continue
+        for number, line in enumerate(files[file].splitlines(), 1):
+            shape = _ASSIGNMENT.match(line)
+            if shape is None or shape["adds"]:
+                continue
+            variable = shape["variable"]
+            keeps = re.search(rf"\$(?:{variable}\b(?!_)|\{{{variable}\}})", shape["value"])
+            reset = _Reset(Place(file, number), variable)
+            if not keeps and (_is_later(file) or _lost(reset, files)):
+                yield reset
+
+
+def _lost(reset: _Reset, files: Mapping[str, str]) -> str:
+    values = (
+        shape["value"].strip().strip("\"'")
+        for line in files.get(grub.DEFAULTS, "").splitlines()
+        if (shape := _ASSIGNMENT.match(line)) and shape["variable"] == reset.variable
+    )
+    return " ".join(filter(None, values))
+
+
+def _place_of(argument: str, files: Mapping[str, str]) -> Place | None:
+    """The last one, which is the one that counts."""
+    found: Place | None = None
+    for file in sorted(files, key=lambda path: (path != grub.DEFAULTS, path)):
+        if file == grub.DROP_IN:
+            continue
+        for number, line in enumerate(files[file].splitlines(), 1):
+            plain = line.partition("=")[2] if _ASSIGNMENT.match(line) else line
+            words = re.split(r"[\s\"']+", plain)
+            if argument in words and not line.lstrip().startswith("#"):
+                found = Place(file, number)
+    return found
+
+
+def _is_later(file: str) -> bool:
+    return file != grub.DEFAULTS and file > grub.DROP_IN

@@ -1,0 +1,219 @@
+"""Kernel arguments that rigops owns, wherever this machine's bootloader has its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of
+from rigops.concerns.kernel_args.bootloader.choice import Refused
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
+from rigops.concerns.kernel_args.kernel_trial import attempt
+from rigops.concerns.kernel_args.record import (
+    Arguments,
+    arguments_document,
+    leaving_document,
+    read_arguments,
+    read_leaving,
+)
+from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, DISARM, LOG, PROGRAM, UNIT_FILE
+from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState
+from rigops.ownership import Ownership, Show, WantedFile, reconcile
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
+from rigops.ownership.files import digest
+from rigops.ownership.owned_files import present
+from rigops.plan.blocked import blocked
+from rigops.plan.change import Change, LaterChange
+from rigops.plan.context import (
+    announce,
+    announce_later,
+    housekeeping,
+    may_undo,
+    notice,
+    trial_options,
+)
+from rigops.probe.kernel_arguments import against
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pyinfra.api.command import StringCommand
+
+    from rigops.concerns.kernel_args.boot_places import Part, Place
+    from rigops.concerns.kernel_args.kernel_trial import Attempt
+
+AFTER_THE_TRIAL: Final = "after the boot that tries it"
+
+__all__ = ["CONCERN", "kernel_args"]
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """What rigops has on the host of this concern."""
+
+    owned: Ownership
+    paths: list[str]
+    record: Arguments
+
+
+@operation()
+def kernel_args(
+    *,
+    wanted: tuple[str, ...],
+    declared: bool = True,
+    trial: Literal["required", "off"] = "required",
+) -> Generator[StringCommand, None, None]:
+    """Make these arguments part of every normal boot, once one boot with them was verified.
+
+    + wanted: the arguments, such as ``("iommu=pt",)``; none takes back what rigops added
+    + declared: whether the inventory speaks of arguments at all; else taking back needs consent
+    + trial: ``off`` makes new arguments permanent at once
+    """
+    state = host.get_fact(RigopsState)
+    owned = Ownership.of(state)
+    ours = [path for path, file in owned.files.items() if file.concern == CONCERN]
+    record = read_arguments(state.records.get(ARGUMENTS))
+    something = bool(ours or record)
+    if not declared and not (something and may_undo(host, CONCERN, ours or [ARGUMENTS])):
+        host.noop("no kernel arguments are declared")
+        return
+    place = place_of(host.get_fact(Bootloader), owned, state, record)
+    if isinstance(place, Refused):
+        if wanted:
+            yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
+        elif something:
+            yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves what it added")
+        return
+    found = against(wanted, place.foreign)
+    try:
+        yield from _have(found.ours, wanted, place, _Ours(owned, ours, record), trial)
+    except CannotEditError as error:
+        yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
+
+
+def _have(
+    ours: tuple[str, ...],
+    wanted: tuple[str, ...],
+    place: Place,
+    there: _Ours,
+    trial: Literal["required", "off"],
+) -> Generator[StringCommand, None, None]:
+    owned, paths, record = there.owned, there.paths, there.record
+    live = host.get_fact(CommandLine).arguments
+    before = place.written
+    new = tuple(one for one in ours if one not in before and one not in live)
+    tried = attempt(
+        host,
+        new=new,
+        leaving=tuple(one for one in before if one not in ours),
+        record=record,
+        is_required=trial == "required",
+    )
+    if tried.refusal:
+        yield blocked(host, CONCERN, tried.refusal)
+        return
+    part = place.having(before if tried.holds_back else ours)
+    if tried.holds_back and not tried.is_given_up:
+        _announce_permanent(place.having(ours), tried)
+    work = _work(owned, paths, part, tried)
+    following = _record(record, new, part, tried, is_clear=set(paths) <= set(part.present))
+    notes = {ARGUMENTS: _document(following)} if following != record else {}
+    if part.unsettled is not None:
+        begun = replace(following, written=part.unsettled, is_unsettled=True)
+        notes = {ARGUMENTS: _document(begun)}
+        work = replace(work, anew=(*work.anew, Effect(noted(ARGUMENTS, _document(following)))))
+    if not work and not notes:
+        host.noop(f"kernel arguments are configured: {' '.join(wanted) or 'none of ours'}")
+        return
+    for path in paths:
+        if path not in part.present and not tried.trial:
+            announce(host, Change(CONCERN, "file", path, "of the boot that was tried\n", None))
+    _announce(part, record, following, before)
+    housekeeping(host, CONCERN, ARGUMENTS)
+    if not tried.holds_back:
+        notes |= _going(before, wanted)
+    yield FileWorkCommand(replace(work, notes=notes), touches=frozenset({Bootloader}))
+
+
+def _document(record: Arguments) -> bytes:
+    return arguments_document(record).encode()
+
+
+def _record(
+    record: Arguments, new: tuple[str, ...], part: Part, tried: Attempt, *, is_clear: bool
+) -> Arguments:
+    """`is_clear`: nothing of a trial is left on the host."""
+    trying = new if tried.holds_back and not tried.is_given_up else ()
+    following = Arguments(trying=trying, written=part.written)
+    options = trial_options(host)
+    if tried.trial and options:
+        return replace(following, armed_in=host.get_fact(Boot).boot_id or "", cards=options.cards)
+    if is_clear and trying == record.trying:
+        return replace(following, armed_in=record.armed_in, cards=record.cards)
+    return following
+
+
+def _work(owned: Ownership, ours: list[str], part: Part, tried: Attempt) -> FileWork:
+    """The places of every boot, and the files of a trial: laid out now, or undone."""
+    wanted, contents, effects = dict(part.wanted), dict(part.contents), dict(part.effects)
+    anew = part.anew
+    if tried.trial:
+        armed = Effect(tried.trial.arm)
+        anew = (*anew, armed)
+        for path, file in tried.trial.files.items():
+            wanted[path] = WantedFile(CONCERN, digest(file.content), file.mode)
+            contents[path], effects[path] = file.content, armed
+    effects |= {path: _ended(path) for path in ours if path not in effects}
+    others = [path for path in (*ours, *wanted) if path not in part.present]
+    there = {**present(host, others), **part.present}
+    steps = reconcile(owned.only(ours), wanted, there, selected={CONCERN})
+    for step in steps:
+        if isinstance(step, Show):
+            text = f"{step.owned.path} is no longer declared, but was changed by hand: left alone"
+            notice(host, CONCERN, text)
+    return FileWork(before=owned, steps=tuple(steps), contents=contents, effects=effects, anew=anew)
+
+
+def _ended(path: str) -> Effect:
+    """To stop what would take this boot back is to confirm it; the file is for one that hangs."""
+    unit = UNIT_FILE.rpartition("/")[2] if path == UNIT_FILE else ""
+    confirmed = f"mkdir -p {CONFIRMED.rpartition('/')[0]}\n: >{CONFIRMED}\n"
+    emptied = f"rmdir {PROGRAM.rpartition('/')[0]} 2>/dev/null || :\n"
+    return Effect(f"{confirmed}{DISARM}rm -f {LOG}\n{emptied}", unit=unit)
+
+
+def _announce(part: Part, record: Arguments, following: Arguments, before: tuple[str, ...]) -> None:
+    for change in part.changes:
+        announce(host, change)
+    if following.trying != record.trying:
+        coming = " ".join((*before, *following.trying)) if following.trying else None
+        told = " ".join((*before, *record.trying)) or None
+        announce(host, Change(CONCERN, "argument", COMMAND_LINE, told, coming))
+
+
+def _announce_permanent(part: Part, tried: Attempt) -> None:
+    """What follows the boot that tries the arguments."""
+    for change in part.changes:
+        later = LaterChange(CONCERN, change.kind, change.subject, when=AFTER_THE_TRIAL)
+        announce_later(host, later)
+    # The end of the trial, which the arguments that it tries stand for.
+    announce_later(host, LaterChange(CONCERN, "argument", COMMAND_LINE, when=""))
+    for path in tried.trial.files if tried.trial else ():
+        announce_later(host, LaterChange(CONCERN, "file", path, when=""))
+
+
+def _going(before: tuple[str, ...], wanted: tuple[str, ...]) -> dict[str, bytes]:
+    """What leaves the menu now, and stays in the kernel until the next boot."""
+    boot_id = host.get_fact(Boot).boot_id
+    if boot_id is None:
+        return {}
+    live = host.get_fact(CommandLine).arguments
+    earlier = read_leaving(host.get_fact(RigopsState).records.get(LEAVING), boot_id)
+    going = tuple(
+        one for one in dict.fromkeys((*earlier, *before)) if one in live and one not in wanted
+    )
+    return {LEAVING: leaving_document(going, boot_id).encode()} if going else {}

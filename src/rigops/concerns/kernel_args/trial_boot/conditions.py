@@ -1,0 +1,223 @@
+"""What a trial boot would stand on: the bootloader that really started this machine, and its files.
+
+Asked only where a trial is planned.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GRUB_FOLDERS: Final = ("/boot/grub", "/boot/grub2")
+ESPS: Final = ("/boot/efi", "/efi", "/boot")
+
+_LOADER = "LoaderInfo"
+_SELECTED = "LoaderEntrySelected"
+_DEFAULT = "LoaderEntryDefault"
+_CONFIG = "grub.cfg"
+_SIZE = "wc -c grub.cfg"
+_CUSTOM = "head -n 1 custom.cfg"
+_FILE_SYSTEM = "grub-probe --target=fs"
+_ABSTRACTION = "grub-probe --target=abstraction"
+_MOUNTS = "findmnt"
+_TOOLS = "command -v"
+_FREE = "df -Pk"
+_BLS = "grep GRUB_ENABLE_BLSCFG"
+_WATCHDOGS = "cat /sys/class/watchdog/watchdog*/identity"
+_SYSTEMD = "systemctl --version"
+
+_MOST_BYTES = 1_000_000
+_ASKED = (
+    "grub-reboot grub-editenv grub-script-check grub-mkconfig grub-probe "
+    "grub2-reboot grub2-editenv grub2-script-check grub2-mkconfig grub2-probe "
+    "bootctl dracut update-initramfs mkinitcpio"
+)
+_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    target: str
+    source: str = ""
+    kind: str = ""
+    uuid: str = ""
+
+    @property
+    def is_partition(self) -> bool:
+        """And not a mirror, of which GRUB would write one half."""
+        return bool(re.match(r"/dev/(?!md|mapper/|dm-|disk/)", self.source))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grub:
+    """`custom`: the first line of custom.cfg; None where there is no such file."""
+
+    folder: str
+    config: str = ""
+    is_whole: bool = True
+    custom: str | None = None
+    file_system: str = ""
+    abstractions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """`boot`: the mount that /boot is on. `esps`: FAT file systems mounted for the firmware."""
+
+    loader: str = ""  # as it calls itself to EFI
+    selected: str = ""  # the entry of systemd-boot that was started
+    default: str = ""  # and the one that an EFI variable makes its default
+    grub: Grub | None = None
+    boot: Mount | None = None
+    esps: tuple[Mount, ...] = ()
+    free_kib: int | None = None
+    tools: tuple[str, ...] = ()
+    enables_bls: bool = False
+    watchdogs: tuple[str, ...] = ()
+    systemd: int | None = None
+    entries: Mapping[str, str] = field(default_factory=dict)  # of systemd-boot, by path
+    loader_conf: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+
+    @property
+    def has_hardware_watchdog(self) -> bool:
+        return any("software" not in identity.lower() for identity in self.watchdogs)
+
+
+def parse(text: str) -> Conditions:
+    found = blocks(text)
+    mounts = _mounts(found)
+    version = re.search(r"^systemd (\d{1,5})", found.get(_SYSTEMD, ""), re.MULTILINE)
+    files = {path: body for path, body in found.items() if path.startswith("/")}
+    return Conditions(
+        loader=_first(found, _LOADER),
+        selected=_first(found, _SELECTED),
+        default=_first(found, _DEFAULT),
+        grub=_grub(found),
+        boot=next((one for place, one in mounts if place == "/boot"), None),
+        esps=tuple(one for place, one in mounts if one.target == place and _is_esp(one)),
+        free_kib=_free(found.get(_FREE, "")),
+        tools=tuple(path.rpartition("/")[2] for path in _lines(found, _TOOLS)),
+        enables_bls=bool(re.search(r"(?m)^\s*GRUB_ENABLE_BLSCFG=[\"']?true", found.get(_BLS, ""))),
+        watchdogs=tuple(_lines(found, _WATCHDOGS)),
+        systemd=int(version[1]) if version else None,
+        entries={path: body for path, body in files.items() if "/loader/entries/" in path},
+        loader_conf={path: body for path, body in files.items() if path.endswith("/loader.conf")},
+        unread=() if found else ("it is empty",),
+    )
+
+
+def _is_esp(mount: Mount) -> bool:
+    return mount.kind == "vfat" and mount.is_partition and bool(mount.uuid)
+
+
+def _grub(found: Mapping[str, str]) -> Grub | None:
+    head = next((head for head in found if head.startswith(f"{_CONFIG} ")), None)
+    if head is None:
+        return None
+    size = _first(found, _SIZE)
+    return Grub(
+        folder=head.removeprefix(f"{_CONFIG} "),
+        config=found[head],
+        is_whole=size.isdecimal() and 0 < int(size) <= _MOST_BYTES,
+        custom=found[_CUSTOM].strip() if _CUSTOM in found else None,
+        file_system=_first(found, _FILE_SYSTEM),
+        abstractions=tuple(found.get(_ABSTRACTION, "").split()),
+    )
+
+
+def _mounts(found: Mapping[str, str]) -> list[tuple[str, Mount]]:
+    """By the folder that was asked for; the last of those mounted over one another counts."""
+    mounts: dict[str, Mount] = {}
+    for head, body in found.items():
+        if not head.startswith(f"{_MOUNTS} "):
+            continue
+        for line in lines(body):
+            try:
+                said = dict(one.partition("=")[::2] for one in shlex.split(line))
+            except ValueError:
+                continue
+            if said.get("TARGET"):
+                mounts[head.removeprefix(f"{_MOUNTS} ")] = Mount(
+                    target=said["TARGET"],
+                    source=said.get("SOURCE", ""),
+                    kind=said.get("FSTYPE", ""),
+                    uuid=said.get("UUID", ""),
+                )
+    return list(mounts.items())
+
+
+def _free(body: str) -> int | None:
+    fields = body.split()
+    return next((int(one) for one in fields[-3:-2] if one.isdecimal()), None)
+
+
+def _first(found: Mapping[str, str], head: str) -> str:
+    return next(iter(_lines(found, head)), "")
+
+
+def _lines(found: Mapping[str, str], head: str) -> list[str]:
+    return [line.strip() for line in lines(found.get(head, "")) if line.strip()]
+
+
+_SNIPPET = f"""
+for name in {_LOADER} {_SELECTED} {_DEFAULT}; do
+    variable=/sys/firmware/efi/efivars/$name-{_VENDOR}
+    [ -r "$variable" ] || continue
+    echo "== $name"
+    tail -c +5 "$variable" 2>/dev/null | tr -d '\\000' # UTF-16 of letters that ASCII has too
+    echo
+done
+for folder in {" ".join(GRUB_FOLDERS)}; do
+    [ -r "$folder/{_CONFIG}" ] || continue
+    echo "== {_CONFIG} $folder"
+    head -c {_MOST_BYTES} "$folder/{_CONFIG}" | hide
+    echo
+    echo "== {_SIZE}"
+    wc -c <"$folder/{_CONFIG}"
+    if [ -e "$folder/custom.cfg" ]; then
+        echo "== {_CUSTOM}"
+        head -n 1 "$folder/custom.cfg" | hide
+    fi
+    for probe in grub-probe grub2-probe; do
+        command -v "$probe" >/dev/null || continue
+        echo "== {_FILE_SYSTEM}"
+        "$probe" --target=fs "$folder" 2>/dev/null
+        echo "== {_ABSTRACTION}"
+        "$probe" --target=abstraction "$folder" 2>/dev/null
+        break
+    done
+    echo "== {_FREE}"
+    df -Pk "$folder" 2>/dev/null | tail -n 1
+    break
+done
+echo "== {_MOUNTS} /boot"
+findmnt -n -P -o TARGET,SOURCE,FSTYPE,UUID --target /boot 2>/dev/null
+for folder in {" ".join(ESPS)}; do
+    [ -d "$folder/." ] || continue # which also mounts what is mounted on demand
+    echo "== {_MOUNTS} $folder"
+    findmnt -n -P -o TARGET,SOURCE,FSTYPE,UUID --target "$folder" 2>/dev/null
+done
+echo "== {_TOOLS}"
+for tool in {_ASKED}; do command -v "$tool"; done
+echo "== {_BLS}"
+grep -h GRUB_ENABLE_BLSCFG /etc/default/grub /etc/default/grub.d/*.cfg 2>/dev/null
+echo "== {_WATCHDOGS}"
+cat /sys/class/watchdog/watchdog*/identity 2>/dev/null
+echo "== {_SYSTEMD}"
+systemctl --version 2>/dev/null | head -n 1
+for folder in {" ".join(ESPS)}; do
+    show "$folder/loader/loader.conf" "$folder"/loader/entries/*.conf
+done
+exit 0
+"""
+
+SECTION = Section(name="trial-ground", snippet=_SNIPPET, parse=parse, timeout_s=20, wants_root=True)

@@ -1,0 +1,276 @@
+"""A trial boot by GRUB: one more menu entry, and an environment block that says so once.
+
+GRUB takes the word back itself before it starts anything. It has to be able to write for that: into
+its own environment block, or else into one of ours on the EFI system partition.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.kernel_args.bootloader import grub_menu
+from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
+from rigops.concerns.kernel_args.trial_boot.parts import (
+    DISARM,
+    ESP_FOLDER,
+    ESP_VARIABLE,
+    GRUB_SCRIPT,
+    HEADER,
+    NoTrial,
+    Trial,
+    TrialFile,
+    armed,
+    step,
+)
+from rigops.probe.kernel_arguments import name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rigops.concerns.kernel_args.bootloader.grub_menu import Entry
+    from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub, Mount
+
+# As GRUB names them. It rewrites a file block by block where that lies, which the others forbid
+# (btrfs, zfs, squash4), or where a small file has no block of its own (f2fs).
+_WRITABLE: Final = frozenset({"ext2", "xfs", "fat", "jfs"})
+_LEAST_KIB: Final = 1024
+
+_CLEARS: Final = re.compile(
+    r"set default=\"?\$\{next_entry\}\"?\s+set next_entry=\s+save_env next_entry\s"
+)
+_SOURCES_CUSTOM: Final = re.compile(r"(?m)^\s*(?:source|\.)\s+\S*/custom\.cfg")
+_MADE_BY_SCRIPTS: Final = "### BEGIN /etc/grub.d/"
+_BLS: Final = re.compile(r"(?m)^\s*blscfg\b")
+_PASSWORD: Final = re.compile(r"(?m)^\s*set superusers=")
+_PARTUUID: Final = re.compile(r"(?m)^\s*set partuuid=")
+_WAITS: Final = re.compile(
+    r"(?m)^\s*(?:set timeout=|sleep (?:--\S+ )*)\"?(?P<seconds>-?\d{1,6})\"?\s*$"
+)
+_BOOTS: Final = 2  # the trial, and the one after it
+
+# As 00_header does it for GRUB's own block. Read once more, so that it is sure to be taken back.
+_ESP_HEAD: Final = """\
+insmod part_gpt
+insmod part_msdos
+insmod fat
+search --no-floppy --fs-uuid --set=rigops_esp @UUID@
+if [ -n "${rigops_esp}" ]; then
+  set rigops_block=(${rigops_esp})/@FOLDER@/grubenv
+  if [ -s ${rigops_block} ]; then
+    set @VARIABLE@=
+    load_env --file ${rigops_block} @VARIABLE@
+    if [ "${@VARIABLE@}" = "@ID@" ]; then
+      set @VARIABLE@=
+      save_env --file ${rigops_block} @VARIABLE@
+      set @VARIABLE@=unknown
+      load_env --file ${rigops_block} @VARIABLE@
+      if [ -z "${@VARIABLE@}" ]; then
+        set default="@ID@"
+        set boot_once=true
+      fi
+    fi
+  fi
+fi
+"""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the entry stands, and what else is to be done there."""
+
+    path: str
+    around: tuple[str, str] = ("", "")
+    mode: int = 0o644
+    is_script: bool = False
+
+
+def prepare(
+    conditions: Conditions,
+    *,
+    now: tuple[str, ...],
+    wanted: tuple[str, ...],
+    files: Mapping[str, TrialFile],
+    notices: tuple[str, ...],
+) -> Trial | NoTrial:
+    grub = conditions.grub
+    if grub is None:
+        return NoTrial("rigops knows no bootloader there that starts an entry once")
+    entry = _entry(grub_menu.entries(grub.config), now)
+    place = _place(conditions, grub)
+    esp = None if _writes(grub) else next(iter(conditions.esps), None)
+    reason = next(_hindrances(conditions, grub, now), None) or next(_unfit(grub, entry, esp), None)
+    if reason or entry is None:
+        return NoTrial(reason or "no entry of its GRUB menu starts what runs now")
+    if place is None:
+        return NoTrial("its grub.cfg was not made by grub-mkconfig and does not read custom.cfg")
+    before, after = place.around
+    content = f"{before}{_esp_head(esp) if esp else ''}{_menu_entry(entry, wanted)}{after}"
+    waits = [int(found["seconds"]) for found in _WAITS.finditer(grub.config)]
+    more = [
+        *_told(grub, entry, place, esp, _kernel(now)),
+        *(["its GRUB menu may wait for a key (timeout=-1)"] if -1 in waits else []),
+    ]
+    return Trial(
+        files={**files, place.path: TrialFile(content.encode(), place.mode)},
+        arm=_arm(grub, entry, place, esp),
+        disarm=DISARM,
+        notices=(*notices, *more),
+        extra_wait_s=_BOOTS * max([0, *waits]),
+    )
+
+
+def _hindrances(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Iterator[str]:
+    if not _kernel(now):
+        yield "the running kernel was not started by GRUB"
+    if conditions.enables_bls or _BLS.search(grub.config):
+        yield "its GRUB reads boot loader entries (BLS), for which rigops has no trial yet"
+    if _PARTUUID.search(grub.config):
+        yield "its GRUB starts it without an initramfs first (GRUB_FORCE_PARTUUID)"
+    tools = [f"{_prefix(grub)}-{tool}" for tool in ("reboot", "editenv", "script-check")]
+    if missing := [tool for tool in tools if tool not in conditions.tools]:
+        yield f"there is no {' and no '.join(missing)}"
+    if not grub.is_whole:
+        yield f"{grub.folder}/grub.cfg could not be read as a whole"
+    if conditions.free_kib is None or conditions.free_kib < _LEAST_KIB:
+        yield f"there is less than 1 MiB left where {grub.folder} is"
+
+
+def _unfit(grub: Grub, entry: Entry | None, esp: Mount | None) -> Iterator[str]:
+    if entry and "***" in entry.body:
+        yield "the entry that starts it holds a secret, which rigops does not read"
+    if entry and _PASSWORD.search(grub.config) and not entry.is_open_to_all:
+        yield "its GRUB asks for a password before it starts an entry"
+    if not _writes(grub) and esp is None:
+        yield _cannot_write(grub)
+    if esp is None and not _CLEARS.search(grub.config):
+        yield "its grub.cfg does not take an order for one boot (next_entry)"
+
+
+def _prefix(grub: Grub) -> str:
+    """Tools are named as their folder is."""
+    return grub.folder.rpartition("/")[2]
+
+
+def _kernel(now: tuple[str, ...]) -> str:
+    """GRUB always says first what it has loaded."""
+    first = now[0] if now else ""
+    return first.partition("=")[2] if name(first) == "BOOT_IMAGE" else ""
+
+
+def _entry(entries: tuple[Entry, ...], now: tuple[str, ...]) -> Entry | None:
+    """The entry of the running kernel whose arguments come nearest; else of the same root."""
+    normal = [entry for entry in entries if not entry.is_recovery]
+    same = [entry for entry in normal if _base(entry.kernel) == _base(_kernel(now))]
+    arguments = set(now[1:])
+    if same:
+        return min(same, key=lambda entry: len(arguments ^ set(entry.arguments)))
+    root = _root(now)
+    return next((entry for entry in normal if _root(entry.arguments) == root), None)
+
+
+def _base(kernel: str) -> str:
+    return kernel.rpartition("/")[2]
+
+
+def _root(arguments: tuple[str, ...]) -> str:
+    return next((one for one in reversed(arguments) if name(one) == "root"), "")
+
+
+def _writes(grub: Grub) -> bool:
+    return grub.file_system in _WRITABLE and not grub.abstractions
+
+
+def _cannot_write(grub: Grub) -> str:
+    what = " on ".join([grub.file_system or "an unknown file system", *grub.abstractions])
+    return f"GRUB cannot write to its /boot ({what}), and no EFI system partition is mounted there"
+
+
+def _place(conditions: Conditions, grub: Grub) -> _Place | None:
+    is_free = grub.custom is None or grub.custom == HEADER
+    if is_free and _SOURCES_CUSTOM.search(grub.config):
+        return _Place(f"{grub.folder}/custom.cfg", (f"{HEADER}\n", ""))
+    if _MADE_BY_SCRIPTS in grub.config and f"{_prefix(grub)}-mkconfig" in conditions.tools:
+        around = (f"#!/bin/sh\n{HEADER}\ncat <<'RIGOPS_END'\n", "RIGOPS_END\n")
+        return _Place(GRUB_SCRIPT, around, 0o755, is_script=True)
+    return None
+
+
+def _esp_head(esp: Mount) -> str:
+    return (
+        _ESP_HEAD.replace("@UUID@", grub_menu.word(esp.uuid))
+        .replace("@FOLDER@", ESP_FOLDER)
+        .replace("@VARIABLE@", ESP_VARIABLE)
+        .replace("@ID@", ENTRY_ID)
+    )
+
+
+def _menu_entry(entry: Entry, wanted: tuple[str, ...]) -> str:
+    """Only in the boot that it was ordered for: else a default by number or name could be it."""
+    body = entry.with_arguments(wanted[1:]).strip("\n").rstrip()
+    also = " --unrestricted" if entry.is_open_to_all else ""
+    title = "rigops: new kernel arguments, for one boot"
+    return (
+        f'if [ "${{boot_once}} ${{default}}" = "true {ENTRY_ID}" ]; then\n'
+        f"menuentry '{title}'{also} --id {ENTRY_ID} {{\n{body}\n}}\n"
+        "fi\n"
+    )
+
+
+def _told(grub: Grub, entry: Entry, place: _Place, esp: Mount | None, running: str) -> list[str]:
+    found = []
+    if place.is_script:
+        found.append(
+            f"{grub.folder}/custom.cfg is in use or not read, so that grub.cfg is made anew with "
+            f"the trial entry, by {place.path}"
+        )
+    if esp is not None:
+        found.append(
+            f"GRUB cannot write to its /boot, so that the order is left on {esp.target} "
+            f"({ESP_FOLDER}/grubenv)"
+        )
+    if _base(entry.kernel) != _base(running):
+        found.append(
+            f"the running kernel has left the menu, so that {_base(entry.kernel)} is tried"
+        )
+    return found
+
+
+def _arm(grub: Grub, entry: Entry, place: _Place, esp: Mount | None) -> str:
+    prefix, folder = _prefix(grub), grub.folder
+    image = shlex.quote(f"/boot/{_base(entry.kernel)}")
+    steps = [step(f"[ -e {image} ]", f"the kernel {image} is missing")]
+    if place.is_script:
+        steps += [
+            step(f"trial_menu {folder} {prefix}", "grub.cfg could not be made"),
+            step(f"grep -q -e '--id {ENTRY_ID} ' {folder}/grub.cfg", "it is not in grub.cfg"),
+        ]
+    else:
+        steps.append(step(f"{prefix}-script-check {place.path}", f"{place.path} is no GRUB script"))
+    if esp is not None:
+        return armed(*steps, *_order_on(esp, prefix))
+    block = f"{folder}/grubenv"
+    editor = f"{prefix}-editenv {block}"
+    return armed(
+        *steps,
+        step(f"[ -s {block} ] || {editor} create", f"{block} is missing"),
+        step(f"{prefix}-reboot {ENTRY_ID}", f"{prefix}-reboot failed"),
+        step(f"{editor} list | grep -qx next_entry={ENTRY_ID}", f"{block} has not got it"),
+    )
+
+
+def _order_on(esp: Mount, prefix: str) -> list[str]:
+    target, uuid = shlex.quote(esp.target), shlex.quote(esp.uuid)
+    folder = shlex.quote(f"{esp.target}/{ESP_FOLDER}")
+    block = shlex.quote(f"{esp.target}/{ESP_FOLDER}/grubenv")
+    order = f"{ESP_VARIABLE}={ENTRY_ID}"
+    mounted = f"$(findmnt -n -o UUID --mountpoint {target} | tail -n 1)"
+    editor = f"{prefix}-editenv {block}"
+    return [
+        step(f'[ "{mounted}" = {uuid} ]', f"what is mounted at {esp.target} is another one"),
+        step(f"mkdir -p {folder}", f"{esp.target} cannot be written"),
+        step(f"{editor} create && {editor} set {order}", f"{esp.target} cannot be written"),
+        step(f"{editor} list | grep -qx {order}", f"what was written to {esp.target} is not there"),
+    ]

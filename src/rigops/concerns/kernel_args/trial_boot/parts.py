@@ -1,0 +1,172 @@
+"""What trial boots have in common on all bootloaders: files, and the sh that arms and disarms."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, UNIT
+from rigops.concerns.kernel_args.trial_boot.conditions import ESPS, GRUB_FOLDERS
+from rigops.hostside.packing import MODE, installed_at, pack
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROGRAM: Final = installed_at("trial")
+UNIT_FILE: Final = f"/etc/systemd/system/{UNIT}"
+LOG: Final = "/var/lib/rigops/trial.log"
+CONFIRMED: Final = "/run/rigops/trial-confirmed"
+HEADER: Final = "# Made by rigops for one trial boot, and taken away after it."
+
+_RETRY_S: Final = 10
+GRUB_SCRIPT: Final = f"/etc/grub.d/42_{ENTRY_ID}"  # after 10_linux, whose functions it calls
+ESP_FOLDER: Final = "rigops"
+ESP_VARIABLE: Final = "rigops_next"
+LOADER_ENTRY: Final = f"{ENTRY_ID}.conf"
+
+_ONE_SHOT: Final = (
+    "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+)
+
+_TOOLS: Final = """\
+# GRUB replays no journal: what is only in that of /boot would not be there for it. A freeze writes
+# all of it out.
+trial_settle() {
+    sync
+    case $(findmnt -n -o FSTYPE --mountpoint /boot 2>/dev/null | tail -n 1) in
+        ext* | xfs) fsfreeze -f /boot && fsfreeze -u /boot ;;
+    esac
+}
+trial_menu() { # FOLDER PREFIX: grub.cfg made anew aside, and checked before it counts
+    menu=$1/grub.cfg.rigops-new
+    if said=$("$2-mkconfig" -o "$menu" 2>&1) && said=$("$2-script-check" "$menu" 2>&1) &&
+        sync "$menu" && mv -f "$menu" "$1/grub.cfg"; then
+        return
+    fi
+    rm -f "$menu" "$menu.new"
+    echo "$said" >&2
+    return 1
+}
+trial_one_shot() { # what systemd-boot is told to start once
+    tail -c +5 "@ONE_SHOT@" 2>/dev/null | tr -d '\\000'
+}
+trial_disarm() {
+    left=
+    for prefix in grub grub2; do
+        [ -e "/boot/$prefix/grubenv" ] || continue # which a look at it would make
+        # An empty one is what GRUB leaves of an order that it has followed.
+        "$prefix-editenv" list 2>/dev/null | grep -Eqx "next_entry=(@ID@)?" || continue
+        "$prefix-editenv" - unset next_entry || left="next_entry of GRUB's environment"
+    done
+    for esp in @ESPS@; do
+        rm -f "$esp/@ESP_FOLDER@/grubenv" "$esp/loader/entries/@LOADER_ENTRY@"
+        rmdir "$esp/@ESP_FOLDER@" 2>/dev/null || :
+    done
+    case $(trial_one_shot) in
+        @ID@*) bootctl set-oneshot '' || left="systemd-boot's entry for the next boot" ;;
+    esac
+    # Where another step takes the file itself away, it may still be there, or be gone already.
+    [ ! -e "@GRUB_SCRIPT@" ] || chmod a-x "@GRUB_SCRIPT@"
+    for folder in @GRUB_FOLDERS@; do
+        grep -qs -e "--id @ID@ " "$folder/grub.cfg" || continue
+        prefix=${folder##*/}
+        trial_menu "$folder" "$prefix" || left="the trial entry in $folder/grub.cfg"
+    done
+    trial_settle || :
+    [ -n "$left" ] || return 0
+    echo "what is left of a trial boot could not be taken away: $left" >&2
+    return 1
+}
+"""
+
+_ARM: Final = """\
+(
+trial_no() {
+    echo "the trial boot cannot be ordered: $1" >&2
+    exit 1
+}
+trial_end() {
+    code=$?
+    [ "$code" = 0 ] || trial_disarm || :
+    exit "$code"
+}
+trap trial_end EXIT
+rm -f @LOG@ @CONFIRMED@
+@STEPS@
+trial_settle || trial_no "/boot could not be written out"
+)
+"""
+
+
+@dataclass(frozen=True)
+class TrialFile:
+    content: bytes
+    mode: int = 0o644
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`arm` and `disarm` are sh. Files are rigops' own, and there before `arm` runs.
+
+    `extra_wait_s`: what the bootloader's menus take, in the trial boot and in the one after it.
+    """
+
+    files: Mapping[str, TrialFile]
+    arm: str
+    disarm: str
+    notices: tuple[str, ...] = ()
+    extra_wait_s: int = 0
+
+
+@dataclass(frozen=True)
+class NoTrial:
+    """`reason`: why this machine cannot try arguments once, as a clause."""
+
+    reason: str
+
+
+def watching(deadline_s: int) -> dict[str, TrialFile]:
+    """The program and unit that end a trial boot without a confirmation."""
+    unit = render(
+        f"{UNIT}.j2",
+        header=HEADER,
+        program=PROGRAM,
+        deadline_s=deadline_s,
+        retry_s=_RETRY_S,
+        tries=max(1, deadline_s // _RETRY_S),
+    )
+    return {
+        PROGRAM: TrialFile(pack("trial").text.encode(), MODE),
+        UNIT_FILE: TrialFile(unit.encode()),
+    }
+
+
+def _filled(text: str) -> str:
+    for name, value in {
+        "ID": ENTRY_ID,
+        "LOG": LOG,
+        "CONFIRMED": CONFIRMED,
+        "ESPS": " ".join(ESPS),
+        "ESP_FOLDER": ESP_FOLDER,
+        "LOADER_ENTRY": LOADER_ENTRY,
+        "ONE_SHOT": _ONE_SHOT,
+        "GRUB_SCRIPT": GRUB_SCRIPT,
+        "GRUB_FOLDERS": " ".join(GRUB_FOLDERS),
+    }.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+# Nothing of ours is armed after it; owned files stay to whoever owns them.
+DISARM: Final = f"{_filled(_TOOLS)}trial_disarm\n"
+
+
+def step(command: str, why_not: str) -> str:
+    """A step of `armed`. It also ends it where an error alone would not."""
+    return f"{{ {command}\n}} || trial_no {shlex.quote(why_not)}"
+
+
+def armed(*steps: str) -> str:
+    return f"{_filled(_TOOLS)}{_filled(_ARM)}".replace("@STEPS@", "\n".join(steps))

@@ -1,0 +1,97 @@
+"""New kernel arguments, tried by one boot: an extra entry that is started exactly once.
+
+Whatever becomes of that boot, the one after it is the old one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.concerns.kernel_args.bootloader import grub_menu
+from rigops.concerns.kernel_args.bootloader.trial_marks import (
+    changed,
+    marked,
+    without_marks,
+)
+from rigops.concerns.kernel_args.trial_boot import grub as grub_trial
+from rigops.concerns.kernel_args.trial_boot import systemd_boot as systemd_boot_trial
+from rigops.concerns.kernel_args.trial_boot.parts import (
+    NoTrial,
+    Trial,
+    watching,
+)
+from rigops.probe.kernel_arguments import name, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
+
+_HIDDEN = "***"
+_LONGEST = 2047  # of a command line on x86; the kernel cuts off what is beyond
+_WATCHDOG_SINCE = 250  # systemd.watchdog_sec=
+
+
+def prepare(
+    conditions: Conditions,
+    *,
+    running: str,
+    add: tuple[str, ...],
+    remove: tuple[str, ...],
+    deadline_s: int,
+) -> Trial | NoTrial:
+    """The trial of `running` (the text of /proc/cmdline) with some arguments more and some less.
+
+    Nobody having confirmed it `deadline_s` after its start, it goes back by itself.
+    """
+    now = without_marks(split(running))
+    if reason := next(_hindrances(conditions, running, now), ""):
+        return NoTrial(reason)
+    watchdog = conditions.has_hardware_watchdog and (conditions.systemd or 0) >= _WATCHDOG_SINCE
+    wanted = marked(
+        changed(now, add=add, remove=remove),
+        has_watchdog=watchdog,
+        has_dracut="dracut" in conditions.tools,
+    )
+    if len(" ".join(wanted)) > _LONGEST:
+        return NoTrial("its kernel command line would become too long")
+    back = f"the host goes back to the old ones {deadline_s} s after its start"
+    notices = (
+        f"new kernel arguments are tried by one boot first; unless it is confirmed, {back}",
+        *_hangs(conditions, wanted, has_watchdog=watchdog),
+    )
+    files = watching(deadline_s)
+    if conditions.loader.lower().startswith("systemd-boot"):
+        return systemd_boot_trial.prepare(conditions, wanted=wanted, files=files, notices=notices)
+    return grub_trial.prepare(conditions, now=now, wanted=wanted, files=files, notices=notices)
+
+
+def _hindrances(conditions: Conditions, running: str, now: tuple[str, ...]) -> Iterator[str]:
+    if conditions.unread:
+        yield "its bootloader could not be looked at"
+    if conditions.systemd is None:
+        yield "it does not run systemd, which would take a bad boot back"
+    if _HIDDEN in running:
+        yield "its kernel command line holds a secret, which rigops does not read"
+    if "\\" in running:
+        yield "its kernel command line holds escaped quotes, which cannot be repeated exactly"
+    if grub_menu.is_recovery(now):
+        yield "it runs in recovery mode"
+    loader = conditions.loader.lower()
+    if loader and not loader.startswith(("systemd-boot", "grub")):
+        yield f"rigops cannot have {conditions.loader}, which started it, start an entry once"
+
+
+def _hangs(
+    conditions: Conditions, wanted: tuple[str, ...], *, has_watchdog: bool
+) -> tuple[str, ...]:
+    """What no program of ours can bring back."""
+    if has_watchdog:
+        found = ["should that boot hang before systemd runs, it takes a power cycle to end it"]
+    else:
+        found = ["should that boot hang, it takes a power cycle to end it: no hardware watchdog"]
+    if any(name(one) == "panic" and one.partition("=")[2] == "0" for one in wanted):
+        found.append("panic=0 is set there, so that a panic waits for a power cycle too")
+    if "mkinitcpio" in conditions.tools and "dracut" not in conditions.tools:
+        found.append("its initramfs waits at a prompt for a root that it does not find")
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""driver and its keys: the pinned NVIDIA driver."""

@@ -1,0 +1,77 @@
+"""driver and its keys: the pinned NVIDIA driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern
+from rigops.inventory.spec.driver import driver, driver_source
+from rigops.inventory.spec.key import Key, words
+from rigops.inventory.spec.machine import module_options
+from rigops.inventory.spec.scalars import boolean, choice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+NAME: Final = "nvidia_driver"
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.nvidia_driver.facts import (
+        DriverHost,
+        DriverModules,
+        SecureBoot,
+    )
+    from rigops.concerns.preconditions.facts import Modprobe
+    from rigops.facts.sections import GpuPackages, Pci
+
+    if spec.driver is None:
+        return ()
+    return (DriverHost, DriverModules, GpuPackages, Modprobe, Pci, SecureBoot)
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.nvidia_driver.operations import nvidia_driver
+    from rigops.concerns.preconditions import guards
+
+    nvidia_driver(spec)
+    because = "another driver" if spec.driver is not None else ""
+    guards.notices(
+        name="Notices",
+        concern=NAME,
+        texts=lambda: (guards.virtual_machines(because=because), guards.no_snapshot()),
+    )
+
+
+NVIDIA_DRIVER: Final = Concern(
+    name=NAME,
+    keys=(
+        Key(
+            "driver",
+            '"535", "535.261.03" or ">=535,<536"',
+            driver,
+            ("nvidia_driver", "driver_version", "driver_branch"),
+        ),
+        Key("driver_allow_bad", "True or False", boolean),
+        Key(
+            "driver_source",
+            '"auto", "distribution", "vendor", "snapshot:DATE", "dir:PATH" or a dict of deb822 '
+            "fields",
+            driver_source,
+        ),
+        Key(
+            "driver_flavor",
+            words("auto", "proprietary", "open"),
+            choice("auto", "proprietary", "open"),
+            ("driver_flavour",),
+        ),
+        Key("driver_set", words("compute", "desktop"), choice("compute", "desktop")),
+        Key("module_options", '{"nvidia": {"OPTION": VALUE}}', module_options),
+        Key("kernel_hold", "True or False", boolean),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+)

@@ -1,0 +1,403 @@
+"""The declared driver: pinned so that it fails closed, and installed.
+
+Whatever was interrupted, the next run goes on: the record of what is pinned is written last, and
+without it everything is resolved and compared again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.command import StringCommand
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.nvidia_driver import modprobe, record
+from rigops.concerns.nvidia_driver.facts import DriverHost, DriverLoaded, machine
+from rigops.concerns.nvidia_driver.gather import (
+    driver_answer,
+    recorded,
+    vault_access,
+    with_added_sources,
+)
+from rigops.concerns.nvidia_driver.modprobe import blacklisted, options_beside
+from rigops.concerns.nvidia_driver.modules import modules_brought, modules_built, subject
+from rigops.concerns.nvidia_driver.pin import PREFERENCES, driver_pinned
+from rigops.concerns.nvidia_driver.record import PinnedDriver
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
+from rigops.concerns.nvidia_driver.run_file import (
+    foreign_driver_removed,
+    is_in_place,
+    removable_foreign,
+    replaced_run_file,
+    report_both,
+    run_file_driver,
+    run_file_driver_removed,
+)
+from rigops.concerns.nvidia_driver.services import (
+    PERSISTENCE_ABSENCE,
+    kernel_hook,
+    persistence_daemon,
+)
+from rigops.concerns.nvidia_driver.vault_source import (
+    REMOVED,
+    is_source_there,
+    source_closed,
+    source_opened,
+)
+from rigops.concerns.preconditions import guards
+from rigops.facts.sections import GpuPackages, Pci, RigopsState
+from rigops.ownership import Ownership
+from rigops.ownership.file_work import FileWork, script
+from rigops.ownership.owned_files import owned_file, undo_undeclared
+from rigops.packages import sources
+from rigops.packages.facts import with_index
+from rigops.packages.holds import SUBJECT as HOLDS
+from rigops.packages.holds import held, kernel_metas
+from rigops.packages.operations import packages
+from rigops.plan.blocked import blockers
+from rigops.plan.change import LaterChange
+from rigops.plan.context import announce_later, housekeeping, may_undo, needs_reboot, notice
+from rigops.vault.pinned_set import FOLDER
+from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
+from rigops.vault.store import amount
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from rigops.concerns.nvidia_driver.resolver.answer import Answer
+    from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine, RunFile
+    from rigops.inventory.spec import RigSpec
+    from rigops.inventory.spec.machine import ModuleOptions
+
+CONCERN: Final = "nvidia_driver"
+MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
+
+_UPDATE: Final = "apt-get -q update >/dev/null"
+_INITRAMFS: Final = """\
+if command -v update-initramfs >/dev/null; then update-initramfs -u -k all >/dev/null
+elif command -v dracut >/dev/null; then dracut -q -f --regenerate-all
+elif command -v mkinitcpio >/dev/null; then mkinitcpio -P >/dev/null; fi"""
+_ABSENCES: Final = {
+    sources.FILE: _UPDATE,
+    VAULT_SOURCE: REMOVED,
+    MODPROBE: _INITRAMFS,
+    **PERSISTENCE_ABSENCE,
+}
+_UNREADABLE_KEY: Final = (
+    "Secure Boot is on, and the certificate of the key that modules are signed with cannot be read "
+    "on this host, so whether they will load cannot be checked: sudo apt-get install openssl"
+)
+_NO_RUN_FILE: Final = (
+    "the driver here came from a .run file, which has to be run again: declare the folder with it, "
+    'driver_source = "dir:PATH"'
+)
+_RIVALS: Final = frozenset({"nouveau", "nova", "nova_core"})
+
+
+def nvidia_driver(spec: RigSpec) -> None:
+    """Have the declared driver; what is no longer declared is undone."""
+    if spec.driver is None:
+        _without_a_driver(spec)
+        return
+    known = catalog_of(host)
+    seen = machine(host, known)
+    leaving = removable_foreign(seen)
+    if leaving:
+        seen = replace(seen, run_file=None)
+    report_both(CONCERN, seen)
+    found = driver_answer(host, spec, spec.driver, seen, known)
+    if isinstance(found, Refusal):
+        blockers(name="The driver", concern=CONCERN, reasons=(str(found),))
+        return
+    wanted = found.resolution
+    if wanted.is_run_file and not found.from_vault and not is_in_place(seen, wanted):
+        blockers(name="The .run file", concern=CONCERN, reasons=(_NO_RUN_FILE,))
+        return
+    options = options_beside(CONCERN, _named(spec, wanted), MODPROBE)
+    is_coming = _is_coming(seen, wanted)
+    if reasons := (*options.blockers, *blacklisted(CONCERN, MODPROBE, is_coming=is_coming)):
+        blockers(name="Files of modprobe", concern=CONCERN, reasons=reasons)
+        return
+    _install(spec, seen, found, leaving)
+    _secure(spec, seen, found, options.options)
+    _report_reboot(wanted)
+
+
+def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | None) -> None:
+    """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
+    wanted = found.resolution
+    is_coming = _is_coming(seen, wanted)
+    if is_coming:
+        _report_choice(seen, wanted)
+        _report_store()
+        guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
+    if found.source:
+        owned_file(
+            name=sources.FILE,
+            concern=CONCERN,
+            path=sources.FILE,
+            content=found.source,
+            effect=_UPDATE,
+        )
+    if found.from_vault and is_coming:
+        source_opened(concern=CONCERN, taken=found.from_vault)
+    driver_pinned(
+        concern=CONCERN,
+        wanted=wanted,
+        kernels=bool(spec.kernel_hold or wanted.prebuilt),
+        live=found.is_settled,
+    )
+    if leaving:
+        foreign_driver_removed(
+            name="A foreign driver",
+            concern=CONCERN,
+            uninstaller=leaving.uninstaller,
+            version=leaving.version,
+            effect=_INITRAMFS,
+        )
+    if is_coming and (going := replaced_run_file(seen, wanted)):
+        run_file_driver_removed(name="A driver of a .run file", concern=CONCERN, found=going)
+    if is_coming:
+        packages(
+            name="Packages of the driver",
+            concern=CONCERN,
+            install={
+                **wanted.by_apt,
+                **{name: wanted.beside.get(name) for name in wanted.also},
+            },
+            remove=wanted.remove,
+            change_held=frozenset((*wanted.by_apt, *wanted.remove)),
+            driver=wanted.version,
+            source=_added_sources(found),
+            # The pin comes before apt begins, the record after all is done.
+            finishes=not found.is_settled
+            and PREFERENCES in Ownership.of(host.get_fact(RigopsState)).files,
+        )
+        _announce_what_follows(seen, wanted)
+    if wanted.is_run_file and not is_in_place(seen, wanted):
+        run_file_driver(name="NVIDIA's own installer", concern=CONCERN, wanted=wanted)
+
+
+def _announce_what_follows(seen: Machine, wanted: Resolution) -> None:
+    """What the packages bring or leave undone is known only then."""
+    after = "after the packages"
+    announce_later(host, LaterChange(CONCERN, "hold", HOLDS, after))
+    for release in dict.fromkeys((*(one.release for one in seen.kernels), *wanted.prebuilt)):
+        announce_later(host, LaterChange(CONCERN, "module", subject(release), after))
+
+
+def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
+    """What brings the installed driver into force and keeps others away. The record comes last."""
+    wanted = found.resolution
+    persistence_daemon(concern=CONCERN, machine=seen, by_run_file=wanted.is_run_file)
+    _have_options(modprobe.modprobe_file(wanted, options, modprobe.kernel_module(wanted)))
+    _have_modules(seen, wanted)
+    held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
+    kernel_hook(concern=CONCERN, wanted=True)
+    source_closed(concern=CONCERN)
+    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    driver_recorded(
+        name="Record",
+        driver=PinnedDriver(
+            version=wanted.version,
+            flavour=wanted.flavour,
+            declared=found.declared or identity(spec),
+            packages=wanted.packages,
+            sources=wanted.sources,
+            asked=wanted.asked,
+            also=wanted.also,
+            source=found.source,
+            prebuilt=wanted.prebuilt,
+        ),
+    )
+
+
+def _have_modules(seen: Machine, wanted: Resolution) -> None:
+    """Before any reboot: with Secure Boot the kernel takes no module that others have signed."""
+    if wanted.prebuilt:
+        modules_brought(
+            name="Modules of the distribution",
+            concern=CONCERN,
+            version=wanted.version,
+            kernels=wanted.prebuilt,
+        )
+        return
+    key = host.get_fact(DriverHost).serial if seen.secure_boot else ""
+    if seen.secure_boot and not key:
+        blockers(name="Signatures", concern=CONCERN, reasons=(_UNREADABLE_KEY,))
+        return
+    modules_built(
+        name="Modules of the driver",
+        concern=CONCERN,
+        version=wanted.version,
+        kernels=tuple(one.release for one in seen.kernels if _can_build(one, wanted)),
+        effect=_INITRAMFS,
+        key=key,
+    )
+
+
+def _held_kernels(spec: RigSpec, wanted: Resolution) -> tuple[str, ...]:
+    """The distribution's modules are for these very kernels, and no newer one has any."""
+    if not spec.kernel_hold and not wanted.prebuilt:
+        return ()
+    images = {
+        f"linux-image-{unsigned}{kernel}"
+        for kernel in wanted.prebuilt
+        for unsigned in ("", "unsigned-")
+    }
+    found = host.get_fact(GpuPackages).packages
+    there = (one.name for one in found if one.is_installed and one.name in images)
+    return (*kernel_metas(host), *there)
+
+
+def _without_a_driver(spec: RigSpec) -> None:
+    """Packages stay: a machine is never left without a driver because a line was deleted."""
+    options = _options_of_the_installed(spec)
+    if isinstance(options, str):
+        blockers(name="Module options", concern=CONCERN, reasons=(options,))
+        return
+    if options:
+        _have_options(options.text)
+    is_declared = spec.module_options is not None or spec.kernel_hold is not None
+    held(
+        name="Holds",
+        concern=CONCERN,
+        names=kernel_metas(host) if spec.kernel_hold else (),
+        declared=is_declared,
+    )
+    undo_undeclared(
+        name="What is no longer declared",
+        concern=CONCERN,
+        declared=is_declared,
+        effects=_ABSENCES,
+    )
+    if recorded(host) is not None and (is_declared or _may_forget()):
+        driver_recorded(name="Record", driver=None)
+
+
+def _may_forget() -> bool:
+    """The record goes with the files. Where an undo was cut off, only the record is left."""
+    files = Ownership.of(host.get_fact(RigopsState)).files
+    owned = [path for path, file in files.items() if file.concern == CONCERN]
+    return may_undo(host, CONCERN, owned or [record.PATH])
+
+
+@dataclass(frozen=True)
+class _Options:
+    text: str
+
+
+def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
+    """For a driver that rigops did not install, whose modules may have names of their own."""
+    if not spec.module_options:
+        return None
+    there = machine(host, catalog_of(host))
+    by_installer = there.run_file.version if there.run_file else ""
+    version = there.installed_version or by_installer
+    if not version:
+        return (
+            "module_options are for the modules of an NVIDIA driver, and none is installed here: "
+            "declare driver too"
+        )
+    wanted = Resolution(
+        version=version,
+        flavour=there.flavour or "proprietary",
+        packages=there.installed,
+        asked=(),
+    )
+    found = options_beside(CONCERN, _named(spec, wanted), MODPROBE)
+    if found.blockers:
+        return "; ".join(found.blockers)
+    return _Options(modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted)))
+
+
+def _named(spec: RigSpec, wanted: Resolution) -> dict[str, dict[str, str]]:
+    return modprobe.by_module(spec.module_options or (), modprobe.kernel_module(wanted))
+
+
+def _have_options(text: str) -> None:
+    owned_file(name=MODPROBE, concern=CONCERN, path=MODPROBE, content=text, effect=_INITRAMFS)
+
+
+def _can_build(kernel: Kernel, wanted: Resolution) -> bool:
+    return kernel.has_headers or f"linux-headers-{kernel.release.lower()}" in wanted.also
+
+
+def _report_choice(seen: Machine, wanted: Resolution) -> None:
+    before = seen.installed_version or "none"
+    places = f" from {', '.join(wanted.places)}" if wanted.places else ""
+    notice(
+        host,
+        CONCERN,
+        f"driver {before} -> {wanted.version} ({wanted.flavour} modules){places}: {wanted.why}",
+    )
+    for text in wanted.notes:
+        notice(host, CONCERN, text)
+
+
+def _report_store() -> None:
+    access = vault_access(host)
+    if access is not None:
+        notice(
+            host,
+            CONCERN,
+            f"once proven, its packages are stored in {FOLDER} there and in {access.store.folder} "
+            f"on this machine ({amount(access.store.size())} now)",
+        )
+
+
+def _added_sources(found: Answer) -> str:
+    """The source and the vault, as long as apt does not know them."""
+    source = with_added_sources(host, found.source)
+    if found.from_vault is None or is_source_there(host):
+        return source
+    return with_index(source, found.from_vault.index)
+
+
+def _is_coming(seen: Machine, wanted: Resolution) -> bool:
+    there = {one.name for one in host.get_fact(GpuPackages).packages if one.is_installed}
+    return (
+        any(seen.installed.get(name) != version for name, version in wanted.packages.items())
+        or (wanted.is_run_file and not is_in_place(seen, wanted))
+        or replaced_run_file(seen, wanted) is not None
+        or not there.issuperset((*wanted.by_apt, *wanted.also))
+        or not there.isdisjoint(wanted.remove)
+    )
+
+
+def _report_reboot(wanted: Resolution) -> None:
+    """What only a reboot brings. Without a card there is nothing to wait for."""
+    cards = host.get_fact(Pci).nvidia_gpus
+    if not cards:
+        return
+    loaded = host.get_fact(DriverLoaded)
+    rivals = sorted({one.driver for one in cards if one.driver in _RIVALS})
+    if rivals:
+        needs_reboot(host, CONCERN, f"{' and '.join(rivals)} drives the cards until a reboot")
+    elif loaded.version != wanted.version:
+        there = f"{loaded.version} is loaded" if loaded.version else "none is loaded"
+        needs_reboot(
+            host, CONCERN, f"the driver {wanted.version} runs only after a reboot: {there}"
+        )
+    elif loaded.flavour and loaded.flavour != wanted.flavour:
+        needs_reboot(host, CONCERN, f"the {wanted.flavour} modules run only after a reboot")
+
+
+@operation()
+def driver_recorded(*, driver: PinnedDriver | None) -> Generator[StringCommand, None, None]:
+    """Have this as the record of what is pinned; None: nothing is.
+
+    + driver: as it was resolved
+    """
+    if recorded(host) == driver:
+        host.noop("the record of the driver is as it should be")
+        return
+    housekeeping(host, CONCERN, record.PATH)
+    text = record.document(driver) if driver else record.NOTHING
+    owned = Ownership.of(host.get_fact(RigopsState))
+    # No steps like those of files: the engine joins them, and this is to come after their effects.
+    work = FileWork(before=owned, notes={record.PATH: text.encode()})
+    yield StringCommand("sh", "-s", _stdin=script(work))

@@ -1,0 +1,225 @@
+"""What pins a host's driver: apt's preferences, and unattended-upgrades' blacklist.
+
+Facts behind them. apt takes the first stanza that matches a version; a pin whose version is gone
+counts for nothing, unless a later one forbids all others; and a name means the native architecture
+only, unless `:any` follows. unattended-upgrades matches its regular expressions from the beginning
+of a name to wherever they end, and a foreign architecture is part of the name (`libcuda1:i386`).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rigops.errors import Problem, RigopsError
+from rigops.ownership.owned_files import owned_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rigops.concerns.nvidia_driver.resolver.request import Resolution
+
+PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"
+_UNATTENDED: Final = "/etc/apt/apt.conf.d/52rigops-nvidia"
+
+# What apt would install of each package is what was resolved.
+_ASSERT: Final = """\
+pinned() {
+    apt-cache policy "$@" | awk '/^[^ ]/ { name = $1; sub(/:$/, "", name) }
+        /^  Candidate:/ { print name "=" $2 }'
+}
+expect_candidates() {
+    names=$(for one; do echo "${one%%=*}"; done)
+    # shellcheck disable=SC2086  # several names
+    found=$(pinned $names)
+    for one; do
+        case "
+$found
+" in *"
+$one
+"*) ;; *)
+            echo "in spite of the pin, apt has another candidate than $one; see" \\
+                "apt-cache policy ${one%%=*}" >&2
+            exit 1 ;;
+        esac
+    done
+}
+"""
+# Beside the driver of a .run file there is none for it to install.
+_NONE: Final = """\
+found=$(apt-cache pkgnames | while read -r name; do
+    case $name in {globs}) echo "$name" ;; esac
+done | sort | xargs -r apt-cache policy | awk '/^[^ ]/ {{ name = $1 }}
+    /^  Candidate:/ && $2 != "(none)" {{ print name " " $2 }}' | head -n 5)
+[ -z "$found" ] || {{
+    echo "in spite of the pin, apt would install packages of a driver:" $found >&2
+    exit 1
+}}
+"""
+
+_ABOVE_INSTALLED: Final = 1001  # apt goes back to an older version only from 1000 on
+_NEVER: Final = -1
+
+# Versioned like the driver by some, and tied to it by nobody: their newer versions are welcome.
+_LOOSE: Final = frozenset({
+    "nvidia-modprobe", "nvidia-persistenced", "nvidia-settings", "nvidia-xconfig",
+})  # fmt: skip
+# What would put another branch, flavour or repository's driver in the place of this one.
+_RIVALS: Final = (
+    "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
+    "src:nvidia-open-gpu-kernel-modules*",
+    "cuda-drivers*",
+    "libnvidia-compute",
+    "nvidia-alternative",  # in Debian every library asks for the one of its own version
+    "nvidia-dkms",
+    "nvidia-dkms-*",
+    "nvidia-driver",
+    "nvidia-driver-*",
+    "nvidia-headless",
+    "nvidia-headless-*",
+    "nvidia-kernel-dkms",
+    "nvidia-kernel-open-dkms",
+    "nvidia-kernel-support",
+    "nvidia-open",
+    "nvidia-open-*",
+    "linux-modules-nvidia-*",
+    "linux-objects-nvidia-*",
+)
+# What shares files with a driver of NVIDIA's own installer, whoever made the packages.
+OF_ANY_DRIVER: Final = (
+    "src:nvidia-graphics-drivers*", "src:nvidia-open-gpu-kernel-modules*",
+    "libcuda1", "libcudadebugger1", "libnvcuvid1", "libnvidia-ml1", "libnvidia-cfg1*",
+    "libnvidia-compute*", "libnvidia-decode*", "libnvidia-encode*", "libnvidia-gl*",
+    "nvidia-smi", "nvidia-utils-*", "nvidia-compute-utils-*", "nvidia-firmware-*",
+    "xserver-xorg-video-nvidia*", *(one for one in _RIVALS if not one.startswith("src:")),
+)  # fmt: skip
+_BRANCH_IN_NAME = re.compile(r"(?!.*-tesla-).*nvidia-.*?-(?P<branch>[0-9]{3})(?:-.*)?")
+
+_END: Final = "([^a-z0-9.+-]|$)"  # with a colon unattended-upgrades would read an architecture
+_PREBUILT: Final = "^linux-(modules|objects|signatures)-nvidia-"
+_KERNELS: Final = (
+    "^linux-(image|headers|modules|kbuild)-",
+    "^linux-(generic|lowlatency|virtual|oem|realtime)(-|$)",
+    "^(pve|proxmox)-(default-)?(kernel|headers)(-|$)",
+)
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]*")
+
+
+def driver_pinned(*, concern: str, wanted: Resolution, kernels: bool, live: bool) -> None:
+    """Have it pinned. `kernels`: pin them too; `live`: all of it is in force already."""
+    owned_file(
+        name=PREFERENCES,
+        concern=concern,
+        path=PREFERENCES,
+        content=preferences(wanted),
+        effect=_assertion(wanted),
+        live=live,
+    )
+    owned_file(
+        name=_UNATTENDED,
+        concern=concern,
+        path=_UNATTENDED,
+        content=unattended(wanted, kernels=kernels),
+    )
+
+
+def _assertion(wanted: Resolution) -> str:
+    if wanted.is_run_file:
+        globs = "|".join(one for one in OF_ANY_DRIVER if ":" not in one)
+        return _NONE.format(globs=globs)
+    words = [f"{name}={version}" for name, version in wanted.packages.items()]
+    return f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
+
+
+def preferences(resolution: Resolution) -> str:
+    """For /etc/apt/preferences.d: these versions, and nothing else when they are gone."""
+    version = plain(VERSION, resolution.version)
+    if resolution.is_run_file:
+        return (
+            "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+            f"# The NVIDIA driver here is {version} from NVIDIA's own installer. Packages of a\n"
+            "# driver would put other files in the place of its own, so apt installs none.\n"
+        ) + _stanza("The driver's packages, of any version.", OF_ANY_DRIVER, "*", _NEVER)
+    names = {plain(_NAME, name): [plain(VERSION, its)] for name, its in resolution.packages.items()}
+    sources = {
+        f"src:{plain(_NAME, source)}": [plain(VERSION, one) for one in its]
+        for source, its in resolution.sources.items()
+        if source not in _LOOSE
+    }
+    rivals = {name: [f"{version}-*"] for name in (*_RIVALS, *_globs(names, resolution.branch))}
+    head = (
+        "# Made by rigops from driver in the inventory; made anew, never edited.\n"
+        f"# It keeps the NVIDIA driver at {version}. apt installs the versions named here, even\n"
+        "# over newer ones; when the package sources have them no more, it installs no others.\n"
+        "# The first stanza that matches counts, so the order matters.\n"
+    )
+    stanzas = (
+        *_only("The packages of the driver, from whatever source.", names),
+        *_only("What else the same sources build.", sources),
+        *_only("Other branches, flavours and builds of the driver.", rivals),
+    )
+    return head + "\n".join(stanzas)
+
+
+def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
+    """For /etc/apt/apt.conf.d: what unattended-upgrades leaves alone; the kernels too if asked."""
+    names = [plain(_NAME, name) for name in sorted(resolution.by_apt)]
+    entries = [*(f"^{_escaped(name)}{_END}" for name in names), _PREBUILT]
+    why = "driver"
+    if kernels:
+        entries += _KERNELS
+        why = "driver and kernel_hold"
+    lines = "".join(f'  "{entry}";\n' for entry in entries)
+    return (
+        f"// Made by rigops from {why} in the inventory; made anew, never edited.\n"
+        "// unattended-upgrades must not replace the driver's libraries under its loaded module.\n"
+        "// The entries join those of other files; each is a regular expression that is matched\n"
+        "// from the beginning of a package's name.\n"
+        f"Unattended-Upgrade::Package-Blacklist {{\n{lines}}};\n"
+    )
+
+
+def _only(why: str, wanted: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A stanza for each version, with all that may have it, and one that forbids the rest."""
+    by_version: dict[str, list[str]] = defaultdict(list)
+    for name, versions in sorted(wanted.items()):
+        for version in versions:
+            by_version[version].append(name)
+    for version, names in sorted(by_version.items()):
+        yield _stanza(why, names, version, _ABOVE_INSTALLED)
+    bound = [name for name in sorted(wanted) if name not in _LOOSE]
+    if bound:
+        yield _stanza("No other version of these.", bound, "*", _NEVER)
+
+
+def _stanza(why: str, names: Iterable[str], version: str, priority: int) -> str:
+    of_any_architecture = " ".join(f"{name}:any" for name in names)
+    return (
+        f"Explanation: {why}\n"
+        f"Package: {of_any_architecture}\n"
+        f"Pin: version {version}\n"
+        f"Pin-Priority: {priority}\n"
+    )
+
+
+def _globs(names: Iterable[str], branch: str) -> tuple[str, ...]:
+    """Where names have the branch in them, whatever has it: -server, -open, fabricmanager."""
+    shapes = (_BRANCH_IN_NAME.fullmatch(name) for name in names)
+    if any(shape and shape["branch"] == branch for shape in shapes):
+        return (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*")
+    return ()
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"[.+]", r"\\\g<0>", name)
+
+
+def plain(shape: re.Pattern[str], word: str) -> str:
+    """A word must not become another line of a file that root's programs read."""
+    if shape.fullmatch(word):
+        return word
+    raise RigopsError(Problem(message=f"{word!a} cannot be written to a file of the driver's"))

@@ -1,0 +1,83 @@
+"""The driver that a host is pinned to, as rigops resolved it: a file there, one key a line.
+
+It is written last: with it, all that it says is in place. A kernel hook on the host reads it too.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rigops import json_fields
+from rigops.errors import RigopsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.catalog.model import Flavour
+
+PATH: Final = "/var/lib/rigops/driver.json"
+SCHEMA: Final = "rigops.driver/1"
+NOTHING: Final = json.dumps({"schema": SCHEMA}) + "\n"  # is pinned any more
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinnedDriver:
+    """`declared`: what it was resolved from. Another declaration is resolved again."""
+
+    version: str
+    flavour: Flavour
+    declared: str
+    packages: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    source: str = ""  # the text of rigops' own file of sources
+    prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
+
+
+def pinned(text: str | None) -> PinnedDriver | None:
+    """A record that cannot be read is none: then it is resolved again."""
+    if text is None:
+        return None
+    try:
+        fields = json_fields.parse(text, place=PATH)
+        fields.require_schema(SCHEMA)
+        return PinnedDriver(
+            version=fields.text("version"),
+            flavour="open" if fields.text("flavour") == "open" else "proprietary",
+            declared=fields.text("declared"),
+            packages=fields.text_map("packages"),
+            sources={one.text("name"): one.texts("versions") for one in fields.each("sources")},
+            asked=fields.texts("asked"),
+            also=fields.texts("also"),
+            source=fields.text("source"),
+            prebuilt=fields.texts("prebuilt"),
+        )
+    except RigopsError:
+        return None
+
+
+def document(record: PinnedDriver) -> str:
+    return (
+        json.dumps(
+            {
+                "schema": SCHEMA,
+                "version": record.version,
+                "flavour": record.flavour,
+                "declared": record.declared,
+                "packages": dict(record.packages),
+                "sources": [
+                    {"name": name, "versions": list(versions)}
+                    for name, versions in record.sources.items()
+                ],
+                "asked": list(record.asked),
+                "also": list(record.also),
+                "source": record.source,
+                "prebuilt": list(record.prebuilt),
+            },
+            indent=1,
+        )
+        + "\n"
+    )

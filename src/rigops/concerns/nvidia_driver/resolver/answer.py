@@ -1,0 +1,305 @@
+"""Which driver a host gets: the one answer of plan, apply, rollback and `rigops drivers --host`.
+
+A function of `DriverFacts`. Where it depends on something that was not collected, the answer is
+what: package sources and vaults take long to read, and mostly nothing has to be known of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from packaging.specifiers import SpecifierSet
+
+from rigops.concerns.nvidia_driver.resolver import fitness, request, secure_boot
+from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder, set_of
+from rigops.concerns.nvidia_driver.resolver.offers import Offers
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.resolve import resolve
+from rigops.concerns.nvidia_driver.resolver.vault_sets import (
+    AvailableSet,
+    available,
+    clash,
+    is_installed,
+    offers,
+    tampered,
+)
+from rigops.inventory.spec.model import DriverWish
+from rigops.packages.sources import uris
+from rigops.probe.package_names import RUN_FILE, is_driver
+from rigops.vault import index
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from rigops.catalog.loader import Catalog
+    from rigops.concerns.nvidia_driver.record import PinnedDriver
+    from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.offers import Origin
+    from rigops.vault.pinned_set import PinnedSet
+
+_NVIDIA: Final = "nvidia"
+# What a file of rigops' own adds to the sources of the host.
+_ADDED: Final = frozenset({"distribution", "snapshot"})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`source`: the text of rigops' own file of sources, if any is needed."""
+
+    resolution: Resolution
+    source: str = ""
+    is_settled: bool = False  # all of it was installed and recorded before
+    from_vault: AvailableSet | None = None  # what it is installed from beside the sources
+    declared: str = ""  # what it is the answer to; empty: to the declaration
+
+
+@dataclass(frozen=True)
+class NotCollected:
+    """What the answer depends on."""
+
+    what: Literal["offers", "folder", "vault"]
+
+
+def answer(facts: DriverFacts, wish: DriverWish) -> Answer | Refusal | NotCollected:
+    """What was resolved before and is in place stays; the sources are not asked again."""
+    if facts.vault and facts.vault.back:
+        return _rolled_back(facts, facts.vault)
+    asked = facts.request(wish)
+    if facts.pinned and not asked.upgrade:
+        found = still_pinned(facts.pinned, facts, asked)
+        if isinstance(found, Resolution):
+            return Answer(found, facts.pinned.source, is_settled=True)
+        if found:
+            return found
+    return answer_to(facts, asked)
+
+
+def answer_to(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
+    """To another request than the declared one too, as if nothing were pinned."""
+    if facts.machine.manager != "apt":
+        return _answer(resolve(facts.machine, asked, Offers(), facts.catalog), "")
+    if isinstance(facts.source, Refusal):
+        return facts.source
+    if facts.offered is None or (facts.source is None and asked.source in _ADDED):
+        return NotCollected("offers")
+    if asked.source == "dir":
+        return _from_folder(facts, asked)
+    source = facts.source or ""
+    without = facts.offered.refusal or resolve_from(
+        facts.machine, asked, facts.offers, facts.catalog, uris(source)
+    )
+    if facts.vault is None or asked.upgrade:
+        return _answer(without, source)
+    return _from_vault(facts, facts.vault, asked, without)
+
+
+def still_pinned(
+    pinned: PinnedDriver, facts: DriverFacts, asked: Request
+) -> Resolution | Refusal | None:
+    """None: nothing was resolved for this declaration yet, or not all of it is in place."""
+    machine = facts.machine
+    if pinned.declared != request.identity(facts.spec):
+        return None
+    if any(machine.installed.get(name) != version for name, version in pinned.packages.items()):
+        return None
+    if pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt):
+        return None
+    return _unfit(pinned, facts, asked) or _as_pinned(pinned, machine)
+
+
+def resolve_from(
+    machine: Machine,
+    asked: Request,
+    offers: Offers,
+    catalog: Catalog,
+    of_snapshot: Collection[str] = (),
+) -> Resolution | Refusal:
+    """With packages of the declared source only, where it names one."""
+    own = of_source(offers, asked.source, machine, of_snapshot)
+    found = resolve(machine, asked, own, catalog)
+    if isinstance(found, Resolution) or own is offers:
+        return found
+    other = resolve(machine, asked, offers, catalog)
+    if isinstance(other, Refusal):
+        return found
+    cure = f'declare driver_source = "auto": other sources here have {other.version}'
+    return replace(found, cure=f"{cure}; or {found.cure}" if found.cure else cure)
+
+
+def of_source(
+    offers: Offers, source: str, machine: Machine, of_snapshot: Collection[str] = ()
+) -> Offers:
+    """What is no part of the driver may come from anywhere, such as a kernel's headers."""
+    bare = {uri.rstrip("/") for uri in of_snapshot}
+    distribution = machine.distribution.lower()
+
+    def counts(origin: Origin) -> bool:
+        maker = origin.maker.lower()
+        if source == "vendor":
+            return maker == _NVIDIA
+        if source == "snapshot":
+            return origin.uri.rstrip("/") in bare
+        return maker in {distribution, f"{distribution} backports"}
+
+    if source not in {"distribution", "vendor", "snapshot"}:
+        return offers
+    every = tuple(
+        one for one in offers.every if not is_driver(one.name) or any(map(counts, one.origins))
+    )
+    return replace(offers, every=every)
+
+
+def rollback_target(facts: DriverFacts, vault: VaultAccess) -> PinnedSet | None:
+    """The last proven set that is not installed, unless a rollback has begun."""
+    installed = facts.machine.installed
+    return facts.rollback_target or next(
+        (one for one in vault.sets if not is_installed(one, installed)), None
+    )
+
+
+def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | NotCollected:
+    """What was proven before the installed driver, and nothing that any source has."""
+    machine, pinned, spec = facts.machine, facts.pinned, facts.spec
+    target = rollback_target(facts, vault)
+    if target is None:
+        return _nothing_earlier(vault)
+    if facts.contents is None:
+        return NotCollected("vault")
+    found, lacking = available(facts.contents, vault.store, [target])
+    if refusal := tampered(facts.contents.pool, [target]) or next(iter(lacking), None):
+        return refusal
+    wish = DriverWish("version", target.version, SpecifierSet(f"=={target.version}"))
+    asked = Request(
+        wish=wish,
+        flavor=target.flavour,
+        set_=set_of(machine, target),
+        allow_bad=bool(spec.driver_allow_bad),
+        locked=target.version,
+        source="vault",
+    )
+    resolution = resolve(machine, asked, offers(found[0].index), facts.catalog)
+    if isinstance(resolution, Refusal):
+        return resolution
+    is_declared = spec.driver is not None and request.request(spec, spec.driver).takes(
+        target.version
+    )
+    declared = request.identity(spec) if is_declared else f"rollback to {target.version}"
+    source = pinned.source if pinned else ""
+    if pinned and pinned.declared == declared and is_installed(target, machine.installed):
+        return Answer(_as_pinned(pinned, machine), source, is_settled=True, declared=declared)
+    return Answer(resolution, source, from_vault=found[0], declared=declared)
+
+
+def _from_vault(
+    facts: DriverFacts, vault: VaultAccess, asked: Request, without: Resolution | Refusal
+) -> Answer | Refusal | NotCollected:
+    """What was proven comes before other drivers. `without`: what the sources alone bring."""
+    machine, source = facts.machine, facts.source if isinstance(facts.source, str) else ""
+    fitting = _that_count(vault.sets, machine, asked, without)
+    if not fitting:
+        return _answer(without, source)
+    if facts.contents is None:
+        return NotCollected("vault")
+    if wrong := tampered(facts.contents.pool, fitting):
+        return wrong
+    found, refusals = available(facts.contents, vault.store, fitting)
+    if not found:
+        return _answer(_noted(without, refusals[0]), source)
+    own = of_source(facts.offers, asked.source, machine, uris(source))
+    every = own.and_also(offers(*(one.index for one in found)))
+    resolution = resolve(machine, asked, every, facts.catalog)
+    if isinstance(resolution, Refusal) or own.has(resolution.packages):
+        return _answer(resolution, source)
+    taken = next((one for one in found if one.version == resolution.version), None)
+    return Answer(resolution, source, from_vault=taken) if taken else _answer(without, source)
+
+
+def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
+    folder = facts.folder
+    if folder is None:
+        return NotCollected("folder")
+    if isinstance(folder, Refusal):
+        return folder
+    resolution = resolve(facts.machine, asked, folder.offers(facts.offers), facts.catalog)
+    if isinstance(resolution, Refusal):
+        return Refusal(f"of {folder.name}: {resolution.reason}", resolution.cure)
+    if facts.contents is None:
+        return NotCollected("vault")
+    taken = _taken(folder, resolution)
+    return clash(facts.contents.pool, taken.packages) or Answer(resolution, from_vault=taken)
+
+
+def _taken(folder: Folder, wanted: Resolution) -> AvailableSet:
+    """What comes from the folder: the driver, and what else is in it of no other driver."""
+    coming = [
+        (one, record)
+        for one, record in folder.records
+        if wanted.packages.get(one.name, one.version) == one.version
+        and (one.name in wanted.packages or not _is_another_kind(one.name, wanted))
+    ]
+    packages = tuple(one for one, _ in coming)
+    return AvailableSet(wanted.version, packages, index.text_of(coming), folder.origin)
+
+
+def _is_another_kind(name: str, wanted: Resolution) -> bool:
+    """The .run file where packages come, and the driver's packages where that comes."""
+    return name == RUN_FILE or (wanted.is_run_file and is_driver(name))
+
+
+def _that_count(
+    sets: Iterable[PinnedSet], machine: Machine, asked: Request, without: Resolution | Refusal
+) -> list[PinnedSet]:
+    """The sets that come before what the sources alone would bring."""
+    fitting = [one for one in sets if asked.takes(one.version)]
+    if not isinstance(without, Resolution):
+        return fitting
+    preferred = {machine.installed_version, asked.locked}
+    if without.version in preferred:
+        return []
+    return [one for one in fitting if one.version in preferred]
+
+
+def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
+    return Resolution(
+        version=pinned.version,
+        flavour=pinned.flavour,
+        packages=pinned.packages,
+        asked=pinned.asked,
+        sources=pinned.sources,
+        also=pinned.also,
+        prebuilt=pinned.prebuilt,
+        set_=machine.set_,
+        why="it is installed",
+    )
+
+
+def _unfit(pinned: PinnedDriver, facts: DriverFacts, asked: Request) -> Refusal | None:
+    """After another card was put in, the catalog changed, or Secure Boot was switched on."""
+    machine, catalog = facts.machine, facts.catalog
+    if machine.takes_signed_only and not pinned.prebuilt:
+        return secure_boot.unsigned(machine, asked)
+    _, refusal = fitness.flavours(catalog, pinned.version, machine.cards)
+    if refusal is None and not asked.allow_bad:
+        return fitness.bad(catalog, pinned.version, machine.cards)
+    return refusal
+
+
+def _answer(found: Resolution | Refusal, source: str) -> Answer | Refusal:
+    return found if isinstance(found, Refusal) else Answer(found, source)
+
+
+def _noted(without: Resolution | Refusal, why: Refusal) -> Resolution | Refusal:
+    """What the sources have is taken, and why the proven set is not."""
+    if isinstance(without, Resolution):
+        return replace(without, notes=(*without.notes, str(why)))
+    return Refusal(f"{without.reason}; {why.reason}", without.cure or why.cure)
+
+
+def _nothing_earlier(vault: VaultAccess) -> Refusal:
+    there = " and ".join(f"{one.version}, proven {one.at}" for one in vault.sets)
+    return Refusal(
+        "the vault has no driver that was proven here before the installed one",
+        f"it has only {there}" if there else "nothing was proven yet: run rigops apply",
+    )

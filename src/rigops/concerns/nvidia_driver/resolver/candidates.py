@@ -1,0 +1,220 @@
+"""Every driver that the sources have: a version and flavour, and what its packages are called."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.catalog.versions import branch_of
+from rigops.concerns.nvidia_driver.resolver import run_file
+from rigops.probe.package_names import RUN_FILE, driver_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rigops.catalog.model import Flavour
+    from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
+    from rigops.inventory.spec.model import DriverSet
+
+_DEBIAN = re.compile(r"nvidia-(?P<open>open-)?kernel-dkms")
+# NVIDIA's own, as its driver installation guide names them. For Debian its `nvidia-driver-cuda` has
+# nvidia-smi in it, and conflicts with Debian's package of that; for Ubuntu they have no branch in
+# their names from 590 on. Some ask others for `>=` only, so those beside are named as well.
+_OF_NVIDIA_FOR_DEBIAN = re.compile(r"nvidia-kernel-(?P<open>open-)?dkms")
+_MARK_FOR_DEBIAN: Final = "nvidia-driver-cuda"
+_OF_NVIDIA_FOR_UBUNTU = re.compile(r"nvidia-dkms(?P<open>-open)?")
+_MARK_FOR_UBUNTU: Final = "libnvidia-compute"
+_BESIDE: Final = ("nvidia-kernel-common", "nvidia-modprobe", "nvidia-persistenced")
+_TESLA = re.compile(r"nvidia-tesla-(?P<branch>\d{3})-kernel-dkms")
+_UBUNTU = re.compile(r"nvidia-dkms-(?P<branch>\d{3})(?P<server>-server)?(?P<open>-open)?")
+_PROMISE = re.compile(
+    r"nvidia-(?:dkms|driver|headless)-(?P<branch>\d{3})(?:-server)?(?:-open)?"
+    r"|nvidia-tesla-(?P<tesla>\d{3})-(?:kernel-dkms|driver)"
+)
+_MODULES = re.compile(
+    r"linux-modules-nvidia-(?P<branch>\d{3})(?P<server>-server)?(?P<open>-open)?-(?P<kernel>\S+)"
+)
+_LIBRARIES: Final = ("nvidia-smi", "libcuda1", "libnvidia-ml1", "nvidia-persistenced")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`kernel` is the package that DKMS builds the modules from."""
+
+    version: str  # NVIDIA's
+    flavour: Flavour
+    kernel: Offer
+    compute: tuple[str, ...]
+    desktop: tuple[str, ...]
+    is_server: bool = False
+    prebuilt: tuple[Offer, ...] = ()  # modules that the distribution built: nothing is built here
+
+    @property
+    def is_run_file(self) -> bool:
+        return self.kernel.name == RUN_FILE
+
+    def names(self, set_: DriverSet) -> tuple[str, ...]:
+        return self.desktop if set_ == "desktop" else self.compute
+
+
+def candidates(offers: Offers) -> tuple[Candidate, ...]:
+    """Oldest build first of each package, as the offers are."""
+    return tuple(
+        candidate
+        for offer in offers.every
+        if (version := offer.upstream)
+        for candidate in _candidates(offer, version, offers)
+    )
+
+
+def _candidates(offer: Offer, version: str, offers: Offers) -> Iterator[Candidate]:
+    if offer.name == RUN_FILE:
+        for flavour in run_file.flavours(version):
+            yield Candidate(version, flavour, offer, (RUN_FILE,), (RUN_FILE,))
+    elif found := _of_nvidia(offer, version, offers) or _candidate(offer, version):
+        yield found
+
+
+def _of_nvidia(offer: Offer, version: str, offers: Offers) -> Candidate | None:
+    name = offer.name
+    beside = tuple(one for one in _BESIDE if offers.at(one, version))
+    if (shape := _OF_NVIDIA_FOR_DEBIAN.fullmatch(name)) and offers.at(_MARK_FOR_DEBIAN, version):
+        compute: tuple[str, ...] = (
+            name, _MARK_FOR_DEBIAN, "libcuda1", "libnvidia-ml1", *beside
+        )  # fmt: skip
+        desktop = "nvidia-driver"
+    elif (shape := _OF_NVIDIA_FOR_UBUNTU.fullmatch(name)) and offers.at(_MARK_FOR_UBUNTU, version):
+        open_ = shape["open"] or ""
+        head = f"nvidia-headless{open_}"
+        heads = (head,) if offers.at(head, version) else ()
+        compute = (*heads, name, _MARK_FOR_UBUNTU, *beside)
+        desktop = f"nvidia-driver{open_}"
+    else:
+        return None
+    flavour: Flavour = "open" if shape["open"] else "proprietary"
+    return Candidate(version, flavour, offer, compute, (*compute, desktop))
+
+
+def _candidate(offer: Offer, version: str) -> Candidate | None:
+    name = offer.name
+    if shape := _DEBIAN.fullmatch(name):
+        compute: tuple[str, ...] = (name, *_LIBRARIES)
+        flavour: Flavour = "open" if shape["open"] else "proprietary"
+        return Candidate(version, flavour, offer, compute, (*compute, "nvidia-driver"))
+    branch = branch_of(version)
+    # A package of an older branch's name that only leads to this one is no driver of its own.
+    if (shape := _TESLA.fullmatch(name)) and shape["branch"] == branch:
+        family = f"nvidia-tesla-{branch}"
+        compute = (
+            name, f"{family}-smi", f"lib{family}-cuda1", f"lib{family}-ml1", "nvidia-persistenced"
+        )  # fmt: skip
+        return Candidate(version, "proprietary", offer, compute, (*compute, f"{family}-driver"))
+    if (shape := _UBUNTU.fullmatch(name)) and shape["branch"] == branch:
+        server, is_open = shape["server"] or "", shape["open"] or ""
+        utils = f"nvidia-utils-{branch}{server}"
+        return Candidate(
+            version,
+            "open" if is_open else "proprietary",
+            offer,
+            (f"nvidia-headless-{branch}{server}{is_open}", utils, name),
+            (f"nvidia-driver-{branch}{server}{is_open}", utils, name),
+            is_server=bool(server),
+        )
+    return None
+
+
+def named_for_branches(offers: Offers) -> Iterator[tuple[str, Offer]]:
+    """The packages that promise a branch by their name, whatever is in them."""
+    for offer in offers.every:
+        if shape := _PROMISE.fullmatch(offer.name):
+            yield shape["branch"] or shape["tesla"], offer
+
+
+@dataclass(frozen=True)
+class _Family:
+    branch: str
+    is_server: bool
+    is_open: bool
+
+    @property
+    def libraries(self) -> str:
+        return f"{self.branch}-server" if self.is_server else self.branch
+
+    @property
+    def whole(self) -> str:
+        return f"{self.libraries}-open" if self.is_open else self.libraries
+
+
+def prebuilt_candidates(offers: Offers, kernels: Iterable[str]) -> tuple[Candidate, ...]:
+    """Drivers with modules that a distribution built and signed for every one of these kernels.
+
+    Where the kernel takes signed modules only and no key of the machine's own is enrolled, they are
+    the only ones that load. Ubuntu has them: for each kernel and branch a package that is versioned
+    with the kernel. The shared files that it depends on show which driver it was built from.
+    """
+    wanted = set(kernels)
+    found: dict[tuple[_Family, str], dict[str, tuple[Offer, ...]]] = defaultdict(dict)
+    for offer in offers.every:
+        shape = _MODULES.fullmatch(offer.name)
+        if shape is None or shape["kernel"] not in wanted:
+            continue
+        family = _Family(shape["branch"], bool(shape["server"]), bool(shape["open"]))
+        version = _built_from(offer, family)
+        parts = tuple(_parts(offer, offers))
+        if version and all(parts):
+            found[family, version][shape["kernel"]] = (offer, *filter(None, parts))
+    return tuple(
+        candidate
+        for (family, version), by_kernel in found.items()
+        if by_kernel.keys() == wanted
+        and (candidate := _prebuilt_candidate(family, version, by_kernel.values(), offers))
+    )
+
+
+def _built_from(offer: Offer, family: _Family) -> str | None:
+    """They need the shared files of the version that they were built from, or of a later build."""
+    shared = f"nvidia-kernel-common-{family.libraries}"
+    for group in offer.depends:
+        if len(group) == 1 and group[0].name == shared and group[0].operator == ">=":
+            return driver_version(group[0].version)
+    return None
+
+
+def _parts(offer: Offer, offers: Offers) -> Iterator[Offer | None]:
+    """The objects and signatures that its modules are put together from."""
+    for group in offer.depends:
+        one = group[0]
+        if len(group) == 1 and one.operator == "=":
+            named = offers.named(one.name)
+            yield next((its for its in named if its.version == one.version), None)
+
+
+def _prebuilt_candidate(
+    family: _Family, version: str, modules: Iterable[tuple[Offer, ...]], offers: Offers
+) -> Candidate | None:
+    shared = offers.at(f"nvidia-kernel-common-{family.libraries}", version)
+    if shared is None:
+        return None
+    utils = f"nvidia-utils-{family.libraries}"
+    built = tuple(dict.fromkeys(one for every in modules for one in every))
+    leading = tuple(_leading(family, {(one.name, one.version) for one in built}, offers))
+    desktop = (f"nvidia-driver-{family.whole}", utils) if leading else ()
+    return Candidate(
+        version,
+        "open" if family.is_open else "proprietary",
+        shared,
+        (f"nvidia-headless-no-dkms-{family.whole}", utils),
+        desktop,
+        is_server=family.is_server,
+        prebuilt=(*leading, *built),
+    )
+
+
+def _leading(family: _Family, built: set[tuple[str, str]], offers: Offers) -> Iterator[Offer]:
+    """What leads to just these, and satisfies the desktop's packages instead of built modules."""
+    for offer in offers.providing(f"nvidia-dkms-{family.whole}"):
+        needs = {(one.name, one.version) for group in offer.depends for one in group}
+        if _MODULES.fullmatch(offer.name) and needs & built:
+            yield offer

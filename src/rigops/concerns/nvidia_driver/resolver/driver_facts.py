@@ -1,0 +1,125 @@
+"""Everything that decides which driver a host gets, in one object. Pure.
+
+A deploy and `rigops drivers --host` fill it, each from what it collected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rigops.concerns.nvidia_driver.resolver import request, run_file
+from rigops.concerns.nvidia_driver.resolver.offers import Offers
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request
+from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
+from rigops.errors import RigopsError
+from rigops.inventory.spec import RigSpec
+from rigops.probe.package_names import is_driver
+from rigops.vault.directory import Directory
+from rigops.vault.index import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.catalog.loader import Catalog
+    from rigops.catalog.model import Flavour
+    from rigops.concerns.nvidia_driver.apt_offers import Offered
+    from rigops.concerns.nvidia_driver.record import PinnedDriver
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents
+    from rigops.inventory.spec.model import DriverSet, DriverWish
+    from rigops.vault.pinned_set import PinnedPackage, PinnedSet
+    from rigops.vault.store import Store
+
+
+@dataclass(frozen=True)
+class Loaded:
+    version: str
+    flavour: Flavour | None
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The declared folder of this machine, with the control fields of each file in it."""
+
+    name: str
+    records: tuple[tuple[PinnedPackage, Mapping[str, str]], ...]
+    origin: Directory
+
+    def offers(self, sources: Offers) -> Offers:
+        """The drivers that are in it; other packages come from the sources."""
+        others = Offers(tuple(one for one in sources.every if not is_driver(one.name)))
+        return others.and_also(offers(text_of(self.records), place=f"{self.name} on this machine"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaultAccess:
+    """What a run of rigops may install from. `back`: only what was proven before."""
+
+    sets: tuple[PinnedSet, ...]  # of the lockfile, proven last first
+    locked: str  # the version that was proven last
+    store: Store
+    back: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverFacts:
+    """None is what was not collected."""
+
+    machine: Machine
+    catalog: Catalog
+    spec: RigSpec = field(default_factory=RigSpec)
+    loaded: Loaded | None = None
+    pinned: PinnedDriver | None = None
+    offered: Offered | None = None
+    # The text of rigops' own file of sources that `offered` is with, or why there can be none.
+    source: str | Refusal | None = None
+    folder: Folder | Refusal | None = None  # the refusal: why it cannot be used
+    vault: VaultAccess | None = None  # None: plain pyinfra, which has no lockfile
+    contents: VaultContents | None = None
+    last_proven: PinnedSet | None = None
+    rollback_target: PinnedSet | None = None  # of a rollback that has begun
+    upgrade: bool = False
+
+    @cached_property
+    def offers(self) -> Offers:
+        """Of the package sources, and the .run file that rigops installed: it stays available."""
+        own = self.offered.offers if self.offered else Offers()
+        spec = self.spec
+        stays = run_file.installed_here(self.machine, spec.driver_flavor or "auto", spec.driver_set)
+        return own.and_also(Offers(stays)) if stays else own
+
+    @property
+    def locked(self) -> str:
+        """The version that was proven here last."""
+        if self.pinned:
+            return self.pinned.version
+        return self.vault.locked if self.vault else ""
+
+    @property
+    def set_(self) -> DriverSet | None:
+        """The declared one. A reinstalled machine gets the one that it had."""
+        if self.spec.driver_set or self.machine.installed or self.last_proven is None:
+            return self.spec.driver_set
+        return set_of(self.machine, self.last_proven)
+
+    def request(self, wish: DriverWish) -> Request:
+        found = request.request(self.spec, wish, locked=self.locked, upgrade=self.upgrade)
+        return replace(found, set_=self.set_)
+
+
+def set_of(machine: Machine, proven: PinnedSet) -> DriverSet:
+    return replace(machine, installed={one.name: one.version for one in proven.packages}).set_
+
+
+def folder_of(spec: RigSpec) -> Folder | Refusal | None:
+    """Reads every file in it. None: the spec declares no folder."""
+    if spec.driver_source is None or spec.driver_source.kind != "dir":
+        return None
+    directory = Directory(spec.driver_source.directory)
+    try:
+        return Folder(str(directory.folder), directory.records, directory)
+    except RigopsError as error:
+        cures = (one.cure for one in error.problems)
+        return Refusal(str(error), "; ".join(filter(None, cures)))

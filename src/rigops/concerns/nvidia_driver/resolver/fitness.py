@@ -1,0 +1,209 @@
+"""Whether a version of the driver is fit for a machine, by the catalog."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rigops.catalog.lookup import find_branch, judge, newest_kernel, runs_on
+from rigops.catalog.model import EVERY_CARD
+from rigops.catalog.versions import branch_of
+from rigops.concerns.nvidia_driver.resolver.request import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rigops.catalog.loader import Catalog
+    from rigops.catalog.model import DriverBranch, Evidence, Flavour, Gpu, Verdict
+    from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
+    from rigops.inventory.spec.model import Flavor
+
+_OPEN_FROM = 560
+_SERIES = re.compile(r"(?P<major>\d+)\.(?P<minor>\d+)")
+_ENDED = "ended"
+_SEPARATE = "put the cards into separate machines"
+
+
+def bad(catalog: Catalog, version: str, cards: Iterable[Card]) -> Refusal | None:
+    """Why it is bad, with evidence."""
+    cards = tuple(cards)
+    for gpu in _known(cards) or (None,):
+        verdicts = [one for one in _verdicts(catalog, version, gpu) if one.status == "bad"]
+        if verdicts:
+            worst = verdicts[0]
+            evidence = "; ".join(map(_cited, worst.evidence))
+            on_what = f" for {gpu.name}" if gpu else ""
+            return Refusal(
+                f"driver {version} is known to be bad{on_what}: {worst.why} [{evidence}]",
+                f"{_instead(catalog, cards)}, or driver_allow_bad = True if you know better",
+            )
+    return None
+
+
+def rank(catalog: Catalog, version: str, cards: Iterable[Card]) -> int:
+    """Lower is better: known to be good, not judged, with a caution, bad."""
+    order = {"known-good": 0, "caution": 2, "bad": 3}
+    worst = [
+        order[verdict.status]
+        for gpu in _known(cards) or (None,)
+        for verdict in _verdicts(catalog, version, gpu)
+    ]
+    return max(worst, default=1)
+
+
+def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str, ...]:
+    """What to know of it where it is chosen; the end of its branch among it."""
+    branch = find_branch(catalog, branch_of(version))
+    end = branch.end_of_life if branch else ""
+    found = {
+        f"driver {version}: {verdict.why}": None
+        for gpu in _known(cards) or (None,)
+        for verdict in _verdicts(catalog, version, gpu)
+        if verdict.status != "known-good"
+    }
+    if branch and end:
+        until = "no fixes" if end == _ENDED else f"fixes until {end}"
+        found[f"branch {branch.branch} gets {until}"] = None
+    return tuple(found)
+
+
+def flavours(
+    catalog: Catalog, version: str, cards: Iterable[Card]
+) -> tuple[tuple[Flavour, ...], Refusal | None]:
+    """Those that drive every card that the catalog knows, or why there is none."""
+    branch = find_branch(catalog, branch_of(version))
+    both: tuple[Flavour, ...] = ("proprietary", "open")
+    if branch is None:
+        return both, None
+    cards = tuple(cards)
+    left = both
+    for gpu in _known(cards):
+        support = runs_on(branch, gpu)
+        if not support:
+            return (), Refusal(
+                f"driver {version} does not drive {gpu.name}: {support.reason}",
+                _shared(catalog, cards),
+            )
+        left = tuple(one for one in left if one in support.flavours)
+        if not left:
+            return (), Refusal(
+                f"the cards of this machine share no driver of branch {branch.branch}: "
+                f"{_takes(branch, cards)}",
+                _shared(catalog, cards),
+            )
+    return left, None
+
+
+def flavour_refused(
+    catalog: Catalog, version: str, cards: Iterable[Card], wanted: Flavor
+) -> Refusal | None:
+    """Why the declared flavour drives not all of them, where another one does."""
+    cards = tuple(cards)
+    branch = find_branch(catalog, branch_of(version))
+    supported, _ = flavours(catalog, version, cards)
+    if wanted == "auto" or wanted in supported or branch is None or not supported:
+        return None
+    return Refusal(
+        f"the {wanted} modules of driver {version} do not drive every card of this machine: "
+        f"{_takes(branch, cards)}",
+        f'declare driver_flavor = "{supported[0]}", or leave the key out',
+    )
+
+
+def in_order(
+    supported: tuple[Flavour, ...], version: str, installed: Flavour | None
+) -> tuple[Flavour, ...]:
+    """An installed flavor that all cards support comes first; else by branch."""
+    usual: Flavour = "open" if int(branch_of(version)) >= _OPEN_FROM else "proprietary"
+    first = [installed] if installed else []
+    return tuple(one for one in dict.fromkeys((*first, usual, *supported)) if one in supported)
+
+
+def ceiling(catalog: Catalog, version: str, tested: str = "") -> str:
+    """The series of the newest kernel that it is known to build for. `tested`: by its package."""
+    branch = find_branch(catalog, branch_of(version))
+    return tested or (newest_kernel(branch, version) if branch else "")
+
+
+def too_new(
+    catalog: Catalog, version: str, kernels: Iterable[Kernel], tested: str = ""
+) -> tuple[str, ...]:
+    """Kernels that could boot next and that it is not known to build for."""
+    limit = ceiling(catalog, version, tested)
+    if not limit:
+        return ()
+    return tuple(
+        one.release
+        for one in kernels
+        if not one.around and version not in one.built and series(one.release) > series(limit)
+    )
+
+
+def series(release: str) -> tuple[int, int]:
+    shape = _SERIES.match(release)
+    return (int(shape["major"]), int(shape["minor"])) if shape else (0, 0)
+
+
+def unknown_cards(machine: Machine) -> tuple[str, ...]:
+    if not machine.cards:
+        return ("no NVIDIA card found: support for the card to come is not checked",)
+    return tuple(
+        f"the catalog does not know the card at {card.address} (10de:{card.pci_id}): not checked "
+        "whether this driver supports it"
+        for card in machine.cards
+        if card.gpu is None
+    )
+
+
+def drives(branch: DriverBranch, cards: Iterable[Card]) -> bool:
+    supported: set[Flavour] = {"proprietary", "open"}
+    for gpu in _known(cards):
+        supported &= set(runs_on(branch, gpu).flavours)
+    return bool(supported)
+
+
+def _instead(catalog: Catalog, cards: tuple[Card, ...]) -> str:
+    """The branches that are known to be good for all of them, else those that drive them."""
+    driving = [one.branch for one in catalog.drivers if drives(one, cards)]
+    good = [one for one in driving if rank(catalog, _last(catalog, one), cards) == 0]
+    words = [f'"{one}"' for one in good or driving[-1:]]
+    return (
+        f"declare driver = {' or '.join(words)}"
+        if words
+        else "put the cards into separate machines"
+    )
+
+
+def _last(catalog: Catalog, name: str) -> str:
+    branch = find_branch(catalog, name)
+    return branch.releases[-1].version if branch and branch.releases else f"{name}.0"
+
+
+def _shared(catalog: Catalog, cards: tuple[Card, ...]) -> str:
+    shared = [one.branch for one in catalog.drivers if drives(one, cards)]
+    if not shared:
+        return f"no branch drives all of them: {_SEPARATE}"
+    span = f" (branches {shared[0]} to {shared[-1]} drive all its cards)" if shared[1:] else ""
+    return f"{_instead(catalog, cards)}{span}"
+
+
+def _takes(branch: DriverBranch, cards: Iterable[Card]) -> str:
+    return ", ".join(
+        f"{gpu.name} takes the {' or '.join(found)} modules"
+        for gpu in _known(cards)
+        if (found := runs_on(branch, gpu).flavours)
+    )
+
+
+def _verdicts(catalog: Catalog, version: str, gpu: Gpu | None) -> list[Verdict]:
+    """Where no card is known, only those that are about every card."""
+    found = judge(catalog, version, gpu)
+    return found if gpu else [one for one in found if EVERY_CARD in one.gpus]
+
+
+def _cited(one: Evidence) -> str:
+    return f"{one.where} ({', '.join(filter(None, (one.date, one.hardware)))})"
+
+
+def _known(cards: Iterable[Card]) -> tuple[Gpu, ...]:
+    return tuple({card.gpu.name: card.gpu for card in cards if card.gpu}.values())

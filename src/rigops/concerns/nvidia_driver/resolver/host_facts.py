@@ -1,0 +1,262 @@
+"""What a host has that decides over its driver, as a section, and the machine that comes of it.
+
+The section has the kernels that can boot next, Secure Boot's key, and a driver of no package.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.catalog.lookup import find_gpu
+from rigops.concerns.nvidia_driver.resolver import run_file
+from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine, RunFile
+from rigops.packages import sources
+from rigops.probe.package_names import RUN_FILE
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.catalog.loader import Catalog
+    from rigops.catalog.model import Flavour
+    from rigops.concerns.nvidia_driver.apt_offers import Offered
+    from rigops.concerns.nvidia_driver.resolver.machine import Manager
+    from rigops.probe.sections.nvidia_modinfo import NvidiaModinfo
+    from rigops.probe.sections.os_release import OsRelease
+    from rigops.probe.sections.packages import Packages
+    from rigops.probe.sections.pci import Pci
+    from rigops.probe.sections.secure_boot import SecureBoot
+    from rigops.probe.sections.uname import Uname
+
+MARK: Final = "/var/lib/rigops/run-file"  # of a .run file's driver that rigops put there
+
+_KERNELS: Final = "kernels"
+_KEY: Final = "key"
+_RUN_FILE: Final = "run-file"
+_CONTAINER: Final = "container"
+_LINE = re.compile(r"(?P<release>[A-Za-z0-9][A-Za-z0-9._+~-]*) (?P<headers>headers|none)")
+_LOG: Final = "log "
+_LOGGED = re.compile(r".*\((?P<version>[0-9]+(?:\.[0-9]+)+)\)")
+_SERIAL = re.compile(r"serial=0*(?P<number>[0-9A-F]+)")
+_MARK: Final = "mark "
+_MARKED = re.compile(
+    r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavour>open|proprietary)"
+    r" (?P<set>compute|desktop) (?P<log>[0-9a-f]{64}|-)"
+)
+_DIGEST: Final = "digest "
+_UNINSTALLERS: Final = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
+
+Key = Literal["enrolled", "enrolling", "not enrolled"]
+
+
+@dataclass(frozen=True)
+class KernelImage:
+    release: str
+    has_headers: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverHostFacts:
+    """`kernels` have an image in /boot. `key`: DKMS's own, to sign with; None: nobody can say.
+
+    A key that is enrolling waits for a person at the machine's console.
+    """
+
+    kernels: tuple[KernelImage, ...] = ()
+    key: Key | None = None
+    certificate: str = ""  # the file with that key's certificate
+    serial: str = ""  # which signatures name that key by
+    run_file: RunFile | None = None
+    is_container: bool = False  # its kernel is that of the machine around it
+    unparsed: tuple[str, ...] = ()
+
+
+def parse(text: str) -> DriverHostFacts:
+    found = blocks(text)
+    said = [line for line in lines(found.get(_KERNELS, "")) if line.strip()]
+    shapes = [(line, _LINE.fullmatch(line)) for line in said]
+    key = lines(found.get(_KEY, ""))
+    return DriverHostFacts(
+        kernels=tuple(
+            KernelImage(shape["release"], shape["headers"] == "headers")
+            for _, shape in shapes
+            if shape
+        ),
+        key=_key("\n".join(key)),
+        certificate=next((line for line in key if line.startswith("/")), ""),
+        serial=next((shape["number"] for line in key if (shape := _SERIAL.fullmatch(line))), ""),
+        run_file=_run_file(lines(found.get(_RUN_FILE, ""))),
+        is_container=_CONTAINER in found,
+        unparsed=tuple(line for line, shape in shapes if not shape),
+    )
+
+
+def _key(said: str) -> Key | None:
+    if "is already enrolled" in said:
+        return "enrolled"
+    if "is already in the enrollment request" in said:
+        return "enrolling"
+    return "not enrolled" if "is not enrolled" in said else None
+
+
+def _run_file(said: list[str]) -> RunFile | None:
+    """NVIDIA's installer believes its log, which goes last when it uninstalls, after itself.
+
+    The mark of rigops has that log's digest: with another one, something changed the driver since.
+    """
+    logged = next((line.removeprefix(_LOG) for line in said if line.startswith(_LOG)), None)
+    uninstaller = next((line for line in said if line in _UNINSTALLERS), "")
+    digest = next((line.removeprefix(_DIGEST) for line in said if line.startswith(_DIGEST)), "")
+    marks = (_MARKED.fullmatch(line.removeprefix(_MARK)) for line in said)
+    mark = next(filter(None, marks), None)
+    if mark and (mark["stage"] == "begun" or mark["log"] == digest):
+        return RunFile(
+            uninstaller,
+            mark["version"],
+            "whole" if mark["stage"] == "whole" else "begun by rigops",
+            "open" if mark["flavour"] == "open" else "proprietary",
+            "desktop" if mark["set"] == "desktop" else "compute",
+        )
+    if logged is None and not uninstaller:
+        return None
+    shape = _LOGGED.fullmatch((logged or "").strip())
+    return RunFile(uninstaller, shape["version"] if shape else "")
+
+
+# No package has an uninstaller, or a log, of these names.
+SECTION: Final = Section(
+    name="driver-ground",
+    snippet=f"""
+echo "== {_KERNELS}"
+for image in /boot/vmlinuz-* /boot/vmlinux-*; do
+    [ -e "$image" ] || continue
+    kernel=${{image##*/vmlinu[xz]-}}
+    if [ -e "/lib/modules/$kernel/build/." ]; then echo "$kernel headers"
+    else echo "$kernel none"; fi
+done
+if [ -e /run/systemd/container ] ||
+    tr '\\0' '\\n' 2>/dev/null </proc/1/environ | grep -q '^container='; then
+    echo "== {_CONTAINER}"
+fi
+echo "== {_RUN_FILE}"
+for file in {" ".join(_UNINSTALLERS)}; do
+    if [ -x "$file" ]; then echo "$file"; fi
+done
+if [ -e /var/lib/nvidia/log ]; then
+    echo "{_LOG}$(head -n 1 /var/lib/nvidia/log)"
+    digest=$(sha256sum </var/lib/nvidia/log)
+    echo "{_DIGEST}${{digest%% *}}"
+fi
+if [ -e {MARK} ]; then echo "{_MARK}$(head -n 1 {MARK})"; fi
+if [ -d /sys/firmware/efi ] && command -v mokutil >/dev/null; then
+    echo "== {_KEY}"
+    certificate=$(cat /etc/dkms/framework.conf /etc/dkms/framework.conf.d/*.conf 2>/dev/null |
+        sed -n 's/^[[:blank:]]*mok_certificate=//p' | tail -n 1 | tr -d '\\042\\047')
+    if [ -z "$certificate" ]; then
+        certificate=/var/lib/dkms/mok.pub
+        ! grep -q '^ID="*ubuntu"*$' /etc/os-release ||
+            certificate=/var/lib/shim-signed/mok/MOK.der
+    fi
+    if [ -e "$certificate" ]; then
+        echo "$certificate"
+        mokutil --test-key "$certificate" 2>&1
+        openssl x509 -inform DER -in "$certificate" -noout -serial 2>/dev/null
+    fi
+fi
+exit 0
+""",
+    parse=parse,
+    wants_root=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSections:
+    """All that decides over a driver beside what the package sources have."""
+
+    system: OsRelease
+    running: Uname
+    pci: Pci
+    host: DriverHostFacts
+    packages: Packages
+    modules: NvidiaModinfo
+    secure_boot: SecureBoot
+
+
+def machine_of(asked: HostSections, catalog: Catalog) -> Machine:
+    # Half installed is meant to be there: an interrupted change goes on with all of it.
+    host = asked.host
+    found = (*asked.packages.driver, *asked.packages.unfinished_driver)
+    installed = {one.name: one.version for one in found}
+    own = host.run_file if host.run_file and host.run_file.is_ours else None
+    if own and own.state == "whole":
+        installed[RUN_FILE] = own.version
+    keys = {"enrolled": True, "enrolling": False, "not enrolled": False}
+    return Machine(
+        distribution=asked.system.id or "",
+        release=asked.system.version_id or "",
+        manager=_manager(asked.packages.managers),
+        cards=tuple(_cards(asked.pci, catalog)),
+        kernels=tuple(_kernels(host, asked.running, asked.modules)),
+        installed=installed,
+        flavour=_flavour(asked.modules),
+        secure_boot=asked.secure_boot.insists,
+        has_key=keys.get(host.key) if host.key else None,
+        key=host.certificate,
+        is_enrolling=host.key == "enrolling",
+        architecture=asked.running.machine,
+        run_file=own or (None if installed else host.run_file),
+        rivals_of_run_file=tuple(
+            one.name
+            for one in asked.packages.packages
+            if one.is_there and run_file.is_in_its_way(one.name)
+        ),
+    )
+
+
+def with_archive(machine: Machine, offered: Offered, system: OsRelease) -> Machine:
+    """With what a refusal needs for naming the sources that would help."""
+    lacking = sources.with_components(offered.sources, system)
+    stanzas = sources.parse({sources.FILE: lacking or ""})
+    active = [one for one in offered.sources if one.enabled and "deb" in one.types]
+    own = next((one for one in active if "main" in one.components), None)
+    return replace(
+        machine,
+        lacks_components=tuple(dict.fromkeys(name for one in stanzas for name in one.components)),
+        suites=tuple(dict.fromkeys(suite for one in active for suite in one.suites)),
+        archive=own.uris[0] if own and own.uris else "",
+        keyring=dict(own.options).get("Signed-By", "") if own else "",
+    )
+
+
+def _manager(asked: frozenset[str]) -> Manager | None:
+    named: dict[str, Manager] = {"dpkg": "apt", "pacman": "pacman", "rpm": "dnf"}
+    return next((manager for one, manager in named.items() if one in asked), None)
+
+
+def _cards(pci: Pci, catalog: Catalog) -> Iterator[Card]:
+    for one in pci.nvidia_gpus:
+        pci_id = f"{one.device:04x}"
+        yield Card(one.address, pci_id, find_gpu(catalog, pci_id).only)
+
+
+def _kernels(host: DriverHostFacts, running: Uname, modules: NvidiaModinfo) -> Iterator[Kernel]:
+    """In a container the running kernel is that of the machine around it."""
+    around = running.release if host.is_container else None
+    for one in host.kernels:
+        built = [
+            module.version
+            for module in modules.modules
+            if module.version and (module.kernel or running.release) == one.release
+        ]
+        yield Kernel(one.release, one.has_headers, around=one.release == around, built=tuple(built))
+
+
+def _flavour(modules: NvidiaModinfo) -> Flavour | None:
+    for module in modules.modules:
+        if module.is_open is not None:
+            return "open" if module.is_open else "proprietary"
+    return None

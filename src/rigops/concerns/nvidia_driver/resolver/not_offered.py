@@ -1,0 +1,186 @@
+"""Why the sources of a machine have no driver as declared, and where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.catalog import versions
+from rigops.concerns.nvidia_driver.resolver.candidates import named_for_branches
+from rigops.concerns.nvidia_driver.resolver.closure import closure
+from rigops.concerns.nvidia_driver.resolver.request import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
+    from rigops.concerns.nvidia_driver.resolver.request import Request
+
+
+_SOURCES: Final[Mapping[str, str]] = {
+    "distribution": "the distribution's own package sources",
+    "vendor": "NVIDIA's own package sources",
+    "snapshot": "the package sources of the snapshot",
+}
+
+
+@dataclass(frozen=True)
+class _Archived:
+    """A real driver that a distribution's archive has, or had until a date."""
+
+    distribution: str
+    release: str
+    version: str
+    suite: str
+    components: str
+    until: str = ""  # a date of its snapshots; empty: it is there to stay
+
+
+# Ubuntu turned 535, 550 and 570 into other branches in its -updates; the release's own pocket does
+# not change any more. A suite of a snapshot is as it was on that day: 535.288.01 from January to
+# May 2026, by the packages' changelogs.
+_BEFORE: Final = "20260501T000000Z"
+_DEBIAN: Final = "main contrib non-free non-free-firmware"
+_UBUNTU: Final = "main restricted"
+_ARCHIVED: Final = (
+    _Archived("debian", "12", "535.261.03", "bookworm", _DEBIAN),
+    _Archived("debian", "13", "535.274.02", "trixie", _DEBIAN),
+    _Archived("debian", "13", "550.163.01", "trixie", _DEBIAN),
+    _Archived("ubuntu", "24.04", "535.171.04", "noble", _UBUNTU),
+    _Archived("ubuntu", "24.04", "535.288.01", "noble-updates", _UBUNTU, _BEFORE),
+    _Archived("ubuntu", "22.04", "535.288.01", "jammy-updates", _UBUNTU, _BEFORE),
+)
+
+
+def not_offered(
+    machine: Machine,
+    request: Request,
+    offers: Offers,
+    real: Sequence[str],
+    is_fit: Callable[[str], bool],
+) -> Refusal:
+    """`real`: the versions that the sources do have, best first; `is_fit`: it is fit for here."""
+    archived = _archived(machine, request, is_fit)
+    cure = archived or _cure(request, [one for one in real if is_fit(one)])
+    if trap := _trap(request, offers):
+        return Refusal(trap, cure)
+    if not real and request.source == "vendor":
+        return _no_vendor(machine)
+    have = f"{_SOURCES.get(request.source, 'the package sources of this machine')} have"
+    if not real:
+        return Refusal(f"{have} no NVIDIA driver", cure)
+    found = ", ".join(sorted(real, key=versions.parse))
+    return Refusal(f"{have} no driver {request.wish.text}, only {found}", cure)
+
+
+def _no_vendor(machine: Machine) -> Refusal:
+    name = machine.name
+    return Refusal(
+        "no package source of this machine is NVIDIA's own (`Origin: NVIDIA`) with a complete "
+        "driver",
+        f"install the keyring package that NVIDIA's driver installation guide names for {name}, "
+        "which configures its repository, run `sudo apt-get update`, then this again; or declare "
+        f'driver_source = {{"URIs": "<NVIDIA\'s repository for {name}>", "Suites": "/", '
+        '"Signed-By": "<the path of its key>"}',
+    )
+
+
+def _trap(request: Request, offers: Offers) -> str:
+    """A package that promises a wished branch by its name, and leads to another one."""
+    promising = list(named_for_branches(offers))
+    promising.reverse()
+    promising.sort(key=lambda one: len(one[1].name))
+    for branch, offer in promising:
+        version = offer.upstream
+        if version is None or not _is_wished(request, branch, version):
+            continue
+        is_empty = len(offer.depends) == 1
+        found = closure([offer.name], version, offers, offer.version)
+        if is_empty and (found.elsewhere or versions.branch_of(version) != branch):
+            return (
+                f"what is named {branch} here is not {branch}: {offer.name} {offer.version} is "
+                f"empty and installs {' and so '.join(_successors(offer, offers))}"
+            )
+    return ""
+
+
+def _successors(offer: Offer, offers: Offers) -> list[str]:
+    """Where the packages lead that hold nothing but the name of the next one."""
+    names: list[str] = []
+    ahead: Offer | None = offer
+    while ahead and len(ahead.depends) == 1 and ahead.depends[0][0].name not in names:
+        name = ahead.depends[0][0].name
+        names.append(name)
+        ahead = next(reversed(offers.named(name)), None)
+    return names
+
+
+def _is_wished(request: Request, branch: str, version: str) -> bool:
+    if request.wish.kind == "branch" and request.wish.text == branch:
+        return True
+    return request.takes(version) and versions.branch_of(version) == branch
+
+
+def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool]) -> str:
+    archived = [
+        one
+        for one in _ARCHIVED
+        if (one.distribution, one.release) == (machine.distribution, machine.release)
+        and request.takes(one.version)
+        and is_fit(one.version)
+    ]
+    lasting = [one for one in archived if not one.until]
+    if lasting and machine.lacks_components and request.source == "auto":
+        return (
+            f'declare driver_source = "distribution": it adds '
+            f"{' '.join(machine.lacks_components)} of the archive that this machine uses already, "
+            f"which has {lasting[-1].version}"
+        )
+    elsewhere = [one for one in lasting if one.suite not in machine.suites]
+    if elsewhere:
+        where = machine.archive or f"<your archive of {machine.name}>"
+        return _line(where, elsewhere[-1], machine.keyring)
+    gone = [one for one in archived if one.until]
+    if gone:
+        return _line(f"<your snapshot service>/{gone[-1].until}", gone[-1], machine.keyring)
+    return ""
+
+
+def _cure(request: Request, usable: Sequence[str]) -> str:
+    source = "a driver_source (a dict of deb822 fields) of an archive that has it"
+    if not usable:
+        return f"declare {source}"
+    near = usable[:1]
+    if request.wish.kind != "range":
+        whole = request.wish.text if request.wish.kind == "version" else f"{request.wish.text}.0"
+        near = versions.nearest(whole, usable)
+    declared = " or ".join(f'"{one}"' for one in near)
+    return f"declare driver = {declared}, which they have, or {source}"
+
+
+def no_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
+    """Where apt on this machine finds none."""
+    is_ubuntu = machine.distribution == "ubuntu"
+    there = _Archived(
+        machine.distribution,
+        machine.release,
+        "",
+        f"{codename}-updates" if is_ubuntu else codename,
+        _UBUNTU if is_ubuntu else _DEBIAN,
+        day,
+    )
+    return Refusal(
+        "apt on this machine finds no snapshot of its archive: it is older than 2.8, or the "
+        "archive has no snapshot service",
+        _line(f"<your snapshot service>/{day}", there, machine.keyring),
+    )
+
+
+def _line(uris: str, one: _Archived, keyring: str) -> str:
+    fields = {"URIs": uris, "Suites": one.suite, "Components": one.components}
+    if keyring:
+        fields["Signed-By"] = keyring
+    text = ", ".join(f'"{name}": "{value}"' for name, value in fields.items())
+    brings = f", which brings {one.version}" if one.version else ""
+    return f"declare driver_source = {{{text}}}{brings}"

@@ -1,0 +1,373 @@
+"""Which drivers a machine could have, which one is recommended, and what the declared one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from packaging.specifiers import SpecifierSet
+
+from rigops.catalog import advice, versions
+from rigops.catalog.lookup import find_branch, judge
+from rigops.concerns.nvidia_driver.resolver import fitness
+from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer, answer_to
+from rigops.concerns.nvidia_driver.resolver.candidates import candidates
+from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.resolve import resolve
+from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
+from rigops.inventory.spec.model import DriverWish
+from rigops.probe.package_names import RUN_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import date
+
+    from rigops.catalog.model import DriverBranch, Flavour, Gpu, RowStatus
+    from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.offers import Offers
+    from rigops.inventory.spec.model import DriverSet
+
+_SETS: Final[tuple[DriverSet, ...]] = ("compute", "desktop")
+_STATUS: Final[Mapping[int, RowStatus]] = {0: "known-good", 1: "unknown", 2: "caution", 3: "bad"}
+_GOOD, _BAD = 0, 3
+_ENDED: Final = "ended"
+_ANY: Final = DriverWish("range", "of any version", SpecifierSet())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A driver that can be installed. `places`: none where it is only installed."""
+
+    version: str
+    flavour: Flavour
+    sets: tuple[DriverSet, ...]  # that it is whole for; none: it does not fit
+    places: tuple[str, ...]
+    status: RowStatus
+    why: str
+
+    @property
+    def branch(self) -> str:
+        return versions.branch_of(self.version)
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.sets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """`declare`: the keys of the inventory that bring it."""
+
+    version: str
+    flavour: Flavour
+    declare: Mapping[str, str]
+    why: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What the inventory's `driver` comes to: a version, or the refusal."""
+
+    wish: str
+    version: str | None = None
+    flavour: Flavour | None = None
+    why: str = ""
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """`refusal`: what blocks the recommended one, or why there is none."""
+
+    facts: DriverFacts
+    options: tuple[Option, ...]  # newest first
+    installed: RowStatus | None  # by the catalog
+    loaded: RowStatus | None
+    recommended: Recommendation | None = None
+    refusal: Refusal | None = None
+    declared: Declared | None = None
+
+
+def choose(facts: DriverFacts, today: date) -> Choice:
+    """For facts with all that one collection brings: nothing more is asked for."""
+    return _Options(facts, today).choice()
+
+
+class _Options:
+    def __init__(self, facts: DriverFacts, today: date) -> None:
+        self._facts = facts
+        self._machine = facts.machine
+        self._catalog = facts.catalog
+        self._today = today
+        # What blocks every driver says nothing of any one.
+        own = facts.machine.run_file if _has_our_run_file(facts.machine) else None
+        self._clear = replace(facts.machine, run_file=own, secure_boot=False)
+        self._gpus: tuple[Gpu, ...] = tuple(
+            {one.gpu.name: one.gpu for one in facts.machine.cards if one.gpu}.values()
+        )
+
+    def choice(self) -> Choice:
+        recommended, refusal = self._recommended()
+        loaded, installed = self._facts.loaded, self._machine.installed_version
+        return Choice(
+            facts=self._facts,
+            options=self._options,
+            installed=self._status(installed) if installed else None,
+            loaded=self._status(loaded.version) if loaded else None,
+            recommended=recommended,
+            refusal=refusal,
+            declared=self._declared(),
+        )
+
+    @cached_property
+    def _options(self) -> tuple[Option, ...]:
+        places: dict[tuple[str, Flavour], dict[str, None]] = {}
+        folder = [self._of_folder] if self._of_folder else []
+        # What is in several places is listed with all of them.
+        for there in (self._facts.offers, *self._of_sets, *folder):
+            for one in candidates(there):
+                its = places.setdefault((one.version, one.flavour), {})
+                its.update(dict.fromkeys(one.kernel.places))
+        newest = sorted(places, key=lambda one: (versions.parse(one[0]), one[1]), reverse=True)
+        return tuple(self._option(*one, tuple(places[one])) for one in newest)
+
+    @cached_property
+    def _of_sets(self) -> tuple[Offers, ...]:
+        """Of each pinned set that is available."""
+        vault, contents = self._facts.vault, self._facts.contents
+        if vault is None or contents is None:
+            return ()
+        found, _ = available(contents, vault.store, vault.sets)
+        return tuple(offers(one.index) for one in found)
+
+    @cached_property
+    def _of_folder(self) -> Offers | None:
+        folder = self._facts.folder
+        return folder.offers(self._facts.offers) if isinstance(folder, Folder) else None
+
+    @cached_property
+    def _every(self) -> Offers:
+        every = self._facts.offers
+        for one in self._of_sets:
+            every = every.and_also(one)
+        return every
+
+    def _option(self, version: str, flavour: Flavour, places: tuple[str, ...]) -> Option:
+        status = self._status(version, flavour)
+        # Neither set is tried of what no package could make fit.
+        tried = _SETS[:1] if status in {"unsupported", "bad"} else _SETS
+        found = {
+            set_: self._resolve(
+                Request(wish=_wish(version), flavor=flavour, set_=set_, upgrade=True)
+            )
+            for set_ in tried
+        }
+        refusals = [one for one in found.values() if isinstance(one, Refusal)]
+        sets = tuple(one for one in tried if isinstance(found[one], Resolution))
+        return Option(
+            version=version,
+            flavour=flavour,
+            sets=sets,
+            places=places,
+            status=status,
+            why=self._known_of(version) if sets else refusals[0].reason,
+        )
+
+    def _resolve(self, request: Request) -> Resolution | Refusal:
+        """Of the declared folder or without it, never with packages of both."""
+        without = resolve(self._clear, request, self._every, self._catalog)
+        folder = self._of_folder
+        if isinstance(without, Resolution) or folder is None:
+            return without
+        there = any(one.version == request.wish.text for one in candidates(folder))
+        found = resolve(self._clear, request, folder, self._catalog)
+        return found if there else without
+
+    def _status(self, version: str, flavour: Flavour | None = None) -> RowStatus:
+        supported, refusal = fitness.flavours(self._catalog, version, self._machine.cards)
+        if refusal or (flavour and flavour not in supported):
+            return "unsupported"
+        return _STATUS[self._rank(version)]
+
+    def _rank(self, version: str) -> int:
+        return fitness.rank(self._catalog, version, self._machine.cards)
+
+    def _recommended(self) -> tuple[Recommendation | None, Refusal | None]:
+        if not self._machine.cards:
+            return None, Refusal("no NVIDIA card found: no driver to recommend")
+        fit = [one for one in self._options if one.fits]
+        if not fit:
+            return None, self._nothing_fits()
+        installed = [one for one in fit if one.version == self._machine.installed_version]
+        stays = [one for one in installed if self._rank(one.version) == _GOOD]
+        # The newest of those that the catalog judges best: they come newest first.
+        version = min(stays or fit, key=lambda one: self._rank(one.version)).version
+        flavours = [one.flavour for one in stays or fit]
+        for declare, request in self._declarations(version, flavours):
+            found = self._answer(self._clear, request)
+            if isinstance(found, Resolution) and found.version == version:
+                real = self._answer(self._machine, request)
+                if isinstance(real, Resolution):
+                    return self._recommendation(real, declare, stays=bool(stays)), None
+                return self._recommendation(found, declare, stays=bool(stays)), real
+        return None, self._nothing_fits()
+
+    def _answer(self, machine: Machine, request: Request) -> Resolution | Refusal | None:
+        """What apply would install for another declaration, whose source is not in doubt."""
+        offered = self._facts.offered
+        usable = replace(offered, trouble=(), has_lists=True) if offered else None
+        found = answer_to(replace(self._facts, machine=machine, offered=usable, source=""), request)
+        if isinstance(found, NotCollected):
+            return None
+        return found.resolution if isinstance(found, Answer) else found
+
+    def _declarations(
+        self, version: str, flavours: list[Flavour]
+    ) -> Iterator[tuple[dict[str, str], Request]]:
+        """What could bring it, the plainest first; the declared folder stays if it can."""
+        plain = Request(wish=_wish(version), set_=self._facts.set_, locked=self._facts.locked)
+        sources: list[tuple[str, dict[str, str]]] = [("auto", {})]
+        if self._facts.folder:
+            sources = [("dir", {}), ("auto", {"driver_source": "auto"})]
+        for source, also in sources:
+            request = replace(plain, source=source)
+            for text in (versions.branch_of(version), version):
+                yield {"driver": text, **also}, replace(request, wish=_wish(text))
+            for one in dict.fromkeys(flavours):
+                declare = {"driver": version, "driver_flavor": one, **also}
+                yield declare, replace(request, flavor=one)
+
+    def _recommendation(
+        self, found: Resolution, declare: Mapping[str, str], *, stays: bool
+    ) -> Recommendation:
+        known = set(fitness.cautions(self._catalog, found.version, self._machine.cards))
+        return Recommendation(
+            version=found.version,
+            flavour=found.flavour,
+            declare=declare,
+            why=self._reason(found.version, stays=stays),
+            notes=tuple(one for one in found.notes if one not in known),
+        )
+
+    def _reason(self, version: str, *, stays: bool) -> str:
+        rank = self._rank(version)
+        if stays:
+            why = f"{version} is installed and known to be good{self._for_these}"
+        elif rank == _GOOD:
+            why = f"{version} is the newest on offer that is known to be good{self._for_these}"
+        else:
+            why = (
+                "no driver on offer is known to be good here; this one has the fewest doubts: "
+                f"{self._known_of(version)}"
+            )
+        return f"{why}{self._instead_of(version)}{self._older_than_need_be(version)}"
+
+    def _instead_of(self, version: str) -> str:
+        loaded = self._facts.loaded.version if self._facts.loaded else ""
+        there = {self._machine.installed_version: "installed", loaded: "loaded"}
+        for one, how in there.items():
+            if one and one != version and self._rank(one) == _BAD:
+                return f"; {one}, which is {how}, is known to be bad"
+        return ""
+
+    def _older_than_need_be(self, version: str) -> str:
+        """The caution about a good one without fixes, where a maintained one drives the cards."""
+        branch = find_branch(self._catalog, versions.branch_of(version))
+        if branch is None or not self._has_ended(branch):
+            return ""
+        since = "" if branch.end_of_life == _ENDED else f" since {branch.end_of_life}"
+        text = f"; {branch.branch} has had no fixes{since}"
+        best = advice.recommended(self._catalog, self._gpus)
+        if best is None or int(best.branch) <= int(branch.branch) or self._has_ended(best):
+            return text
+        until = f" until {best.end_of_life}" if best.end_of_life else ""
+        return f"{text}; plan for {best.branch}, which gets fixes{until}"
+
+    def _known_of(self, version: str) -> str:
+        """Of one that fits: what is known of it."""
+        branch = find_branch(self._catalog, versions.branch_of(version))
+        caution = next(
+            (
+                verdict.why
+                for gpu in self._gpus or (None,)
+                for verdict in judge(self._catalog, version, gpu)
+                if verdict.status == "caution"
+            ),
+            "",
+        )
+        if self._rank(version) == _GOOD:
+            return f"known to be good{self._for_these}{self._fixes(branch)}"
+        if caution:
+            return caution.rstrip(".")
+        return f"no report on it, good or bad{self._fixes(branch)}"
+
+    def _fixes(self, branch: DriverBranch | None) -> str:
+        if branch is None or not branch.end_of_life:
+            return ""
+        if self._has_ended(branch):
+            return "; gets no more fixes"
+        return f"; gets fixes until {branch.end_of_life}"
+
+    def _has_ended(self, branch: DriverBranch) -> bool:
+        """An end without a day is the end of that month or year."""
+        end = branch.end_of_life
+        return end == _ENDED or bool(end and end < self._today.isoformat()[: len(end)])
+
+    @property
+    def _for_these(self) -> str:
+        return f" for {' and '.join(one.name for one in self._gpus)}" if self._gpus else ""
+
+    def _nothing_fits(self) -> Refusal:
+        """What would help: a source, where a good driver for these cards is known to be in one."""
+        unusable = self._facts.offered.refusal if self._facts.offered else None
+        if unusable and all(one.name == RUN_FILE for one in self._facts.offers.every):
+            return unusable
+        source = self._facts.spec.driver_source
+        kind = source.kind if source else "auto"
+        refusals: list[Refusal] = []
+        for wish in self._last_wishes():
+            request = Request(wish=wish, set_=self._facts.set_, source=kind)
+            found = resolve(self._machine, request, self._every, self._catalog)
+            if isinstance(found, Refusal):
+                refusals.append(found)
+        naming = [one for one in refusals if "driver_source = " in one.cure]
+        none = Refusal("none of the drivers on offer fits this machine")
+        return next(iter((*naming, *refusals)), none)
+
+    def _last_wishes(self) -> list[DriverWish]:
+        """What to resolve for a refusal that helps, the most helpful first."""
+        good = [one.branch for one in advice.good_branches(self._catalog, self._gpus)]
+        best = advice.recommended(self._catalog, self._gpus)
+        branches = [_wish(one) for one in ([best.branch] if best else []) + good[::-1]]
+        could = any(one.status not in {"unsupported", "bad"} for one in self._options)
+        return [_ANY, *branches] if could else [*branches, _ANY]
+
+    def _declared(self) -> Declared | None:
+        spec = self._facts.spec
+        if spec.driver is None:
+            return None
+        found = answer(self._facts, spec.driver)
+        wish = spec.driver.text
+        if isinstance(found, Refusal):
+            return Declared(wish=wish, refusal=found)
+        if isinstance(found, NotCollected):
+            kind = spec.driver_source.kind if spec.driver_source else "auto"
+            return Declared(
+                wish=wish, why=f'rigops plan shows what driver_source = "{kind}" brings'
+            )
+        its = found.resolution
+        return Declared(wish=wish, version=its.version, flavour=its.flavour, why=its.why)
+
+
+def _has_our_run_file(machine: Machine) -> bool:
+    return machine.run_file is not None and machine.run_file.is_ours
+
+
+def _wish(text: str) -> DriverWish:
+    if text.isdecimal():
+        return DriverWish("branch", text, SpecifierSet(f">={text},<{int(text) + 1}"))
+    return DriverWish("version", text, SpecifierSet(f"=={text}"))

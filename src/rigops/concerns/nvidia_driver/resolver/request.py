@@ -1,0 +1,98 @@
+"""What is declared of the driver, with its defaults, and the answers to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from rigops.probe.package_names import RUN_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.catalog.model import Flavour
+    from rigops.inventory.spec import RigSpec
+    from rigops.inventory.spec.model import DriverSet, DriverWish, Flavor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    wish: DriverWish
+    flavor: Flavor = "auto"
+    set_: DriverSet | None = None  # None: what is installed, else compute
+    allow_bad: bool = False
+    upgrade: bool = False  # a newer version than the installed one, where the wish has room for it
+    locked: str = ""  # the version that was proven here before
+    source: str = "auto"  # the declared kind
+
+    def takes(self, version: str) -> bool:
+        return self.wish.versions.contains(Version(version), prereleases=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What to have: `packages` is every one of the driver, in its exact version.
+
+    `asked` are those named for their own sake; `also` has to be there beside them, in any version.
+    """
+
+    version: str  # NVIDIA's
+    flavour: Flavour
+    packages: Mapping[str, str]
+    asked: tuple[str, ...]
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # source package: versions
+    also: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)  # the versions of those that fit best
+    remove: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
+    set_: DriverSet = "compute"
+
+    @property
+    def is_run_file(self) -> bool:
+        return RUN_FILE in self.packages
+
+    @property
+    def by_apt(self) -> Mapping[str, str]:
+        return {name: its for name, its in self.packages.items() if name != RUN_FILE}
+
+    @property
+    def branch(self) -> str:
+        return self.version.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`cure` is the nearest thing that works."""
+
+    reason: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.cure}" if self.cure else self.reason
+
+
+def request(spec: RigSpec, wish: DriverWish, *, locked: str = "", upgrade: bool = False) -> Request:
+    return Request(
+        wish=wish,
+        flavor=spec.driver_flavor or "auto",
+        set_=spec.driver_set,
+        allow_bad=bool(spec.driver_allow_bad),
+        upgrade=upgrade,
+        locked=locked,
+        source=spec.driver_source.kind if spec.driver_source else "auto",
+    )
+
+
+def identity(spec: RigSpec) -> str:
+    """All that a resolution depends on: with another text, the driver is resolved again."""
+    source = asdict(spec.driver_source) if spec.driver_source else None
+    wish = spec.driver.text if spec.driver else None
+    return json.dumps(
+        [wish, spec.driver_flavor, spec.driver_set, bool(spec.driver_allow_bad), source]
+    )

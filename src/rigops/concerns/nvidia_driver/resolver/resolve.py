@@ -1,0 +1,264 @@
+"""The driver that a machine gets for what was declared, or why it gets none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from rigops.catalog import versions
+from rigops.catalog.lookup import find_branch
+from rigops.concerns.nvidia_driver.resolver import (
+    fitness,
+    run_file,
+    secure_boot,
+)
+from rigops.concerns.nvidia_driver.resolver.by_hand import by_hand
+from rigops.concerns.nvidia_driver.resolver.candidates import candidates, prebuilt_candidates
+from rigops.concerns.nvidia_driver.resolver.not_offered import not_offered
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution
+from rigops.concerns.nvidia_driver.resolver.resolution import Found, Question, resolution
+from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rigops.catalog.loader import Catalog
+    from rigops.catalog.model import Flavour
+    from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.offers import Offers
+    from rigops.concerns.nvidia_driver.resolver.request import Request
+
+
+def resolve(
+    machine: Machine, request: Request, offers: Offers, catalog: Catalog
+) -> Resolution | Refusal:
+    """The sources matter only for versions that are fit at all."""
+    if refusal := _hopeless(machine, request, offers, catalog):
+        return refusal
+    if machine.manager != "apt":
+        return by_hand(machine, request, catalog)
+    if machine.takes_signed_only:
+        return _signed(machine, request, offers, catalog)
+    asked = Question(machine, request, offers, catalog)
+    return _Resolver(asked, candidates(offers)).answer()
+
+
+def _hopeless(
+    machine: Machine, request: Request, offers: Offers, catalog: Catalog
+) -> Refusal | None:
+    """What no source can change."""
+    if machine.run_file and not machine.run_file.is_ours:
+        return run_file.foreign(machine.run_file)
+    if machine.takes_signed_only and machine.manager != "apt":
+        return secure_boot.unsigned(machine, request)
+    known = [
+        release.version
+        for branch in catalog.drivers
+        for release in branch.releases
+        if request.takes(release.version)
+    ]
+    is_there = any(one.version == request.wish.text for one in candidates(offers))
+    if request.wish.kind == "version" and not known and not is_there:
+        return _never_released(request.wish.text, catalog)
+    refusals = []
+    for version in known or _unlisted(request, catalog):
+        refusal = _unfit(version, machine, request, catalog)
+        if refusal is None:
+            return None
+        refusals.append(refusal)
+    return refusals[-1] if refusals else None
+
+
+def _signed(
+    machine: Machine, request: Request, offers: Offers, catalog: Catalog
+) -> Resolution | Refusal:
+    """With the modules that the distribution signed, as far as its sources have them."""
+    every = prebuilt_candidates(offers, machine.own_kernels)
+    resolver = _Resolver(Question(machine, request, offers, catalog), every)
+    found = resolver.answer()
+    if isinstance(found, Resolution):
+        return found
+    return secure_boot.unsigned(machine, request, resolver.usable())
+
+
+def _unfit(version: str, machine: Machine, request: Request, catalog: Catalog) -> Refusal | None:
+    _, refusal = fitness.flavours(catalog, version, machine.cards)
+    refusal = refusal or fitness.flavour_refused(catalog, version, machine.cards, request.flavor)
+    if refusal is None and not request.allow_bad:
+        return fitness.bad(catalog, version, machine.cards)
+    return refusal
+
+
+def _never_released(version: str, catalog: Catalog) -> Refusal | None:
+    """Of a branch whose releases the catalog has; a newer one than those may well exist."""
+    branch = find_branch(catalog, versions.branch_of(version))
+    if branch is None or not branch.releases:
+        return None
+    every = [one.version for one in branch.releases]
+    if versions.parse(version) > max(map(versions.parse, every)):
+        return None
+    near = versions.nearest(version, every)
+    return Refusal(
+        f"no NVIDIA release {version} is known",
+        f"declare driver = {' or '.join(map(_quoted, near))}, the nearest releases",
+    )
+
+
+def _unlisted(request: Request, catalog: Catalog) -> list[str]:
+    """A release that the catalog lacks, of a branch that it knows: its cards can be judged."""
+    if request.wish.kind == "version":
+        return [request.wish.text]
+    if request.wish.kind != "branch" or find_branch(catalog, request.wish.text) is None:
+        return []
+    return [f"{request.wish.text}.0"]
+
+
+class _Resolver:
+    def __init__(self, asked: Question, every: tuple[Candidate, ...]) -> None:
+        self._asked = asked
+        self._machine = asked.machine
+        self._request = asked.request
+        self._catalog = asked.catalog
+        runs_here = asked.machine.architecture in {None, RUN_FILE_ARCHITECTURE}
+        self._every = tuple(
+            one for one in every if one.names(asked.set_) and (runs_here or not one.is_run_file)
+        )
+
+    def answer(self) -> Resolution | Refusal:
+        matching = sorted(
+            (one for one in self._every if self._request.takes(one.version)),
+            key=lambda one: versions.parse(one.version),
+        )
+        refusals = {one.version: self._unfit(one.version) for one in matching}
+        fit = [one for one in matching if refusals[one.version] is None]
+        found = [Found(one, self._asked.closure(one)) for one in fit]
+        whole = [one for one in found if one.closure.is_whole]
+        possible = [one for one in whole if one.candidate.flavour in self._flavours(one.candidate)]
+        wanted = list(self._of_usual_flavours(possible))
+        built = [one for one in wanted if not self._too_new(one.candidate)]
+        if built:
+            return resolution(self._asked, self._choose(built))
+        if wanted:
+            return self._for_newer_kernels(self._choose(wanted).candidate, possible)
+        if whole:
+            return self._of_another_flavour(whole[-1].candidate)
+        for refusal in reversed(refusals.values()):
+            if refusal:
+                return refusal
+        return self._incomplete(found) or not_offered(
+            self._machine, self._request, self._asked.offers, self._real(), self._is_fit
+        )
+
+    def usable(self) -> tuple[str, ...]:
+        """The versions that are fit here, declared or not, the best first."""
+        return tuple(one for one in self._real() if self._is_fit(one))
+
+    def _unfit(self, version: str) -> Refusal | None:
+        return _unfit(version, self._machine, self._request, self._catalog)
+
+    def _flavours(self, one: Candidate) -> tuple[Flavour, ...]:
+        supported, _ = fitness.flavours(self._catalog, one.version, self._machine.cards)
+        wanted = self._request.flavor
+        return tuple(one for one in supported if wanted in {"auto", one})
+
+    def _too_new(self, one: Candidate) -> tuple[str, ...]:
+        if one.prebuilt:
+            return ()
+        tested = one.kernel.newest_kernel
+        return fitness.too_new(self._catalog, one.version, self._machine.kernels, tested)
+
+    def _of_usual_flavours(self, possible: list[Found]) -> Iterator[Found]:
+        """Of each version those flavours that come first: the kernels do not choose another."""
+        for one in possible:
+            version = one.candidate.version
+            offered = {
+                its.candidate.flavour for its in possible if its.candidate.version == version
+            }
+            if one.candidate.flavour == self._in_order(version, offered)[0]:
+                yield one
+
+    def _in_order(self, version: str, offered: Iterable[Flavour]) -> tuple[Flavour, ...]:
+        return fitness.in_order(tuple(offered), version, self._machine.flavour)
+
+    def _for_newer_kernels(self, one: Candidate, possible: Iterable[Found]) -> Refusal:
+        newer = self._too_new(one)
+        limit = fitness.ceiling(self._catalog, one.version, one.kernel.newest_kernel)
+        images = " ".join(f"linux-image-{release}" for release in newer)
+        building = (its.candidate.flavour for its in possible if not self._too_new(its.candidate))
+        instead = self.usable()
+        other = ""
+        if flavour := next(building, ""):
+            other = f'declare driver_flavor = "{flavour}", whose modules build there, or '
+        elif instead:
+            other = f"declare driver = {_quoted(versions.nearest(one.version, instead)[-1])}, or "
+        return Refusal(
+            f"driver {one.version} ({one.kernel.name} {one.kernel.version}) is known to build up "
+            f"to Linux {limit}, and {' and '.join(newer)} could boot next",
+            f"{other}boot an older kernel and remove {images}",
+        )
+
+    def _of_another_flavour(self, one: Candidate) -> Refusal:
+        supported, _ = fitness.flavours(self._catalog, one.version, self._machine.cards)
+        wanted = self._request.flavor if self._request.flavor != "auto" else supported[0]
+        reason = (
+            f"the package sources have only the {one.flavour} modules of driver {one.version}, "
+            f"and the {wanted} ones are needed"
+        )
+        if one.flavour in supported:
+            return Refusal(reason, f'declare driver_flavor = "{one.flavour}", or another driver')
+        instead = self.usable()
+        cure = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
+        return Refusal(f"{reason}: only they drive every card", cure)
+
+    def _incomplete(self, found: Iterable[Found]) -> Refusal | None:
+        for one in found:
+            if one.closure.missing and not one.closure.elsewhere:
+                return Refusal(
+                    "the package sources of this machine have only parts of driver "
+                    f"{one.candidate.version}: {', '.join(one.closure.missing)} is missing",
+                    "enable the components of the archive that have the rest (Debian: contrib, "
+                    "non-free and non-free-firmware; Ubuntu: restricted), or declare another "
+                    "driver",
+                )
+        return None
+
+    def _real(self) -> tuple[str, ...]:
+        """The versions that the sources have all of, declared or not, the best first."""
+        real = {one.version for one in self._every if self._asked.closure(one).is_whole}
+        return tuple(sorted(real, key=self._preference))
+
+    def _is_fit(self, version: str) -> bool:
+        """Whether a version is fit for this machine, as far as is known."""
+        if self._unfit(version):
+            return False
+        offered = [one for one in self._every if one.version == version]
+        if not offered:
+            return not fitness.too_new(self._catalog, version, self._machine.kernels)
+        return any(one.flavour in self._flavours(one) and not self._too_new(one) for one in offered)
+
+    def _choose(self, whole: list[Found]) -> Found:
+        machine, request = self._machine, self._request
+        same = [one for one in whole if one.candidate.flavour == machine.flavour]
+        by_version: dict[str, list[Found]] = defaultdict(list)
+        for one in same or whole:
+            by_version[one.candidate.version].append(one)
+        preferred = [] if request.upgrade else [machine.installed_version, request.locked]
+        version = next(
+            (one for one in preferred if one in by_version), min(by_version, key=self._preference)
+        )
+        had = RUN_FILE in machine.installed
+        # Of two builds the later one is the newer.
+        return min(
+            reversed(by_version[version]),
+            key=lambda one: (one.candidate.is_run_file != had, one.candidate.is_server),
+        )
+
+    def _preference(self, version: str) -> tuple[int, tuple[int, ...]]:
+        """The best judged first, and of those the newest."""
+        rank = fitness.rank(self._catalog, version, self._machine.cards)
+        return (rank, tuple(-part for part in versions.parse(version).release))
+
+
+def _quoted(version: str) -> str:
+    return f'"{version}"'

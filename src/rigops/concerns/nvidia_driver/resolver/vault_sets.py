@@ -1,0 +1,207 @@
+"""The pinned sets of a host: what its vault and this machine's store have of them. Pure.
+
+Digests count only from the lockfile.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, relations
+from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.probe.package_names import is_driver
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+from rigops.vault import index
+from rigops.vault.pinned_set import FOLDER, POOL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rigops.vault.directory import Directory
+    from rigops.vault.pinned_set import PinnedPackage, PinnedSet
+    from rigops.vault.store import Store
+
+PLACE: Final = "vault"  # as printed
+
+_FILES: Final = "pool"
+_INDEX: Final = "index "
+_LINE = re.compile(r"(?P<digest>[0-9a-f]{64}) [ *](?P<file>[^/]+\.(?:deb|run))")
+_LONGEST_S: Final = 300  # reading two drivers from a slow disk
+_SHORT: Final = 6
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Of the host's vault. `digests` by the names of files, made of their content.
+
+    `indexes`: texts of Packages files, not yet compared with the lockfile.
+    """
+
+    digests: Mapping[str, str] = field(default_factory=dict)
+    indexes: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Pool:
+    found = blocks(text)
+    rows = [line for line in lines(found.get(_FILES, "")) if line.strip()]
+    shapes = [(line, _LINE.fullmatch(line)) for line in rows]
+    return Pool(
+        digests={shape["file"]: shape["digest"] for _, shape in shapes if shape},
+        indexes=tuple(
+            f"{body.strip(chr(10))}\n" for head, body in found.items() if head.startswith(_INDEX)
+        ),
+        unparsed=tuple(line for line, shape in shapes if not shape),
+    )
+
+
+SECTION: Final = Section(
+    name="driver-vault",
+    snippet=f"""
+if cd {POOL} 2>/dev/null; then
+    echo "== {_FILES}"
+    for file in *.deb *.run; do
+        [ ! -f "$file" ] || [ -L "$file" ] || sha256sum "$file"
+    done
+    for index in {FOLDER}/*.packages; do
+        [ -f "$index" ] || continue
+        echo "== {_INDEX}$index"; head -c 1000000 "$index"
+    done
+fi
+exit 0
+""",
+    parse=parse,
+    timeout_s=_LONGEST_S,
+    wants_root=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaultContents:
+    """`indexes`: texts of Packages files by their digests; `stored`: digests of packages.
+
+    Both are those of the store on this machine.
+    """
+
+    pool: Pool = field(default_factory=Pool)
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    stored: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class AvailableSet:
+    """A set of which every file is on the host, or in `origin` on this machine."""
+
+    version: str
+    packages: tuple[PinnedPackage, ...]
+    index: str  # text of the Packages file
+    origin: Store | Directory
+
+
+def contents_of(store: Store, sets: Iterable[PinnedSet], pool: Pool) -> VaultContents:
+    every = tuple(sets)
+    texts = {one.index: store.text(one.index) for one in every}
+    return VaultContents(
+        pool=pool,
+        indexes={digest: text for digest, text in texts.items() if text is not None},
+        stored=frozenset(
+            its.sha256 for one in every for its in one.packages if store.has(its.sha256, its.size)
+        ),
+    )
+
+
+def available(
+    contents: VaultContents, store: Store, sets: Iterable[PinnedSet]
+) -> tuple[list[AvailableSet], list[Refusal]]:
+    """Those of these sets of which every file exists, and why the others are not available."""
+    found: list[AvailableSet] = []
+    refusals: list[Refusal] = []
+    for one in sets:
+        text = _index(contents, one)
+        lost = [its.file for its in one.packages if not _is_available(its, contents)]
+        if text is None or lost:
+            refusals.append(_incomplete(one, lost, store))
+        else:
+            found.append(AvailableSet(one.version, one.packages, text, store))
+    return found, refusals
+
+
+def clash(pool: Pool, packages: Iterable[PinnedPackage]) -> Refusal | None:
+    """A package in the host's vault that has the name of one of these, and other content."""
+    for one in packages:
+        there = pool.digests.get(one.file)
+        if there is not None and there != one.sha256:
+            return Refusal(
+                f"{POOL}/{one.file} is another build of {one.name} {one.version} than the declared "
+                f"one: its digest is {there}, that of the declared one {one.sha256}",
+                "declare the one in the vault, or remove it there",
+            )
+    return None
+
+
+def tampered(pool: Pool, sets: Iterable[PinnedSet]) -> Refusal | None:
+    """The first package in the host's vault that has another digest than in the lockfile."""
+    for its in (its for one in sets for its in one.packages):
+        there = pool.digests.get(its.file)
+        if there is not None and there != its.sha256:
+            return Refusal(
+                f"{POOL}/{its.file} is not the package {its.name} {its.version} that was proven: "
+                f"its digest in the lockfile is {its.sha256}, on the host {there}",
+                "find out who changed it; then remove it there, and this machine sends its own",
+            )
+    return None
+
+
+def offers(*indexes: str, place: str = PLACE) -> Offers:
+    """The packages of these Packages files. `place`: where they are, as printed."""
+    found = {
+        (one.name, one.version): one
+        for text in indexes
+        for one in (_offer(record, place) for record in index.stanzas(text))
+    }
+    return in_order(found.values())
+
+
+def is_installed(one: PinnedSet, installed: Mapping[str, str]) -> bool:
+    """By the packages of it that belong to the driver."""
+    return all(
+        installed.get(its.name) == its.version for its in one.packages if is_driver(its.name)
+    )
+
+
+def _index(contents: VaultContents, one: PinnedSet) -> str | None:
+    own = contents.indexes.get(one.index)
+    if own is not None:
+        return own
+    return next((text for text in contents.pool.indexes if index.digest(text) == one.index), None)
+
+
+def _is_available(one: PinnedPackage, contents: VaultContents) -> bool:
+    return contents.pool.digests.get(one.file) == one.sha256 or one.sha256 in contents.stored
+
+
+def _incomplete(one: PinnedSet, names: list[str], store: Store) -> Refusal:
+    more = f" and {len(names) - _SHORT} more" if len(names) > _SHORT else ""
+    what = f"{', '.join(names[:_SHORT])}{more}" if names else "the Packages file of its packages"
+    return Refusal(
+        f"driver {one.version} was proven here, but {what} is neither in {FOLDER} nor in "
+        f"{store.folder}",
+        "declare the vault of another controller or of a backup (rigops_vault)",
+    )
+
+
+def _offer(record: Mapping[str, str], place: str) -> Offer:
+    needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
+    tested = index.TESTED.search(record.get("Description", ""))
+    return Offer(
+        name=record.get("Package", ""),
+        version=record.get("Version", ""),
+        source=(record.get("Source", "").split() or [record.get("Package", "")])[0],
+        depends=tuple(one for field in needs for one in relations(field)),
+        provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
+        newest_kernel=tested["release"] if tested else "",
+        places=(place,),
+    )

@@ -1,0 +1,114 @@
+"""Guards that several concerns declare: what blocks a change, and what a person should know of it.
+
+One that may block comes before the change in a deploy. Notices come after it, and ask the host
+nothing unless something is to be changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyinfra import logger
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.preconditions import gpu_jobs, rivals, root, vfio
+from rigops.concerns.preconditions.facts import Modprobe, Root
+from rigops.facts.sections import Boot, CommandLine, Pci, Processes, Units
+from rigops.plan.blocked import blocked
+from rigops.plan.context import consent_of, notice, plan_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable
+
+    from pyinfra.api.command import StringCommand
+
+    from rigops.concerns.preconditions.rivals import Setting
+
+
+@operation()
+def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
+    """Block a disruptive change while jobs run on the cards. It comes before the change.
+
+    + concern: the deploy that would disrupt them
+    """
+    processes = host.get_fact(Processes)
+    jobs = gpu_jobs.jobs(processes)
+    if jobs is None:
+        yield blocked(host, concern, "the processes on the GPUs could not be read")
+    elif jobs and not consent_of(host).interrupt:
+        reason = f"GPU jobs run ({', '.join(jobs)}): wait for them, or --allow-busy"
+        yield blocked(host, concern, reason)
+    elif jobs:
+        _report(concern, f"GPU jobs are interrupted: {', '.join(jobs)}")
+    elif desktops := gpu_jobs.desktops(processes):
+        _report(concern, f"a desktop is interrupted: {', '.join(desktops)}")
+
+
+@operation()
+def no_rivals(*, concern: str, sets: Collection[Setting]) -> Generator[StringCommand, None, None]:
+    """Block where something else would set the same again. It comes before the change.
+
+    + concern: the deploy that sets them
+    + sets: what it sets: power, clocks, persistence, governor
+    """
+    found = rivals.rivalry(host.get_fact(Units), frozenset(sets))
+    for text in found.notices:
+        _report(concern, text)
+    # A plan goes no further than the first command.
+    yield from [blocked(host, concern, reason) for reason in found.blocking]
+
+
+@operation()
+def notices(
+    *, concern: str, texts: Callable[[], Iterable[str]]
+) -> Generator[StringCommand, None, None]:
+    """Report what a change of this concern entails. It comes after the change.
+
+    + texts: asks the host; called only where something is to be changed; an empty one is left out
+    """
+    if not _is_reported(concern):
+        for text in texts():
+            _report(concern, text)
+    yield from ()
+
+
+def virtual_machines(*, arguments: Iterable[str] = (), because: str = "") -> str:
+    """Who has cards passed through, where a change concerns those; else empty.
+
+    + arguments: kernel arguments that are wanted; only those of the IOMMU that come new count
+    + because: any other change that concerns them, such as ``another driver``
+    """
+    live = host.get_fact(CommandLine).arguments
+    coming = [one for one in vfio.of_the_iommu(arguments) if one not in live]
+    reasons = [*coming, *([because] if because else [])]
+    if not reasons:
+        return ""
+    return vfio.warning(", ".join(reasons), host.get_fact(Pci), host.get_fact(Modprobe), live)
+
+
+def no_snapshot() -> str:
+    """That no snapshot is taken where one could be; else empty."""
+    return root.notice(host.get_fact(Root))
+
+
+def has_firmware_menus() -> bool:
+    """The firmware of a virtual machine is the hypervisor's."""
+    return host.get_fact(Boot).is_virtual_machine is not True
+
+
+def _is_reported(concern: str) -> bool:
+    """Or there is nothing to report, since nothing is to be changed.
+
+    What a plan showed is not repeated while it is applied; with `pyinfra -y` there is no plan.
+    """
+    told = plan_log(host)
+    changes = bool(told.packages) or any(one.concern == concern for one in told.changes)
+    return not changes or (host.state.is_executing and host.state.check_for_changes)
+
+
+def _report(concern: str, text: str) -> None:
+    """Once for a host, whichever concern is first. Under plain pyinfra it is a warning."""
+    if text and text not in [one for _, one in plan_log(host).notices]:
+        notice(host, concern, text)
+        logger.warning("%s%s", host.print_prefix, text)

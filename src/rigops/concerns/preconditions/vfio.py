@@ -1,0 +1,53 @@
+"""Cards and other functions that are given to virtual machines, and what concerns those."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.preconditions.words import listed, said
+from rigops.probe.kernel_arguments import name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rigops.probe.sections.modprobe import Modprobe
+    from rigops.probe.sections.pci import Pci
+
+_MODULE: Final = "vfio_pci"
+_DRIVER: Final = "vfio-pci"
+_IDS: Final = frozenset({"vfio-pci.ids", "vfio_pci.ids"})
+_OF_THE_IOMMU: Final = frozenset({
+    "iommu", "amd_iommu", "intel_iommu", "iommu.passthrough", "iommu.strict", "pcie_acs_override",
+})  # fmt: skip
+
+
+def of_the_iommu(arguments: Iterable[str]) -> tuple[str, ...]:
+    return tuple(one for one in arguments if name(one) in _OF_THE_IOMMU)
+
+
+def warning(because: str, pci: Pci, modprobe: Modprobe, command_line: Iterable[str]) -> str:
+    """Nothing where no function is given away, nor meant to be. `because`: what is to change."""
+    uses = list(_uses(pci, modprobe, command_line))
+    if not uses:
+        return ""
+    return (
+        f"{because} affects virtual machines here too ({'; '.join(uses)}): shut them down first, "
+        "and check them afterwards"
+    )
+
+
+def _uses(pci: Pci, modprobe: Modprobe, command_line: Iterable[str]) -> Iterator[str]:
+    bound: defaultdict[str, list[str]] = defaultdict(list)
+    for one in pci.functions:
+        if one.driver == _DRIVER:
+            bound["GPU" if one.is_nvidia_gpu else ""].append(one.address)
+    if bound:
+        every = [f"GPU {address}" for address in bound["GPU"]] + bound[""]
+        yield f"{listed(every)} bound to {_DRIVER}"
+    for option in modprobe.options:
+        if (option.module, option.name) == (_MODULE, "ids") and option.value:
+            yield f"{said(option.file)} gives {said(option.value)} to {_DRIVER}"
+    for argument in command_line:
+        if name(argument) in _IDS:
+            yield f"the kernel runs with {said(argument)}"

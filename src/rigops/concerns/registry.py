@@ -1,0 +1,65 @@
+"""Every concern, in the order in which they are brought about. A new one is one line here."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from rigops.concerns.acs.concern import ACS
+from rigops.concerns.base.concern import BASE
+from rigops.concerns.coming import BORG, CPU_TUNING, GPU_TUNING, SNAPSHOTS, THERMAL_GUARD
+from rigops.concerns.kernel_args.concern import KERNEL_ARGS
+from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
+from rigops.errors import UsageError
+from rigops.inventory.spec.keys import GENERAL
+from rigops.inventory.spec.read import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.concerns.concern import Concern
+    from rigops.inventory.spec import RigSpec
+    from rigops.inventory.spec.key import Key
+
+CONCERNS: list[Concern] = [
+    BASE,
+    NVIDIA_DRIVER,
+    KERNEL_ARGS,
+    ACS,
+    GPU_TUNING,
+    CPU_TUNING,
+    THERMAL_GUARD,
+    SNAPSHOTS,
+    BORG,
+]
+
+
+def keys() -> dict[str, Key[Any]]:
+    """Every key of an inventory, by its name."""
+    of_concerns = chain.from_iterable(concern.keys for concern in CONCERNS)
+    return {key.name: key for key in (*of_concerns, *GENERAL)}
+
+
+def concern(name: str) -> Concern:
+    return next(one for one in CONCERNS if one.name == name)
+
+
+def concern_of(key: str) -> str | None:
+    """Who acts on it; None: it guides others."""
+    return next((one.name for one in CONCERNS if key in {k.name for k in one.keys}), None)
+
+
+def in_this_version() -> tuple[Concern, ...]:
+    return tuple(one for one in CONCERNS if one.is_in_this_version)
+
+
+def names_in_this_version() -> frozenset[str]:
+    return frozenset(one.name for one in in_this_version())
+
+
+def read(data: Mapping[str, object]) -> RigSpec:
+    """For a deploy, which has a host's data and no file to point at."""
+    spec, problems = examine(data, keys())
+    if problems:
+        raise UsageError(problems)
+    return spec

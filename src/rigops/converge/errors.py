@@ -1,0 +1,65 @@
+"""Why a host could not be brought to what is declared, and what a person can do about it. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rigops.converge.result import Error
+from rigops.errors import Problem, RigopsError
+from rigops.transport import TransportError
+
+# What hosts say, and what helps. The first that fits.
+_FIXES: Final = (
+    ("No space left on device", "free some space there (`df -h`), and run this again"),
+    ("Disk quota exceeded", "free some space there (`quota`), and run this again"),
+    (
+        "Read-only file system",
+        "see `dmesg` there for what turned it read-only, repair it, and run this again",
+    ),
+    ("Structure needs cleaning", "the file system is damaged: run fsck on it from a rescue boot"),
+    ("Input/output error", "the disk fails: see `dmesg` and `smartctl -a` there"),
+)
+
+
+class DeployError(RigopsError):
+    """A deploy could not go on at this host; the text says why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Problem(message=text, cure=_fix(text)))
+
+
+class NoRootError(RigopsError):
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            Problem(
+                message=f"{host}: the login is neither root nor allowed to use sudo",
+                cure="log in as root, let this user run sudo without a password, or use "
+                "--ask-sudo-password",
+                host=host,
+            )
+        )
+
+
+class SameMachineError(RigopsError):
+    def __init__(self, names: str) -> None:
+        super().__init__(
+            Problem(
+                message=f"{names} are the same machine", cure="keep one of them in the inventory"
+            )
+        )
+
+
+def host_error(error: BaseException) -> Error:
+    """As a document has it."""
+    if isinstance(error, TransportError):
+        return Error(error.kind, str(error), error.problems[0].cure)
+    if isinstance(error, NoRootError):
+        return Error("sudo", str(error), error.problems[0].cure)
+    if isinstance(error, RigopsError):
+        return Error("failed", str(error), error.problems[0].cure)
+    text = f"{type(error).__name__}: {error}"
+    return Error("failed", text, _fix(text))
+
+
+def _fix(text: str) -> str:
+    return next((fix for reason, fix in _FIXES if reason in text), "")

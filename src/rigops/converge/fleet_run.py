@@ -1,0 +1,152 @@
+"""An apply on many hosts: those at once that need no reboot, the others a few at a time.
+
+The first host that is rebooted is the canary: when it does not come through, no other is rebooted.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import gevent
+
+from rigops.converge.engine import Engine
+from rigops.converge.errors import SameMachineError
+from rigops.converge.host_run import HostRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from rigops.converge.request import Confirmed, HostRequest, RunOptions
+    from rigops.converge.result import HostResult
+
+
+class FleetRun:
+    def __init__(self, hosts: Sequence[HostRequest], options: RunOptions) -> None:
+        engine = Engine({one.name: one.data for one in hosts})
+        self._hosts = [HostRun(one, options, engine) for one in hosts]
+
+    @property
+    def results(self) -> list[HostResult]:
+        return [run.result for run in self._hosts]
+
+    @property
+    def runs(self) -> Sequence[HostRun]:
+        return self._hosts
+
+    def plan(self) -> None:
+        """Reach every host and see what is to be done. Touches nothing."""
+        _at_once(self._hosts, lambda run: run.plan())
+        self._refuse_twins()
+
+    def repair(self, names: Collection[str]) -> None:
+        """At these hosts the package manager finishes what it began; the plan is made for that."""
+        _at_once([run for run in self._working() if run.request.name in names], HostRun.repair)
+
+    def confirm(self, confirmed: Confirmed) -> None:
+        for run in self._working():
+            with run.keep_errors():
+                run.confirm(confirmed)
+
+    def carry_out(self, confirmed: Confirmed) -> None:
+        """Everything that follows consent."""
+        _at_once(self._working(), lambda run: run.renew())
+        going = [run for run in self._working() if run.can_act]
+        for run in self._working():
+            if not run.can_act:
+                run.result.outcome = "refused"
+        _at_once(going, lambda run: run.change())
+        to_restart = [run for run in going if run.request.name in confirmed.reboots]
+        to_restart = [run for run in to_restart if run.result.outcome == "reboot_owed"]
+        others = [run for run in going if run not in to_restart]
+        _at_once(others, lambda run: _finish(run, confirmed))
+        self._restart([run for run in to_restart if not run.request.target.local], confirmed)
+        # This machine last: it takes the run with it.
+        here = [run for run in to_restart if run.request.target.local]
+        _at_once(here, lambda run: _restart(run, confirmed))
+
+    def forget(self) -> dict[str, Sequence[bytes]]:
+        """Leave nothing of rigops' own; the journals of the hosts by their names."""
+        journals: dict[str, Sequence[bytes]] = {}
+
+        def forget(run: HostRun) -> None:
+            if run.result.outcome in {"converged", "changed"}:
+                journals[run.request.name] = run.forget()
+
+        _at_once(self._working(), forget)
+        return journals
+
+    def close(self) -> None:
+        for run in self._hosts:
+            run.close()
+
+    def _restart(self, runs: Sequence[HostRun], confirmed: Confirmed) -> None:
+        waiting = list(runs)
+        canary = None
+        while waiting and not (
+            canary and canary.was_rebooted
+        ):  # a reboot that was refused proved nothing
+            canary = waiting.pop(0)
+            _at_once([canary], lambda run: _restart(run, confirmed))
+        if canary is not None and canary.was_rebooted and not canary.came_through:
+            text = f"not rebooted, since {canary.request.name} did not come through its own"
+            for run in waiting:
+                run.result.story.append(text)
+            _at_once(waiting, lambda run: _finish(run, confirmed))
+            return
+        for start in range(0, len(waiting), confirmed.at_once):
+            batch = waiting[start : start + confirmed.at_once]
+            _at_once(batch, lambda run: _restart(run, confirmed))
+
+    def _refuse_twins(self) -> None:
+        """Two names for one machine: each would undo what the other declares."""
+        same: defaultdict[str, list[HostRun]] = defaultdict(list)
+        for run in self._working():
+            if run.boot_id:
+                same[run.boot_id].append(run)
+        for twins in same.values():
+            names = " and ".join(run.request.name for run in twins)
+            for run in twins if len(twins) > 1 else ():
+                run.fail(SameMachineError(names))
+
+    def _working(self) -> list[HostRun]:
+        return [run for run in self._hosts if run.result.error is None]
+
+
+def _restart(run: HostRun, confirmed: Confirmed) -> None:
+    run.restart(confirmed)
+    _finish(run, confirmed)
+
+
+def _finish(run: HostRun, confirmed: Confirmed) -> None:
+    run.prove(confirmed.preflight)
+    run.record()
+
+
+def _at_once(runs: Iterable[HostRun], work: Callable[[HostRun], None]) -> None:
+    """In a greenlet each; an interrupt ends them all, each in a stage that has a name."""
+
+    def one(run: HostRun) -> None:
+        with run.keep_errors():
+            if run.result.error is None:
+                work(run)
+
+    working = {gevent.spawn(one, run): run for run in runs}
+    try:
+        gevent.joinall(list(working))
+    except KeyboardInterrupt:
+        for greenlet, run in working.items():
+            if not greenlet.dead:
+                run.interrupted()
+        gevent.killall(list(working), block=False)
+        raise
+
+
+def deliver_interrupts() -> None:
+    """From now on Ctrl-C is raised in the greenlet that calls this.
+
+    Python would raise it in whichever runs at that moment. A worker that keeps what comes of its
+    work, or a thread of paramiko's, would take it for its own, and the user's wish would be lost.
+    """
+    gevent.signal_handler(signal.SIGINT, gevent.kill, gevent.getcurrent(), KeyboardInterrupt)

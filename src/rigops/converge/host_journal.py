@@ -1,0 +1,93 @@
+"""What a host keeps of a run, until its release: a line of its journal, and the proven state."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import TYPE_CHECKING, Final
+
+from rigops.atomic_file import SHELL_SETTLE
+from rigops.converge.errors import DeployError
+from rigops.converge.proof import PROVEN, pairs_of
+from rigops.ownership import Ownership
+from rigops.ownership.lines import shown_path
+from rigops.probe.sections.rigops_state import STATE
+from rigops.record import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.converge.connector import HostChannel
+    from rigops.converge.request import RunOptions
+    from rigops.converge.result import HostResult
+    from rigops.probe.sections.rigops_state import RigopsState
+    from rigops.record import Proven
+
+JOURNAL: Final = f"{STATE}/journal.jsonl"
+
+_DEADLINE_S: Final = 60.0
+# The proof first: a journal that names a passed preflight must not be without it.
+_RECORD: Final = f"""
+{SHELL_SETTLE}record() {{
+    set -eu
+    umask 022
+    mkdir -p {STATE}
+    if [ -n "$1" ]; then
+        printf %s "$1" | base64 -d >{PROVEN}.rigops-new
+        settle {PROVEN}
+    fi
+    printf '%s\\n' "$2" >>{JOURNAL}
+    sync {JOURNAL}
+}}
+record "$1" "$2"
+"""
+_FORGET: Final = f"""
+[ ! -e {JOURNAL} ] || cat {JOURNAL}
+rm -rf {STATE} /usr/local/libexec/rigops /run/rigops
+"""
+
+
+def entry(
+    result: HostResult, options: RunOptions, seconds: float, versions: Mapping[str, str]
+) -> journal.Run:
+    found = result.preflight
+    return journal.Run(
+        host=result.host,
+        at=options.at,
+        inventory_digest=options.inventory_digest,
+        outcome=result.outcome,
+        seconds=seconds,
+        versions=versions,
+        preflight=journal.Preflight(found.status, found.level or "", pairs_of(found))
+        if found
+        else None,
+    )
+
+
+def record(channel: HostChannel, run: journal.Run, proven: Proven | None) -> None:
+    text = b64encode(proven.to_json().encode()).decode() if proven else ""
+    line = json.dumps(run.as_json())
+    done = channel.run(["sh", "-c", _RECORD, "rigops", text, line], b"", _DEADLINE_S)
+    if done.exit_code != 0:
+        output = " ".join(done.stderr.decode(errors="replace").split())
+        raise DeployError(f"the run could not be recorded there: {output}")
+
+
+def forget(channel: HostChannel, state: RigopsState | None) -> tuple[bytes, ...]:
+    """Remove all that rigops has there. The lines of the host's journal.
+
+    Only where nothing is owned any more: a lost record leaves files that nobody answers for.
+    """
+    if state is None:
+        raise DeployError("what rigops owns there could not be read")
+    if left := sorted(Ownership.of(state).files):
+        names = ", ".join(map(shown_path, left))
+        raise DeployError(
+            f"{names}: changed by somebody, and left. Take out by hand what rigops wrote there, "
+            "and release the host again"
+        )
+    done = channel.run(["sh", "-c", _FORGET], b"", _DEADLINE_S)
+    if done.exit_code != 0:
+        output = " ".join(done.stderr.decode(errors="replace").split())
+        raise DeployError(f"{STATE} could not be removed: {output}")
+    return tuple(line for line in done.stdout.split(b"\n") if line)

@@ -1,0 +1,376 @@
+"""One host on its way through the stages of an apply. Whatever it raises is its own trouble.
+
+Every stage looks at the host as it is, so that an apply that was interrupted anywhere is finished
+by the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from gevent import GreenletExit
+
+from rigops.concerns import registry
+from rigops.concerns.nvidia_driver import record as driver
+from rigops.concerns.preconditions import clock
+from rigops.converge import distribution, host_journal, proof, trial_boot, vault
+from rigops.converge.concerns import Selection, blocked, keys_of
+from rigops.converge.errors import DeployError, NoRootError, host_error
+from rigops.converge.result import Blocked, HostResult, VaultResult, Withheld
+from rigops.converge.session import HostSession
+from rigops.converge.trial_boot import TrialBoot
+from rigops.errors import RigopsError
+from rigops.ownership.lines import shown_path
+from rigops.plan.change import Plan
+from rigops.transport import HostKeyPolicy, TransportError, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.converge.engine import Engine
+    from rigops.converge.reboot_impact import RebootImpact
+    from rigops.converge.request import Confirmed, HostRequest, PreflightWhen, RunOptions
+    from rigops.converge.result import Outcome
+    from rigops.record import Proven, journal
+
+_FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
+
+
+class HostRun:
+    def __init__(self, request: HostRequest, options: RunOptions, engine: Engine) -> None:
+        self.request = request
+        self.result = HostResult(request.name)
+        self._options = options
+        self._session = HostSession(request, options, engine, self.result)
+
+    @property
+    def boot_id(self) -> str | None:
+        snapshot = self._session.last_snapshot
+        return snapshot.boot.boot_id if snapshot and snapshot.boot else None
+
+    @property
+    def was_rebooted(self) -> bool:
+        return self._session.rebooted
+
+    @property
+    def came_through(self) -> bool:
+        """Its reboot: what blocks something else is no fault of that."""
+        proof = self.result.preflight
+        return self.result.outcome == "changed" and (proof is None or proof.status != "fail")
+
+    @property
+    def pinned_driver(self) -> str:
+        """The version, as it was last seen; empty where none is pinned."""
+        snapshot = self._session.last_snapshot
+        text = snapshot.state.records.get(driver.PATH) if snapshot and snapshot.state else None
+        found = driver.pinned(text)
+        return found.version if found else ""
+
+    @property
+    def needs_reboot(self) -> bool:
+        return self.result.error is None and bool(self.result.reboot_reasons)
+
+    @property
+    def can_act(self) -> bool:
+        """Something is to be done, or nothing blocks finding that all is well."""
+        return self.result.pending or not self.result.blocked
+
+    @contextmanager
+    def keep_errors(self) -> Iterator[None]:
+        """Whatever is raised is the result of this host, and no other's."""
+        try:
+            yield
+        except (KeyboardInterrupt, GreenletExit):
+            self.interrupted()
+            raise
+        except BaseException as error:  # noqa: BLE001 - kept as the host's result
+            self.fail(error)
+        finally:
+            self._session.tell("")
+
+    def interrupted(self) -> None:
+        if self._session.stage_now and self.result.outcome != "interrupted":
+            self.result.outcome = "interrupted"
+            self.result.story.append(f"interrupted in the stage {self._session.stage_now}")
+
+    def fail(self, error: BaseException) -> None:
+        self.result.error = host_error(error)
+        if self._session.touched:
+            self.result.story.append(f"failed in the stage {self._session.stage_now}")
+        unreached = isinstance(error, (TransportError, NoRootError)) and not self._session.touched
+        self.result.outcome = "unreachable" if unreached else "failed"
+
+    def close(self) -> None:
+        """The lock of an interrupted run stays behind, as a note of it."""
+        if self.result.outcome != "interrupted":
+            with suppress(RigopsError):
+                self._session.release()
+        self._session.close()
+
+    # Stages before consent
+
+    def plan(self) -> None:
+        """Reach the host and find what is to be done. Touches nothing."""
+        self._session.reach()
+        snapshot = self._session.probe()
+        if lost := trial_boot.lost(snapshot):
+            raise DeployError(lost)
+        self._plan()
+        if not self.result.pending and not self.result.blocked:
+            self.result.outcome = "converged"
+
+    def repair(self) -> None:
+        """From now on a broken package manager is repaired, and the plan is made for that."""
+        self._session.consent = replace(self._session.consent, repair=True)
+        self._plan()
+
+    def confirm(self, confirmed: Confirmed) -> None:
+        """From now on removals are what was confirmed, and the plan is made for that."""
+        result, session = self.result, self._session
+        session.may_skip_trial = confirmed.no_trial
+        if confirmed.removals:
+            session.consent = replace(session.consent, removals=tuple(result.undeclared))
+        else:
+            withheld = result.undeclared.items()
+            result.withheld = tuple(Withheld(concern, paths) for concern, paths in withheld)
+        if result.withheld or (result.plan.no_trial and not confirmed.no_trial):
+            self._note(session.plan_all())
+
+    # Stages after consent
+
+    def renew(self) -> None:
+        """A person may have thought for long: the host may be another by now, or out of reach."""
+        if self._session.since_snapshot_s < _FRESH_S:
+            return
+        shown = self._shown()
+        self._session.reach_again()
+        self._session.probe()
+        with self._session.stage("plan"):
+            self._note(self._session.plan_all())
+        if self._shown() != shown:
+            raise DeployError("it is not what it was when the plan was shown: run this again")
+
+    def change(self) -> None:
+        """Everything that needs no reboot, and the probe whether it holds."""
+        if self._session.shown.pending:
+            self._session.apply()
+        if self.result.pending:
+            self._session.verify()
+        self.result.outcome = self._outcome()
+
+    def restart(self, confirmed: Confirmed) -> None:
+        """Reboot, change what needs the new kernel, and verify that all of it is live."""
+        session = self._session
+        session.reach_again()  # others may have been rebooted before it, for an hour
+        impact = session.find_reboot_impact()
+        if reason := _no_reboot_now(impact, confirmed):
+            self.result.blocked += (Blocked("reboot", (), reason),)
+            return
+        session.touched = True
+        trial = TrialBoot(session, self.result)
+        with trial.undone_if_refused():
+            if self.request.target.local:
+                session.order_reboot()
+                self.result.story.append(
+                    trial_boot.after_this(trial.arguments, session.reboot_timeout_s)
+                )
+                return
+            session.release()
+            session.reboot(impact, trial.patience_s)
+        if trial.arguments:
+            trial.judge(impact)
+        after = session.plan_again()
+        if after.pending or after.blocked:
+            session.apply()
+            session.verify()
+        if reasons := self._debts(self._options.selection):
+            raise DeployError(
+                f"after the reboot {'; '.join(reasons)}: another menu entry was booted, perhaps, "
+                "or the kernel refused it; see `cat /proc/cmdline`, `sudo dmesg` and the boot menu "
+                "there"
+            )
+        self.result.outcome = "changed"
+
+    def prove(self, when: PreflightWhen) -> None:
+        """Preflight, unless the last passed one still speaks for this state."""
+        if when == "never" or self.result.outcome not in {"converged", "changed"}:
+            return
+        snapshot = self._session.snapshot
+        asks_for_proof = any(
+            one.asks_for_proof(change)
+            for change in self.result.plan.changes
+            for one in registry.CONCERNS
+            if one.name == change.concern
+        )
+        if (
+            when == "auto"
+            and not asks_for_proof
+            and (
+                not (self.request.spec.gpus or (snapshot.silicon and snapshot.silicon.has_cards))
+                or proof.still_holds(proof.recorded(snapshot.state), self._observed())
+            )
+        ):
+            return
+        from rigops.preflight.run import prove  # noqa: PLC0415  seldom needed
+
+        target = self.request.target
+        with self._session.stage("preflight"):
+            self.result.preflight = prove(
+                self.request.name,
+                self._session.connection,
+                self.request.spec,
+                level="p2p",
+                reconnect=lambda: connect(target, host_keys=HostKeyPolicy()),
+                progress=self._session.tell,
+            )
+
+    def record(self) -> None:
+        """What was done and proven, on the host too. A host that was left alone is not written."""
+        found = self.result.preflight
+        if (self._session.touched or found is not None) and self.result.error is None:
+            proven = self._observed() if found is not None and proof.passed(found) else None
+            if proven is not None and found is not None:
+                pairs, level = proof.pairs_of(found), found.level or ""
+                proven = replace(proven, pairs=pairs, level=level)
+            try:
+                with self._session.stage("record"):
+                    self._session.take_lock()
+                    host_journal.record(self._session.channel, self.journal_entry(), proven)
+            except TransportError as error:
+                if found is None or proof.passed(found):
+                    raise
+                self.result.story.append(f"its own journal lacks this run, since {error}")
+                return
+        self._update_vault()
+        self._session.release()
+
+    def forget(self) -> tuple[bytes, ...]:
+        """After everything was taken back. The lines of the host's own journal."""
+        state = self._session.probe("forget").state
+        self._session.release()
+        return host_journal.forget(self._session.channel, state)
+
+    def journal_entry(self) -> journal.Run:
+        snapshot = self._session.last_snapshot
+        versions = snapshot.versions if snapshot else {}
+        seconds = round(self._session.seconds, 3)
+        return host_journal.entry(self.result, self._options, seconds, versions)
+
+    # Steps of stages
+
+    def _plan(self) -> None:
+        with self._session.stage("plan"):
+            self._note(self._session.plan_all(all_removals=True))
+        if self.result.reboot_reasons:
+            self._session.find_reboot_impact()
+
+    def _shown(self) -> tuple[object, ...]:
+        result = self.result
+        return (
+            result.plan.changes,
+            result.plan.packages,
+            result.plan.repairs,
+            result.reboot_reasons,
+            result.blocked,
+        )
+
+    def _note(self, planned: Plan) -> None:
+        spec, selection = self.request.spec, self._options.selection
+        refusal = distribution.refusal(self._session.snapshot.system, spec)
+        result = self.result
+        result.notices = (*self._wrong_clock(), *(text for _, text in planned.notices))
+        result.undeclared = {
+            concern: tuple(map(shown_path, paths)) for concern, paths in planned.undeclared.items()
+        }
+        result.blocked = blocked(spec, selection) + tuple(
+            Blocked(concern, keys_of(concern, spec), reason) for concern, reason in planned.blocked
+        )
+        if refusal:
+            result.blocked = (Blocked("host", (), refusal), *result.blocked)
+            result.plan = self._session.shown = Plan()
+            return
+        self._session.blocked_concerns = frozenset(concern for concern, _ in planned.blocked)
+        result.plan = planned.without(self._session.blocked_concerns)
+        self._session.shown = result.plan
+        result.reboot_reasons = self._debts(selection)
+        result.other_debts = tuple(
+            debt for debt in self._debts(Selection()) if debt not in result.reboot_reasons
+        )
+
+    def _wrong_clock(self) -> tuple[str, ...]:
+        epoch_s = self._session.snapshot.boot.epoch_s if self._session.snapshot.boot else None
+        if epoch_s is None:
+            return ()
+        wrong = clock.wrong(epoch_s, time.time(), self._session.since_snapshot_s)
+        return (str(wrong),) if wrong else ()
+
+    def _debts(self, selection: Selection) -> tuple[str, ...]:
+        """What cannot be configured is not brought by a reboot either."""
+        return tuple(
+            reason
+            for concern, reason in self._session.reboot_reasons
+            if selection.has(concern) and concern not in self._session.blocked_concerns
+        )
+
+    def _outcome(self) -> Outcome:
+        if self._debts(self._options.selection):
+            return "reboot_owed"
+        if self.result.blocked and not self.result.pending:
+            return "refused"
+        return "changed" if self.result.pending else "converged"
+
+    def _update_vault(self) -> None:
+        """With the packages of what was proven, and the lockfile's entry with it."""
+        proven = self._proven()
+        if proven is None:
+            return
+        state = self._session.snapshot.state
+        locked, found = vault.lock_entry(state, proven, self.request), None
+        is_done = vault.is_complete(state, vault.store(self.request))
+        if not is_done or (self._session.touched and self.pinned_driver):
+            try:
+                with self._session.stage("vault"):
+                    self._session.take_lock()
+                    locked, found = vault.update(self._session.channel, state, proven, self.request)
+            except RigopsError as error:  # nothing of what was proven
+                found = VaultResult(trouble=str(error))
+        self.result.lock, self.result.vault = locked, found
+        if found:
+            self.result.story.append(str(found))
+
+    def _proven(self) -> Proven | None:
+        """By this run or one before it; where there is nothing to copy to, that the driver runs."""
+        found, now = self.result.preflight, self._observed()
+        if now is None or self.result.error or self.result.outcome not in {"converged", "changed"}:
+            return None
+        if found is not None and proof.passed(found):
+            return replace(now, pairs=proof.pairs_of(found), level=found.level or "")
+        before = proof.recorded(self._session.snapshot.state)
+        if found is None and before and proof.still_holds(before, now):
+            return before
+        has_pairs = len(now.gpus) > 1 and self.request.spec.p2p != "skip"
+        return None if has_pairs or (found and found.status == "fail") else now
+
+    def _observed(self) -> Proven | None:
+        return proof.observed(
+            self.request.name,
+            self._session.snapshot,
+            at=self._options.at,
+            inventory_digest=self._options.inventory_digest,
+        )
+
+
+def _no_reboot_now(impact: RebootImpact, confirmed: Confirmed) -> str:
+    """Why a host is not rebooted although that was confirmed, or nothing."""
+    if impact.busy_gpus and not confirmed.busy:
+        jobs = ", ".join(map(str, impact.busy_gpus))
+        return f"no reboot while GPU jobs run ({jobs}): wait for them, or --allow-busy"
+    if impact.wedged and not confirmed.wedged:
+        return (
+            "processes hang in the driver, so that shutdown itself may block: with "
+            "--force-reboot-wedged the machine is forced down where it does not go by itself"
+        )
+    return ""

@@ -1,0 +1,61 @@
+"""What a run of plan or apply is asked to do, and what was confirmed once the plan was shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from rigops.converge.concerns import Selection
+    from rigops.converge.lock import Holder
+    from rigops.inventory.spec import RigSpec
+    from rigops.record.lockfile import LockedHost
+    from rigops.transport import HostKeyPolicy, Target
+
+PreflightWhen = Literal["auto", "always", "never"]
+
+
+@dataclass(frozen=True)
+class HostRequest:
+    """A host of the inventory, what was declared for it, and what it was proven with."""
+
+    name: str
+    target: Target
+    data: Mapping[str, object]
+    spec: RigSpec
+    locked: LockedHost | None = None
+    lock: Path | None = None  # the file that says so
+    back: bool = False  # to the driver that was proven before the present one
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What is the same for all hosts of a run."""
+
+    selection: Selection
+    deploys: Sequence[Path]
+    host_keys: HostKeyPolicy
+    sudo_password: str | None
+    holder: Holder
+    inventory_digest: str
+    at: str
+    tell: Callable[[str, str], None]
+    allow_busy: bool = False  # interrupt GPU jobs
+    upgrade: bool = False  # what is as declared, to a newer version that is too
+    remove_foreign_driver: bool = False  # one that came from no package
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmed:
+    """What a person confirmed. `removals`: concerns that nothing declares any more are undone."""
+
+    removals: bool = False
+    reboots: frozenset[str] = frozenset()  # hosts
+    busy: bool = False  # interrupt GPU jobs
+    wedged: bool = False  # force a host down whose shutdown may block
+    no_trial: bool = False  # make kernel arguments permanent that no boot can try first
+    preflight: PreflightWhen = "auto"
+    at_once: int = 1  # hosts that are rebooted at the same time

@@ -1,0 +1,295 @@
+"""One host during a run: connection, privilege, lock, snapshot, and the deploys run on it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns import registry
+from rigops.converge import reboot_impact, trial_boot
+from rigops.converge.connector import HostChannel
+from rigops.converge.errors import DeployError
+from rigops.converge.lock import take, work_argv
+from rigops.converge.reboot import order_only, reboot
+from rigops.converge.result import Stage
+from rigops.converge.snapshot import take_snapshot
+from rigops.converge.vault import vault_access
+from rigops.plan.change import Plan
+from rigops.plan.context import Consent, TrialOptions
+from rigops.transport import HostKeyPolicy, Privilege, TransportError, connect, with_password
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rigops.converge.engine import Engine
+    from rigops.converge.lock import ApplyLock
+    from rigops.converge.reboot_impact import RebootImpact
+    from rigops.converge.request import HostRequest, RunOptions
+    from rigops.converge.result import HostResult
+    from rigops.converge.snapshot import HostSnapshot
+    from rigops.inventory.spec import RigSpec
+    from rigops.transport import Connection
+
+REBOOT_TIMEOUT_S: Final = 900
+_LOCK_S: Final = 600.0
+_LAST_RESORT_S: Final = 120.0
+_ANSWER_S: Final = 20.0
+
+# Root where the login is root, else sudo: decided on the host, without a question to it first.
+_FREE: Final = Privilege(
+    "free",
+    (
+        "sh",
+        "-c",
+        'if [ "$(id -u)" = 0 ]; then exec "$@"; else exec sudo -n -- "$@"; fi',
+        "rigops",
+    ),
+)
+
+
+class HostSession:
+    """`touched`: something may have been changed on the host. `rebooted`: its reboot was ordered.
+
+    `blocked_concerns`: nothing is changed for them. `reboot_reasons`: of the last plan, by concern.
+    `shown`: the plan that was confirmed; nothing else is applied.
+    """
+
+    def __init__(
+        self, request: HostRequest, options: RunOptions, engine: Engine, result: HostResult
+    ) -> None:
+        self.request = request
+        self.touched = False
+        self.rebooted = False
+        self.stage_now = ""
+        self.consent = Consent(
+            interrupt=options.allow_busy,
+            upgrade=options.upgrade,
+            uninstall=options.remove_foreign_driver,
+        )
+        self.may_skip_trial = True
+        self.blocked_concerns: frozenset[str] = frozenset()
+        self.reboot_reasons: tuple[tuple[str, str], ...] = ()
+        self.shown = Plan()
+        self.last_snapshot: HostSnapshot | None = None
+        self._options = options
+        self._engine = engine
+        self._result = result
+        self._privilege = _FREE
+        self._connection: Connection | None = None
+        self._channel: HostChannel | None = None
+        self._lock: ApplyLock | None = None
+        self._began = self._snapshot_at = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def since_snapshot_s(self) -> float:
+        return time.monotonic() - self._snapshot_at
+
+    @property
+    def snapshot(self) -> HostSnapshot:
+        if self.last_snapshot is None:
+            raise DeployError("the host was not probed")
+        return self.last_snapshot
+
+    @property
+    def connection(self) -> Connection:
+        if self._connection is None:
+            raise DeployError("the host was not reached")
+        return self._connection
+
+    @property
+    def channel(self) -> HostChannel:
+        if self._channel is None:
+            raise DeployError("the host was not probed")
+        return self._channel
+
+    @property
+    def reboot_timeout_s(self) -> float:
+        return self.request.spec.reboot_timeout or REBOOT_TIMEOUT_S
+
+    def tell(self, text: str) -> None:
+        self._options.tell(self.request.name, text)
+
+    @contextmanager
+    def stage(self, stage: str) -> Iterator[None]:
+        self.tell(stage)
+        self.stage_now = stage
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._result.stages.append(Stage(stage, time.monotonic() - began))
+        self.stage_now = ""
+
+    # Connection, snapshot and lock
+
+    def reach(self) -> None:
+        with self.stage("reach"):
+            self._reach(self._options.host_keys)
+
+    def reach_again(self) -> None:
+        """Unless the connection still answers."""
+        try:
+            self.connection.run(["true"], deadline_s=_ANSWER_S)
+        except TransportError:
+            self.connection.close()
+            with self.stage("reach"):
+                self._reach(HostKeyPolicy())
+
+    def _reach(self, policy: HostKeyPolicy) -> None:
+        self._connection = connect(self.request.target, host_keys=policy)
+        if self._options.sudo_password is not None:
+            self._privilege = with_password(self._connection, self._options.sudo_password)
+
+    def probe(self, stage: str = "probe") -> HostSnapshot:
+        with self.stage(stage):
+            return self._probe()
+
+    def _probe(self) -> HostSnapshot:
+        channel = HostChannel(self.connection, self._privilege, work_argv, tell=self.tell)
+        name = self.request.name
+        names = {path.stem for path in self._options.deploys}
+        selected = [one for one in registry.CONCERNS if one.name in names]
+        snapshot = take_snapshot(self.connection, self._privilege, selected, self.request.spec)
+        channel.cache.seed_files(snapshot.paths, snapshot.files)
+        self._engine.attach(name, channel, snapshot.known)
+        self._engine.provide(name, vault_access(self.request))
+        self._channel, self.last_snapshot = channel, snapshot
+        self._snapshot_at = time.monotonic()
+        return snapshot
+
+    def take_lock(self) -> None:
+        if self._lock is not None and self._lock.held:
+            return
+        self._lock = take(
+            self.connection,
+            self._privilege,
+            self._options.holder,
+            tell=self.tell,
+            deadline_s=_LOCK_S,
+        )
+        if self._lock.notice:
+            self._result.story.append(self._lock.notice)
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    # Reboot
+
+    def find_reboot_impact(self) -> RebootImpact:
+        impact = reboot_impact.find(self.connection, self._privilege)
+        self._result.reboot_hits = impact.lines()
+        return impact
+
+    def order_reboot(self) -> None:
+        """Of the machine that this runs on, which ends with it."""
+        with self.stage("reboot"):
+            order_only(self.connection, self._privilege)
+            self.rebooted = True
+
+    def reboot(self, impact: RebootImpact, patience_s: float) -> None:
+        with self.stage("reboot"):
+            self._connection = reboot(
+                self.connection,
+                self.request.target,
+                self._privilege,
+                deadline_s=patience_s,
+                waiting=self._wait_for_reboot,
+                last_resort_s=min(_LAST_RESORT_S, self.reboot_timeout_s / 3)
+                if impact.wedged
+                else None,
+            )
+
+    def _wait_for_reboot(self, _: float) -> None:
+        self.rebooted = True  # nobody waits for one that was refused
+        self.tell("reboot, waiting for it to come back")
+
+    # Deploys
+
+    def trial_options(self, *, now: bool = False, given_up: bool = False) -> TrialOptions:
+        return TrialOptions(
+            deadline_s=round(self.reboot_timeout_s),
+            cards=trial_boot.cards(self.snapshot),
+            now=now,
+            given_up=given_up,
+            may_skip=self.may_skip_trial,
+        )
+
+    def plan_all(self, *, all_removals: bool = False) -> Plan:
+        """Of all deploys, blocked ones too: what blocked a concern may have gone."""
+        consent = replace(self.consent, removals=None) if all_removals else self.consent
+        return self._plan(self._options.deploys, consent, self.trial_options())
+
+    def plan(self, trial: TrialOptions | None = None) -> Plan:
+        return self._plan(self._deploys, self.consent, trial or self.trial_options())
+
+    def plan_again(self) -> Plan:
+        with self.stage("verify"):
+            self._probe()
+            return self.plan()
+
+    def apply(self, stage: str = "change", trial: TrialOptions | None = None) -> None:
+        """A trial boot that is undone needs no plan: it takes back what this run itself did."""
+        self.take_lock()
+        is_undo = trial is not None and trial.given_up
+        with self.stage(stage):
+            self.touched = True
+            if trial_boot.is_trial(self.snapshot):  # before its time is over, in the middle of this
+                self.channel.run(trial_boot.CONFIRM, b"", _ANSWER_S)
+            self._engine.apply(
+                self.request.name,
+                self._deploys,
+                consent=self.consent,
+                trial=trial or self.trial_options(),
+                shown=None if is_undo else self.shown,
+                tell=self._tell_of_concern,
+            )
+
+    def verify(self) -> None:
+        """Declared has to be live, not merely written."""
+        plan = self.plan_again()
+        if plan.blocked:
+            raise DeployError("; ".join(reason for _, reason in plan.blocked))
+        if plan.pending:
+            left = [change.subject for change in plan.changes]
+            left += [record for _, record in plan.housekeeping]
+            subjects = ", ".join(left) or "something"
+            raise DeployError(f"{subjects} is still not as declared after it was changed")
+
+    def _plan(self, deploys: Sequence[Path], consent: Consent, trial: TrialOptions) -> Plan:
+        planned = self._engine.plan(
+            self.request.name,
+            deploys,
+            consent=consent,
+            trial=trial,
+            reboot_reasons=partial(_reboot_reasons, self.request.spec),
+        )
+        self.reboot_reasons = planned.reboot_reasons
+        return planned
+
+    @property
+    def _deploys(self) -> list[Path]:
+        return [path for path in self._options.deploys if path.stem not in self.blocked_concerns]
+
+    def _tell_of_concern(self, concern: str) -> None:
+        if any(change.concern == concern for change in self.shown.changes):
+            self.tell(f"change: {concern}")
+
+
+def _reboot_reasons(spec: RigSpec) -> Iterator[tuple[str, str]]:
+    """Of every concern, selected or not, by its name."""
+    for one in registry.in_this_version():
+        yield from ((one.name, reason) for reason in one.reboot_reasons(spec))

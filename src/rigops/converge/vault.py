@@ -1,0 +1,239 @@
+"""After a proof: fill the host's vault, fetch its packages to this machine, and say what to lock.
+
+A failure here is reported and retried by the next apply. It never fails what was proven.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.nvidia_driver import record as driver_record
+from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
+from rigops.converge.errors import DeployError
+from rigops.converge.result import VaultResult
+from rigops.errors import RigopsError
+from rigops.probe.package_names import RUN_FILE
+from rigops.record import lockfile as lock_record
+from rigops.record.lockfile import locked
+from rigops.vault import fill, index
+from rigops.vault.directory import Directory
+from rigops.vault.pinned_set import POOL, RECORD, PinnedSet, merged, parse, with_proven
+from rigops.vault.references import References
+from rigops.vault.store import Store, amount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rigops.concerns.nvidia_driver.record import PinnedDriver
+    from rigops.converge.connector import HostChannel
+    from rigops.converge.request import HostRequest
+    from rigops.probe.sections.rigops_state import RigopsState
+    from rigops.record import Proven
+    from rigops.record.lockfile import LockedHost
+    from rigops.transport import Result
+    from rigops.vault.pinned_set import PinnedPackage
+
+_FILL_S: Final = 1800.0
+_DEADLINE_S: Final = 120.0
+_SHOWN: Final = 4
+_PIECE_MB: Final = 16  # read by one exec
+_REPORT_EVERY_S: Final = 2.0
+
+
+def store(wanted: HostRequest) -> Store:
+    return Store.of(wanted.spec.rigops_vault)
+
+
+def vault_access(wanted: HostRequest) -> VaultAccess:
+    known = wanted.locked
+    return VaultAccess(
+        sets=known.sets if known else (),
+        locked=known.version if known else "",
+        store=store(wanted),
+        back=wanted.back,
+    )
+
+
+def is_complete(state: RigopsState | None, own: Store) -> bool:
+    """Whether the pinned driver is in both vaults already, by the records alone."""
+    pinned, sets = _records(state)
+    if pinned is None:
+        return True
+    if not sets or sets[0].version != pinned.version:
+        return False
+    versions = {one.name: one.version for one in sets[0].packages}
+    return pinned.packages.items() <= versions.items() and all(
+        own.has(one.sha256, one.size) for one in sets[0].packages
+    )
+
+
+def lock_entry(state: RigopsState | None, proven: Proven, wanted: HostRequest) -> LockedHost:
+    """For a run that did not fill the vault: what the lockfile says of the packages stays."""
+    pinned, sets = _records(state)
+    before = wanted.locked
+    if before and before.sets and before.sets[0].version == proven.driver.version:
+        sets = before.sets
+    return locked(proven, sets if pinned else ())
+
+
+def update(
+    seat: HostChannel, state: RigopsState | None, proven: Proven, wanted: HostRequest
+) -> tuple[LockedHost, VaultResult | None]:
+    """None: there is nothing of this driver to put in a vault."""
+    pinned, before = _records(state)
+    if pinned is None or pinned.version != proven.driver.version:
+        return locked(proven, ()), None
+    own, folder = store(wanted), _declared_folder(wanted)
+    try:
+        seat.tell("vault: storing the packages of the driver")
+        on_host = _filled(seat, pinned, proven, before, _known(wanted, before, folder))
+    except RigopsError as error:
+        return locked(proven, ()), VaultResult(trouble=str(error))
+    in_lock = wanted.locked.sets if wanted.locked else ()
+    # The digests of the first set were just compared; those of others count only from the lockfile.
+    entry = locked(proven, on_host[:1] if in_lock else on_host)
+    sets = merged(entry.sets, in_lock)
+    needed = frozenset(digest for one in sets for digest in one.digests)
+    references = References(own, wanted.name, wanted.lock)
+    result = VaultResult(host_bytes=on_host[0].size, folder=str(own.folder))
+    try:
+        references.add(needed)
+        fetched = _fetch(seat, own, folder, sets[0])
+    except RigopsError as error:
+        return entry, replace(result, trouble=str(error))
+    # Only a rollback needs the others: a failure to fetch them is no trouble of what was proven.
+    with suppress(RigopsError):
+        fetched += sum(_fetch(seat, own, folder, one) for one in sets[1:])
+    freed = 0
+    with suppress(RigopsError):
+        freed = references.reduce_to(needed, locked=_locked_elsewhere(wanted))
+    return entry, replace(result, fetched_bytes=fetched, freed_bytes=freed)
+
+
+def _locked_elsewhere(wanted: HostRequest) -> frozenset[str]:
+    """The digests that the lockfile has of other hosts."""
+    hosts = lock_record.read(wanted.lock).hosts if wanted.lock else {}
+    sets = [one for name, host in hosts.items() if name != wanted.name for one in host.sets]
+    return frozenset(digest for one in sets for digest in one.digests)
+
+
+def _records(state: RigopsState | None) -> tuple[PinnedDriver | None, tuple[PinnedSet, ...]]:
+    records = state.records if state else {}
+    return driver_record.pinned(records.get(driver_record.PATH)), parse(records.get(RECORD))
+
+
+def _declared_folder(wanted: HostRequest) -> Directory | None:
+    source = wanted.spec.driver_source
+    return Directory(source.directory) if source and source.kind == "dir" else None
+
+
+def _known(
+    wanted: HostRequest, sets: tuple[PinnedSet, ...], folder: Directory | None
+) -> Iterable[PinnedPackage]:
+    """The digests of the lockfile come before those of the host's record."""
+    declared: tuple[PinnedPackage, ...] = ()
+    if folder:
+        with suppress(RigopsError):
+            declared = folder.packages
+    in_lock = wanted.locked.sets if wanted.locked else ()
+    packages = (its for one in (*sets, *in_lock) for its in one.packages)
+    return {(one.name, one.version): one for one in (*packages, *declared)}.values()
+
+
+def _filled(
+    seat: HostChannel,
+    pinned: PinnedDriver,
+    proven: Proven,
+    sets: tuple[PinnedSet, ...],
+    known: Iterable[PinnedPackage],
+) -> tuple[PinnedSet, ...]:
+    names = sorted({*pinned.packages, *pinned.also} - {RUN_FILE})
+    text = fill.script(names, known, pinned.packages.get(RUN_FILE, ""))
+    done = seat.run(seat.wrap(["sh", "-s"]), text.encode(), _FILL_S)
+    if done.exit_code != 0:
+        raise DeployError(f"cannot store the packages on the host: {_stderr(done)}")
+    found = fill.parse(done.stdout.decode(errors="replace"))
+    has = {one.name: one.version for one in found.packages}
+    lacking = [
+        f"{name} {version}" for name, version in pinned.packages.items() if has.get(name) != version
+    ]
+    if lacking:
+        why = found.trouble or "in no package source and not in apt's cache"
+        raise DeployError(f"cannot store {_few(lacking)}: {why}")
+    text = index.text_of(found.records)
+    new = PinnedSet(
+        version=pinned.version,
+        flavour=pinned.flavour,
+        at=proven.at,
+        kernel=proven.kernel,
+        packages=found.packages,
+        index=index.digest(text),
+    )
+    after = with_proven(sets, new)
+    record = fill.record_script(after, after[0], text)
+    done = seat.run(seat.wrap(["sh", "-s"]), record.encode(), _DEADLINE_S)
+    if done.exit_code != 0:
+        raise DeployError(f"cannot write the record of the vault: {_stderr(done)}")
+    return after
+
+
+def _few(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return f"{', '.join(words[:_SHOWN])}{more}"
+
+
+def _fetch(seat: HostChannel, own: Store, folder: Directory | None, one: PinnedSet) -> int:
+    """The bytes that this machine did not have. What the declared folder has comes from there."""
+    if own.text(one.index) is None:
+        own.put(one.index, [_read(seat, one.index_file, 0)])
+    lacking = [its for its in one.packages if not own.has(its.sha256, its.size)]
+    remote = [its for its in lacking if not _is_put_from(folder, its, own)]
+    progress = _Progress(seat, sum(its.size for its in remote))
+    for its in remote:
+        own.put(its.sha256, _pieces(seat, its, progress))
+    return sum(its.size for its in lacking)
+
+
+def _is_put_from(folder: Directory | None, one: PinnedPackage, own: Store) -> bool:
+    """An unreadable folder is no trouble: the host has the package too."""
+    with suppress(RigopsError, OSError):
+        if folder and any(its.sha256 == one.sha256 for its in folder.packages):
+            own.put(one.sha256, folder.pieces(one.sha256))
+            return True
+    return False
+
+
+class _Progress:
+    def __init__(self, seat: HostChannel, whole: int) -> None:
+        self._seat = seat
+        self._whole = whole
+        self._size = 0
+        self._reported_at = time.monotonic()
+
+    def add(self, size: int) -> None:
+        self._size += size
+        if time.monotonic() - self._reported_at > _REPORT_EVERY_S:
+            self._reported_at = time.monotonic()
+            self._seat.tell(f"vault: fetched {amount(self._size)} of {amount(self._whole)}")
+
+
+def _pieces(seat: HostChannel, one: PinnedPackage, progress: _Progress) -> Iterator[bytes]:
+    for number in range(-(-one.size // (_PIECE_MB << 20)) or 1):
+        piece = _read(seat, f"{POOL}/{one.file}", number)
+        progress.add(len(piece))
+        yield piece
+
+
+def _read(seat: HostChannel, path: str, number: int) -> bytes:
+    words = ("bs=1048576", f"skip={number * _PIECE_MB}", f"count={_PIECE_MB}")
+    done = seat.run(["dd", f"if={path}", *words], b"", _DEADLINE_S)
+    if done.exit_code != 0 or done.stdout_dropped:
+        raise DeployError(f"cannot read {path} on the host: {_stderr(done)}")
+    return done.stdout
+
+
+def _stderr(done: Result) -> str:
+    return " ".join(done.stderr.decode(errors="replace").split()) or f"exit {done.exit_code}"

@@ -1,0 +1,59 @@
+"""Questions that several checks ask about the cards of a host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
+from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import SECTION as PCI
+
+if TYPE_CHECKING:
+    from rigops.catalog.model import Gpu
+    from rigops.doctor.check import Examined
+    from rigops.probe.section import Section
+
+
+NO_GPU: Final = "there is no NVIDIA GPU"
+NAMES_CARDS: Final[tuple[Section[Any], ...]] = (PCI, LSPCI, SMI)
+COUNTS_CARDS: Final[tuple[Section[Any], ...]] = (*NAMES_CARDS, TOPOLOGY, P2P_READ)
+
+
+def has_no_gpu(examined: Examined) -> bool:
+    """Known to have none, and none is declared."""
+    return gpu_count(examined) == 0
+
+
+def gpu_count(examined: Examined) -> int | None:
+    """None where nobody knows. Of several sources the greatest: a list may have lost its end."""
+    snapshot = examined.snapshot
+    matrices = (snapshot[P2P_READ].value, snapshot[TOPOLOGY].value)
+    numbered = [len(matrix.gpus) for matrix in matrices if matrix]
+    most = max(len(examined.cards), declared_count(examined) or 0, *numbered, 0)
+    return most if sees_the_bus(examined) or most > 1 else None
+
+
+def declared_count(examined: Examined) -> int | None:
+    expected = examined.spec.gpus
+    if expected is None:
+        return None
+    by_model = sum(count for _, count in expected.models)
+    return expected.total or by_model or len(expected.uuids)
+
+
+def sees_the_bus(examined: Examined) -> bool:
+    """Whether a card that no source names is not there: sysfs or lspci was read to its end."""
+    snapshot = examined.snapshot
+    by_lspci = bool(snapshot[LSPCI].or_empty.functions) and snapshot[LSPCI].is_complete
+    return snapshot[PCI].is_exhaustive or by_lspci
+
+
+def models(examined: Examined) -> tuple[Gpu | None, ...]:
+    """Each kind of card once; None for one that the catalogue does not know."""
+    return tuple(dict.fromkeys(card.model for card in examined.cards))
+
+
+def known_models(examined: Examined) -> tuple[Gpu, ...]:
+    return tuple(model for model in models(examined) if model)

@@ -1,0 +1,54 @@
+"""The board of a host, and its firmware's settings in the words that this board uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.preconditions.firmware import in_the_bios
+from rigops.probe.sections.firmware import SECTION as FIRMWARE
+from rigops.probe.sections.firmware import Cpu, Firmware
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.pci import SECTION as PCI
+
+if TYPE_CHECKING:
+    from rigops.catalog.firmware import Turn
+    from rigops.catalog.model import Setting
+    from rigops.doctor.check import Examined
+    from rigops.probe.snapshot import HostSnapshot
+
+_DMI = re.compile(r"^DMI: (?P<system>.+)/(?P<board>[^/]+), BIOS ")
+_HOST_BRIDGE: Final = 0x0600
+_MAKERS: Final[dict[int, Cpu]] = {0x1022: "amd", 0x8086: "intel"}
+
+
+def firmware(snapshot: HostSnapshot) -> Firmware:
+    """As the host says it, else as its kernel log and its bus tell."""
+    found = snapshot[FIRMWARE].value or Firmware()
+    if not found.vendor:
+        system, board = _logged(snapshot)
+        found = replace(found, vendor=system, board=board)
+    return found if found.cpu else replace(found, cpu=_by_host_bridge(snapshot))
+
+
+def steps(examined: Examined, *settings: Setting, turn: Turn = "on") -> str:
+    return in_the_bios(examined.catalog, firmware(examined.snapshot), *settings, turn=turn)
+
+
+def _logged(snapshot: HostSnapshot) -> tuple[str, str]:
+    for entry in snapshot[KERNEL_LOG].or_empty.matching(_DMI):
+        if shape := _DMI.search(entry.message):
+            system, board = shape["system"], shape["board"]
+            return system, "" if system.endswith(board) else board
+    return "", ""
+
+
+def _by_host_bridge(snapshot: HostSnapshot) -> Cpu:
+    bridges = [
+        one.vendor
+        for one in (snapshot[PCI].or_empty.functions)
+        if one.pci_class >> 8 == _HOST_BRIDGE
+    ]
+    known = {_MAKERS[vendor] for vendor in bridges if vendor in _MAKERS}
+    return known.pop() if len(known) == 1 else ""

@@ -1,0 +1,70 @@
+"""The cards of a host, put together from every source that has seen them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.catalog import find_gpu
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import SECTION as PCI
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import Gpu
+    from rigops.probe.sections.lspci import LspciFunction
+    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.sections.pci import PciFunction
+    from rigops.probe.snapshot import HostSnapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """None: that source did not see it, or was not collected."""
+
+    address: str
+    model: Gpu | None  # in the catalogue
+    name: str  # the best that is known
+    function: PciFunction | None = None
+    lspci: LspciFunction | None = None
+    smi: SmiGpu | None = None
+
+    @property
+    def subject(self) -> str:
+        return f"gpu {self.address}"
+
+
+def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
+    """Ordered by address, which is also the order of nvidia-smi's indices."""
+    functions = {one.address: one for one in snapshot[PCI].or_empty.nvidia_gpus}
+    listed = {one.address: one for one in snapshot[LSPCI].or_empty.nvidia_gpus}
+    reported = {one.address: one for one in snapshot[SMI].or_empty.gpus if one.address}
+    addresses = sorted({*functions, *listed, *reported}, key=_by_domain)
+    return tuple(
+        _card(catalog, address, functions.get(address), listed.get(address), reported.get(address))
+        for address in addresses
+    )
+
+
+def _by_domain(address: str) -> tuple[int, str]:
+    domain, _, rest = address.partition(":")
+    return int(domain, 16), rest
+
+
+def _card(
+    catalog: Catalog,
+    address: str,
+    function: PciFunction | None,
+    listed: LspciFunction | None,
+    smi: SmiGpu | None,
+) -> Card:
+    device = function.device if function else listed.device if listed else None
+    model = find_gpu(catalog, f"10de:{device:04x}").only if device is not None else None
+    if model is None and smi is not None and smi.name:
+        model = find_gpu(catalog, smi.name.removeprefix("NVIDIA ")).only
+    told = listed.product or listed.name if listed else ""
+    if model is None and told:
+        model = find_gpu(catalog, told).only
+    name = model.name if model else (smi and smi.name) or told or "unknown GPU"
+    return Card(address=address, model=model, name=name, function=function, lspci=listed, smi=smi)

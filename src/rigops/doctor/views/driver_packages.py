@@ -1,0 +1,161 @@
+"""What several checks ask about the packages that the NVIDIA driver came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rigops.catalog import judge, versions
+from rigops.catalog.lookup import concerns
+from rigops.catalog.model import EVERY_CARD
+from rigops.doctor import views
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import apt
+from rigops.probe.package_names import driver_version, is_user_space
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
+from rigops.probe.sections.packages import SECTION as PACKAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rigops.doctor.check import Examined
+    from rigops.doctor.finding import Status
+    from rigops.probe.sections.package_holds import PackageHolds
+    from rigops.probe.sections.packages import Package, Packages
+    from rigops.probe.snapshot import Answer
+
+CONCERN = "nvidia_driver"
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class AptRig:
+    """A host whose driver apt manages: where the three checks of packages have something to say."""
+
+    packages: Packages
+    driver: tuple[Package, ...]
+    holds: PackageHolds
+    are_whole: bool  # both sections: what they do not name is not there
+
+    @cached_property
+    def loose(self) -> tuple[Package, ...]:
+        """Neither held nor pinned."""
+        return tuple(
+            one
+            for one in self.driver
+            if not apt.holds(one, self.holds.held) and not apt.pins_down(one, self.holds.pins)
+        )
+
+
+def apt_rig(check: str, examined: Examined) -> AptRig | Finding:
+    """What there is to judge, or why there is nothing."""
+    snapshot = examined.snapshot
+    packages = snapshot[PACKAGES].value
+    if packages is None:
+        return _nothing(check, "unknown", not_read(snapshot[PACKAGES], "the installed packages"))
+    whole = snapshot[PACKAGES].is_exhaustive
+    if (other := _elsewhere(check, packages, snapshot[PACKAGE_HOLDS].value)) is not None:
+        return other
+    if not packages.driver:
+        return (
+            _nothing(check, "skipped", "no package of the NVIDIA driver is installed")
+            if whole
+            else _nothing(check, "unknown", "the installed packages could not all be read")
+        )
+    holds = snapshot[PACKAGE_HOLDS].value
+    if holds is None or not holds.asks_apt:
+        return _nothing(
+            check, "unknown", not_read(snapshot[PACKAGE_HOLDS], "holds and pins of packages")
+        )
+    whole = whole and snapshot[PACKAGE_HOLDS].is_complete
+    return AptRig(packages, packages.driver, holds, whole)
+
+
+def _elsewhere(check: str, packages: Packages, holds: PackageHolds | None) -> Finding | None:
+    """What pacman and dnf hold is shown, and not judged."""
+    if not packages.managers or "dpkg" in packages.managers:
+        return None
+    whose = " and ".join(sorted(packages.managers))
+    lines = tuple(Evidence(PACKAGE_HOLDS.name, line) for line in holds.elsewhere) if holds else ()
+    return _nothing(check, "skipped", f"packages are {whose}'s here, not apt's", lines)
+
+
+def _nothing(check: str, status: Status, why: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+    return Finding(id=check, status=status, summary=why, evidence=evidence)
+
+
+def not_read(answer: Answer[Any], what: str) -> str:
+    if answer.timed_out:
+        return f"{what} could not be read: no answer in time"
+    return f"{what} could not be read"
+
+
+def names(packages: Iterable[Package], *, shown: int = _SHOWN) -> str:
+    """The first few."""
+    found = [named(one) for one in packages]
+    rest = len(found) - shown
+    return ", ".join(found[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def named(package: Package) -> str:
+    """As apt wants it: with its architecture where it is not the machine's own."""
+    return f"{package.name}:i386" if package.architecture == "i386" else package.name
+
+
+def user_space_versions(packages: Iterable[Package]) -> dict[str, Package]:
+    """NVIDIA's version of the installed libraries, each with one package of it."""
+    return {
+        version: one
+        for one in packages
+        if is_user_space(one.name)
+        for version in [driver_version(one.version)]
+        if version
+    }
+
+
+def installed_version(examined: Examined, packages: Packages) -> str | None:
+    """A name is no proof of a branch: the libraries' version is, and what is loaded."""
+    found = user_space_versions(packages.driver)
+    loaded = examined.snapshot[NVIDIA_VERSION].value
+    if loaded and loaded.version and (not found or loaded.version in found):
+        return loaded.version
+    return next(iter(found), None)
+
+
+def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
+    """Declare what is there, unless it is known to be bad: then it is not to be kept."""
+    version = installed_version(examined, found.packages)
+    wish = examined.spec.driver
+    if wish is None and version is not None and _is_bad(examined, version):
+        return Fix(
+            kind="hands",
+            text=f"driver {version} is known to be bad for these cards: install another one first "
+            "(drv.pin says which), and then keep that",
+        )
+    if wish is None and version is None:
+        return Fix(kind="hands", text=by_hand)
+    branch = wish.text if wish else (version or "").partition(".")[0]
+    return Fix(
+        kind="apply",
+        concern=CONCERN,
+        declare={"driver": branch},
+        text=f"`rigops apply` {does}",
+        by_hand=by_hand,
+    )
+
+
+def _is_bad(examined: Examined, version: str) -> bool:
+    try:
+        parsed = versions.parse(version)
+    except ValueError:
+        return False
+    cards = views.models(examined)
+    return any(
+        verdict.status == "bad"
+        and verdict.purpose != "install"
+        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards if card))
+        for verdict in judge(examined.catalog, parsed)
+    )

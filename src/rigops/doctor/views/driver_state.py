@@ -1,0 +1,127 @@
+"""Questions about the NVIDIA driver that several checks ask."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.catalog import advice, versions
+from rigops.doctor import views
+from rigops.doctor.finding import Evidence, Fix
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.pci import SECTION as PCI
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rigops.doctor.check import Examined
+    from rigops.doctor.views.cards import Card
+    from rigops.probe.kernel_log import LogLine
+    from rigops.probe.snapshot import HostSnapshot
+
+DRIVER = "nvidia"
+CONCERN = "nvidia_driver"
+NOT_LOADED = "no NVIDIA driver is loaded"
+
+# Failures of nvidia-smi that only a loaded driver can cause.
+_ANSWERED = frozenset({"mismatch", "no-devices", "lost"})
+_BANNER = "NVRM version:"
+_NUMBERS = re.compile(r"(?:[0-9]{1,3}:)?(?P<version>[0-9]{2,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """None: nobody knows."""
+
+    is_loaded: bool | None
+    evidence: tuple[Evidence, ...] = ()
+
+
+def loaded(examined: Examined) -> Loaded:
+    """That nvidia-smi reaches it is proof, even where /proc does not show it, as under WSL."""
+    snapshot = examined.snapshot
+    version, smi = snapshot[NVIDIA_VERSION].value, snapshot[SMI].value
+    if smi is not None and (smi.gpus or smi.failure in _ANSWERED):
+        answers = (*(gpu.line for gpu in smi.gpus), *smi.failure_lines)
+        shown = tuple(Evidence(SMI.name, line) for line in answers[:1] if line)
+        return Loaded(is_loaded=True, evidence=_version_line(snapshot) or shown)
+    if version is not None and version.is_loaded:
+        # The name alone proves it, where the version is one that nobody has seen before.
+        named = version.version or any(line.startswith(_BANNER) for line in version.unread)
+        return Loaded(True if named else None, _version_line(snapshot))
+    if smi is not None and smi.failure == "no-driver":
+        said = tuple(Evidence(SMI.name, line) for line in smi.failure_lines[:1])
+        return Loaded(is_loaded=False, evidence=said)
+    if version is not None and snapshot[NVIDIA_VERSION].is_complete:
+        return Loaded(is_loaded=False)
+    others = tuple(bound_to(card) for card in examined.cards)
+    if others and None not in others and not any(one[0] == DRIVER for one in others if one):
+        return Loaded(is_loaded=False, evidence=tuple(one[1] for one in others if one))
+    return Loaded(is_loaded=None)
+
+
+def _version_line(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
+    version = snapshot[NVIDIA_VERSION].value
+    if version is None:
+        return ()
+    return tuple(
+        Evidence(NVIDIA_VERSION.name, line) for line in (version.line, *version.unread) if line
+    )
+
+
+def bound_to(card: Card) -> tuple[str, Evidence] | None:
+    """The kernel driver that holds a card, "" for none; None where nobody knows."""
+    function, listed = card.function, card.lspci
+    if function is not None and (function.driver or " driver=- " in f"{function.line} "):
+        return function.driver or "", Evidence(PCI.name, function.line)
+    # lspci names the driver before the modules that fit: those alone mean that there is none.
+    if listed is not None and (listed.driver or listed.modules):
+        said = f"Kernel driver in use: {listed.driver}" if listed.driver else listed.line
+        return listed.driver or "", Evidence(LSPCI.name, said)
+    return (DRIVER, Evidence(SMI.name, card.smi.line)) if card.smi is not None else None
+
+
+def numbers(version: str | None) -> str | None:
+    """NVIDIA's version in a package's or module's: 535.104.05 of 1:535.104.05-0ubuntu1."""
+    shape = _NUMBERS.match(version or "")
+    return shape["version"] if shape else None
+
+
+def logged(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> tuple[LogLine, ...]:
+    return snapshot[KERNEL_LOG].or_empty.matching(pattern)
+
+
+def cited(lines: Iterable[LogLine], most: int = 3) -> tuple[Evidence, ...]:
+    return tuple(Evidence(KERNEL_LOG.name, one.line) for one in tuple(lines)[:most])
+
+
+def by_deploy(examined: Examined, text: str, by_hand: str) -> Fix:
+    """What the driver's deploy does for the declared driver, or for one to be declared."""
+    wanted = _to_declare(examined)
+    if wanted is None:
+        return Fix(kind="hands", text=by_hand)
+    return Fix(
+        kind="apply+reboot",
+        concern=CONCERN,
+        declare={"driver": wanted},
+        text=text,
+        by_hand=by_hand,
+    )
+
+
+def _to_declare(examined: Examined) -> str | None:
+    """The declared driver; else the installed branch, if it is good; else one that is."""
+    if examined.spec.driver is not None:
+        return examined.spec.driver.text
+    cards = views.known_models(examined)
+    installed = examined.snapshot[PACKAGES].or_empty.driver
+    for version in filter(None, (numbers(package.version) for package in installed)):
+        if advice.is_good(examined.catalog, versions.parse(version), cards):
+            return version.partition(".")[0]
+    best = advice.recommended(examined.catalog, cards)
+    return best.branch if best else None

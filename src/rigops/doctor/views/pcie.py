@@ -1,0 +1,135 @@
+"""Which ports stand between the CPU and each card, and between two cards."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.lspci import REDIRECTING
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import ADDRESS
+from rigops.probe.sections.pci import SECTION as PCI
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.probe.sections.lspci import LspciFunction
+    from rigops.probe.sections.pci import PciFunction
+    from rigops.probe.snapshot import HostSnapshot
+
+_FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
+_HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
+_ROOT_PORT = "Root Port"
+_HOST_BRIDGE_CLASS = 0x0600
+# QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
+_VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
+
+
+@dataclass(frozen=True)
+class Way:
+    """The ports above a card, the root port first; more are above them where it is not whole."""
+
+    card: str
+    ports: tuple[str, ...]
+    host_bridge: str | None = None  # 0000:40
+    is_whole: bool = True
+
+    def shared_with(self, other: Way) -> tuple[str, ...]:
+        """The ports that both cards are under. The last of them is the port above a switch."""
+        same = 0
+        for mine, theirs in zip(self.ports, other.ports, strict=False):
+            if mine != theirs:
+                break
+            same += 1
+        return self.ports[:same]
+
+    def between(self, other: Way) -> tuple[str, ...]:
+        """The ports through which what one card sends to the other has to pass."""
+        same = len(self.shared_with(other))
+        return (*self.ports[same:], *other.ports[same:])
+
+
+def way_to(snapshot: HostSnapshot, card: str) -> Way | None:
+    """From sysfs, else from the buses that lspci's bridges lead to. None: nobody said."""
+    return _by_sysfs(snapshot, card) or _by_bridges(snapshot, card)
+
+
+def port_above(snapshot: HostSnapshot, card: str) -> str | None:
+    way = way_to(snapshot, card)
+    return way.ports[-1] if way and way.ports else None
+
+
+def is_complete(function: PciFunction) -> bool:
+    """Its line ends with the path: without it, a width of 16 may have been cut to 1."""
+    return " path=" in function.line
+
+
+def _by_sysfs(snapshot: HostSnapshot, card: str) -> Way | None:
+    functions = snapshot[PCI].or_empty.functions
+    path = next((one.path for one in functions if one.address == card), None)
+    parts = path.split("/") if path else []
+    if not parts or parts[-1].lower() != card:
+        return None  # of a path that was cut short the rest proves nothing
+    bridges = [i for i, part in enumerate(parts) if _HOST_BRIDGE.fullmatch(part)]
+    if not bridges:
+        return None
+    below = tuple(part.lower() for part in parts[bridges[-1] + 1 : -1])
+    if not all(_FUNCTION.fullmatch(part) for part in below):
+        return None
+    return Way(card, below, host_bridge=parts[bridges[-1]][3:].lower())
+
+
+def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
+    listed = snapshot[LSPCI].or_empty.functions
+    leads_to = {_bus(one.address, one.secondary_bus): one for one in listed if one.secondary_bus}
+    ports: list[LspciFunction] = []
+    bus = _bus_of(card)
+    while bus in leads_to and leads_to[bus] not in ports:
+        ports.append(leads_to[bus])
+        bus = _bus_of(ports[-1].address)
+    if not ports:
+        return None
+    top = ports[-1]
+    has_host_bridge = any(
+        one.pci_class == _HOST_BRIDGE_CLASS and _bus_of(one.address) == bus for one in listed
+    )
+    is_root = top.port_type == _ROOT_PORT or (top.port_type is None and has_host_bridge)
+    addresses = tuple(port.address for port in reversed(ports))
+    return Way(card, addresses, host_bridge=bus if is_root else None, is_whole=is_root)
+
+
+def _bus_of(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
+def _bus(address: str, number: int) -> str:
+    return f"{address.partition(':')[0]}:{number:02x}"
+
+
+def by_address(snapshot: HostSnapshot) -> Mapping[str, LspciFunction]:
+    return {one.address: one for one in snapshot[LSPCI].or_empty.functions}
+
+
+def redirects(port: LspciFunction | None) -> bool | None:
+    """Whether it sends up what a card means for another below. None where nobody could read it."""
+    if port is None:
+        return None
+    if port.acs is None:
+        return False if port.lists_all else None
+    if port.acs.enabled & REDIRECTING:
+        return True
+    return False if port.acs.is_whole else None
+
+
+def is_virtual_machine(snapshot: HostSnapshot) -> bool | None:
+    """Where the bus is one that a hypervisor made up."""
+    said = snapshot[BOOT].or_empty.is_virtual_machine
+    if said:
+        return True
+    seen = {one.vendor for one in snapshot[PCI].or_empty.functions}
+    listed = {one.vendor for one in snapshot[LSPCI].or_empty.functions}
+    if (seen | listed) & _VIRTUAL_VENDORS:
+        return True
+    return said

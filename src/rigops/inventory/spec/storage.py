@@ -1,0 +1,174 @@
+"""The keys of snapshots and backups."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from rigops.inventory.spec.faults import Collector, refuse
+from rigops.inventory.spec.model import Borg, Retention, Snapshots
+from rigops.inventory.spec.scalars import boolean, check_names, list_of, mapping, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KEPT = re.compile(r"([1-9]\d{0,3})([hdwmy])")
+_AGES = {"h": "hourly", "d": "daily", "w": "weekly", "m": "monthly", "y": "yearly"}
+_FILE_SYSTEM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_REMOTE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*:.+")
+_INTERVAL = re.compile(r"([1-9]\d{0,3})([dwm])")
+_DAYS = {"d": 1, "w": 7, "m": 30}
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(service|timer)")
+_SECRET_NAME = re.compile(r"pass(word|phrase)?$|secret|^key$|token", re.IGNORECASE)
+_WRITES_ITS_ARGUMENT = re.compile(r"\s*(/\S*/)?(echo|printf)\b")
+
+KEEP_EXAMPLE = '"24h 7d 4w"'
+
+
+def keep(value: object) -> Retention:
+    if not isinstance(value, str) or not value.split():
+        refuse("this is not a retention", value, cure=f"write {KEEP_EXAMPLE}")
+    counts: dict[str, int] = {}
+    for part in value.split():
+        matched = _KEPT.fullmatch(part)
+        if not matched:
+            cure = f"write {KEEP_EXAMPLE}: h hours, d days, w weeks, m months, y years"
+            refuse(f"{part!r} is not a number and an age", value, cure=cure)
+        age = _AGES[matched[2]]
+        if age in counts:
+            refuse(f"{age} is given twice", value)
+        counts[age] = int(matched[1])
+    return Retention(**counts)
+
+
+def absolute_path(value: object) -> str:
+    path = text(value)
+    if not path.startswith("/"):
+        refuse("this is not an absolute path", value, cure=f'write "/{path.lstrip("~/.")}"')
+    if ".." in path.split("/"):
+        refuse("this path climbs with ..", value)
+    return path
+
+
+def snapshots(value: object) -> Snapshots:
+    example = '{"subvolumes": ["/", "/home"], "keep": "24h 7d 4w"}'
+    data = mapping(value, noun="snapshot settings", example=example)
+    found = Collector()
+    check_names(found, data, ("subvolumes", "keep", "send_to"))
+    wanted = Snapshots(
+        subvolumes=found.take(list_of(absolute_path, noun="paths"), data, "subvolumes", ()),
+        keep=found.take(keep, data, "keep", None),
+        send_to=found.take(_send_to, data, "send_to", None),
+    )
+    if data and not data.get("subvolumes"):
+        found.refuse("subvolumes is missing", value, "subvolumes", cure=f"write {example}")
+    return found.finish(wanted)
+
+
+def _send_to(value: object) -> str:
+    target = text(value)
+    if _FILE_SYSTEM.fullmatch(target):
+        return target.lower()
+    if _REMOTE.fullmatch(target):
+        return target
+    refuse(
+        "this is neither a file system's UUID nor user@host:path",
+        value,
+        cure="`blkid` prints UUIDs",
+    )
+
+
+def borg(value: object) -> Borg:
+    example = '{"repository": "ssh://nas/backups/rig", "paths": ["/home"], "keep": "7d 4w 6m"}'
+    data = mapping(value, noun="borg settings", example=example)
+    found = Collector()
+    names = [f.name for f in fields(Borg)]
+    names[names.index("check_every_days")] = "check_every"
+    _refuse_secrets(found, data)
+    check_names(found, {k: v for k, v in data.items() if not _SECRET_NAME.search(k)}, names)
+    managed = found.take(boolean, data, "managed", default=True)
+    wanted = Borg(
+        managed=managed,
+        unit=found.take(_unit, data, "unit", None),
+        repository=found.take(_repository, data, "repository", None),
+        paths=found.take(list_of(absolute_path, noun="paths"), data, "paths", ()),
+        exclude=found.take(list_of(text, noun="patterns"), data, "exclude", ()),
+        keep=found.take(keep, data, "keep", None),
+        schedule=found.take(text, data, "schedule", None),
+        check_every_days=found.take(_interval, data, "check_every", None),
+        passphrase_command=found.take(_passphrase_command, data, "passphrase_command", None),
+    )
+    _check_whole(found, data, managed=managed, example=example)
+    return found.finish(wanted)
+
+
+def _refuse_secrets(found: Collector, data: Mapping[str, object]) -> None:
+    for name, given in data.items():
+        if name != "passphrase_command" and _SECRET_NAME.search(name):
+            found.refuse(
+                "a secret must not stand in an inventory",
+                given,
+                name,
+                cure='give "passphrase_command": a command that prints it, such as "pass show rig"',
+                secret=True,
+            )
+
+
+def _check_whole(
+    found: Collector, data: Mapping[str, object], *, managed: bool, example: str
+) -> None:
+    if managed:
+        for name in ("repository", "paths"):
+            if data and not data.get(name):
+                found.refuse(f"{name} is missing", None, name, cure=f"write {example}", secret=True)
+        if data.get("unit") is not None:
+            cure = 'say "managed": False, or leave unit out'
+            found.refuse("unit goes with a backup of your own", data["unit"], "unit", cure=cure)
+        return
+    if not data.get("unit"):
+        cure = 'write {"managed": False, "unit": "borgmatic.service"}'
+        found.refuse("unit is missing", data.get("unit"), "unit", cure=cure)
+    for name in data.keys() - {"managed", "unit"}:
+        cure = "leave it out: rigops only watches this backup"
+        found.refuse("this goes only with a managed backup", None, name, cure=cure, secret=True)
+
+
+def _unit(value: object) -> str:
+    if isinstance(value, str) and _UNIT.fullmatch(value):
+        return value
+    refuse("this is not a systemd unit", value, cure='write "borgmatic.service"')
+
+
+def _repository(value: object) -> str:
+    place = text(value)
+    if "://" in place and urlsplit(place).password:
+        refuse("a password must not stand in an inventory", value, cure="use a key", secret=True)
+    if "://" in place or _REMOTE.fullmatch(place) or place.startswith("/"):
+        return place
+    refuse(
+        "this is not a borg repository",
+        value,
+        cure='write "ssh://user@nas/path", "user@nas:path" or "/path"',
+    )
+
+
+def _interval(value: object) -> int:
+    matched = _INTERVAL.fullmatch(value) if isinstance(value, str) else None
+    if not matched:
+        refuse("this is not an interval", value, cure='write "4w" or "30d"')
+    return int(matched[1]) * _DAYS[matched[2]]
+
+
+def _passphrase_command(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        refuse("this is not a command", value, cure='write "pass show rig"', secret=True)
+    if _WRITES_ITS_ARGUMENT.match(value):
+        refuse(
+            "this command has the passphrase in it, in plain text",
+            value,
+            cure='use one that reads it from a safe place, such as "pass show rig"',
+            secret=True,
+        )
+    return text(value)

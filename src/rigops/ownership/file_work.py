@@ -1,0 +1,254 @@
+"""Changes to files on a host in one exec: the sh script, and the pyinfra command that carries it.
+
+The order makes a crash anywhere harmless: earlier content aside, the record, the files, what makes
+them count; and for what is undone the files, what makes that count, the record.
+"""
+
+from __future__ import annotations
+
+import shlex
+from base64 import b64encode
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyinfra.api.command import StringCommand
+
+from rigops.atomic_file import SHELL, shell_aside, shell_replace
+from rigops.ownership.files import Conflict, Forget, InPlace, Remove, Restore, Show, Step, Write
+from rigops.ownership.ownership import PREVIOUS_FOLDER, Ownership
+from rigops.probe.sections.rigops_state import RECORD, Present
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyinfra.api.facts import FactBase
+
+    from rigops.probe.sections import rigops_state
+
+
+_RECORD_MODE: Final = 0o644
+
+# A lost connection does not end what has begun, and a script that arrives in part does nothing.
+_TOOLS: Final = f"""\
+set -eu
+trap '' HUP PIPE
+umask 022
+{SHELL}back_up() {{
+    cp -p "$1" "{PREVIOUS_FOLDER}/$2.rigops-new"
+    settle "{PREVIOUS_FOLDER}/$2"
+}}
+restore() {{
+    cp -p "{PREVIOUS_FOLDER}/$2" "$1.rigops-new"
+    settle "$1"
+}}
+expect() {{
+    found=absent
+    if [ -e "$1" ]; then found=$(sha256sum <"$1"); found=${{found%% *}}; fi
+    if [ "$found" != "$2" ]; then
+        echo "$1 changed meanwhile; run this again" >&2
+        exit 1
+    fi
+}}
+"""
+_FOLDERS: Final = f"mkdir -p {PREVIOUS_FOLDER}\nchmod 700 {PREVIOUS_FOLDER}"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What makes a file count once it is there, or has gone; a unit is also enabled and started."""
+
+    command: str = ""
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class FileWork:
+    """What one or more operations do to owned files; `anew` are effects without a step."""
+
+    before: Ownership
+    steps: tuple[Step, ...] = ()
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    anew: tuple[Effect, ...] = ()
+    strays: tuple[str, ...] = ()
+    notes: Mapping[str, bytes] = field(default_factory=dict)  # JSON of ours, before all else
+
+    def __bool__(self) -> bool:
+        return bool(self.anew or self.strays or self.notes or _real(self.steps))
+
+    @property
+    def after(self) -> Ownership:
+        ownership = self.before
+        for step in self.steps:
+            ownership = ownership.after(step)
+        return ownership
+
+
+def joined(works: Sequence[FileWork]) -> FileWork:
+    """The work of several operations, each of which knew what those before it would do."""
+    return FileWork(
+        before=works[0].before,
+        steps=tuple(step for work in works for step in work.steps),
+        contents={path: text for work in works for path, text in work.contents.items()},
+        effects={path: effect for work in works for path, effect in work.effects.items()},
+        anew=tuple(effect for work in works for effect in work.anew),
+        strays=tuple(path for work in works for path in work.strays),
+        notes={path: text for work in works for path, text in work.notes.items()},
+    )
+
+
+def script(work: FileWork) -> str:
+    """The script, or nothing where nothing is to be done."""
+    if not work:
+        return ""
+    lines = "\n".join(line for line in _lines(work) if line)
+    return f"{_TOOLS}main() {{\n{lines}\n}}\nmain\n"
+
+
+def noted(path: str, note: bytes) -> str:
+    """Shell that writes a record of ours, whole at every moment."""
+    return shell_replace(path, _RECORD_MODE, note)
+
+
+def _lines(work: FileWork) -> Iterator[str]:
+    steps = _real(work.steps)
+    if work.strays:
+        yield shlex.join(("rm", "-f", *work.strays))
+    yield from map(_expectation, steps)
+    if steps or work.notes:
+        yield _FOLDERS
+    for path, note in work.notes.items():
+        yield noted(path, note)
+    puts = [step for step in steps if isinstance(step, (Write, Conflict))]
+    backs = [step for step in steps if isinstance(step, (Restore, Remove, Forget))]
+    if puts:
+        yield from _put(work, puts)
+    effects = [work.effects.get(put.record.path, Effect()) for put in puts]
+    yield from _effects([*effects, *work.anew], starts=True)
+    if backs:
+        yield from _undone(work, backs)
+
+
+def _put(work: FileWork, puts: Sequence[Write | Conflict]) -> Iterator[str]:
+    ownership = work.before
+    for put in puts:
+        ownership = ownership.after(put)
+        if put.backup:
+            yield shlex.join(("back_up", put.record.path, put.backup.name))
+    yield _record(ownership)
+    for put in puts:
+        yield shell_aside(put.record.path, put.record.mode, work.contents[put.record.path])
+    yield shlex.join(("settle", *(put.record.path for put in puts)))
+
+
+def _undone(work: FileWork, backs: Sequence[Restore | Remove | Forget]) -> Iterator[str]:
+    effects = [work.effects.get(back.owned.path, Effect()) for back in backs]
+    units = [effect.unit for effect in effects if effect.unit]
+    if units:
+        yield f"{shlex.join(('systemctl', 'stop', *units))} || true"
+        yield f"{shlex.join(('systemctl', 'disable', '--quiet', '--no-reload', *units))} || true"
+    for back in backs:
+        match back:
+            case Restore(owned, previous):
+                yield shlex.join(("restore", owned.path, previous.name))
+            case Remove(owned):
+                yield shlex.join(("rm", "-f", owned.path))
+            case Forget():
+                pass
+    yield from _effects(effects, starts=False)
+    yield _record(work.after)
+
+
+def _effects(effects: Iterable[Effect], *, starts: bool) -> Iterator[str]:
+    found = list(dict.fromkeys(effects))
+    units = [effect.unit for effect in found if effect.unit]
+    if units and starts:
+        yield shlex.join(("systemctl", "enable", "--quiet", "--no-reload", *units))
+    if units:
+        yield "systemctl daemon-reload"
+    yield from dict.fromkeys(effect.command for effect in found)
+    if units and starts:
+        yield shlex.join(("systemctl", "restart", *units))
+
+
+def _expectation(step: Step) -> str:
+    match step:
+        case Write(owned, before, _) | Conflict(owned, before, _):
+            return shlex.join(("expect", owned.path, before.digest if before else "absent"))
+        case Restore(owned) | Remove(owned) if not owned.replaces:
+            return shlex.join(("expect", owned.path, owned.digest))
+        case _:
+            return ""  # while an update was interrupted, either of our two contents may be there
+
+
+def _real(steps: Iterable[Step]) -> list[Step]:
+    return [step for step in steps if not isinstance(step, (InPlace, Show))]
+
+
+def _record(ownership: Ownership) -> str:
+    return noted(RECORD, ownership.to_json().encode())
+
+
+class FileWorkCommand(StringCommand):
+    """One exec. The engine of rigops joins several that follow each other into one.
+
+    `touches`: the facts that the effects may change. What the steps themselves change is known.
+    """
+
+    def __init__(self, work: FileWork, *, touches: frozenset[type[FactBase[Any]]]) -> None:
+        text = script(work)
+        super().__init__("sh", "-s", _stdin=text)
+        self.size = len(text)
+        self.work = work
+        self.touches = touches
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files whose content is known afterwards. What is put back is not among them."""
+        return tuple(self.work.contents)
+
+    def foreseen(self, state: rigops_state.RigopsState) -> rigops_state.RigopsState:
+        """The record and the owned files as they will be then."""
+        present = dict(state.present)
+        for step in self.work.steps:
+            match step:
+                case Write(record) | Conflict(record):
+                    present[record.path] = Present(record.digest, record.mode)
+                case Restore(owned) | Remove(owned) | Forget(owned):
+                    present.pop(owned.path, None)
+                case _:
+                    pass
+        notes = {path: text.decode() for path, text in self.work.notes.items()}
+        return replace(
+            state,
+            owned=self.work.after.to_json(),
+            present=present,
+            strays=(),
+            units={},
+            records={**state.records, **notes},
+        )
+
+
+def target(path: str, digest: str | None) -> str:
+    """Sets at. A link stays one. Whoever changed the file since it was read is not overruled.
+
+    `digest`: of the file as it was read; None where there was none.
+    """
+    quoted = shlex.quote(path)
+    return f'at=$(readlink -f {quoted}) || at={quoted}\nexpect "$at" {digest or "absent"}'
+
+
+def replaced(path: str, digest: str | None, text: str) -> str:
+    """With owner, mode and all that an existing file has; at every moment the old or the new."""
+    return f"""\
+{target(path, digest)}
+if [ -e "$at" ]; then
+    cp -a "$at" "$at.rigops-new"
+else
+    mkdir -p "${{at%/*}}"
+    : >"$at.rigops-new"
+fi
+base64 -d >"$at.rigops-new" <<'RIGOPS_END'
+{b64encode(text.encode()).decode()}
+RIGOPS_END
+settle "$at\""""

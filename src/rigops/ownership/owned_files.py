@@ -1,0 +1,271 @@
+"""Files, programs and units that rigops owns on a host: written, and undone at their end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.facts.files import FileAt, FileFound
+from rigops.facts.sections import RigopsState
+from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
+from rigops.ownership import (
+    Conflict,
+    Forget,
+    Ownership,
+    Present,
+    Remove,
+    Restore,
+    Show,
+    WantedFile,
+    Write,
+    digest,
+    reconcile,
+)
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.plan.change import Change
+from rigops.plan.context import announce, may_undo, notice, plan_log
+from rigops.probe.sections.units import SYSTEM_UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from pyinfra.api.facts import FactBase
+    from pyinfra.api.host import Host
+
+    from rigops.ownership import Step
+    from rigops.probe.sections.rigops_state import OwnedUnit
+
+_FILE_MODE: Final = 0o644
+_OTHERS: Final = 0o077
+_NOT_SHOWN: Final = "(not shown)\n"
+
+
+@operation()
+def owned_file(
+    *,
+    concern: str,
+    path: str,
+    content: str | bytes,
+    mode: int = _FILE_MODE,
+    effect: str = "",
+    live: bool = True,
+    touches: frozenset[type[FactBase[Any]]] = frozenset(),
+) -> Generator[FileWorkCommand, None, None]:
+    """Have this file with this content. A ``undo_undeclared`` of the same concern ends the deploy.
+
+    What only root may read there is not shown in a plan.
+
+    + concern: the deploy that wants it
+    + effect: a shell command that makes a new content count
+    + live: whether the content counts already, where that is known; if not, the effect is run
+    + touches: the facts that the effect may change
+    """
+    yield from _owned(
+        WantedFile(concern, digest(_bytes(content)), mode),
+        path=path,
+        content=_bytes(content),
+        effect=Effect(effect),
+        kind="file",
+        live=live,
+        touches=touches,
+    )
+
+
+@operation()
+def owned_program(*, concern: str, program: str) -> Generator[FileWorkCommand, None, None]:
+    """Have this host-side program of rigops installed. ``undo_undeclared`` ends it.
+
+    + concern: the deploy that wants it
+    + program: its name, such as ``acs``
+    """
+    packed = pack(program)
+    yield from _owned(
+        WantedFile(concern, packed.digest, MODE),
+        path=installed_at(program),
+        content=packed.text.encode(),
+        effect=Effect(),
+        kind="file",
+        live=True,
+        touches=frozenset(),
+    )
+
+
+@operation()
+def owned_unit(*, concern: str, unit: str, content: str) -> Generator[FileWorkCommand, None, None]:
+    """Have this unit of systemd's, enabled and started. ``undo_undeclared`` ends it.
+
+    + concern: the deploy that wants it
+    + unit: its name, such as ``rigops-limits.service``
+    """
+    yield from _owned(
+        WantedFile(concern, digest(content.encode()), _FILE_MODE),
+        path=SYSTEM_UNITS + unit,
+        content=content.encode(),
+        effect=Effect(unit=unit),
+        kind="unit",
+        live=_runs(host.get_fact(RigopsState).units.get(unit)),
+        touches=frozenset(),
+    )
+
+
+@operation()
+def undo_undeclared(
+    *, concern: str, declared: bool = True, effects: Mapping[str, str] | None = None
+) -> Generator[FileWorkCommand, None, None]:
+    """Undo what no operation of this concern wants any more. It comes last in a deploy.
+
+    + declared: whether anything of the concern is declared; else this needs consent of its own
+    + effects: for each path, the shell command that makes its absence count
+    """
+    state = host.get_fact(RigopsState)
+    owned = Ownership.of(state)
+    wanted = plan_log(host).wanted_paths.get(concern, set())
+    gone = [
+        path for path, file in owned.files.items() if file.concern == concern and path not in wanted
+    ]
+    if gone and not declared and not may_undo(host, concern, gone):
+        host.noop(f"{', '.join(gone)} stay: undoing them was not confirmed")
+        return
+    there = {path: state.present.get(path) for path in gone}
+    steps = reconcile(owned.only(gone), {}, there, selected={concern})
+    for step in steps:
+        if isinstance(step, Show):
+            text = f"{step.owned.path} is no longer declared, but was changed by hand: left alone"
+            notice(host, concern, text)
+    commands = effects or {}
+    work = FileWork(
+        before=owned,
+        steps=tuple(steps),
+        effects={path: _absence(path, commands.get(path, "")) for path in gone},
+        strays=state.strays,
+    )
+    if not work:
+        host.noop(f"nothing of {concern} is to be undone")
+        return
+    announce_steps(host, steps, {}, kind="file")
+    for path in state.strays:
+        announce(host, Change(concern, "file", path, "left by an interrupted run\n", None))
+    yield FileWorkCommand(work, touches=frozenset())
+
+
+def _owned(
+    wanted: WantedFile,
+    *,
+    path: str,
+    content: bytes,
+    effect: Effect,
+    kind: Literal["file", "unit"],
+    live: bool,
+    touches: frozenset[type[FactBase[Any]]],
+) -> Generator[FileWorkCommand, None, None]:
+    plan_log(host).wanted_paths.setdefault(wanted.concern, set()).add(path)
+    owned = Ownership.of(host.get_fact(RigopsState))
+    there = present(host, [path])
+    steps = reconcile(owned.only([path]), {path: wanted}, there, selected={wanted.concern})
+    work = FileWork(
+        before=owned,
+        steps=tuple(steps),
+        contents={path: content},
+        effects={path: effect},
+        anew=() if live else (effect,),
+    )
+    if not work:
+        host.noop(f"{path} is as declared")
+        return
+    if any(isinstance(step, (Write, Conflict)) for step in steps):
+        announce_steps(host, steps, {path: content}, kind=kind)
+    else:
+        text = _shown(path, content, wanted.mode)
+        announce(host, Change(wanted.concern, kind, path, f"(not in force)\n{text}", text))
+    yield FileWorkCommand(work, touches=touches)
+
+
+def _absence(path: str, command: str) -> Effect:
+    name = path.removeprefix(SYSTEM_UNITS)
+    is_unit = name != path and "/" not in name
+    return Effect(command, unit=name if is_unit else "")
+
+
+def _runs(unit: OwnedUnit | None) -> bool:
+    """Unknown is no reason to restart it: the next run asks again."""
+    return unit is None or (unit.active in {"active", "activating"} and unit.enabled == "enabled")
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
+    """Owned files are seen with the record; any other path has to be looked at."""
+    state = host.get_fact(RigopsState)
+    owned = Ownership.of(state).files
+    found: dict[str, Present | None] = {}
+    for path in paths:
+        if path in owned:
+            found[path] = state.present.get(path)
+        else:
+            there = host.get_fact(FileAt, path=path)
+            found[path] = there.present if there else None
+    return found
+
+
+def announce_steps(
+    host: Host, steps: list[Step], contents: Mapping[str, bytes], *, kind: str
+) -> None:
+    """Every step that changes something, with what is there now. Of a program, its digest."""
+    for step in steps:
+        match step:
+            case Write(record, before) | Conflict(record, before):
+                path, concern = record.path, record.concern
+                after: str | None = _shown(path, contents[path], record.mode)
+            case Restore(owned, previous):
+                before, after = Present(owned.digest, owned.mode), f"(as it was: {previous.name})\n"
+                path, concern = owned.path, owned.concern
+            case Remove(owned) | Forget(owned):
+                before, after = Present(owned.digest, owned.mode), None
+                path, concern = owned.path, owned.concern
+            case _:
+                continue
+        announce(
+            host,
+            Change(
+                concern=concern,
+                kind="unit" if kind == "unit" else "file",
+                subject=path,
+                before=_shown_now(host, path, before.mode) if before else None,
+                after=after,
+            ),
+        )
+
+
+def _shown(path: str, content: bytes, mode: int) -> str:
+    """What a plan shows of a file."""
+    if _is_secret(mode):
+        return _NOT_SHOWN
+    return _version(digest(content)) if _is_program(path) else content.decode("utf-8", "replace")
+
+
+def _shown_now(host: Host, path: str, mode: int) -> str | None:
+    if _is_secret(mode):
+        return _NOT_SHOWN
+    if _is_program(path):
+        there = present(host, [path])[path]
+        return _version(there.digest) if there else None
+    found: FileFound | None = host.get_fact(FileAt, path=path)
+    return found.text if found else None
+
+
+def _is_secret(mode: int) -> bool:
+    """What nobody but root may read there is not shown to whoever reads a plan here."""
+    return not mode & _OTHERS
+
+
+def _is_program(path: str) -> bool:
+    """One of ours: a plan's reader wants to know which, and not to read pages of it."""
+    return path.startswith(f"{FOLDER}/")
+
+
+def _version(known: str) -> str:
+    return f"sha256 {known}\n"

@@ -1,0 +1,123 @@
+"""The record, kept on the host, of every file there that is rigops' own."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rigops import json_fields
+from rigops.ownership.files import (
+    Conflict,
+    Forget,
+    OwnedFile,
+    Previous,
+    Remove,
+    Restore,
+    Step,
+    Write,
+)
+from rigops.probe.sections.rigops_state import RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rigops.json_fields import Fields
+    from rigops.probe.sections.rigops_state import RigopsState
+
+PREVIOUS_FOLDER = "/var/lib/rigops/previous"
+
+_SCHEMA = "rigops.owned/1"
+_CURE = (
+    f"Nothing is changed on this host until its {RECORD} can be read: repair it or restore a "
+    "backup of it. If it is lost, move it away; every file that rigops wrote there then counts as "
+    "somebody else's."
+)
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """`Ownership()` is a host without a record. An unreadable record is an error, never that."""
+
+    files: Mapping[str, OwnedFile] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: RigopsState) -> Ownership:
+        return cls() if state.owned is None else cls.parse(state.owned)
+
+    @classmethod
+    def parse(cls, text: str) -> Ownership:
+        document = json_fields.parse(text, place=RECORD, cure=_CURE)
+        document.require_schema(_SCHEMA)
+        files: dict[str, OwnedFile] = {}
+        for entry in document.each("files"):
+            owned = _owned_file(entry)
+            if owned.path in files:
+                raise entry.wrong("path", owned.path, "a path that is listed once")
+            files[owned.path] = owned
+        return cls(files)
+
+    def to_json(self) -> str:
+        files = [_as_json(self.files[path]) for path in sorted(self.files)]
+        return json.dumps({"schema": _SCHEMA, "files": files}, indent=2) + "\n"
+
+    def after(self, step: Step) -> Ownership:
+        match step:
+            case Write(record=record) | Conflict(record=record):
+                return Ownership({**self.files, record.path: record})
+            case Restore(owned=owned) | Remove(owned=owned) | Forget(owned=owned):
+                return self.without(owned.path)
+            case _:
+                return self
+
+    def only(self, paths: Collection[str]) -> Ownership:
+        """A view on some of the files, for whoever answers for these alone."""
+        return Ownership({path: owned for path, owned in self.files.items() if path in paths})
+
+    def without(self, path: str) -> Ownership:
+        return Ownership({known: owned for known, owned in self.files.items() if known != path})
+
+
+def _as_json(owned: OwnedFile) -> dict[str, object]:
+    previous = owned.previous
+    return {
+        "path": owned.path,
+        "concern": owned.concern,
+        "digest": owned.digest,
+        "mode": f"{owned.mode:04o}",
+        "replaces": owned.replaces,
+        "previous": previous
+        and {"name": previous.name, "digest": previous.digest, "mode": f"{previous.mode:04o}"},
+    }
+
+
+def _owned_file(entry: Fields) -> OwnedFile:
+    return OwnedFile(
+        path=entry.text("path"),
+        concern=entry.text("concern"),
+        digest=_digest(entry, "digest"),
+        mode=_mode(entry),
+        previous=_previous(entry.nested_or_none("previous")),
+        replaces=_digest(entry, "replaces") if entry.raw("replaces") else "",
+    )
+
+
+def _previous(entry: Fields | None) -> Previous | None:
+    if entry is None:
+        return None
+    return Previous(entry.text("name"), _digest(entry, "digest"), _mode(entry))
+
+
+def _digest(entry: Fields, name: str) -> str:
+    value = entry.text(name)
+    if not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise entry.wrong(name, value, "a SHA-256 digest in hex")
+    return value
+
+
+def _mode(entry: Fields) -> int:
+    value = entry.text("mode")
+    if not re.fullmatch(r"[0-7]{4}", value):
+        raise entry.wrong("mode", value, "four octal digits such as 0644")
+    return int(value, 8)

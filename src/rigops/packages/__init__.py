@@ -1,0 +1,1 @@
+"""apt: what a host has and could have, and changes to it."""

@@ -1,0 +1,214 @@
+"""What blocks a request for packages, and what to do about it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rigops.packages.dpkg import nearest
+from rigops.probe import package_names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from rigops.packages.apt_simulated import Simulated
+    from rigops.packages.dpkg import DpkgState
+    from rigops.packages.request import PackageRequest
+
+CONFIGURE: Final = "dpkg --configure -a"
+# Where apt itself was cut off, what dpkg has is of two versions: only apt can bring those together.
+FINISH: Final = "sudo dpkg --configure -a; sudo apt-get -f --allow-downgrades install"
+_UPDATE: Final = "sudo apt-get update"
+_OLD_S: Final = 30 * 24 * 3600
+_DAY_S: Final = 24 * 3600
+_DPKG_NEEDS: Final = 32 * 1024 * 1024  # its database and its log, rewritten at each package
+_SHOWN: Final = 6
+
+_NO_VERSION = re.compile(r"Version '(?P<version>[^']*)' for '(?P<name>[^']*)' was not found")
+_NO_PACKAGE = re.compile(
+    r"Unable to locate package (?P<name>\S+)"
+    r"|Couldn't find any package by (?:glob|regex) '(?P<pattern>[^']*)'"
+    r"|Package '(?P<absent>[^']*)' has no installation candidate"
+)
+_TIED = re.compile(
+    r"[^:]+: (?:Pre)?Depends: (?P<name>\S+) \(= (?P<version>[^)]*)\) but \S+ is to be installed.*"
+)
+_STATES: Final = {
+    "H": "half-installed", "U": "unpacked and not configured", "F": "half-configured",
+    "W": "waiting for triggers", "t": "with pending triggers",
+}  # fmt: skip
+
+# Names that other package managers have for the very same thing; nothing is guessed for others.
+_EVERYWHERE: Final = frozenset({
+    "btrbk", "borgmatic", "dkms", "nvme-cli", "pciutils", "rsync", "smartmontools", "snapper",
+})  # fmt: skip
+_BY_HAND: Final = {
+    "dnf": ("sudo dnf install", "sudo dnf remove"),
+    "zypper": ("sudo zypper install", "sudo zypper remove"),
+    "pacman": ("sudo pacman -S", "sudo pacman -R"),
+}
+
+
+def without_apt(request: PackageRequest, state: DpkgState) -> str:
+    commands = _BY_HAND.get(state.manager or "")
+    if commands is None:
+        return (
+            f"there is no package manager here that rigops knows; see to {_said(request)} by hand"
+        )
+    if not _EVERYWHERE.issuperset(request.names):
+        return (
+            f"packages are installed with apt only, and this host has {state.manager}, whose names "
+            f"may differ; see to {_said(request)} by hand"
+        )
+    lists = (sorted(request.install), sorted(request.remove))
+    lines = [f"{do} {' '.join(names)}" for do, names in zip(commands, lists, strict=True) if names]
+    versions = [f"{name} {v}" for name, v in sorted(request.install.items()) if v is not None]
+    exactly = f" (in these versions: {', '.join(versions)})" if versions else ""
+    return (
+        f"packages are installed with apt only, and this host has {state.manager}; by hand: "
+        f"{' && '.join(lines)}{exactly}"
+    )
+
+
+def unfinished(state: DpkgState) -> str:
+    """What dpkg left undone; empty where it did not."""
+    names = [f"{one.name} ({_STATES.get(one.status, 'damaged')})" for one in state.unfinished]
+    if names:
+        return f"dpkg did not finish with {_few(names)}"
+    return "dpkg was interrupted" if state.interrupted else ""
+
+
+def not_to_be_configured(state: DpkgState) -> str | None:
+    """Where configuring is no cure."""
+    names = [one.name for one in state.unfinished if one.must_be_reinstalled]
+    if not names:
+        return None
+    again = f"sudo apt-get install --reinstall {' '.join(names)}"
+    return f"dpkg did not finish with {_few(names)}, to be installed once more: {again}"
+
+
+def blocker(
+    request: PackageRequest, state: DpkgState, simulated: Simulated, change_held: Collection[str]
+) -> str | None:
+    """Why it cannot be done, with what helps; None where apt can."""
+    if not simulated.done:
+        return _refusal(simulated)
+    if simulated.unread:
+        return f"rigops cannot parse the output of apt: {_few(simulated.unread)}"
+    held = [name for name in simulated.held_changed if name not in change_held]
+    if held:
+        return f"{_few(held)} is held: sudo apt-mark unhold {' '.join(held)}"
+    if missed := request.missed_by(simulated, state):
+        return missed
+    return "; ".join(_full(simulated)) or None
+
+
+def old_lists(simulated: Simulated) -> str | None:
+    age = simulated.lists_age_s
+    if age is None or age <= _OLD_S:
+        return None
+    return f"apt's package lists are {age // _DAY_S} days old: {_UPDATE} brings newer ones"
+
+
+def other_driver(version: str, simulated: Simulated) -> str | None:
+    """Whatever a package is called: what it brings is what counts."""
+    others = [
+        f"{step.name} {step.after}"
+        for step in simulated.steps
+        if step.after is not None
+        and package_names.is_driver(step.name)
+        and package_names.driver_version(step.after) not in {None, version}
+    ]
+    if not others:
+        return None
+    return f"with driver {version}, apt would bring {_few(others)}, which is another driver"
+
+
+def _refusal(simulated: Simulated) -> str:
+    if not simulated.has_lists:
+        return f"apt has no package lists here: {_UPDATE}"
+    if simulated.unmet:
+        return _unmet(simulated)
+    told = [_explained(error, simulated) for error in simulated.errors]
+    return "; ".join(told) or "apt refused without an error message"
+
+
+def _explained(error: str, simulated: Simulated) -> str:
+    if shape := _NO_VERSION.fullmatch(error):
+        name, version = shape["name"], shape["version"]
+        known = simulated.known.get(name, ())
+        near = nearest(version, known)
+        there = f"nearest: {', '.join(near)}" if near else "its sources have no version of it"
+        return f"apt knows no {name} {version} ({there}); {_UPDATE} may bring it"
+    if shape := _NO_PACKAGE.fullmatch(error):
+        name = next(filter(None, shape.groups()))
+        return f"apt knows no package {name}: is its source enabled? If so, {_UPDATE}"
+    return f"apt: {error}"
+
+
+def _unmet(simulated: Simulated) -> str:
+    said = f"apt cannot: {_few(simulated.unmet)}"
+    ties = [_TIED.fullmatch(one) for one in simulated.unmet]
+    words = dict.fromkeys(f"{one['name']}={one['version']}" for one in ties if one)
+    if words and all(ties):
+        return f"{said}; these have to be of the same version, so ask for {', '.join(words)} too"
+    return said
+
+
+def _full(simulated: Simulated) -> Iterator[str]:
+    """Where there is less room than apt itself says that it takes."""
+    needs: dict[str, int] = defaultdict(int)
+    free: dict[str, int] = {}
+    demands = {
+        "archives": simulated.download,
+        "usr": simulated.growth,
+        "dpkg": _DPKG_NEEDS if simulated.steps else 0,
+        "boot": _boot(simulated),
+    }
+    for label, size in demands.items():
+        room = simulated.room.get(label)
+        if room is not None:
+            needs[room.mount] += size
+            free[room.mount] = room.free
+    for mount, need in needs.items():
+        if need > free[mount]:
+            cure = "sudo apt-get autoremove" if mount == "/boot" else "sudo apt-get clean"
+            yield (
+                f"{mount} has {_mb(free[mount])} free and this takes {_mb(need)}: make room, for "
+                f"example with {cure}"
+            )
+
+
+def _boot(simulated: Simulated) -> int:
+    """An initrd is written beside the old one; a kernel brings itself and one more of them."""
+    initrd = simulated.boot_files.get("initrd", 0)
+    kernels = sum(
+        step.name.startswith("linux-image-")
+        and package_names.is_kernel(step.name)
+        and not package_names.is_kernel_meta(step.name)
+        and step.before is None
+        for step in simulated.steps
+    )
+    remade = any(
+        package_names.is_kernel(step.name) or package_names.is_driver(step.name)
+        for step in simulated.steps
+    )
+    return kernels * (initrd + simulated.boot_files.get("vmlinuz", 0)) + remade * initrd
+
+
+def _said(request: PackageRequest) -> str:
+    install = [
+        f"{name} {version or ''}".strip() for name, version in sorted(request.install.items())
+    ]
+    remove = [f"the removal of {name}" for name in sorted(request.remove)]
+    return ", ".join(install + remove)
+
+
+def _few(names: Collection[str]) -> str:
+    shown = ", ".join(list(names)[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def _mb(size: int) -> str:
+    return f"{size / 10**6:,.0f} MB"

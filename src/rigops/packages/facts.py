@@ -1,0 +1,353 @@
+"""Packages as dpkg has them, and what apt knows and would do: asked without a change of the host.
+
+apt is asked without its locks and without its cache of the lists, which it would write. What it
+would do if one more file of sources were there is asked beside the host's own configuration:
+everything that apt would write goes to a folder that lives as long as the question. Its lists are
+links to the host's, and its configuration is the host's without what runs after an update. apt
+learns of packages of the vault that are not on the host yet by the text of a `Packages` file.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.command import QuoteString, StringCommand
+from pyinfra.api.facts import FactBase
+
+from rigops.packages import apt_simulated, dpkg
+from rigops.packages.apt_simulated import Simulated
+from rigops.packages.dpkg import DpkgState
+from rigops.packages.records import PACKAGES_RECORD
+from rigops.packages.sources import FILE
+from rigops.probe import reading
+from rigops.probe.script import PATH, script
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+from rigops.vault.pinned_set import SOURCE as VAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LONGEST_S: Final = 120  # of fetching the lists of the one source
+
+_INDEX: Final = "# rigops: what follows is the Packages file of the vault"
+
+# Whoever asks finds the lists in $lists, and what was wrong with the source in $trouble.
+# A configuration that is named in APT_CONFIG is read before the host's, hence the second one.
+# apt puts a new file in the place of a link, and never writes through one.
+BESIDE: Final = rf"""
+lists=/var/lib/apt/lists trouble=
+beside() {{
+    umask 022
+    scratch=$(mktemp -d /tmp/rigops-apt.XXXXXX) || {{ trouble="E: no folder in /tmp"; return 0; }}
+    trap 'rm -rf "$scratch"' EXIT
+    trap 'exit 143' HUP INT TERM
+    chmod 755 "$scratch"
+    main=/etc/apt/apt.conf one=/etc/apt/sources.list many=/etc/apt/sources.list.d
+    eval "$(apt-config shell main Dir::Etc::main/f one Dir::Etc::sourcelist/f \
+        many Dir::Etc::sourceparts/d lists Dir::State::lists/d)"
+    mkdir -p "$scratch/lists/partial" "$scratch/sources.list.d"
+    : >"$scratch/sources.list"
+    part before "$1" >"$scratch/new.sources"
+    [ ! -s "$scratch/new.sources" ] ||
+        mv "$scratch/new.sources" "$scratch/sources.list.d/{PurePosixPath(FILE).name}"
+    case $1 in *"{_INDEX}"*)
+        mkdir "$scratch/vault"
+        part behind "$1" >"$scratch/vault/Packages"
+        echo "deb [trusted=yes] file:$scratch/vault ./" \
+            >"$scratch/sources.list.d/{PurePosixPath(VAULT).name}"
+    esac
+    link "$scratch/lists/" "${{lists%/}}"/*_*
+    configuration >"$scratch/apt.conf"
+    echo "Dir::Etc::main \"$scratch/apt.conf\";" >"$scratch/first.conf"
+    lists=$scratch/lists
+    export APT_CONFIG="$scratch/first.conf"
+    said=$(timeout -k 5 {LONGEST_S} apt-get -q update 2>&1 </dev/null); code=$?
+    [ "$code" != 124 ] || said="$said
+E: this took more than {LONGEST_S} s"
+    trouble=$(echo "$said" | grep '^[EW]: ' |
+        sed -E -e 's#(://)[^/@[:space:]]*@#\1***@#g' -e "s#$scratch/#/etc/apt/#g")
+    rm "$scratch/sources.list"
+    link "$scratch/sources.list" "$one"
+    link "$scratch/sources.list.d/" "${{many%/}}"/*
+    return 0
+}}
+part() {{
+    printf '%s\n' "$2" | awk -v wanted="$1" -v mark="{_INDEX}" '
+        $0 == mark {{ behind = 1; next }}
+        behind == (wanted == "behind")'
+}}
+link() {{
+    to=$1; shift
+    for file; do
+        [ -f "$file" ] || continue
+        # Where there is one, the new one is in its place.
+        [ -e "$scratch/sources.list.d/${{file##*/}}" ] || ln -s "$file" "$to"
+    done
+}}
+configuration() {{
+    [ ! -f "$main" ] || echo "#include \"$main\";"
+    for hook in Pre-Invoke Post-Invoke Post-Invoke-Success; do
+        echo "#clear APT::Update::$hook;"
+    done
+    echo "Dir::Etc::sourcelist \"$scratch/sources.list\";"
+    echo "Dir::Etc::sourceparts \"$scratch/sources.list.d\";"
+    echo "Dir::State::lists \"$scratch/lists\";"
+    cat <<'END'
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+APT::Get::List-Cleanup "0";
+Debug::NoLocking "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+Acquire::ftp::Timeout "20";
+Acquire::Retries "1";
+Acquire::PDiffs "0";
+Acquire::Languages "en";
+END
+    # Lists that only other programs want, and whose names they chose.
+    apt-config dump Acquire::IndexTargets::deb | sed -n 's/^\([^ ]*\)::MetaKey .*/\1/p' |
+        grep -v -e '::Packages$' -e '::Translations$' |
+        sed 's/$/::DefaultEnabled "0";/'
+}}
+"""
+# The first who holds a lock that installing takes, or that means that the lists are being renewed.
+# Numbers of devices differ between /proc/locks and stat, so open files tell two inodes apart.
+HOLDER: Final = r"""
+holder() {
+    for lock in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock \
+        /var/cache/apt/archives/lock /var/lib/apt/lists/lock; do
+        inode=$(stat -c %i "$lock" 2>/dev/null) || continue
+        while read -r _ kind _ mode pid place _; do
+            [ "$kind $mode ${place##*:}" = "POSIX WRITE $inode" ] || continue
+            files=$(ls -l "/proc/$pid/fd" 2>/dev/null) || files=$lock
+            case $files in *"$lock"*) echo "$pid $(program "$pid")"; return ;; esac
+        done </proc/locks
+    done
+    return 1
+}
+program() {
+    tr '\0' '\n' 2>/dev/null <"/proc/$1/cmdline" | head -n 2 | {
+        read -r first; read -r second
+        case ${first##*/}:$second in
+            python*:/* | perl*:/* | sh:/* | bash:/* | dash:/*) echo "${second##*/}" ;;
+            *) echo "${first##*/}" ;;
+        esac
+    }
+}
+"""
+# Names that no package has are not taken for patterns.
+SIMULATE: Final = """
+simulate() {
+    apt-get -s -q -y --no-install-recommends --allow-downgrades --allow-change-held-packages \\
+        -o Debug::NoLocking=1 -o APT::Cmd::Pattern-Only=true \\
+        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= "$@"
+}
+"""
+STATUS: Final = "${db:Status-Abbrev}"
+_ROW: Final = rf"{STATUS}\t${{Package}}\t${{Architecture}}\t${{Version}}\n"
+UNFINISHED: Final = r"^.([HUFWt]|.R)"
+
+_APT_S: Final = 60  # it reads all lists anew, twice, on a slow machine too
+
+_STATE: Final = f"""{HOLDER}
+state() {{
+    echo "== manager"
+    if [ -s /var/lib/dpkg/status ] && command -v apt-get >/dev/null; then
+        echo apt-get
+    else
+        for one in dnf zypper pacman; do ! command -v "$one" >/dev/null || echo "$one"; done
+        return 0
+    fi
+    echo "== architecture"; dpkg --print-architecture
+    echo "== packages"; dpkg-query -W -f '{_ROW}' "$@" 2>/dev/null
+    echo "== unfinished"; dpkg-query -W -f '{_ROW}' | grep -E '{UNFINISHED}'
+    echo "== updates"; find /var/lib/dpkg/updates -name '[0-9]*'
+    echo "== holder"; holder
+    if [ -f {PACKAGES_RECORD} ]; then echo "== owned"; cat {PACKAGES_RECORD}; fi
+    return 0
+}}
+"""
+_ASK_APT: Final = f"""{BESIDE}{SIMULATE}
+ask_apt() {{
+    names=$1; shift
+    echo "== lists"; find "$lists" -name '*_Packages*' | wc -l
+    echo "== age"; date +%s
+    stat -c %Y /var/lib/apt/periodic/update-success-stamp /var/lib/apt/lists \\
+        /var/lib/apt/lists/partial 2>/dev/null
+    echo "== simulated"; said=$(simulate install "$@" 2>&1); code=$?; echo "$said"
+    [ "$code" = 0 ] || [ -z "$trouble" ] || echo "$trouble"
+    echo "== code"; echo "$code"
+    if [ "$code" != 0 ]; then
+        echo "== versions"
+        # shellcheck disable=SC2086  # several names
+        apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= madison $names 2>/dev/null
+    fi
+    case $said in *"
+Inst "*) weigh "$@" ;; esac
+    return 0
+}}
+weigh() {{
+    # Not simulated, since a simulation does not weigh: it ends before it would do anything.
+    echo "== sizes"
+    apt-get -q -y --print-uris --no-install-recommends --allow-downgrades \\
+        --allow-change-held-packages -o Debug::NoLocking=1 -o APT::Cmd::Pattern-Only=true \\
+        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= install "$@" 2>/dev/null
+    echo "== room"
+    eval "$(apt-config shell archives Dir::Cache::Archives/d)"
+    room archives "${{archives:-/var/cache/apt/archives}}"
+    room dpkg /var/lib/dpkg
+    room usr /usr
+    [ ! -d /boot ] || room boot /boot
+    echo "== boot"
+    stat -c '%s %n' /boot/initrd* /boot/initramfs* /boot/vmlinuz* 2>/dev/null
+}}
+room() {{ echo "$1 $(df -kP "$2" | tail -n 1)"; }}
+"""
+Uris = dict[str, tuple[str, ...]]  # by suite
+
+_SNAPSHOT_NAME: Final = "apt-snapshot"
+_SNAPSHOT_S: Final = 60
+_URI_ROW = re.compile(r"(?P<uri>\S+) (?P<suite>\S+)")
+
+# Which service has snapshots of a suite, apt knows from the suite's own Release file, from its
+# configuration, or since it was built. Without ReleaseInfo it names what it never fetched too.
+_RESOLVE: Final = r"""
+resolve() {
+    scratch=$(mktemp -d /tmp/rigops-apt.XXXXXX) || return 0
+    trap 'rm -rf "$scratch"' EXIT
+    trap 'exit 143' HUP INT TERM
+    number=0
+    for stanza; do
+        number=$((number + 1))
+        printf '%s\n' "$stanza" >"$scratch/$number.sources"
+        echo "== $number"
+        # shellcheck disable=SC2016  # these are apt's
+        apt-get -q -o Dir::Etc::sourcelist="$scratch/$number.sources" \
+            -o Dir::Etc::sourceparts=/dev/null -o Debug::NoLocking=1 \
+            -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+            -o APT::Get::IndexTargets::ReleaseInfo=0 \
+            indextargets --format '$(REPO_URI) $(RELEASE)' 2>/dev/null | sort -u | hide
+    done
+    return 0
+}
+"""
+
+
+def with_index(source: str, index: str) -> str:
+    """A text of sources with kept packages, which apt is told of by this text."""
+    return f"{source.rstrip()}\n{_INDEX}\n{index}".lstrip("\n") if index else source
+
+
+def beside(source: str) -> str:
+    """The call for this text of a file of sources. Without one it is the host as it stands."""
+    return shlex.join(("beside", source)) if source else ""
+
+
+def packages_section(names: Iterable[str]) -> Section[DpkgState]:
+    """As one section of a probe, for those who want to ask together with other things."""
+    snippet = f"{_STATE}{shlex.join(('state', *sorted(names)))}"
+    return Section(name="packages-of", snippet=snippet, parse=dpkg.parse, wants_root=True)
+
+
+def simulated_section(words: Sequence[str], number: int, source: str = "") -> Section[Simulated]:
+    """What apt would do, likewise. The number tells several of them apart."""
+    return Section(
+        name=f"apt-would-{number}",
+        snippet=f"{_ASK_APT}{_asking(words, source)}",
+        parse=apt_simulated.parse,
+        timeout_s=_APT_S + (LONGEST_S if source else 0),
+        wants_root=True,
+    )
+
+
+class Dpkg(FactBase[DpkgState]):
+    """These packages in dpkg's own view."""
+
+    def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
+        self, *, names: tuple[str, ...]
+    ) -> StringCommand:
+        return _shell(f"{_STATE}{shlex.join(('state', *names))}")
+
+    def process(self, output: list[str]) -> DpkgState:
+        return dpkg.parse("\n".join(output))
+
+    @staticmethod
+    def default() -> DpkgState:
+        return DpkgState()
+
+
+class AptWould(FactBase[Simulated]):
+    """What apt would do for these words, such as `name`, `name=version` and `name-`.
+
+    With a source, which is the text of a file of them, as if that were there already.
+    """
+
+    def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
+        self, *, words: tuple[str, ...], source: str = ""
+    ) -> StringCommand:
+        return _shell(f"{_ASK_APT}{_asking(words, source)}")
+
+    def process(self, output: list[str]) -> Simulated:
+        return apt_simulated.parse("\n".join(output))
+
+    @staticmethod
+    def default() -> Simulated:
+        return Simulated()
+
+
+def _asking(words: Sequence[str], source: str) -> str:
+    names = " ".join(word.partition("=")[0].removesuffix("-") for word in words)
+    return "\n".join((beside(source), shlex.join(("ask_apt", names, *words))))
+
+
+def _shell(text: str) -> StringCommand:
+    whole = (
+        f"PATH={PATH}; export PATH LC_ALL=C DEBIAN_FRONTEND=noninteractive\nunset CDPATH\n{text}"
+    )
+    return StringCommand("sh", "-c", QuoteString(whole))
+
+
+def snapshot_section(stanzas: Sequence[str]) -> Section[tuple[Uris, ...]]:
+    asked = shlex.join(("resolve", *stanzas))
+    return Section(
+        name=_SNAPSHOT_NAME,
+        snippet=f"{_RESOLVE}if command -v apt-get >/dev/null; then\n{asked}\nfi\nexit 0\n",
+        parse=parse_uris,
+        timeout_s=_SNAPSHOT_S,
+        wants_root=True,
+    )
+
+
+def parse_uris(text: str) -> tuple[Uris, ...]:
+    return tuple(map(_of_stanza, blocks(text).values()))
+
+
+def _of_stanza(text: str) -> Uris:
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for line in lines(text):
+        if row := _URI_ROW.fullmatch(line.strip()):
+            found[row["suite"]][row["uri"]] = None
+    return {suite: tuple(uris) for suite, uris in found.items()}
+
+
+class AptSnapshot(FactBase[tuple[Uris, ...]]):
+    """For each of these stanzas the URIs that apt takes its suites from."""
+
+    def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
+        self, *, stanzas: tuple[str, ...]
+    ) -> StringCommand:
+        return StringCommand("sh", "-c", QuoteString(script([snapshot_section(stanzas)])))
+
+    def process(self, output: list[str]) -> tuple[Uris, ...]:
+        bundle = reading.read("\n".join([*output, ""]).encode())
+        collected = bundle.sections.get(_SNAPSHOT_NAME) if bundle else None
+        return parse_uris(collected.text if collected else "")
+
+    @staticmethod
+    def default() -> tuple[Uris, ...]:
+        return ()

@@ -1,0 +1,199 @@
+"""The sh script that has apt do on a host what it said that it would do, in one exec. Pure.
+
+Two parts. The first waits for whoever has apt's locks, asks apt once more, and ends here if it says
+anything but what was announced; a line every second ends it where nobody listens any more. The
+second is a session of its own, with a log for its output: it comes to its end even if the
+connection does not, or whoever waits here is ended. Lines on stdout say what is going on.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.atomic_file import SHELL, shell_replace
+from rigops.packages.facts import HOLDER, SIMULATE, STATUS, UNFINISHED
+from rigops.packages.records import PACKAGES_RECORD
+from rigops.probe.script import PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+LOG: Final = "/var/lib/rigops/packages.log"  # of the last package work that failed
+
+_HEAD: Final = f"""\
+set -eu
+PATH={PATH}
+export PATH LC_ALL=C DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical
+export APT_LISTCHANGES_FRONTEND=none APT_LISTBUGS_FRONTEND=none UCF_FORCE_CONFFOLD=1
+export NEEDRESTART_MODE=l NEEDRESTART_SUSPEND=1
+unset CDPATH
+umask 022
+"""
+_WAIT: Final = f"""{HOLDER}
+now() {{ read -r seconds _ </proc/uptime; echo "${{seconds%.*}}"; }}
+wait_for_locks() {{
+    since=$(now) said=
+    while found=$(holder); do
+        pid=${{found%% *}} name=${{found#* }}
+        if [ $(($(now) - since)) -ge "$1" ]; then
+            echo "$name (process $pid) still has apt's lock after $1 s: see what it does with" \\
+                "ps -fp $pid, and run this again when it is done" >&2
+            exit 1
+        fi
+        [ "$said" = "$found" ] || text=$(waits_for "$pid" "$name" "$1")
+        echo "$text"
+        said=$found text=
+        sleep 1
+    done
+}}
+waits_for() {{
+    echo "waiting up to $3 s for apt's lock, held by $2 (process $1$(began "$1"))"
+}}
+began() {{
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
+    # shellcheck disable=SC2086  # its fields, behind the name, which may hold anything
+    set -- ${{stat##*) }}
+    age=$(($(now) - ${{20}} / 100))
+    if [ "$age" -lt 120 ]; then age="$age s"
+    elif [ "$age" -lt 7200 ]; then age="$((age / 60)) min"
+    else age="$((age / 3600)) h"; fi
+    echo ", begun $age ago"
+}}
+"""
+# Building modules takes minutes, in which dpkg says nothing. A sleep that outlives its shell must
+# not keep the connection open.
+_APART: Final = """
+tell_of_it() {
+    told=
+    while sleep 5 >/dev/null 2>&1 && kill -s 0 "$$" 2>/dev/null; do
+        now_at=$(grep -E '^(Get:|Unpacking |Setting up |Building |Processing triggers )' "$log" |
+            tail -n 1 | cut -c -100)
+        [ "$now_at" = "$told" ] || echo "$now_at"
+        told=$now_at
+    done
+}
+apart() {
+    mkdir -p "${log%/*}"
+    : >"$log"
+    code=0
+    trap '' HUP PIPE
+    tell_of_it & teller=$!
+    (trap - PIPE; exec setsid --wait sh -c "$1" </dev/null >>"$log" 2>&1) || code=$?
+    kill "$teller" 2>/dev/null || :
+    wait "$teller" 2>/dev/null || :
+    if [ "$code" != 0 ]; then
+        grep -E '^(E: |dpkg: |Error)' "$log" >&2 || tail -n 20 "$log" >&2
+        left=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' |
+            sed -n 's/^.\\([HUFWt]\\|.R\\)[^ ]* *//p' | tr '\\n' ' ')
+        [ -z "$left" ] || echo "dpkg did not finish with ${left% }: sudo dpkg --configure -a" >&2
+        echo "all that was said is in $log" >&2
+        exit "$code"
+    fi
+    rm -f "$log"
+}
+"""
+_AS_ANNOUNCED: Final = f"""{SIMULATE}
+as_announced() {{
+    announced=$1; shift
+    said=$(simulate install "$@" 2>&1) || {{ echo "$said" | grep '^E: ' >&2; exit 1; }}
+    would=$(echo "$said" | grep -E '^(Inst|Remv|Purg) ' | sort)
+    if [ "$would" != "$announced" ]; then
+        echo "the archive or the packages here changed meanwhile; run this again" >&2
+        exit 1
+    fi
+}}
+"""
+_RUN: Final = "main </dev/null\nexit\n"  # what brings the script may stay open behind it
+_FORCE: Final = "--force-confdef --force-confold"
+_APT: Final = (
+    "apt-get -q -y --no-install-recommends -o APT::Cmd::Pattern-Only=true -o Dpkg::Use-Pty=0"
+    " -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installing:
+    """`said`: apt's own lines of what was announced. `before` and `after` are texts of the record.
+
+    `hold_again`: installing takes the hold off.
+    """
+
+    words: tuple[str, ...]
+    said: tuple[str, ...]
+    lock_wait_s: int
+    repairs: bool = False
+    downgrades: bool = False
+    hold_again: tuple[str, ...] = ()
+    changes_held: bool = False
+    record_before: str | None = None
+    record_after: str | None = None
+
+
+def waiting(lock_wait_s: int) -> str:
+    """Nothing but the wait."""
+    return f"{_HEAD}{_WAIT}\nmain() {{\nwait_for_locks {lock_wait_s}\n}}\n{_RUN}"
+
+
+def script(work: Installing) -> str:
+    return _whole(_lines(work))
+
+
+def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
+    """What an earlier run was cut off in: apt's own order of things is lost, the pin is not.
+
+    `words`: what that run was to bring. A package that was being unpacked, and whose old version
+    apt could have, apt calls repaired and leaves as it is.
+    """
+    timeout = f"DPkg::Lock::Timeout={max(lock_wait_s, 1)}"
+    apt = f"{_APT} -o {timeout} --allow-downgrades --allow-change-held-packages"
+    work = (
+        f"dpkg --configure -a {_FORCE} || echo 'the rest is left to apt'\n"
+        f"{apt} -f install || echo 'the rest is asked for by its names'\n"
+        f"dpkg-query -W -f '{STATUS}\\n' | grep -q -E '{UNFINISHED}' || exit 0\n"
+        f"exec {apt} {shlex.join(('install', *words))}"
+    )
+    say = "echo 'apt finishes what an earlier run was cut off in'"
+    return _whole([f"wait_for_locks {lock_wait_s}", say, shlex.join(("apart", work))])
+
+
+def _whole(lines: Iterable[str]) -> str:
+    tools = f"{_HEAD}log={LOG}\n{_WAIT}{_APART}{_AS_ANNOUNCED}"
+    body = "\n".join(lines)
+    return f"{tools}\nmain() {{\n{body}\n}}\n{_RUN}"  # in part, it does nothing
+
+
+def _lines(work: Installing) -> Iterator[str]:
+    yield f"wait_for_locks {work.lock_wait_s}"
+    if work.repairs:
+        yield "echo 'dpkg finishes what it was interrupted in'"
+        yield shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}"))
+    if not work.said:
+        return
+    announced = "\n".join(work.said)
+    yield shlex.join(("as_announced", announced, *work.words))
+    yield "echo 'apt is at work'"
+    yield shlex.join(("apart", "\n".join(_acting(work))))
+
+
+def _acting(work: Installing) -> Iterator[str]:
+    """What is not to be left half done."""
+    yield "set -eu"
+    yield SHELL.rstrip()
+    if work.record_before is not None:
+        yield _put(work.record_before)
+    allow = ["--allow-downgrades"] if work.downgrades else []
+    allow += ["--allow-change-held-packages"] if work.changes_held else []
+    timeout = f"DPkg::Lock::Timeout={max(work.lock_wait_s, 1)}"
+    yield f"{_APT} {shlex.join((*allow, '-o', timeout, 'install', *work.words))}"
+    if work.hold_again:
+        yield shlex.join(("apt-mark", "hold", *work.hold_again))
+    if work.record_after is not None:
+        yield _put(work.record_after)
+
+
+def _put(text: str) -> str:
+    # Before packages change the record has to be on the disk, and under its name.
+    replaced = shell_replace(PACKAGES_RECORD, 0o644, text.encode())
+    return f"{replaced}\nsync {PACKAGES_RECORD.rpartition('/')[0]}"

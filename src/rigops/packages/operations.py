@@ -1,0 +1,245 @@
+"""Packages that a host should have, or not have. Complete for apt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.errors import RigopsError
+from rigops.packages.apt_simulated import Step
+from rigops.packages.blockers import (
+    CONFIGURE,
+    FINISH,
+    blocker,
+    not_to_be_configured,
+    old_lists,
+    other_driver,
+    unfinished,
+    without_apt,
+)
+from rigops.packages.dpkg import compare
+from rigops.packages.facts import AptWould, Dpkg
+from rigops.packages.installing import Installing, finishing, script, waiting
+from rigops.packages.records import OwnedPackage, OwnedPackages
+from rigops.packages.request import PackageRequest
+from rigops.plan.blocked import blocked
+from rigops.plan.change import Package, PackageChanges, Repair
+from rigops.plan.context import (
+    announce_packages,
+    announce_repair,
+    consent_of,
+    context_of,
+    housekeeping,
+    notice,
+)
+from rigops.plan.streaming import StreamingCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Mapping, Sequence
+
+    from pyinfra.api.command import StringCommand
+    from pyinfra.api.host import Host
+
+    from rigops.packages.apt_simulated import Simulated
+    from rigops.packages.dpkg import DpkgState
+
+_PACKAGE_WORK: Final = "the package work of others, or of an earlier run"
+_LONGEST_S: Final = 3 * 3600  # a driver is built for each kernel, on a slow machine
+
+
+@operation()
+def packages(
+    *,
+    concern: str,
+    install: Mapping[str, str | None] | None = None,
+    remove: Sequence[str] = (),
+    change_held: Collection[str] = (),
+    repair: bool = False,
+    lock_wait_s: int = 600,
+    driver: str = "",
+    source: str = "",
+    finishes: bool = False,
+) -> Generator[StringCommand, None, None]:
+    """Have these packages, exactly in this version where one is given, and not have those.
+
+    + concern: the deploy that wants it
+    + install: versions by name; None is what the sources would install, or what is installed
+    + remove: names; their configuration stays
+    + change_held: names whose hold may be broken; they are held again afterwards
+    + repair: have dpkg first finish what it was interrupted in, whoever agreed to that
+    + lock_wait_s: how long to wait for somebody else's package work
+    + driver: the only version of the NVIDIA driver that may come with it
+    + source: a file of sources that is going to be there, for the plan
+    + finishes: what is unfinished there is known to be this very work, cut off in an earlier run
+    """
+    asked = _Asked(
+        concern=concern,
+        request=PackageRequest(dict(install or {}), tuple(remove)),
+        change_held=frozenset(change_held),
+        repair=repair,
+        lock_wait_s=lock_wait_s,
+        driver=driver,
+        source=source,
+        finishes=finishes,
+    )
+    if host.state.is_executing and _somebody_works(host, asked):
+        housekeeping(host, concern, _PACKAGE_WORK)
+        yield asked.command(waiting(lock_wait_s))
+    if host.state.is_executing and finishes and (words := _cut_off(host, asked)):
+        housekeeping(host, concern, _PACKAGE_WORK)
+        yield asked.command(finishing(lock_wait_s, words))
+    answer = _answer(host, asked)
+    if isinstance(answer, str):
+        yield blocked(host, concern, answer)
+    elif answer is None:
+        host.noop(f"{', '.join(asked.request.names)}: as declared")
+    else:
+        yield asked.command(script(answer))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    concern: str
+    request: PackageRequest
+    change_held: frozenset[str]
+    repair: bool
+    lock_wait_s: int
+    driver: str = ""
+    source: str = ""
+    finishes: bool = False
+
+    def command(self, text: str) -> StreamingCommand:
+        most = 2 * self.lock_wait_s + _LONGEST_S
+        return StreamingCommand("sh", "-s", _stdin=text, _timeout=most)
+
+
+def _somebody_works(host: Host, asked: _Asked) -> bool:
+    """Then what is seen now would soon be wrong."""
+    if asked.request.fault:
+        return False
+    state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
+    return state.holder is not None and not asked.request.is_met_by(state)
+
+
+def _cut_off(host: Host, asked: _Asked) -> tuple[str, ...]:
+    """What was to come, where something is in the way of it that apt did not finish."""
+    state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
+    if state.manager != "apt" or not unfinished(state) or asked.request.is_met_by(state):
+        return ()
+    return asked.request.words(state)
+
+
+def _answer(host: Host, asked: _Asked) -> Installing | str | None:
+    """What is to be done, or what is in the way."""
+    if asked.request.fault:
+        return asked.request.fault
+    state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
+    if state.manager != "apt":
+        return without_apt(asked.request, state)
+    if asked.request.is_met_by(state):
+        return None
+    repairs = False
+    if state.holder:
+        text = f"{state.holder} is at work on packages; apply waits up to {asked.lock_wait_s} s"
+        notice(host, asked.concern, text)
+    elif left := unfinished(state):
+        if asked.finishes:
+            return _to_be_finished(host, asked, state, left)
+        repairs = asked.repair or consent_of(host).repair
+        if incurable := _broken(host, state, left, repairs=repairs):
+            return incurable
+    return _planned(host, asked, state, repairs=repairs)
+
+
+def _broken(host: Host, state: DpkgState, left: str, *, repairs: bool) -> str | None:
+    """Why it is not repaired here, or nothing."""
+    if incurable := not_to_be_configured(state):
+        return incurable
+    announce_repair(host, Repair(left, CONFIGURE, repairs))
+    return None if repairs else f"{left}: sudo {CONFIGURE}"
+
+
+def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Installing | str:
+    """What apt would do then it cannot say yet; that it is what was asked for is known."""
+    if host.state.is_executing:
+        return f"{left}, and could not be finished: {FINISH}"
+    announce_repair(host, Repair(left, FINISH, agreed=True))
+    found = changes([
+        Step(name, entry.version if entry else None, version)
+        for name, version in asked.request.install.items()
+        if version and ((entry := state.get(name)) is None or entry.version != version)
+    ])  # fmt: skip
+    announce_packages(host, asked.concern, found)
+    return Installing(words=(), said=(), lock_wait_s=asked.lock_wait_s, repairs=True)
+
+
+def _planned(
+    host: Host, asked: _Asked, state: DpkgState, *, repairs: bool
+) -> Installing | str | None:
+    words = asked.request.words(state)
+    simulated: Simulated = host.get_fact(AptWould, words=words, source=asked.source)
+    if reason := blocker(asked.request, state, simulated, asked.change_held):
+        return reason
+    if asked.driver and (other := other_driver(asked.driver, simulated)):
+        return other
+    if text := old_lists(simulated):
+        notice(host, asked.concern, text)
+    if not simulated.said and not repairs:
+        return None
+    found = changes(simulated.steps)
+    shown = context_of(host).shown
+    if shown is not None and not shown.shows(found):
+        return "apt would now make changes that the plan did not show; run this again"
+    try:
+        before, after = _records(asked, state, simulated.steps)
+    except RigopsError as error:
+        return "; ".join(f"{one.message}: {one.cure}" for one in error.problems)
+    announce_packages(host, asked.concern, found)
+    if not found:
+        housekeeping(host, asked.concern, "packages that are not configured")
+    going = {step.name for step in simulated.steps if step.after is None}
+    return Installing(
+        words=words,
+        said=simulated.said,
+        lock_wait_s=asked.lock_wait_s,
+        repairs=repairs,
+        downgrades=bool(found.downgrade),
+        changes_held=bool(simulated.held_changed),
+        hold_again=tuple(name for name in simulated.held_changed if name not in going),
+        record_before=before,
+        record_after=after,
+    )
+
+
+def changes(steps: Sequence[Step]) -> PackageChanges:
+    every = [Package(step.name, step.before, step.after) for step in steps]
+    moved = [
+        (one, compare(one.after, one.before))
+        for one in every
+        if one.before is not None and one.after is not None
+    ]
+    return PackageChanges(
+        install=tuple(one for one in every if one.before is None),
+        remove=tuple(one for one in every if one.after is None),
+        upgrade=tuple(one for one, order in moved if order >= 0),
+        downgrade=tuple(one for one, order in moved if order < 0),
+    )
+
+
+def _records(
+    asked: _Asked, state: DpkgState, steps: Sequence[Step]
+) -> tuple[str | None, str | None]:
+    """The record as it is to be before and after; None where it stays."""
+    owned = OwnedPackages.parse(state.owned) if state.owned is not None else OwnedPackages()
+    new = [
+        OwnedPackage(step.name, asked.concern, asked=step.name in asked.request.install)
+        for step in steps
+        if step.before is None
+    ]
+    gone = [step.name for step in steps if step.after is None and step.name in owned.packages]
+    before = owned.having(new)
+    after = before.without(gone)
+    return (before.to_json() if new else None, after.to_json() if gone else None)

@@ -1,0 +1,101 @@
+"""Two records on a host: the packages that rigops installed, and those that it holds.
+
+What was installed, or held, before is in neither.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rigops import json_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+PACKAGES_RECORD: Final = "/var/lib/rigops/packages.json"
+
+_PACKAGES_SCHEMA: Final = "rigops.owned_packages/1"
+_PACKAGES_CURE: Final = (
+    f"repair {PACKAGES_RECORD} or restore a backup of it. If it is lost, move it away; its "
+    "packages then count as somebody else's."
+)
+HOLDS_RECORD: Final = "/var/lib/rigops/holds.json"
+
+_HOLDS_SCHEMA: Final = "rigops.holds/1"
+_HOLDS_CURE: Final = (
+    f"repair {HOLDS_RECORD} or restore a backup of it. If it is lost, move it away; its holds then "
+    "count as somebody else's."
+)
+
+
+@dataclass(frozen=True)
+class OwnedPackage:
+    """`asked`: by name; else it came because another one needs it."""
+
+    name: str
+    concern: str
+    asked: bool
+
+
+@dataclass(frozen=True)
+class OwnedPackages:
+    """Written before they are installed: one that is not there any more is nobody's."""
+
+    packages: Mapping[str, OwnedPackage] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> OwnedPackages:
+        document = json_fields.parse(text, place=PACKAGES_RECORD, cure=_PACKAGES_CURE)
+        document.require_schema(_PACKAGES_SCHEMA)
+        return cls({
+            entry.text("name"): OwnedPackage(
+                name=entry.text("name"),
+                concern=entry.text("concern"),
+                asked=entry.raw("asked") is True,
+            )
+            for entry in document.each("packages")
+        })  # fmt: skip
+
+    def to_json(self) -> str:
+        packages = [vars(self.packages[name]) for name in sorted(self.packages)]
+        return json.dumps({"schema": _PACKAGES_SCHEMA, "packages": packages}, indent=2) + "\n"
+
+    def of(self, concern: str) -> tuple[OwnedPackage, ...]:
+        return tuple(one for one in self.packages.values() if one.concern == concern)
+
+    def having(self, packages: Collection[OwnedPackage]) -> OwnedPackages:
+        return OwnedPackages({**self.packages, **{one.name: one for one in packages}})
+
+    def without(self, names: Collection[str]) -> OwnedPackages:
+        return OwnedPackages({n: one for n, one in self.packages.items() if n not in names})
+
+
+@dataclass(frozen=True)
+class Holds:
+    """The concern by the name of a package. Written before the hold, and after its release."""
+
+    holds: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str | None) -> Holds:
+        """None is a host without a record. An unreadable one is an error, never that."""
+        if text is None:
+            return cls()
+        document = json_fields.parse(text, place=HOLDS_RECORD, cure=_HOLDS_CURE)
+        document.require_schema(_HOLDS_SCHEMA)
+        return cls(document.text_map("holds"))
+
+    def to_json(self) -> str:
+        holds = {name: self.holds[name] for name in sorted(self.holds)}
+        return json.dumps({"schema": _HOLDS_SCHEMA, "holds": holds}, indent=2) + "\n"
+
+    def of(self, concern: str) -> tuple[str, ...]:
+        return tuple(name for name in sorted(self.holds) if self.holds[name] == concern)
+
+    def having(self, names: Collection[str], concern: str) -> Holds:
+        return Holds({**self.holds, **dict.fromkeys(names, concern)})
+
+    def without(self, names: Collection[str]) -> Holds:
+        return Holds({name: whose for name, whose in self.holds.items() if name not in names})

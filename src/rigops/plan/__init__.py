@@ -1,0 +1,1 @@
+"""What an apply would do: changes, blockers, notices, consent."""

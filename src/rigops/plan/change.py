@@ -1,0 +1,175 @@
+"""The plan of a host: all that its operations are going to change."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.errors import Problem, RigopsError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+Kind = Literal["file", "unit", "argument", "setting", "module", "hold"]
+
+_LINES: Final = 6  # of a difference, in an error
+
+
+@dataclass(frozen=True)
+class Change:
+    """`before` and `after` are texts to compare; None is absent."""
+
+    concern: str
+    kind: Kind
+    subject: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Package:
+    """One that comes has no `before`, one that goes no `after`."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class PackageChanges:
+    """What the package manager itself says that it would do."""
+
+    install: tuple[Package, ...] = ()
+    remove: tuple[Package, ...] = ()
+    upgrade: tuple[Package, ...] = ()
+    downgrade: tuple[Package, ...] = ()
+
+    def __add__(self, other: PackageChanges) -> PackageChanges:
+        return PackageChanges(
+            self.install + other.install,
+            self.remove + other.remove,
+            self.upgrade + other.upgrade,
+            self.downgrade + other.downgrade,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.install or self.remove or self.upgrade or self.downgrade)
+
+    @property
+    def every(self) -> frozenset[Package]:
+        return frozenset((*self.install, *self.remove, *self.upgrade, *self.downgrade))
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What the package manager was interrupted in, and the command that finishes it."""
+
+    broken: str
+    command: str
+    agreed: bool  # else it is only offered
+
+
+@dataclass(frozen=True)
+class LaterChange:
+    """A change that is known only while the plan is applied.
+
+    `when` is for people; it is empty where another change shows this one already.
+    """
+
+    concern: str
+    kind: Kind
+    subject: str
+    when: str
+
+    def __str__(self) -> str:
+        return f"{self.concern}: {self.when}: {self.subject}"
+
+
+class UnplannedError(RigopsError):
+    """While it was applied, an operation came to something that the plan did not show."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Problem(message=message, cure="run rigops plan again"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """While it is applied nothing else is changed, but for housekeeping: records of rigops' own.
+
+    `blocked`, `notices` and `reboot_reasons` are pairs of a concern and a text.
+    """
+
+    changes: tuple[Change, ...] = ()
+    later: tuple[LaterChange, ...] = ()
+    packages_by: Mapping[str, PackageChanges] = field(default_factory=dict)  # concern
+    repairs: tuple[Repair, ...] = ()
+    housekeeping: tuple[tuple[str, str], ...] = ()  # concern and the record that it updates
+    blocked: tuple[tuple[str, str], ...] = ()
+    notices: tuple[tuple[str, str], ...] = ()
+    undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # concern and its files
+    trial_arguments: tuple[str, ...] = ()  # of the kernel, that the next boot is to try
+    trial_wait_s: int = 0  # what the bootloader's menus add to that
+    no_trial: str = ""  # why no boot can try them
+    reboot_reasons: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def packages(self) -> PackageChanges:
+        return sum(self.packages_by.values(), PackageChanges())
+
+    @property
+    def pending(self) -> bool:
+        """Whether applying it would run a command that changes something."""
+        return bool(
+            self.changes
+            or self.packages
+            or self.housekeeping
+            or any(repair.agreed for repair in self.repairs)
+        )
+
+    @property
+    def shown_later(self) -> tuple[LaterChange, ...]:
+        """Those that no other change shows."""
+        shown = {(one.concern, one.kind, one.subject) for one in self.changes}
+        return tuple(
+            one
+            for one in self.later
+            if one.when and (one.concern, one.kind, one.subject) not in shown
+        )
+
+    def without(self, concerns: Collection[str]) -> Plan:
+        """What is applied where these are blocked."""
+        return replace(
+            self,
+            changes=tuple(one for one in self.changes if one.concern not in concerns),
+            later=tuple(one for one in self.later if one.concern not in concerns),
+            packages_by={
+                concern: packages
+                for concern, packages in self.packages_by.items()
+                if concern not in concerns
+            },
+            housekeeping=tuple(one for one in self.housekeeping if one[0] not in concerns),
+        )
+
+    def require(self, change: Change) -> None:
+        """Raise UnplannedError where the plan shows this change not at all, or otherwise."""
+        key = (change.concern, change.kind, change.subject)
+        if key in {(one.concern, one.kind, one.subject) for one in self.later}:
+            return
+        shown = [one for one in self.changes if (one.concern, one.kind, one.subject) == key]
+        if not shown:
+            text = f"{change.concern}: {change.subject} would change, and the plan did not show it"
+            raise UnplannedError(text)
+        if all(one.after != change.after for one in shown):
+            text = f"{change.concern}: {change.subject} would not become what the plan showed"
+            raise UnplannedError(f"{text}: {_difference(shown[-1].after, change.after)}")
+
+    def shows(self, packages: PackageChanges) -> bool:
+        return packages.every <= self.packages.every
+
+
+def _difference(shown: str | None, now: str | None) -> str:
+    if shown is None or now is None:
+        return "it would be removed" if now is None else "it would be written"
+    compared = difflib.unified_diff(shown.splitlines(), now.splitlines(), lineterm="", n=0)
+    return "; ".join(line for line in list(compared)[2 : 2 + _LINES] if not line.startswith("@@"))

@@ -1,0 +1,279 @@
+"""Splits the log of nvidia-bug-report.sh into sections, as it streams by.
+
+The script writes a line of underscores, then `*** PATH` and the file, or a command's name and its
+output. Standard error is mostly lost, so empty output shows nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from rigops.probe.bundle import CUT_OFF, Bundle, Collected
+from rigops.probe.bundles.bug_report_date import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LONGEST_LINE: Final = 64 * 1024
+_START: Final = b"Start of NVIDIA bug report log file."
+_END: Final = b"End of NVIDIA bug report log file."
+_GONE: Final = b" does not exist"
+_LOCKED: Final = b" is not readable"
+
+# Lines after which something else begins. They begin a line, as no line of a log does.
+_MARK: Final = re.compile(
+    rb"^(?:____________________|\*\*\* (?:/|ls: )|Date: |uname: |dmesg:|End of NVIDIA|"
+    rb" {0,2}journalctl -b |  /var/log/|Scanning kernel |"
+    rb"/proc/(?:cmdline|driver/nvidia/)|/(?:etc|usr/lib)/os-release|"
+    rb"/[^\s:]{0,200}/(?:nvidia-smi|lspci|modinfo|dmidecode|nvidia-debugdump) )[^\n]*",
+    re.MULTILINE,
+)
+_PARTS: Final = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("os-release", rb"(?:\*\*\* )?/(?:etc|usr/lib)/os-release"),
+        ("proc-cmdline", rb"(?:\*\*\* )?/proc/cmdline"),
+        ("nvidia-version", rb"(?:\*\*\* )?/proc/driver/nvidia/(?:\S{1,20}/)?version"),
+        ("nvidia-params", rb"(?:\*\*\* )?/proc/driver/nvidia/(?:\S{1,20}/)?params"),
+        ("nvidia-modinfo", rb"/\S+/modinfo nvidia(?:-current)? .*"),
+        ("lspci", rb"/\S+/lspci -nnDvvvx+"),
+        ("lspci -nn", rb"/\S+/lspci -nn"),
+        ("lspci -t", rb"/\S+/lspci -(?:nn)?tv?"),
+        ("nvidia-smi-xml", rb"/\S+/nvidia-smi (?:--query|-q)"),
+        ("nvidia-smi-topo", rb"/\S+/nvidia-smi topo (?:--matrix|-m)"),
+        ("nvidia-smi-nvlink", rb"/\S+/nvidia-smi nvlink (?:--status|-s)"),
+        ("nvidia-smi-nvlink -e", rb"/\S+/nvidia-smi nvlink (?:--errorcounters|-e)"),
+        ("dmesg", rb"dmesg:"),
+        ("journal 0", rb" *journalctl -b -0:?"),
+        ("journal 1", rb" *journalctl -b -1:?"),
+    )
+)
+_ALSO_IN_FILES: Final = (b"Date: ", b"uname: ", b"/proc/", b"/etc/", b"/usr/lib/os-release")
+_MOST_STAMPS: Final = 200  # enough to find one of that day
+_LOGS: Final = frozenset({"dmesg", "journal 0", "journal 1"})
+# Here a missing file is complete information.
+_COMPLETE_IF_ABSENT: Final = frozenset({"nvidia-version", "nvidia-params"})
+_NODE: Final = re.compile(r"Linux (\S+) ")
+_MOST: Final = 4 * 1024 * 1024  # bytes of one part
+_FIRST_OF_A_LOG: Final = 1024 * 1024
+
+# A card's serial number is in its configuration space, and nobody reads hex.
+_HEX_DUMP: Final = re.compile(r"^[0-9a-f]{2,3}:(?: [0-9a-f]{2}){1,16}[ \r]*\n?", re.MULTILINE)
+_KERNELS_FIRST_LINES: Final = 16 * 1024
+_STAMP: Final = re.compile(r"^\[[^\]]{0,40}\] ?")
+
+
+def begins(content: bytes) -> bool:
+    return _START in content
+
+
+def read(pieces: Iterable[bytes], *, host: str) -> Bundle:
+    """`host` is its name if the log has none."""
+    splitter = _Splitter()
+    for line_or_text, is_mark in _scan(pieces):
+        if is_mark:
+            splitter.mark(line_or_text)
+        else:
+            splitter.add(line_or_text)
+    return splitter.bundle(host)
+
+
+def _scan(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Texts, and the marks between them. Lines are whole unless they are absurdly long."""
+    rest, in_a_line = b"", False
+    for piece in pieces:
+        rest += piece
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) < _LONGEST_LINE:
+            continue
+        text, rest = (rest[:end], rest[end:]) if end else (rest, b"")
+        yield from _marked(text, in_a_line=in_a_line)
+        in_a_line = not end
+    yield from _marked(rest, in_a_line=in_a_line)
+
+
+def _marked(text: bytes, *, in_a_line: bool) -> Iterator[tuple[bytes, bool]]:
+    at = text.find(b"\n") + 1 or len(text) if in_a_line else 0
+    if at:
+        yield text[:at], False
+    for mark in _MARK.finditer(text, at):
+        if mark.start() > at:
+            yield text[at : mark.start()], False
+        yield mark[0].rstrip(), True
+        at = min(mark.end() + 1, len(text))
+    if at < len(text):
+        yield text[at:], False
+
+
+class _Part:
+    """One output, within bounds: its beginning, and of a log its end too."""
+
+    def __init__(self, *, keeps_end: bool) -> None:
+        self.is_gone = False
+        self.is_cut = False
+        self._first = bytearray()
+        self._last: deque[bytes] = deque()
+        self._last_length = 0
+        self._most_first = _FIRST_OF_A_LOG if keeps_end else _MOST
+        self._most_last = _MOST - _FIRST_OF_A_LOG if keeps_end else 0
+
+    def add(self, text: bytes) -> None:
+        room = self._most_first - len(self._first)
+        if room > 0:
+            self._first += text[:room]
+            text = text[room:]
+        if not text:
+            return
+        self._last.append(text)
+        self._last_length += len(text)
+        while self._last_length > self._most_last and self._last:
+            self.is_cut = True
+            self._last_length -= len(self._last.popleft())
+
+    def text(self) -> str:
+        """Without the blank lines around it. A line that was cut in two is left out.
+
+        The last one keeps its own end: without one it was cut short.
+        """
+        first, last = bytes(self._first), b"".join(self._last)
+        if len(first) == self._most_first and self.is_cut:
+            first = first[: first.rfind(b"\n") + 1]
+            last = last[last.find(b"\n") + 1 :]
+        whole = (first + last).decode("utf-8", "replace")
+        inner = whole.strip("\r\n")
+        return inner + "\n" * whole.endswith("\n") if inner.strip() else ""
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self._parts: dict[str, _Part] = {}
+        self._current: _Part | None = None
+        self._in_prologue = True
+        self._ended = False
+        self._date = ""
+        self._uname = ""
+        self._past_uname = False
+        self._stamps: list[str] = []  # `ls` lines: they know the time zone by number
+
+    def add(self, text: bytes) -> None:
+        self._past_uname = self._past_uname or bool(self._uname)
+        if self._current:
+            self._current.add(text)
+
+    def mark(self, line: bytes) -> None:
+        if line.startswith(b"*** ls: "):
+            if len(self._stamps) < _MOST_STAMPS:
+                self._stamps.append(line.decode("utf-8", "replace"))
+        elif self._in_prologue and line.startswith(b"Date: "):
+            self._date = line[6:].decode("utf-8", "replace").strip()
+        elif self._in_prologue and line.startswith(b"uname: "):
+            self._uname = line[7:].decode("utf-8", "replace").strip()
+            self._in_prologue = False
+        elif _part_of(line) is None and line.startswith(_ALSO_IN_FILES):
+            self.add(line + b"\n")
+        else:
+            self._ended = self._ended or line.startswith(_END)
+            self._current = self._begin(line)
+
+    def _begin(self, line: bytes) -> _Part | None:
+        name = _part_of(line)
+        if name is None:
+            return None
+        part = _Part(keeps_end=name in _LOGS)
+        if line.endswith(_GONE):
+            part.is_gone = True
+        elif line.endswith(_LOCKED):
+            part.is_cut = True
+        known = self._parts.get(name)
+        if known is not None and not known.is_gone:
+            return None  # of several instances of the driver, the first
+        self._parts[name] = part
+        return part
+
+    def bundle(self, host: str) -> Bundle:
+        if self._current and not self._ended:
+            self._current.is_cut = True
+        sections = dict(self._sections())
+        node = _NODE.match(self._uname)
+        return Bundle(
+            host=node[1] if node else host,
+            collected_at=rfc3339(self._date, self._stamps),
+            root=True,  # the script does not run without
+            sections=sections,
+        )
+
+    def _sections(self) -> Iterator[tuple[str, Collected]]:
+        if self._uname:
+            rc = 0 if self._past_uname else CUT_OFF
+            yield "uname", Collected(self._uname + "\n", rc=rc, root=True)
+        for name in (
+            "os-release",
+            "proc-cmdline",
+            "nvidia-version",
+            "nvidia-params",
+            "nvidia-smi-xml",
+            "nvidia-smi-topo",
+        ):
+            if part := self._parts.get(name):
+                yield name, _collected(part, is_complete_if_gone=name in _COMPLETE_IF_ABSENT)
+        status, errors = (self._parts.get(f"nvidia-smi-nvlink{end}") for end in ("", " -e"))
+        if status:
+            yield "nvidia-smi-nvlink", _collected(status, before=errors)
+        elif errors:  # the script asks for the status last
+            yield "nvidia-smi-nvlink", _collected(errors, is_part=True)
+        if modinfo := self._parts.get("nvidia-modinfo"):  # one line of many
+            yield "nvidia-modinfo", _collected(modinfo, is_part=True)
+        verbose, listed = self._parts.get("lspci"), self._parts.get("lspci -nn")
+        if verbose and verbose.text().strip():
+            yield "lspci", _collected(verbose, text=_HEX_DUMP.sub("", verbose.text()))
+        elif listed := listed or verbose:
+            tree = self._parts.get("lspci -t")  # a brief listing has no topology
+            yield "lspci", _collected(listed, before=tree, is_part=True)
+        yield from self._logs()
+
+    def _logs(self) -> Iterator[tuple[str, Collected]]:
+        dmesg, journal = self._parts.get("dmesg"), self._parts.get("journal 0")
+        if dmesg or journal:
+            text, is_complete = _kernel_log(dmesg, journal)
+            yield "kernel-log", Collected(text, rc=0 if is_complete else CUT_OFF, root=True)
+        if previous := self._parts.get("journal 1"):  # only the lines of the driver
+            yield "kernel-log-previous", _collected(previous, is_part=True)
+
+
+def _part_of(line: bytes) -> str | None:
+    path = line.removesuffix(_GONE).removesuffix(_LOCKED)
+    return next((name for name, shape in _PARTS if shape.fullmatch(path)), None)
+
+
+def _collected(
+    part: _Part,
+    *,
+    text: str | None = None,
+    before: _Part | None = None,
+    is_part: bool = False,
+    is_complete_if_gone: bool = False,
+) -> Collected:
+    """`before`: an earlier part that belongs to the same section."""
+    own = part.text() if text is None else text
+    whole = before.text() + own if before else own
+    if not whole.strip():
+        return Collected("", rc=0 if part.is_gone and is_complete_if_gone else 1, root=True)
+    is_cut = part.is_cut or is_part or not own.strip() or (before is not None and before.is_cut)
+    return Collected(whole, rc=CUT_OFF if is_cut else 0, root=True)
+
+
+def _kernel_log(dmesg: _Part | None, journal: _Part | None) -> tuple[str, bool]:
+    """The ring buffer after the journal's earlier lines; whether that is the complete log."""
+    ring = dmesg.text() if dmesg else ""
+    found = journal.text() if journal else ""
+    if dmesg and "Linux version " in ring[:_KERNELS_FIRST_LINES]:
+        return ring, not dmesg.is_cut
+    known = {_STAMP.sub("", line) for line in ring.splitlines()}
+    earlier = [line for line in found.splitlines() if _message(line) not in known]
+    return "".join(f"{line}\n" for line in earlier) + ring, False
+
+
+def _message(line: str) -> str:
+    return _STAMP.sub("", line.partition("kernel: ")[2])

@@ -1,0 +1,164 @@
+"""Reads bundles back, whatever they are stored in."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rigops.errors import Problem, UsageError
+from rigops.probe import reading
+from rigops.probe.bundle import META, Bundle, assemble, section_of
+from rigops.probe.bundles import archive, bug_report
+from rigops.probe.bundles.archive import BoundedReader, TooLongError
+from rigops.probe.registry import SECTIONS
+from rigops.probe.script import FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+MOST_CONTENT: Final = 256 * 1024 * 1024  # of an archive, or of the probe's output
+MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
+
+_BEGINNING: Final = 64 * 1024
+_PROBE: Final = re.compile(rb"^" + re.escape(FORMAT.encode()) + rb" ", re.MULTILINE)
+_NEWER_PROBE: Final = re.compile(rb"^rigops-probe/(\d{1,9}) ", re.MULTILINE)
+_KNOWN: Final = frozenset(section.name for section in SECTIONS)
+_ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
+_CUT_SHORT: Final = "cut short or damaged; nothing in it can be read"
+_NO_BUNDLE: Final = "not a bundle"
+_ACCEPTED: Final = (
+    "a bundle: a directory or a .tar.gz of one or several; the output of "
+    "`rigops doctor --print-probe` run by hand; an nvidia-bug-report.log or .log.gz"
+)
+
+
+def read_all(path: Path) -> list[Bundle]:
+    """All bundles in a directory, an archive, the probe's output or NVIDIA's bug report."""
+    if path.is_dir():
+        return _of_directory(path)
+    if not path.is_file():
+        problem = "not a file" if path.exists() else "no such file"
+        raise UsageError(Problem(message=problem, file=str(path), accepted=_ACCEPTED))
+    try:
+        return _of_file(path)
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise UsageError(Problem(message=message, file=str(path))) from error
+
+
+def _of_directory(path: Path) -> list[Bundle]:
+    try:
+        inside = sorted(path.iterdir())
+        names = [one.name for one in inside if one.is_file()]
+        if _is_bundle(names):
+            return [Bundle.read(path)]
+        folders = [one for one in inside if one.is_dir() and not one.name.startswith(".")]
+        found = [
+            Bundle.read(one)
+            for one in folders
+            if _is_bundle([file.name for file in one.iterdir() if file.is_file()])
+        ]
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise UsageError(Problem(message=message, file=error.filename)) from error
+    if not found:
+        raise _none(str(path), "no file in it is named like a section")
+    return found
+
+
+def _of_file(path: Path) -> list[Bundle]:
+    place = str(path)
+    with path.open("rb") as file:
+        reader = BoundedReader(file, most=MOST_LOG)
+        beginning = reader.read(_BEGINNING)
+    if bug_report.begins(beginning):
+        with path.open("rb") as file:
+            reader = BoundedReader(file, most=MOST_LOG)
+            return [bug_report.read(_until_too_long(reader), host=_stem(path))]
+    if reader.damaged:
+        raise _damaged(place)
+    is_cut = reader.cut or not beginning
+    with path.open("rb") as file:
+        reader = BoundedReader(file, most=MOST_CONTENT)
+        try:
+            if _PROBE.search(beginning):
+                return [_of_probe(reader, path)]
+            if archive.begins(beginning):
+                return _of_archive(reader, path)
+        except TooLongError as error:
+            message = f"unpacks to more than {MOST_CONTENT >> 20} MiB"
+            problem = Problem(message=message, file=place, cure="Take the bundle again.")
+            raise UsageError(problem) from error
+    if newer := _NEWER_PROBE.search(beginning):
+        message = f"written by a newer rigops (rigops-probe/{newer[1].decode()})"
+        cure = "Upgrade rigops on this machine."
+        raise UsageError(Problem(message=message, file=place, accepted=FORMAT, cure=cure))
+    raise _none(place, _CUT_SHORT if is_cut else _NO_BUNDLE)
+
+
+def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:
+    """A log that is too long counts as cut: its beginning is still good."""
+    try:
+        yield from reader.pieces()
+    except TooLongError:
+        return
+
+
+def _of_probe(reader: BoundedReader, path: Path) -> Bundle:
+    bundle = reading.read(b"".join(reader.pieces()))
+    if bundle is None or not bundle.sections:
+        raise _none(str(path), "the output of the probe ends before its first section")
+    return bundle
+
+
+def _of_archive(reader: BoundedReader, path: Path) -> list[Bundle]:
+    place = str(path)
+    files: dict[tuple[str, ...], list[tuple[str, bytes]]] = defaultdict(list)
+    cut_paths: set[tuple[str, ...]] = set()
+    for member in archive.members(reader, place):
+        folder, name = member.path[:-1], "".join(member.path[-1:])
+        if member.cut:
+            cut_paths.add(member.path)
+        if not (member.cut and name == META):
+            files[folder].append((name, member.content))
+    for _ in reader.pieces():  # to the end, where the checksum is
+        pass
+    if reader.damaged:
+        raise _damaged(place)
+    found = []
+    for folder, inside in sorted(files.items()):
+        names = {name for name, _ in inside}
+        if _is_bundle(names):
+            # meta.json, which has how each section ended, may be in the part that is missing.
+            lost = reader.cut and META not in names
+            cut = {name for name in names if lost or (*folder, name) in cut_paths}
+            host = folder[-1] if folder else _stem(path)
+            inner = "/".join((place, *folder))
+            found.append(assemble(inside, host=host, place=inner, cut=cut))
+    if not found:
+        raise _none(place, _CUT_SHORT if reader.cut else _NO_BUNDLE)
+    return found
+
+
+def _is_bundle(names: Collection[str]) -> bool:
+    return META in names or any(section_of(name) in _KNOWN for name in names)
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    while ending := next((one for one in _ENDINGS if name.endswith(one) and name != one), None):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _damaged(place: str) -> UsageError:
+    message = "damaged: its checksum is wrong"
+    return UsageError(Problem(message=message, file=place, cure="Copy it again."))
+
+
+def _none(place: str, message: str) -> UsageError:
+    return UsageError(
+        Problem(message=message, file=place, accepted=_ACCEPTED, cure=f"Give {_ACCEPTED}.")
+    )

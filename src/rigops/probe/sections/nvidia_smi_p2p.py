@@ -1,0 +1,88 @@
+"""Between which cards the driver grants peer access: reads, writes, NVLink and atomics."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rigops.probe.section import EVERY_WORD, Section
+from rigops.probe.smi.command import ask
+from rigops.probe.text import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_GPU = re.compile(r"GPU([0-9]{1,3})")
+_GRANTED = "OK"
+_REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
+_UNKNOWN = "U"
+_MOST = 256  # no machine has as many cards; a longer line is no header
+
+
+@dataclass(frozen=True)
+class PeerMatrix:
+    """Cells by (row, column) in nvidia-smi's numbering, which is the order of bus addresses."""
+
+    gpus: tuple[int, ...] = ()
+    cells: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    rows: tuple[str, ...] = ()  # as they were printed
+    unread: tuple[str, ...] = ()
+
+    @property
+    def granted(self) -> tuple[tuple[int, int], ...]:
+        return tuple(pair for pair, cell in self.cells.items() if cell == _GRANTED)
+
+    @property
+    def refuses_all(self) -> bool:
+        """Every pair is there, and every one is refused. Less is no answer."""
+        pairs = {(one, other) for one in self.gpus for other in self.gpus if one != other}
+        refused = all(cell in _REFUSED for cell in self.cells.values())
+        return bool(pairs) and pairs == set(self.cells) and refused and not self.unread
+
+
+def parse(text: str) -> PeerMatrix:
+    columns: tuple[int, ...] = ()
+    cells: dict[tuple[int, int], str] = {}
+    rows: list[str] = []
+    unread: list[str] = []
+    for line in lines(text):
+        words = line.split()
+        if not words:
+            if rows:
+                break  # the legend follows, with the words of the table
+        elif not columns and len(words) <= _MOST and all(map(_GPU.fullmatch, words)):
+            columns = tuple(int(word[3:]) for word in words)
+        elif columns and _GPU.fullmatch(words[0]):
+            row, values = int(words[0][3:]), words[1:]
+            if row in columns and len(values) == len(columns) and all(map(_is_cell, values)):
+                rows.append(line)
+                pairs = zip(columns, values, strict=True)
+                cells.update({(row, column): cell for column, cell in pairs if column != row})
+            else:
+                unread.append(line)
+        elif not line.startswith(("== ", "$ ", "#")) or columns:
+            unread.append(line)
+    return PeerMatrix(columns, cells, tuple(rows), tuple(unread))
+
+
+def _is_cell(word: str) -> bool:
+    return word in {"X", _GRANTED, _UNKNOWN} or word in _REFUSED
+
+
+def _section(name: str, letter: str) -> Section[PeerMatrix]:
+    return Section(
+        name=f"nvidia-smi-p2p-{name}",
+        snippet=ask(f"topo -p2p {letter}"),
+        parse=parse,
+        timeout_s=20,
+        asks_driver=True,
+        needs="nvidia-smi",
+        technical=EVERY_WORD,
+    )
+
+
+READ = _section("read", "r")
+WRITE = _section("write", "w")
+NVLINK = _section("nvlink", "n")
+ATOMICS = _section("atomics", "a")

@@ -1,0 +1,184 @@
+"""inventory.lock.json: the proven state of each host, beside the inventory and in its git.
+
+A reinstalled host is compared with it, and it is the only trusted source of package digests. It
+holds no speeds, which vary from run to run, so that it changes only with the state.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rigops import atomic_file, json_fields
+from rigops.errors import Problem, RigopsError, UsageError
+from rigops.record.proven import ProvenGpu
+from rigops.vault.pinned_set import PinnedSet, merged, set_json, set_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rigops.json_fields import Fields
+    from rigops.record.proven import Proven
+
+SCHEMA: Final = "rigops.lock/1"
+
+_MODE: Final = 0o644
+_CURE: Final = "restore it from git, or move it away; the next apply writes a new one"
+
+
+@dataclass(frozen=True)
+class LockedPair:
+    source: str
+    target: str
+    verdict: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockedHost:
+    """`sets`: the proven packages, the last proven first; none while no vault has them."""
+
+    at: str
+    version: str  # of the driver
+    flavour: str
+    kernel: str
+    kernel_args: tuple[str, ...]
+    gpus: tuple[ProvenGpu, ...]
+    pairs: tuple[LockedPair, ...]
+    sets: tuple[PinnedSet, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lockfile:
+    hosts: Mapping[str, LockedHost] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        hosts = [_host_json(name, one) for name, one in sorted(self.hosts.items())]
+        return json.dumps({"schema": SCHEMA, "hosts": hosts}, indent=1) + "\n"
+
+
+def path_of(inventory: Path) -> Path:
+    return inventory.with_name(f"{inventory.stem}.lock.json")
+
+
+def read(path: Path) -> Lockfile:
+    """A damaged lockfile is an error, never an empty one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Lockfile()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            Problem(message=f"cannot read {path.name}: {error}", cure=_CURE, file=str(path))
+        ) from error
+    try:
+        fields = json_fields.parse(text, place=path.name, cure=_CURE)
+        fields.require_schema(SCHEMA)
+        return Lockfile({one.text("host"): _host(one) for one in fields.each("hosts")})
+    except RigopsError as error:
+        raise UsageError(error.problems) from error
+
+
+def update(path: Path, found: Mapping[str, LockedHost]) -> bool:
+    """Rewrites these hosts only; returns whether anything changed."""
+    try:
+        with _alone(path):
+            before = read(path)
+            merged_hosts = {name: _merged(before, name, one) for name, one in found.items()}
+            hosts = {**before.hosts, **merged_hosts}
+            if hosts == before.hosts:
+                return False
+            atomic_file.replace(path, Lockfile(hosts).to_json(), _MODE)
+    except OSError as error:
+        raise RigopsError(
+            Problem(
+                message=f"cannot write {path.name}: {error}",
+                cure="make its folder writable; the next apply writes it",
+                file=str(path),
+            )
+        ) from error
+    return True
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Excludes other runs from reading to writing.
+
+    Locks the folder, since the file itself is replaced. NFS locks only what is open for
+    writing, which a folder never is; there two runs that end together can still cost an entry.
+    """
+    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def locked(proven: Proven, sets: tuple[PinnedSet, ...]) -> LockedHost:
+    """`sets`: of the host's vault, the last proven first."""
+    return LockedHost(
+        at=proven.at,
+        version=proven.driver.version,
+        flavour=proven.driver.flavor,
+        kernel=proven.kernel,
+        kernel_args=proven.command_line,
+        gpus=proven.gpus,
+        pairs=tuple(LockedPair(one.source, one.target, one.verdict) for one in proven.pairs),
+        sets=sets,
+    )
+
+
+def _merged(before: Lockfile, name: str, new: LockedHost) -> LockedHost:
+    """Keeps the time of the first proof of an unchanged state."""
+    old = before.hosts.get(name)
+    if old is None:
+        return new
+    # Older proven sets stay listed while there is room, in whichever vault they are.
+    found = replace(new, sets=merged(new.sets, old.sets))
+    return old if replace(found, at=old.at) == old else found
+
+
+def _host_json(name: str, one: LockedHost) -> dict[str, object]:
+    return {
+        "host": name,
+        "at": one.at,
+        "driver": {"version": one.version, "flavour": one.flavour},
+        "kernel": one.kernel,
+        "kernel_args": list(one.kernel_args),
+        "gpus": [asdict(gpu) for gpu in one.gpus],
+        "p2p": [
+            {"from": pair.source, "to": pair.target, "verdict": pair.verdict} for pair in one.pairs
+        ],
+        "packages": [set_json(its) for its in one.sets],
+    }
+
+
+def _host(fields: Fields) -> LockedHost:
+    driver = fields.nested("driver")
+    return LockedHost(
+        at=fields.time("at"),
+        version=driver.text("version"),
+        flavour=driver.text("flavour"),
+        kernel=fields.text("kernel"),
+        kernel_args=fields.texts("kernel_args"),
+        gpus=tuple(
+            ProvenGpu(
+                uuid=gpu.text("uuid"),
+                address=gpu.text("address"),
+                name=gpu.text("name"),
+                power_limit_watts=gpu.number_or_none("power_limit_watts"),
+            )
+            for gpu in fields.each("gpus")
+        ),
+        pairs=tuple(
+            LockedPair(pair.text("from"), pair.text("to"), pair.text("verdict"))
+            for pair in fields.each("p2p")
+        ),
+        sets=tuple(set_of(one) for one in fields.each("packages")),
+    )

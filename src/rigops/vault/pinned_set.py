@@ -1,0 +1,161 @@
+"""The exact packages that a host was proven with, and the record of them in its vault. Pure.
+
+The record lies beside the packages, so it says where they are, and never whether they are the
+right ones: digests count only from the lockfile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from rigops import json_fields
+from rigops.errors import RigopsError
+from rigops.probe.package_names import RUN_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rigops.catalog.model import Flavour
+    from rigops.json_fields import Fields
+
+FOLDER: Final = "/var/lib/rigops/vault"
+RECORD: Final = f"{FOLDER}/vault.json"
+POOL: Final = f"{FOLDER}/pool"
+SOURCE: Final = "/etc/apt/sources.list.d/rigops-vault.list"  # only while a run installs from it
+SCHEMA: Final = "rigops.vault/1"
+RUN_FILE_PREFIX: Final = "NVIDIA-Linux-x86_64-"  # NVIDIA's name of a .run file: this, VERSION.run
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~_-]*\.(?:deb|run)")
+_SHORT: Final = 12
+_MOST_SETS: Final = 2  # the driver proven last, and the one before it
+
+
+@dataclass(frozen=True)
+class PinnedPackage:
+    name: str
+    version: str
+    architecture: str
+    sha256: str
+    size: int
+
+    @property
+    def file(self) -> str:
+        """In the pool; without the epoch, as in the archives of distributions."""
+        if self.name == RUN_FILE:
+            return f"{RUN_FILE_PREFIX}{self.version}.run"
+        version = self.version.partition(":")[2] or self.version
+        return f"{self.name}_{version}_{self.architecture}.deb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinnedSet:
+    """`index`: the digest of the `Packages` file from which apt learns of them."""
+
+    version: str  # NVIDIA's
+    flavour: Flavour
+    at: str
+    kernel: str
+    packages: tuple[PinnedPackage, ...]
+    index: str
+
+    @property
+    def index_file(self) -> str:
+        return f"{FOLDER}/{self.index[:_SHORT]}.packages"
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.packages)
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of all files that installing it takes."""
+        return frozenset((self.index, *(one.sha256 for one in self.packages)))
+
+    def is_same(self, other: PinnedSet) -> bool:
+        """The same packages, whenever and under whichever kernel they were proven."""
+        return replace(other, at=self.at, kernel=self.kernel) == self
+
+
+def parse(text: str | None) -> tuple[PinnedSet, ...]:
+    """The set proven last comes first. None of a record that is unreadable."""
+    if text is None:
+        return ()
+    try:
+        fields = json_fields.parse(text, place=RECORD)
+        fields.require_schema(SCHEMA)
+        return tuple(set_of(one) for one in fields.each("sets"))
+    except RigopsError:
+        return ()
+
+
+def document(sets: Iterable[PinnedSet]) -> str:
+    return json.dumps({"schema": SCHEMA, "sets": [set_json(one) for one in sets]}, indent=1) + "\n"
+
+
+def with_proven(sets: Iterable[PinnedSet], proven: PinnedSet) -> tuple[PinnedSet, ...]:
+    """The sets after this proof. Where the same one was proven last, it stays with its time."""
+    before = tuple(sets)
+    return before if before and before[0].is_same(proven) else merged((proven,), before)
+
+
+def merged(new: Iterable[PinnedSet], before: Iterable[PinnedSet]) -> tuple[PinnedSet, ...]:
+    """The new sets, then as many of the others as a host has in its vault."""
+    newer = tuple(new)
+    older = (one for one in before if not any(one.is_same(its) for its in newer))
+    return (*newer, *older)[:_MOST_SETS]
+
+
+def set_json(one: PinnedSet) -> dict[str, object]:
+    return {
+        "version": one.version,
+        "flavour": one.flavour,
+        "at": one.at,
+        "kernel": one.kernel,
+        "index": one.index,
+        "packages": [
+            {
+                "name": its.name,
+                "version": its.version,
+                "architecture": its.architecture,
+                "sha256": its.sha256,
+                "size": its.size,
+                "file": f"pool/{its.file}",
+            }
+            for its in one.packages
+        ],
+    }
+
+
+def set_of(fields: Fields) -> PinnedSet:
+    return PinnedSet(
+        version=fields.text("version"),
+        flavour="open" if fields.text("flavour") == "open" else "proprietary",
+        at=fields.time("at"),
+        kernel=fields.text("kernel"),
+        index=_digest(fields, "index"),
+        packages=tuple(_package(one) for one in fields.each("packages")),
+    )
+
+
+def _package(fields: Fields) -> PinnedPackage:
+    found = PinnedPackage(
+        name=fields.text("name"),
+        version=fields.text("version"),
+        architecture=fields.text("architecture"),
+        sha256=_digest(fields, "sha256"),
+        size=int(fields.number("size")),
+    )
+    if not _FILE.fullmatch(found.file):
+        raise fields.wrong("name", found.file, "the name of a package")
+    return found
+
+
+def _digest(fields: Fields, name: str) -> str:
+    value = fields.text(name)
+    if not _DIGEST.fullmatch(value):
+        raise fields.wrong(name, value, "a SHA-256 in small hexadecimal digits")
+    return value

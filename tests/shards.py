@@ -1,0 +1,111 @@
+"""The heavy shards: what is in none of `make test`, how long each takes, and which change wants it.
+
+A test says with `pytest.mark.shard(NAME)` where it belongs. What is marked `story` runs in `make
+test` as well: the beginning of a module, on which the rest of it builds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.lab.requirements import lacks as lacks_hosts
+from tests.lab.vm.requirements import lacks as lacks_machines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+BARE_DEBIAN = "bare-debian"
+PROPERTIES = "properties"
+LAB_ITSELF = "lab-itself"
+LAB_TRANSPORT = "lab-transport"
+LAB_DOCTOR = "lab-doctor"
+LAB_CONCERNS = "lab-concerns"
+LAB_APPLY = "lab-apply"
+LAB_FLEET = "lab-fleet"
+LAB_DRIVER = "lab-driver"
+REAL_DRIVER = "real-driver"
+VM_LAB = "vm-lab"
+VM_TRIAL = "vm-trial"
+VM_LAYOUTS = "vm-layouts"
+VM_POWER = "vm-power"
+VM_DRIVER = "vm-driver"
+VM_FALLBACK = "vm-fallback"
+
+# Hosts mostly wait, so two modules run at once; tests of one module build upon each other.
+TWO_MODULES = ("-n", "2", "--dist", "loadfile")
+EVERY_CORE = ("-n", "auto", "--maxprocesses", "8")
+
+_CONVERGE = ("src/rigops/converge", "src/rigops/ownership", "src/rigops/plan", "deploys")
+_CONCERNS = ("src/rigops/concerns", *_CONVERGE)
+_DRIVER = ("src/rigops/concerns/nvidia_driver", "src/rigops/packages", "src/rigops/vault")
+_TRIAL = ("src/rigops/concerns/kernel_args",)
+
+
+@dataclass(frozen=True)
+class Shard:
+    name: str
+    minutes: int  # with two cores that have nothing else to do
+    areas: tuple[str, ...]  # a change of a file below one of these is what it would show
+    folder: str = "tests/lab"
+    options: tuple[str, ...] = TWO_MODULES
+    lacks: Callable[[], str | None] = lacks_hosts
+
+
+SHARDS = (
+    Shard(BARE_DEBIAN, 30, ("Makefile", "pyproject.toml", "tests/bare.py"), options=()),
+    Shard(
+        PROPERTIES,
+        15,
+        ("src/rigops/probe", "src/rigops/inventory", "src/rigops/doctor"),
+        "tests/unit",
+        EVERY_CORE,
+        lambda: None,
+    ),
+    Shard(LAB_ITSELF, 5, ("tests/lab",)),
+    Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
+    Shard(LAB_DOCTOR, 6, ("src/rigops/doctor", "src/rigops/probe", "src/rigops/preflight")),
+    Shard(LAB_CONCERNS, 5, _CONCERNS),
+    Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
+    Shard(LAB_FLEET, 7, ("src/rigops/transport", *_CONVERGE), options=()),
+    Shard(LAB_DRIVER, 12, _DRIVER),
+    Shard(REAL_DRIVER, 16, _DRIVER, options=()),
+    Shard(VM_LAB, 18, ("tests/lab/vm", "tests/vm"), "tests/vm", (), lacks_machines),
+    Shard(VM_TRIAL, 28, _TRIAL, "tests/vm", (), lacks_machines),
+    Shard(VM_LAYOUTS, 20, _TRIAL, "tests/vm", (), lacks_machines),
+    Shard(VM_POWER, 28, _CONVERGE, "tests/vm", (), lacks_machines),
+    Shard(VM_DRIVER, 18, _DRIVER, "tests/vm", (), lacks_machines),
+    Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), "tests/vm", (), lacks_machines),
+)
+NAMES = tuple(shard.name for shard in SHARDS)
+
+
+def named(name: str) -> Shard:
+    return SHARDS[NAMES.index(name)]
+
+
+def in_turn(changed: Iterable[str], turn: int) -> list[Shard]:
+    """Those whose area has a changed file come first; a commit's hash says who begins of the rest.
+
+    Of the first the shortest begin, so that most of them are seen.
+    """
+    first = turn % len(SHARDS)
+    around = [*SHARDS[first:], *SHARDS[:first]]
+    files = set(changed)
+    wanted = sorted(
+        (shard for shard in around if _is_touched(shard, files)), key=lambda shard: shard.minutes
+    )
+    return [*wanted, *(shard for shard in around if shard not in wanted)]
+
+
+def that_fit(shards: Iterable[Shard], left: Callable[[], float]) -> Iterator[Shard]:
+    """As long as the minutes that are left suffice for the next; `left` is asked each time."""
+    for shard in shards:
+        if shard.minutes <= left():
+            yield shard
+
+
+def _is_touched(shard: Shard, files: set[str]) -> bool:
+    return any(
+        file == area or file.startswith(f"{area}/") for area in shard.areas for file in files
+    )

@@ -1,0 +1,166 @@
+"""What version 0.1 wrote is read, and written again as it was; what it printed still holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rigops.concerns.kernel_args.record import arguments_document, read_arguments
+from rigops.concerns.nvidia_driver import record as driver
+from rigops.ownership.ownership import Ownership
+from rigops.packages.records import Holds
+from rigops.record import lockfile as lock
+from rigops.record.proven import Proven
+from rigops.vault import pinned_set
+from tests import version_0_1
+from tests.version_0_1 import FOLDER, HOST, STATE, breaches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.cli.conftest import Rigops
+
+RIGS = Path(__file__).parents[2] / "fixtures" / "rigs"
+OF_HOST = f"host{STATE}"
+NOBODY = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}  # refuses at once
+
+
+def _driver(text: str) -> str:
+    pinned = driver.pinned(text)
+    assert pinned
+    return driver.document(pinned)
+
+
+@pytest.mark.parametrize(
+    ("name", "written_again"),
+    [
+        (f"{OF_HOST}/owned.json", lambda text: Ownership.parse(text).to_json()),
+        (f"{OF_HOST}/holds.json", lambda text: Holds.parse(text).to_json()),
+        (f"{OF_HOST}/driver.json", _driver),
+        (f"{OF_HOST}/proven.json", lambda text: Proven.from_json(text).to_json()),
+        (f"{OF_HOST}/vault/vault.json", lambda text: pinned_set.document(pinned_set.parse(text))),
+        ("reboot_owed/owned.json", lambda text: Ownership.parse(text).to_json()),
+        (
+            "reboot_owed/kernel_args.json",
+            lambda text: arguments_document(read_arguments(text)),
+        ),
+    ],
+)
+def test_a_document_of_a_host_is_read_and_written_again_as_it_was(
+    name: str, written_again: Callable[[str], str]
+) -> None:
+    assert written_again(version_0_1.text(name)) == version_0_1.text(name)
+
+
+def test_a_lockfile_is_read_and_written_again_as_it_was() -> None:
+    path = FOLDER / "inventory.lock.json"
+
+    assert lock.read(path).to_json() == path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def laptop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an inventory that version 0.1 applied, whose host cannot be reached now."""
+    state = tmp_path / "state"
+    (state / "rigops").mkdir(parents=True)
+    (state / "rigops" / "journal.jsonl").write_text(version_0_1.text("journal.jsonl"))
+    (tmp_path / "inventory.lock.json").write_text(version_0_1.text("inventory.lock.json"))
+    data = {**version_0_1.load("declared.json"), **NOBODY}
+    (tmp_path / "inventory.py").write_text(f"rigs = [({HOST!r}, {data!r})]\n")
+    for name in ("state", "data"):
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(tmp_path / name))
+    monkeypatch.delenv("RIGOPS_INVENTORY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _printed(*words: str) -> Any:
+    """By a process of its own, since some commands change what Python's threads are."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rigops", *words, "--json"],
+        capture_output=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.usefixtures("laptop")
+def test_the_journal_of_a_controller_is_read() -> None:
+    found = _printed("history")
+
+    lines = version_0_1.text("journal.jsonl").splitlines()
+    assert found["runs"] == [json.loads(line) for line in reversed(lines)]
+    assert breaches(found) == []
+
+
+@pytest.mark.usefixtures("laptop")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan",),
+        ("apply", "--yes"),
+        ("doctor", HOST),
+        ("preflight", "--yes"),
+        ("release", HOST, "--yes"),
+        ("rollback", HOST, "--yes"),
+        ("drivers", "--host", HOST),
+        ("ssh-config",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_documents_of_a_host_that_cannot_be_reached_are_those_of_before(
+    words: tuple[str, ...],
+) -> None:
+    found = _printed(*words)
+
+    assert [host["host"] for host in found["hosts"]] == [HOST]
+    assert breaches(found) == []
+
+
+@pytest.mark.parametrize("rig", sorted(path.name for path in RIGS.iterdir()))
+def test_findings_are_those_of_before(rigops: Rigops, rig: str) -> None:
+    found = rigops("doctor", "--json", "--from", str(RIGS / rig)).json()
+
+    assert {one["id"] for one in found["hosts"][0]["findings"]} >= set(
+        version_0_1.load("checks.json")
+    )
+    assert breaches(found) == []
+
+
+def test_the_catalog_of_drivers_is_printed_as_before(rigops: Rigops) -> None:
+    found = rigops("drivers", "--json").json()
+
+    assert len(found["drivers"]) > 1
+    assert breaches(found) == []
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    ['rigs = [("a", {"driver": "latest", "gpu_power_limt": 285})]\n', "rigs = [\n"],
+    ids=["values", "syntax"],
+)
+def test_an_error_is_printed_as_before(rigops: Rigops, inventory: str) -> None:
+    Path("inventory.py").write_text(inventory)
+
+    said = rigops("ssh-config", "--json")
+
+    assert (said.code, breaches(said.json())) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "breach"),
+    [
+        ({"runs": None, "hosts": []}, "rigops.history/1.runs is null: array"),
+        ({"hosts": []}, "rigops.history/1.runs is absent"),
+        ({"runs": [], "hosts": [{}]}, "rigops.history/1.hosts[].host is absent"),
+    ],
+    ids=["type", "field", "field of an item"],
+)
+def test_what_a_reader_would_miss_is_named(wrong: dict[str, object], breach: str) -> None:
+    assert breach in breaches({"schema": "rigops.history/1", **wrong})

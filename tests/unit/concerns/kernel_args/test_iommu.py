@@ -1,0 +1,59 @@
+"""What arguments about the IOMMU mean for a machine and its kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigops.concerns.kernel_args import iommu
+from rigops.probe.sections.firmware import Firmware
+
+INTEL_OFF = Firmware(cpu="intel", intel_by_itself=False, offers_iommu=True)
+INTEL_ON = Firmware(cpu="intel", intel_by_itself=True, offers_iommu=True)
+AMD = Firmware(cpu="amd", intel_by_itself=False, offers_iommu=True)
+
+
+@pytest.mark.parametrize("argument", ["iommu=pt", "iommu.passthrough=1"])
+@pytest.mark.parametrize("firmware", [AMD, INTEL_ON, None])
+def test_passthrough_takes_the_isolation_of_all_devices(
+    argument: str, firmware: Firmware | None
+) -> None:
+    (text,) = iommu.notes([argument], [argument], firmware)
+
+    assert argument in text
+    assert "isolation" in text
+    assert "all devices" in text
+
+
+def test_on_a_kernel_that_leaves_intels_off_passthrough_alone_is_in_vain() -> None:
+    (text,) = iommu.notes(["iommu=pt"], ["iommu=pt"], INTEL_OFF)
+
+    assert "changes nothing" in text
+    assert 'kernel_args = ["intel_iommu=on", "iommu=pt"]' in text
+    assert "P2P needs neither" in text
+
+
+@pytest.mark.parametrize("wanted", [["intel_iommu=on", "iommu=pt"], ["iommu=pt", "intel_iommu=on"]])
+def test_with_intel_iommu_on_it_is_passthrough(wanted: list[str]) -> None:
+    (text,) = iommu.notes(wanted, wanted, INTEL_OFF)
+
+    assert "isolation" in text
+
+
+def test_intel_iommu_on_may_be_somebody_elses() -> None:
+    (text,) = iommu.notes(["iommu=pt"], ["iommu=pt", "intel_iommu=on"], INTEL_OFF)
+
+    assert "isolation" in text
+
+
+def test_other_arguments_are_nothing_to_speak_of() -> None:
+    assert iommu.notes(["intel_iommu=on"], ["intel_iommu=on", "iommu=pt"], INTEL_OFF) == ()
+    assert iommu.notes(["pci=realloc"], ["pci=realloc"], INTEL_OFF) == ()
+    assert iommu.refusals(["iommu=pt", "amd_iommu=off"]) == ()
+
+
+def test_amd_iommu_on_is_refused_with_what_to_write_instead() -> None:
+    (text,) = iommu.refusals(["amd_iommu=on", "iommu=pt"])
+
+    assert "amd_iommu=on is no documented value" in text
+    assert "iommu=pt for passthrough" in text
+    assert "amd_iommu=off" in text

@@ -1,0 +1,65 @@
+"""A driver that was resolved before stays, as long as it would still be the answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rigops.catalog import load
+from rigops.concerns.nvidia_driver.record import PinnedDriver
+from rigops.concerns.nvidia_driver.resolver.answer import still_pinned
+from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
+from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine
+from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
+from rigops.concerns.registry import read
+from tests.unit.concerns.nvidia_driver.resolver.machines import NOBLE, wish, with_cards
+
+_KERNEL = "6.8.0-31-generic"
+_SPEC = read({"driver": "535"})
+_PACKAGES = {"nvidia-headless-535": "535.171.04-0ubuntu2"}
+_MACHINE = replace(with_cards(NOBLE, "3090"), kernels=(Kernel(_KERNEL),), installed=dict(_PACKAGES))
+
+
+def _answer(machine: Machine, **pinned: Any) -> Resolution | Refusal | None:
+    record = PinnedDriver(
+        version="535.171.04",
+        flavour="proprietary",
+        declared=identity(_SPEC),
+        packages=_PACKAGES,
+        **pinned,
+    )
+    facts = DriverFacts(machine=machine, catalog=load(), spec=_SPEC)
+    return still_pinned(record, facts, wish("535"))
+
+
+def test_what_is_installed_as_it_was_resolved_stays() -> None:
+    found = _answer(_MACHINE)
+
+    assert isinstance(found, Resolution)
+    assert (found.version, found.packages) == ("535.171.04", _PACKAGES)
+
+
+def test_where_a_package_is_another_it_is_resolved_anew() -> None:
+    other = {"nvidia-headless-535": "535.309.01-0ubuntu1"}
+
+    assert _answer(replace(_MACHINE, installed=other)) is None
+
+
+def test_with_a_card_that_it_does_not_drive_it_is_refused() -> None:
+    assert isinstance(_answer(with_cards(_MACHINE, "3090", "RTX 5090")), Refusal)
+
+
+def test_modules_built_here_are_refused_once_secure_boot_is_on_without_their_key() -> None:
+    found = _answer(replace(_MACHINE, secure_boot=True, has_key=False))
+
+    assert isinstance(found, Refusal)
+    assert "Secure Boot is on" in found.reason
+    assert isinstance(_answer(replace(_MACHINE, secure_boot=True, has_key=True)), Resolution)
+
+
+def test_modules_of_the_distribution_stay_for_their_kernels_only() -> None:
+    signed = replace(_MACHINE, secure_boot=True, has_key=False)
+
+    assert isinstance(_answer(signed, prebuilt=(_KERNEL,)), Resolution)
+    newer = replace(signed, kernels=(Kernel(_KERNEL), Kernel("6.8.0-151-generic")))
+    assert _answer(newer, prebuilt=(_KERNEL,)) is None

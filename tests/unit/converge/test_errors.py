@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.concerns.registry import read
+from rigops.converge.distribution import refusal
+from rigops.converge.errors import DeployError, NoRootError, host_error
+from rigops.errors import Problem, RigopsError
+from rigops.probe.sections import os_release
+from rigops.transport import TransportError
+
+RIG = read({"kernel_args": ["iommu=pt", "pci=realloc"], "gpu_persistence": True})
+
+
+def test_what_a_connection_says_keeps_its_kind_and_its_cure() -> None:
+    found = host_error(TransportError("auth", "no key was taken", host="rig", cure="add one"))
+
+    assert (found.kind, found.cure) == ("auth", "add one")
+    assert "no key was taken" in found.message
+
+
+def test_a_login_without_root_is_told_with_every_way_out() -> None:
+    found = host_error(NoRootError("rig"))
+
+    assert found.kind == "sudo"
+    assert "rig" in found.message
+    assert all(way in found.cure for way in ("log in as root", "sudo", "--ask-sudo-password"))
+
+
+def test_a_problem_of_ours_keeps_its_cure() -> None:
+    found = host_error(RigopsError(Problem(message="the record is damaged", cure="mend it")))
+
+    assert (found.kind, found.message, found.cure) == ("failed", "the record is damaged", "mend it")
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        ("base64: write error: No space left on device", "df -h"),
+        ("mv: cannot create '/etc/x': Read-only file system", "dmesg"),
+        ("sync: error syncing '/var': Input/output error", "smartctl"),
+        ("exit code 7", ""),
+    ],
+)
+def test_what_a_host_says_has_its_cure_where_there_is_one(said: str, cure: str) -> None:
+    found = host_error(DeployError(said))
+
+    assert found.message == said
+    assert cure in found.cure
+    assert bool(found.cure) is bool(cure)
+
+
+def test_whatever_a_deploy_raises_is_told_with_its_kind() -> None:
+    assert host_error(KeyError("nvme0")).message == "KeyError: 'nvme0'"
+
+
+# ---- distributions
+
+
+def why(release: str) -> str | None:
+    return refusal(os_release.parse(release), RIG)
+
+
+def test_nixos_gets_lines_for_its_own_configuration() -> None:
+    assert why("== /etc/os-release\nID=nixos\n") == (
+        "NixOS makes its files from its own configuration: put "
+        'boot.kernelParams = [ "iommu=pt" "pci=realloc" ]; '
+        "hardware.nvidia.nvidiaPersistenced = true; there"
+    )
+
+
+def test_an_image_gets_the_command_that_layers_the_arguments() -> None:
+    said = why("== /etc/os-release\nID=fedora\nPRETTY_NAME='Silverblue'\nOSTREE_VERSION='40.1'\n")
+
+    assert said is not None
+    assert said.startswith("Silverblue is an image")
+    assert "rpm-ostree kargs --append-if-missing=iommu=pt --append-if-missing=pci=realloc" in said
+
+
+def test_any_other_system_is_not_refused() -> None:
+    assert why("== /etc/os-release\nID=debian\n") is None
+    assert refusal(None, RIG) is None

@@ -1,0 +1,220 @@
+"""What is stored and locked after a proof, by the host's records and the lockfile of before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from rigops.concerns.nvidia_driver import record as driver_record
+from rigops.concerns.nvidia_driver.record import PinnedDriver
+from rigops.converge.request import HostRequest
+from rigops.converge.result import VaultResult
+from rigops.converge.vault import is_complete, lock_entry, update, vault_access
+from rigops.inventory.spec import RigSpec
+from rigops.probe.sections.rigops_state import RigopsState
+from rigops.record.lockfile import LockedHost, locked
+from rigops.transport import Result, Target
+from rigops.vault.pinned_set import RECORD, PinnedSet, document
+from rigops.vault.references import References
+from rigops.vault.store import Store
+from tests.unit.record.test_lockfile import PROVEN
+from tests.unit.vault.pinned_sets import index_of, pinned_set, records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rigops.converge.connector import HostChannel
+
+
+OLD, NOW = pinned_set("535.183.01"), pinned_set("535.261.03")
+PINNED = PinnedDriver(
+    version=NOW.version,
+    flavour="proprietary",
+    declared="",
+    packages={one.name: one.version for one in NOW.packages},
+)
+
+
+class FakeChannel:
+    """Answers the fill with these packages of the set, and every read with their files."""
+
+    def __init__(self, *, lost: tuple[str, ...] = (), free: bool = True) -> None:
+        self.ran: list[str] = []
+        self._lost = lost
+        self._free = free
+
+    def tell(self, _: str) -> None:
+        pass
+
+    def wrap(self, argv: list[str]) -> list[str]:
+        return argv
+
+    def run(self, argv: list[str], stdin: bytes, _: float) -> Result:
+        self.ran.append(stdin.decode())
+        text = self._filled() if b"fill </dev/null" in stdin else b""
+        if argv[0] == "dd":
+            text = self._file(argv[1].removeprefix("if="))
+        return Result(exit_code=0, stdout=text, stderr=b"")
+
+    def _filled(self) -> bytes:
+        if not self._free:
+            return b"== trouble\nit needs 5 MB and 4 MB are free\n"
+        every = [one for one in records(NOW.version) if one[0].name not in self._lost]
+        rows = (
+            f"{one.name} {one.version} {one.architecture} {one.sha256} {one.size}"
+            for one, _ in every
+        )
+        told = ("".join(f"{name}: {value}\n" for name, value in said.items()) for _, said in every)
+        return "\n".join(["== stored", *rows, "== control", "\n".join(told)]).encode()
+
+    def _file(self, path: str) -> bytes:
+        if path.endswith(".packages"):
+            return index_of(NOW.version).encode()
+        (one,) = (its for its in NOW.packages if path.endswith(its.file))
+        return f"{one.name} {one.version}".encode()
+
+
+def state(*sets: PinnedSet, pinned: PinnedDriver | None = PINNED) -> RigopsState:
+    found = {RECORD: document(sets)} if sets else {}
+    if pinned:
+        found[driver_record.PATH] = driver_record.document(pinned)
+    return RigopsState(records=found)
+
+
+def wanted(folder: Path, before: LockedHost | None = None) -> HostRequest:
+    return HostRequest(
+        "rig", Target(name="rig"), {}, RigSpec(rigops_vault=str(folder)), locked=before
+    )
+
+
+def channel(**how: Any) -> HostChannel:
+    return cast("HostChannel", FakeChannel(**how))
+
+
+def stored(
+    folder: Path, *sets: PinnedSet, before: LockedHost | None = None, **how: Any
+) -> tuple[LockedHost, VaultResult]:
+    """Once the vault was updated on a host with these sets."""
+    entry, found = update(channel(**how), state(*sets), PROVEN, wanted(folder, before))
+    assert found
+    return entry, found
+
+
+def test_what_was_proven_is_stored_fetched_and_locked(tmp_path: Path) -> None:
+    entry, found = stored(tmp_path, OLD)
+
+    assert [one.version for one in entry.sets] == [NOW.version, OLD.version]
+    assert entry.sets[0].packages == tuple(sorted(NOW.packages, key=lambda one: one.file))
+    assert found == VaultResult(host_bytes=NOW.size, fetched_bytes=NOW.size, folder=str(tmp_path))
+    store = Store(tmp_path)
+    assert all(store.has(one.sha256, one.size) for one in NOW.packages)
+    assert store.text(entry.sets[0].index) == index_of(NOW.version)
+
+
+def test_what_is_here_already_is_not_fetched_again(tmp_path: Path) -> None:
+    stored(tmp_path, OLD)
+
+    _, again = stored(tmp_path, OLD)
+
+    assert (again.fetched_bytes, again.trouble) == (0, "")
+
+
+def test_files_that_no_host_needs_any_more_are_removed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    new = pinned_set("580.178.04")
+    for one in (OLD, new):
+        for its in one.packages:
+            store.put(its.sha256, [f"{its.name} {its.version}".encode()])
+    References(store, "rig", None).add(OLD.digests)
+    References(store, "other", None).add(new.digests)
+
+    _, first = stored(tmp_path, before=locked(PROVEN, (OLD,)))
+    _, second = stored(tmp_path, before=locked(PROVEN, (NOW,)))
+
+    assert (first.freed_bytes, second.freed_bytes) == (0, OLD.size)
+    assert "there that no host needs any more" in str(second)
+    assert not any(store.has(one.sha256, one.size) for one in OLD.packages)
+    assert all(store.has(one.sha256, one.size) for one in (*NOW.packages, *new.packages))
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"lost": ("libcuda1",)}, "cannot store libcuda1 535.261.03-1: in no package source"),
+        ({"free": False}, "it needs 5 MB and 4 MB are free"),
+    ],
+)
+def test_an_incomplete_vault_is_reported_and_fails_nothing(
+    tmp_path: Path, how: dict[str, Any], says: str
+) -> None:
+    entry, found = stored(tmp_path, OLD, **how)
+
+    assert says in str(found)
+    assert "the next apply tries again" in str(found)
+    assert (entry.version, entry.sets) == (NOW.version, ())
+
+
+def test_a_controller_without_room_still_locks_the_digests(tmp_path: Path) -> None:
+    (tmp_path / "vault").write_text("no folder")
+
+    entry, found = stored(tmp_path / "vault")
+
+    assert "cannot store packages in" in found.trouble
+    assert entry.sets[0].version == NOW.version
+
+
+def test_another_driver_than_the_pinned_one_is_not_stored(tmp_path: Path) -> None:
+    there = channel()
+    pinned = replace(PINNED, version=OLD.version)
+
+    entry, found = update(there, state(OLD, pinned=pinned), PROVEN, wanted(tmp_path))
+
+    assert (entry.version, entry.sets, found) == (NOW.version, (), None)
+    assert cast("FakeChannel", there).ran == []
+
+
+def test_a_digest_that_the_lockfile_has_is_not_taken_from_the_host(tmp_path: Path) -> None:
+    first, *rest = OLD.packages
+    changed = replace(OLD, packages=(replace(first, sha256="0" * 64), *rest))
+    before = locked(PROVEN, (NOW, OLD))
+
+    entry, _ = stored(tmp_path, changed, before=before)
+    untouched = lock_entry(state(changed), PROVEN, wanted(tmp_path, before))
+
+    assert changed not in entry.sets
+    assert untouched.sets == (NOW, OLD)
+
+
+def test_the_host_is_given_the_digests_of_the_lockfile(tmp_path: Path) -> None:
+    first, *rest = NOW.packages
+    changed = replace(NOW, packages=(replace(first, sha256="0" * 64), *rest))
+    there = FakeChannel()
+    before = wanted(tmp_path, locked(PROVEN, (NOW,)))
+
+    update(cast("HostChannel", there), state(changed), PROVEN, before)
+
+    assert f"{first.name} {first.version} {first.sha256}" in there.ran[0]
+    assert "0" * 64 not in there.ran[0]
+
+
+def test_it_is_complete_when_both_vaults_have_the_pinned_driver(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    other = replace(PINNED, version="580.1", packages={"libcuda1": "580.1-1"})
+    assert not is_complete(state(), store)
+    assert not is_complete(state(NOW), store)
+
+    stored(tmp_path)
+
+    assert is_complete(state(NOW), store)
+    assert not is_complete(state(NOW, pinned=other), store)
+    assert is_complete(state(pinned=None), store)
+
+
+def test_a_run_may_install_what_the_lockfile_has(tmp_path: Path) -> None:
+    known = vault_access(wanted(tmp_path, locked(PROVEN, (NOW, OLD))))
+    nothing = vault_access(wanted(tmp_path))
+
+    assert (known.sets, known.locked, known.back) == ((NOW, OLD), NOW.version, False)
+    assert (nothing.sets, nothing.locked) == ((), "")

@@ -1,0 +1,50 @@
+"""Every check that a test runs here keeps to the sections and kinds of fix that it declares."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from rigops.doctor.registry import CHECKS
+from rigops.probe.snapshot import HostSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rigops.doctor.check import Check, Examined
+    from rigops.doctor.finding import Finding
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import Answer
+
+
+class _Watched(HostSnapshot):
+    """Remembers which sections were looked into."""
+
+    @property
+    def seen(self) -> set[str]:
+        found: set[str] = self.__dict__.setdefault("seen_names", set())
+        return found
+
+    def __getitem__(self, section: Section[Any]) -> Answer[Any]:
+        self.seen.add(section.name)
+        return super().__getitem__(section)
+
+
+def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
+    run = check.run
+
+    @wraps(run)
+    def watched(examined: Examined) -> list[Finding]:
+        snapshot = _Watched(examined.snapshot.bundle, examined.snapshot.answers)
+        found = run(type(examined)(snapshot, examined.spec, examined.catalog))
+        undeclared = snapshot.seen - {section.name for section in check.sections}
+        assert not undeclared, f"{check.id} does not say that it needs {sorted(undeclared)}"
+        for one in found:
+            assert one.fix is None or one.fix.kind in check.fixes, one
+        return found
+
+    return watched
+
+
+for _check in CHECKS:
+    object.__setattr__(_check, "run", _watched(_check))

@@ -1,0 +1,54 @@
+"""Which sections the checks need, and how checks are found."""
+
+from __future__ import annotations
+
+import pkgutil
+from pathlib import Path
+
+from rigops.doctor import checks as folder
+from rigops.doctor.registry import CHECKS, sections_for
+from rigops.probe.registry import SECTIONS
+
+# Sections that wait for a check or a concern, by the issue that brings it.
+WAITING = {
+    "memory": 20,
+    "cpufreq": 20,
+    "storage": 21,
+    "smart": 19,
+    "network": 23,
+    "backups": 22,
+    "nvidia-smi-nvlink": 24,
+    "nvidia-smi-p2p-nvlink": 24,
+    "nvidia-smi-p2p-atomics": 24,
+}
+
+
+def test_no_section_is_collected_that_nobody_needs() -> None:
+    """drv.hang only looks whether nvidia-smi answers at all, whatever it is asked."""
+    readers = [check for check in CHECKS if check.id != "drv.hang"]
+    needed = {section.name for section in sections_for(readers)}
+
+    assert {section.name for section in SECTIONS} - needed == set(WAITING)
+
+
+def test_what_a_check_needs_is_asked_of_a_host() -> None:
+    known = {section.name for section in SECTIONS}
+
+    assert {section.name for check in CHECKS for section in check.sections} <= known
+
+
+def test_every_module_of_the_folder_has_checks_of_its_own() -> None:
+    found = {module.name for module in pkgutil.iter_modules(folder.__path__)}
+    written = {path.stem for path in Path(folder.__path__[0]).glob("[a-z]*.py")}
+
+    assert found == written
+    assert {check.run.__module__.rpartition(".")[2] for check in CHECKS} == found
+
+
+def test_causes_stand_above_what_they_bring_about() -> None:
+    ranks = {check.id: check.cause_rank for check in CHECKS}
+
+    assert ranks["drv.dkms"] < ranks["drv.loaded"] < ranks["xid"] < ranks["gpu.lost"]
+    assert ranks["cmdline.drift"] < ranks["iommu.mode"] < ranks["pwr.limit"]
+    own = [check.cause_rank for check in CHECKS if check.cause_rank != ranks["pwr.limit"]]
+    assert len(set(own)) == len(own)

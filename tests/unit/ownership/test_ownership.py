@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rigops.errors import RigopsError
+from rigops.ownership import InPlace, OwnedFile, Ownership, Present, Previous, Remove, Show, Write
+from tests.unit.ownership.simulated import digest_of
+
+NEW = OwnedFile(
+    path="/etc/modprobe.d/rigops.conf",
+    concern="nvidia_driver",
+    digest=digest_of("new"),
+    mode=0o644,
+)
+REPLACED = OwnedFile(
+    path="/etc/nccl.conf",
+    concern="gpu_tuning",
+    digest=digest_of("ours"),
+    mode=0o600,
+    previous=Previous("nccl.conf.0123456789abcdef", digest_of("theirs"), 0o4755),
+    replaces=digest_of("ours before"),
+)
+OWNERSHIP = Ownership({file.path: file for file in (NEW, REPLACED)})
+
+
+def test_what_is_written_is_read_back() -> None:
+    assert Ownership.parse(OWNERSHIP.to_json()) == OWNERSHIP
+    assert Ownership.parse(Ownership().to_json()) == Ownership()
+
+
+def test_the_record_is_the_same_in_whichever_order_files_came() -> None:
+    other = Ownership({file.path: file for file in (REPLACED, NEW)})
+    assert other.to_json() == OWNERSHIP.to_json()
+
+
+def test_fields_of_a_later_rigops_are_passed_over() -> None:
+    document = json.loads(OWNERSHIP.to_json())
+    document["mood"] = document["files"][0]["mood"] = "fine"
+    assert Ownership.parse(json.dumps(document)) == OWNERSHIP
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 400])
+def test_a_record_that_is_cut_short_is_never_an_empty_one(length: int) -> None:
+    with pytest.raises(RigopsError, match="damaged or incomplete") as caught:
+        Ownership.parse(OWNERSHIP.to_json()[:length])
+    assert "restore a backup" in caught.value.problems[0].cure
+
+
+def test_a_record_of_a_newer_rigops_is_refused() -> None:
+    with pytest.raises(RigopsError, match="newer rigops") as caught:
+        Ownership.parse('{"schema": "rigops.owned/2", "files": []}')
+    assert "upgrade rigops" in caught.value.problems[0].cure
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("path", "etc/nccl.conf"),
+        ("path", "/etc/../root/.ssh/authorized_keys"),
+        ("path", "/etc//nccl.conf"),
+        ("path", "//etc/nccl.conf"),
+        ("path", "/etc/nccl.conf/"),
+        ("path", "/etc/./nccl.conf"),
+        ("path", "/etc/nccl\n.conf"),
+        ("path", "/"),
+        ("path", ""),
+        ("concern", None),
+        ("digest", "abc"),
+        ("digest", 5),
+        ("mode", 420),
+        ("mode", "rw-r--r--"),
+        ("replaces", "abc"),
+        ("previous", "nccl.conf"),
+        ("previous", {"name": "nccl.conf", "digest": "abc", "mode": "0644"}),
+        ("previous", {"name": "../nccl.conf", "digest": digest_of("x"), "mode": "0644"}),
+        ("previous", {"name": "..", "digest": digest_of("x"), "mode": "0644"}),
+        ("previous", {"name": "", "digest": digest_of("x"), "mode": "0644"}),
+    ],
+)
+def test_a_wrong_entry_is_refused(field: str, value: object) -> None:
+    document = json.loads(Ownership({NEW.path: NEW}).to_json())
+    document["files"][0][field] = value
+    with pytest.raises(RigopsError):
+        Ownership.parse(json.dumps(document))
+
+
+@pytest.mark.parametrize("document", [{"schema": "rigops.owned/1"}, [], None, {"files": []}])
+def test_a_document_of_another_kind_is_refused(document: object) -> None:
+    with pytest.raises(RigopsError):
+        Ownership.parse(json.dumps(document))
+
+
+def test_a_path_that_is_listed_twice_is_refused() -> None:
+    document = json.loads(OWNERSHIP.to_json())
+    document["files"].append(document["files"][0])
+    with pytest.raises(RigopsError, match="listed once"):
+        Ownership.parse(json.dumps(document))
+
+
+def test_the_record_follows_the_steps() -> None:
+    written = Ownership().after(Write(NEW, before=None, backup=None))
+    assert written == Ownership({NEW.path: NEW})
+    assert written.after(Remove(NEW)) == Ownership()
+    assert written.after(InPlace(NEW.path, NEW.concern, foreign=False)) == written
+    assert written.after(Show(NEW, Present(digest_of("x"), 0o644))) == written
+    assert written.without(NEW.path) == Ownership()

@@ -1,0 +1,32 @@
+"""Programs of the machine that a test needs; without one it is skipped by that name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+
+def needed(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def shell(name: str) -> list[str]:
+    """The command of a shell by its name; busybox has it as an applet."""
+    return [needed(name), *(["sh"] if name == "busybox" else [])]
+
+
+def assert_clean_shell(text: str, *, exclude: str = "") -> None:
+    """Portable sh without a finding of shellcheck but those excluded."""
+    done = subprocess.run(
+        [needed("shellcheck"), "--shell=sh", f"--exclude={exclude}", "-"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
