@@ -20,7 +20,7 @@ def find(name: str, *, package: Path = PACKAGE) -> Path:
     raise RigopsError(
         Problem(
             message=f"{name} is missing from this installation of rigops",
-            cure="reinstall it: pipx install --force rigops, "
+            fix="reinstall it: pipx install --force rigops, "
             "or python3 -m pip install --force-reinstall rigops",
             file=str(package / name),
         ),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Problem:
     message: str
     accepted: str = ""
-    cure: str = ""
+    fix: str = ""
     file: str | None = None
     line: int | None = None
     host: str | None = None
@@ -22,7 +22,7 @@ class Problem:
     value: str | None = None
 
     def as_json(self) -> dict[str, str | int | None]:
-        return asdict(self)
+        return _document(self)
 
 
 class RigopsError(Exception):
@@ -43,4 +43,12 @@ class HostError:
 
     kind: str
     message: str
-    cure: str = ""
+    fix: str = ""
+
+    def as_json(self) -> dict[str, str | int | None]:
+        return _document(self)
+
+
+def _document(error: Problem | HostError) -> dict[str, str | int | None]:
+    """In JSON documents the fix of an error is called `cure`, since version 0.1."""
+    return {("cure" if key == "fix" else key): value for key, value in asdict(error).items()}

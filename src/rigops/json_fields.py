@@ -12,11 +12,11 @@ _UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 
 class Fields:
-    """One JSON object. Errors name `place` and give `cure` as the fix."""
+    """One JSON object. Errors name `place` and give `fix`."""
 
-    def __init__(self, value: object, *, place: str, cure: str = "") -> None:
+    def __init__(self, value: object, *, place: str, fix: str = "") -> None:
         self._place = place
-        self._cure = cure
+        self._fix = fix
         if not isinstance(value, dict):
             raise self.wrong("", value, "an object")
         self._values = value
@@ -27,7 +27,7 @@ class Fields:
             Problem(
                 message=f"{where} is {_short(value)}, expected {accepted}",
                 accepted=accepted,
-                cure=self._cure,
+                fix=self._fix,
                 key=name or None,
                 value=_short(value),
             ),
@@ -72,7 +72,7 @@ class Fields:
         return value
 
     def nested(self, name: str) -> Fields:
-        return Fields(self.raw(name), place=f"{self._place}: {name}", cure=self._cure)
+        return Fields(self.raw(name), place=f"{self._place}: {name}", fix=self._fix)
 
     def nested_or_none(self, name: str) -> Fields | None:
         return None if self.raw(name) is None else self.nested(name)
@@ -82,7 +82,7 @@ class Fields:
         if not isinstance(value, list):
             raise self.wrong(name, value, "a list of objects")
         return tuple(
-            Fields(item, place=f"{self._place}: {name}[{index}]", cure=self._cure)
+            Fields(item, place=f"{self._place}: {name}[{index}]", fix=self._fix)
             for index, item in enumerate(value)
         )
 
@@ -97,7 +97,7 @@ class Fields:
                 Problem(
                     message=f"{self._place} was written by a newer rigops ({found})",
                     accepted=schema,
-                    cure="upgrade rigops on this machine",
+                    fix="upgrade rigops on this machine",
                     key="schema",
                     value=str(found),
                 ),
@@ -105,14 +105,14 @@ class Fields:
         raise self.wrong("schema", found, schema)
 
 
-def parse(text: str, *, place: str, cure: str = "") -> Fields:
+def parse(text: str, *, place: str, fix: str = "") -> Fields:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RigopsError(
-            Problem(message=f"{place} is damaged or incomplete: {error}", cure=cure),
+            Problem(message=f"{place} is damaged or incomplete: {error}", fix=fix),
         ) from error
-    return Fields(value, place=place, cure=cure)
+    return Fields(value, place=place, fix=fix)
 
 
 def _short(value: object) -> str:

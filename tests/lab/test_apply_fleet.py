@@ -55,9 +55,9 @@ apply = FleetRun(limited(inventory, ()), run)
 try:
     apply.plan()
     plan = unstyle(plan_text(apply.results))
-    agreement = Confirmed(preflight="never")
-    apply.agree(agreement)
-    apply.carry_out(agreement)
+    confirmed = Confirmed(preflight="never")
+    apply.confirm(confirmed)
+    apply.carry_out(confirmed)
 finally:
     apply.close()
 hosts = [result.as_json() for result in apply.results]

@@ -76,7 +76,7 @@ def test_a_live_holder_is_named_and_its_work_goes_on(
 
         (problem,) = caught.value.problems
         assert "kim@laptop, begun 2025-11-21T22:00:00Z, held for " in problem.message
-        pid = problem.cure.rpartition("kill ")[2]
+        pid = problem.fix.rpartition("kill ")[2]
         assert host.run(f"kill -0 {pid}").returncode == 0
 
 
@@ -162,7 +162,7 @@ def test_a_holder_that_is_ended_on_the_host_is_seen_here(
     ],
     ids=["read-only", "full"],
 )
-def test_a_root_that_takes_no_writes_is_named_with_its_cure(
+def test_a_root_that_takes_no_writes_is_named_with_its_fix(
     host: Host, reach: Callable[..., Connection], options: str, fill: str, said: tuple[str, str]
 ) -> None:
     host.run(f"mkdir -p /var/lib/rigops; mount -t tmpfs -o {options} none /var/lib/rigops; {fill}")
@@ -175,7 +175,7 @@ def test_a_root_that_takes_no_writes_is_named_with_its_cure(
 
     (problem,) = caught.value.problems
     assert said[0] in problem.message
-    assert said[1] in problem.cure
+    assert said[1] in problem.fix
     assert not isinstance(caught.value, LockedError)
     assert [name for name in stray if name.startswith("lock.json")] == []
 

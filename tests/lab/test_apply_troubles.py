@@ -108,13 +108,13 @@ def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is
         "gone": "unreachable",
     }
     errors = {name: host["error"] for name, host in by_host(said).items() if "error" in host}
-    for name, words, cure in (
+    for name, words, fix in (
         (read_only.name, "Read-only file system", "remount,rw"),
         (damaged.name, f"{RECORD} is damaged or incomplete", "move it away"),
         ("gone", "Connection refused", "is it on"),
     ):
         assert words in errors[name]["message"]
-        assert cure in errors[name]["cure"]
+        assert fix in errors[name]["cure"]
     assert is_to_be_tried(well, "nosmt")
     assert written(before[0], read_only) == written(before[1], damaged) == set()
 
@@ -141,7 +141,7 @@ class Full:
     folder: str
     changed: bool = False
     said: str = "No space left on device"
-    cure: str = "df -h"
+    fix: str = "df -h"
 
     def fill(self, rig: Host) -> None:
         done = rig.run(
@@ -165,7 +165,7 @@ class Full:
 def test_a_full_disk_leaves_nothing_half_and_the_next_run_finishes(
     rigs: list[Host], laptop: Laptop
 ) -> None:
-    no_menu = Full("/boot/grub", changed=True, said="/boot/grub has 0 KiB free", cure="make room")
+    no_menu = Full("/boot/grub", changed=True, said="/boot/grub has 0 KiB free", fix="make room")
     disks = [Full("/var/lib/rigops"), Full("/etc/default/grub.d"), no_menu]
     declare(laptop, *(one.name for one in rigs), arguments=("full=1",), kernel_trial="off")
     for rig, disk in zip(rigs, disks, strict=True):
@@ -180,7 +180,7 @@ def test_a_full_disk_leaves_nothing_half_and_the_next_run_finishes(
             host = by_host(said)[rig.name]
             assert host["outcome"] == "failed"
             assert disk.said in host["error"]["message"]
-            assert disk.cure in host["error"]["message"] + host["error"]["cure"]
+            assert disk.fix in host["error"]["message"] + host["error"]["cure"]
             drop_in_now, menu_now = _drop_in_and_menu(rig)
             assert menu_now == menu
             assert ("full=1" in drop_in_now) if disk.changed else (drop_in_now == drop_in)

@@ -1,4 +1,4 @@
-"""`rigops doctor` against booted rigs: what each fault is called, what proves it, what cures it."""
+"""`rigops doctor` against booted rigs: what each fault is called, what proves it, what fixes it."""
 
 from __future__ import annotations
 

@@ -145,19 +145,19 @@ def advised(fresh: Rig) -> Mapping[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("source", "reason", "cure"),
+    ("source", "reason", "fix"),
     [
         ("vendor", "is NVIDIA's own", "install the keyring package"),
         ("snapshot:20240401T000000Z", "no snapshot", "<your snapshot service>/20240401T000000Z"),
     ],
 )
-def test_a_source_that_the_host_has_not_is_refused_with_its_cure(
-    fresh: Rig, source: str, reason: str, cure: str
+def test_a_source_that_the_host_has_not_is_refused_with_its_fix(
+    fresh: Rig, source: str, reason: str, fix: str
 ) -> None:
     said = fresh.refusal(**THE_535, driver_source=source)
 
     assert reason in said
-    assert cure in said
+    assert fix in said
 
 
 def test_the_source_that_a_refusal_names_has_the_driver_and_a_reboot_ends_nouveau(

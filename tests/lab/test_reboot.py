@@ -193,7 +193,7 @@ def test_a_host_that_does_not_come_back_ends_at_the_deadline(login: Login) -> No
     (problem,) = caught.value.problems
     assert f"{login.host.name}: it did not come back within 6 s" in problem.message
     assert "refused" in problem.message
-    assert "reboot_timeout" in problem.cure
+    assert "reboot_timeout" in problem.fix
     login.inside("systemctl enable --now ssh")
     until(lambda: login.host.answers, "sshd")
 

@@ -42,7 +42,7 @@ def test_an_unknown_host_key_is_refused_with_its_fingerprint_and_nobody_logs_in(
     assert error.kind == "key_unknown"
     assert lab.sshd.fingerprint() in str(error)
     assert "ssh-ed25519" in str(error)
-    assert f"--accept-host-key {lab.sshd.fingerprint()}" in error.problems[0].cure
+    assert f"--accept-host-key {lab.sshd.fingerprint()}" in error.problems[0].fix
     assert error.problems[0].value == lab.sshd.fingerprint()
     assert not lab.known_hosts.exists()
     assert "publickey" not in lab.sshd.log.read_text()
@@ -141,8 +141,8 @@ def test_a_changed_host_key_is_refused_and_both_fingerprints_are_shown(
     assert lab.sshd.fingerprint() in str(error)
     assert fingerprint_of(other) in str(error)
     assert f"{lab.known_hosts}:2" in str(error)
-    cure = error.problems[0].cure
-    assert f"ssh-keygen -R '[127.0.0.1]:{lab.sshd.port}' -f {lab.known_hosts}" in cure
+    fix = error.problems[0].fix
+    assert f"ssh-keygen -R '[127.0.0.1]:{lab.sshd.port}' -f {lab.known_hosts}" in fix
     assert lab.known_hosts.read_text() == before
     assert "publickey" not in lab.sshd.log.read_text()
 

@@ -71,13 +71,13 @@ def test_a_wrong_user_is_refused_and_named(lab: Lab) -> None:
     assert str(lab.key) in str(error)
 
 
-def test_a_key_that_the_server_does_not_take_is_named_with_a_cure(lab: Lab, tmp_path: Path) -> None:
+def test_a_key_that_the_server_does_not_take_is_named_with_a_fix(lab: Lab, tmp_path: Path) -> None:
     other = make_key(tmp_path / "other")
     error = refusal(lab.target(key=str(other)))
     assert error.kind == "auth"
     assert str(other) in str(error)
-    cure = f"ssh-copy-id -p {lab.sshd.port} {USER}@127.0.0.1"
-    assert cure in error.problems[0].cure
+    fix = f"ssh-copy-id -p {lab.sshd.port} {USER}@127.0.0.1"
+    assert fix in error.problems[0].fix
 
 
 def test_a_missing_key_file_is_named(lab: Lab) -> None:
@@ -98,7 +98,7 @@ def test_a_locked_key_outside_the_agent_says_ssh_add(lab: Lab, tmp_path: Path) -
     lab.sshd.allow(key)
     error = refusal(lab.target(key=str(key)))
     assert error.kind == "auth"
-    assert error.problems[0].cure == f"ssh-add {key}"
+    assert error.problems[0].fix == f"ssh-add {key}"
 
 
 def test_a_locked_key_opens_with_its_passphrase_and_a_wrong_one_is_not_repeated(
@@ -152,7 +152,7 @@ def test_too_many_keys_say_how_to_name_one(lab: Lab, tmp_path: Path, agent: Path
     error = refusal(lab.target(key=None, allow_agent=True, look_for_keys=False))
     assert error.kind == "auth"
     assert "closed the connection during the login" in str(error)
-    assert "IdentitiesOnly" in error.problems[0].cure
+    assert "IdentitiesOnly" in error.problems[0].fix
     assert agent.exists()
 
 

@@ -156,7 +156,7 @@ def test_the_program_refuses_a_changed_key_with_both_fingerprints(lab: Lab, tmp_
     assert lab.sshd.fingerprint() in str(error)
     assert fingerprint_of(tmp_path / "other") in str(error)
     assert f"{lab.known_hosts}:1" in str(error)
-    assert "ssh-keygen -R" in error.problems[0].cure
+    assert "ssh-keygen -R" in error.problems[0].fix
 
 
 def test_the_program_refuses_a_revoked_key(lab: Lab) -> None:
@@ -184,7 +184,7 @@ def test_without_the_program_the_error_says_what_to_install(
     monkeypatch.setattr("rigops.transport.ssh_program.ssh_program", lambda: None)
     error = refusal(lab.target())
     assert "CertificateFile in the ssh configuration" in str(error)
-    assert "openssh-client" in error.problems[0].cure
+    assert "openssh-client" in error.problems[0].fix
 
 
 def test_a_silent_server_costs_the_program_no_more_than_the_deadline(lab: Lab) -> None:
@@ -364,7 +364,7 @@ def test_a_security_key_that_is_not_there_says_what_to_do(tmp_path: Path) -> Non
         error = refusal(lab.target(key=str(tmp_path / "id_sk")))
         assert error.kind == "auth"
         assert "is a security key (sk-ssh-ed25519@openssh.com)" in str(error)
-        assert "a plugged-in security key" in error.problems[0].cure
+        assert "a plugged-in security key" in error.problems[0].fix
 
 
 def write_security_key(path: Path, blob: bytes) -> None:

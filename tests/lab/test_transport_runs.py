@@ -212,7 +212,7 @@ def test_a_server_that_opens_no_more_sessions_says_so(tmp_path: Path) -> None:
             with pytest.raises(TransportError) as caught:
                 connection.run(["true"], deadline_s=20)
             assert caught.value.kind == "refused"
-            assert "MaxSessions" in caught.value.problems[0].cure
+            assert "MaxSessions" in caught.value.problems[0].fix
 
 
 @contextmanager

@@ -39,4 +39,4 @@ def test_an_installed_rigops_takes_nothing_from_folders_above_it(tmp_path: Path)
 def test_what_is_absent_means_a_broken_installation_and_how_to_mend_it(tmp_path: Path) -> None:
     with pytest.raises(RigopsError, match="missing from this installation") as caught:
         assets.find("deploys", package=tmp_path)
-    assert "--force-reinstall" in caught.value.problems[0].cure
+    assert "--force-reinstall" in caught.value.problems[0].fix

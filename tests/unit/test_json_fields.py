@@ -11,7 +11,7 @@ from rigops.json_fields import Fields
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMED = Fields({"wrong": {}, "flag": True, "items": [{"id": 1}]}, place="the record", cure="Mend.")
+NAMED = Fields({"wrong": {}, "flag": True, "items": [{"id": 1}]}, place="the record", fix="Mend.")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_wrong_type_is_named(take: Callable[[Fields, str], object]) -> None:
     with pytest.raises(RigopsError, match=r"the record: wrong is \{\}, expected ") as caught:
         take(NAMED, "wrong")
     problem = caught.value.problems[0]
-    assert (problem.key, problem.value, problem.cure) == ("wrong", "{}", "Mend.")
+    assert (problem.key, problem.value, problem.fix) == ("wrong", "{}", "Mend.")
 
 
 def test_an_absent_field_is_named() -> None:
@@ -61,8 +61,8 @@ def test_a_number_that_is_none_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["", '{"a": ', "not json", "[" * 100_000])
 def test_damaged_text_is_said_to_be_damaged(text: str) -> None:
     with pytest.raises(RigopsError, match="the record is damaged or incomplete") as caught:
-        json_fields.parse(text, place="the record", cure="Put a backup of it back.")
-    assert caught.value.problems[0].cure == "Put a backup of it back."
+        json_fields.parse(text, place="the record", fix="Put a backup of it back.")
+    assert caught.value.problems[0].fix == "Put a backup of it back."
 
 
 @pytest.mark.parametrize("time", ["2026-01-31T18:00:00Z", "2026-01-31T18:00:00.25+00:00"])
@@ -79,7 +79,7 @@ def test_a_time_that_is_not_in_utc_is_refused(time: str) -> None:
 def test_a_newer_schema_asks_for_a_newer_rigops() -> None:
     with pytest.raises(RigopsError, match="newer rigops") as caught:
         Fields({"schema": "rigops.owned/2"}, place="x").require_schema("rigops.owned/1")
-    assert "upgrade rigops" in caught.value.problems[0].cure
+    assert "upgrade rigops" in caught.value.problems[0].fix
 
 
 @pytest.mark.parametrize("found", [None, 1, "rigops.proven/1", "rigops.owned/0", "rigops.owned/x"])

@@ -119,7 +119,7 @@ def test_a_cut_of_the_boot_that_tries_leads_back_and_the_next_apply_tells_and_tr
 def test_a_cut_in_the_middle_of_a_package(rig: Rig) -> None:
     """The lab's own small packages, installed by the operation that every deploy uses for them.
 
-    What dpkg was interrupted in is somebody's decision, so that --yes alone names the cure.
+    What dpkg was interrupted in is somebody's decision, so that --yes alone names the fix.
     """
     program = demo_deploy.PROGRAM
     wanted = {SLOW.name: None, NEXT.name: None}

@@ -129,20 +129,20 @@ def open_document(path: Path) -> Document:
     except OSError as error:
         problem = Problem(
             message=f"cannot read the catalog file: {error.strerror}",
-            cure="name a readable file, or remove the key `catalog`",
+            fix="name a readable file, or remove the key `catalog`",
             file=str(path),
         )
     except UnicodeDecodeError:
         problem = Problem(
             message="the catalog file is not UTF-8 text",
-            cure="save it as UTF-8",
+            fix="save it as UTF-8",
             file=str(path),
         )
     except ValueError as error:
         line = _LINE.search(str(error))
         problem = Problem(
             message=f"the catalog file is not valid TOML: {error}",
-            cure="correct that line; texts in quotes, lists in brackets, one key a line",
+            fix="correct that line; texts in quotes, lists in brackets, one key a line",
             file=str(path),
             line=int(line[1]) if line else None,
         )

@@ -120,7 +120,7 @@ def the_inventory(argument: Path | None, option: Path | None) -> Inventory:
             Problem(
                 message=f"two inventories: {argument} and {option}",
                 key="-i",
-                cure="name one of them",
+                fix="name one of them",
             )
         )
     return read_inventory(argument or option)
@@ -177,7 +177,7 @@ def limited(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
                     message="no such host or group in the inventory",
                     key="--limit",
                     value=pattern,
-                    cure=did_you_mean(pattern, names),
+                    fix=did_you_mean(pattern, names),
                 )
             )
     path = lock.path_of(inventory.path)

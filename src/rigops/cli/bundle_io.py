@@ -91,7 +91,7 @@ def _declared(inventory: Inventory | None, name: str, *, required: bool) -> RigS
                 message="not in the inventory",
                 key="HOST",
                 value=name,
-                cure=(inventory.nearest(name) if inventory else "") or "name the inventory with -i",
+                fix=(inventory.nearest(name) if inventory else "") or "name the inventory with -i",
             )
         )
     return host.spec if host else None

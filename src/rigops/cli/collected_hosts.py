@@ -134,7 +134,7 @@ def _connect_and_collect(
 
 
 def _host_error(kind: str, error: RigopsError) -> HostError:
-    return HostError(kind, str(error), " ".join(problem.cure for problem in error.problems))
+    return HostError(kind, str(error), " ".join(problem.fix for problem in error.problems))
 
 
 def _now() -> str:

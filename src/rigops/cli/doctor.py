@@ -131,7 +131,7 @@ def command(
         click.echo(script(_sections(_chosen_checks(only, skip)), root=not no_root), nl=False)
         return
     if raw and save_to is None:
-        raise UsageError(Problem(message="needs --save", key="--raw", cure="add --save FILE"))
+        raise UsageError(Problem(message="needs --save", key="--raw", fix="add --save FILE"))
     if save_to is not None:
         refuse_to_overwrite(save_to)  # before the hosts are probed
     catalogs = _Catalogs((inventory_path or default_inventory()).parent)
@@ -250,7 +250,7 @@ def _check(word: str, option: str) -> Check:
             key=option,
             value=word,
             accepted=", ".join(ids),
-            cure=did_you_mean(word, ids),
+            fix=did_you_mean(word, ids),
         )
     )
 

@@ -88,7 +88,7 @@ def command(
         return 0
     if gpu_name is not None:
         raise UsageError(
-            Problem(message="--host uses the cards of the host", key="--gpu", cure="leave it out")
+            Problem(message="--host uses the cards of the host", key="--gpu", fix="leave it out")
         )
     from rigops.cli.host_drivers import show_hosts  # which imports the engine's facts
 
@@ -126,7 +126,7 @@ def _additions(inventory_path: Path | None) -> Path | None:
                 file=str(inventory.path),
                 key="catalog",
                 value=", ".join(sorted(map(str, named))),
-                cure="name one file for all of them, in group_data/all.py",
+                fix="name one file for all of them, in group_data/all.py",
             )
         )
     return named.pop() if named else None
@@ -141,6 +141,6 @@ def _gpus(catalog: Catalog, name: str) -> tuple[Gpu, ...]:
             message=f"no such card in the catalog: {name!r}",
             key="--gpu",
             accepted=", ".join(gpu.name for gpu in catalog.gpus),
-            cure=f"did you mean {match.suggestions[0]!r}?" if match.suggestions else "",
+            fix=f"did you mean {match.suggestions[0]!r}?" if match.suggestions else "",
         )
     )

@@ -50,8 +50,8 @@ def explain(error: BaseException, arguments: Sequence[str]) -> int:
 def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
-        cure = f"see {context.command_path} --help" if context else ""
-        return (Problem(message=error.format_message(), cure=cure),), EXIT_USAGE
+        fix = f"see {context.command_path} --help" if context else ""
+        return (Problem(message=error.format_message(), fix=fix),), EXIT_USAGE
     if isinstance(error, RigopsError):
         return error.problems, EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
     if isinstance(error, OSError) and error.filename:
@@ -59,7 +59,7 @@ def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
             Problem(message=error.strerror or str(error), file=str(error.filename)),
         ), EXIT_FAILURE
     message = f"{type(error).__name__}: {error}"
-    return (Problem(message=message, cure=_REPORT),), EXIT_FAILURE
+    return (Problem(message=message, fix=_REPORT),), EXIT_FAILURE
 
 
 def _before_dashes(arguments: Sequence[str]) -> list[str]:
@@ -84,10 +84,10 @@ def _print_text(problems: Sequence[Problem]) -> None:
     for problem, hosts in folded:
         head = "Error: " if len(folded) == 1 else "- "
         click.echo(head + _headline(problem, hosts), err=True)
-        if problem.accepted and problem.accepted not in problem.cure:
+        if problem.accepted and problem.accepted not in problem.fix:
             click.echo(f"    accepted: {problem.accepted}", err=True)
-        if problem.cure:
-            click.echo(f"    fix: {problem.cure}", err=True)
+        if problem.fix:
+            click.echo(f"    fix: {problem.fix}", err=True)
 
 
 def _headline(problem: Problem, hosts: list[str]) -> str:

@@ -59,7 +59,7 @@ def sudo_password(*, asked: bool) -> str | None:
             Problem(
                 message="no terminal to type a password on",
                 key="--ask-sudo-password",
-                cure="log in as root, or allow sudo without a password on the host",
+                fix="log in as root, or allow sudo without a password on the host",
             )
         )
     password: str = click.prompt("sudo password", hide_input=True, err=True)

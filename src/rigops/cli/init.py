@@ -115,8 +115,8 @@ def _print_unreached(collected: Sequence[CollectedHost]) -> None:
     for one in collected:
         if one.error:
             click.echo(f"{one.host}: {one.error.kind}: {plain(one.error.message)}", err=True)
-            if one.error.cure:
-                click.echo(f"  fix: {plain(one.error.cure)}", err=True)
+            if one.error.fix:
+                click.echo(f"  fix: {plain(one.error.fix)}", err=True)
 
 
 def _write(path: Path, hosts: Sequence[str], suggestions: int) -> None:

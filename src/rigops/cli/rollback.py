@@ -124,7 +124,7 @@ def _the_host(inventory: Inventory, name: str) -> HostRequest:
                 message="there is no such host in the inventory",
                 key="HOST",
                 value=name,
-                cure=inventory.nearest(name),
+                fix=inventory.nearest(name),
             )
         )
     request = next(one for one in limited(inventory, ()) if one.name == name)

@@ -89,7 +89,7 @@ def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
         raise UsageError(
             Problem(
                 message="--sshfs writes systemd units; this machine has no systemd",
-                cure=f"mount by hand: sshfs NAME: {folder}/NAME",
+                fix=f"mount by hand: sshfs NAME: {folder}/NAME",
             )
         )
     from rigops.inventory.sshfs import mount_unit
@@ -115,7 +115,7 @@ def _install(units: list[MountUnit]) -> None:
         raise UsageError(
             Problem(
                 message=f"{', '.join(foreign)} in {folder}: not written by rigops; not overwritten",
-                cure="rename or remove it, then run this again",
+                fix="rename or remove it, then run this again",
             )
         )
     folder.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class Selection:
                         key=option,
                         value=concern,
                         accepted=", ".join(names),
-                        cure=did_you_mean(concern, names),
+                        fix=did_you_mean(concern, names),
                     )
                 )
         return cls(frozenset(only), frozenset(skip))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rigops.converge.result import Error
-from rigops.errors import Problem, RigopsError
+from rigops.errors import HostError, Problem, RigopsError
 from rigops.transport import TransportError
 
 # What hosts say, and what helps. The first that fits.
@@ -25,7 +24,7 @@ class DeployError(RigopsError):
     """A deploy could not go on at this host; the text says why."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(Problem(message=text, cure=_fix(text)))
+        super().__init__(Problem(message=text, fix=_fix(text)))
 
 
 class NoRootError(RigopsError):
@@ -33,7 +32,7 @@ class NoRootError(RigopsError):
         super().__init__(
             Problem(
                 message=f"{host}: the login is neither root nor allowed to use sudo",
-                cure="log in as root, let this user run sudo without a password, or use "
+                fix="log in as root, let this user run sudo without a password, or use "
                 "--ask-sudo-password",
                 host=host,
             )
@@ -44,21 +43,21 @@ class SameMachineError(RigopsError):
     def __init__(self, names: str) -> None:
         super().__init__(
             Problem(
-                message=f"{names} are the same machine", cure="keep one of them in the inventory"
+                message=f"{names} are the same machine", fix="keep one of them in the inventory"
             )
         )
 
 
-def host_error(error: BaseException) -> Error:
+def host_error(error: BaseException) -> HostError:
     """As a document has it."""
     if isinstance(error, TransportError):
-        return Error(error.kind, str(error), error.problems[0].cure)
+        return HostError(error.kind, str(error), error.problems[0].fix)
     if isinstance(error, NoRootError):
-        return Error("sudo", str(error), error.problems[0].cure)
+        return HostError("sudo", str(error), error.problems[0].fix)
     if isinstance(error, RigopsError):
-        return Error("failed", str(error), error.problems[0].cure)
+        return HostError("failed", str(error), error.problems[0].fix)
     text = f"{type(error).__name__}: {error}"
-    return Error("failed", text, _fix(text))
+    return HostError("failed", text, _fix(text))
 
 
 def _fix(text: str) -> str:

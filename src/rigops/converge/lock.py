@@ -152,14 +152,14 @@ def _locked(host: str, holder: Holder, age: str, text: str) -> LockedError:
     if now.run == holder.run and now.host != host:
         message = f"{host} is the same machine as {now.host}, which this run is working on"
         return LockedError(
-            Problem(message=message, cure="take one of the two out of the inventory", host=host)
+            Problem(message=message, fix="take one of the two out of the inventory", host=host)
         )
     seconds = int(age) if age.lstrip("-").isdigit() else 0
     message = f"{host} is locked by {now}, held for {_span(max(seconds, 0))}"
-    cure = "wait for it to end"
+    fix = "wait for it to end"
     if now.pid:
-        cure += f"; if it is dead and only its connection is left, on the host: kill {now.pid}"
-    return LockedError(Problem(message=message, cure=cure, host=host))
+        fix += f"; if it is dead and only its connection is left, on the host: kill {now.pid}"
+    return LockedError(Problem(message=message, fix=fix, host=host))
 
 
 def _trouble(host: str, kind: str, what: str) -> LockError:
@@ -167,16 +167,16 @@ def _trouble(host: str, kind: str, what: str) -> LockError:
         message = "it has no flock, with which the lock of one apply per host is held"
         return _error(host, message, "install util-linux there")
     if "Read-only file system" in what:
-        cure = "look in its kernel log for why, and mount it writable: mount -o remount,rw /"
+        fix = "look in its kernel log for why, and mount it writable: mount -o remount,rw /"
     elif "No space left" in what or "quota" in what:
-        cure = "make room there: df -h, then for example apt-get clean"
+        fix = "make room there: df -h, then for example apt-get clean"
     else:
-        cure = "see that root can write there"
-    return _error(host, f"the lock could not be written: {clean(what)}", cure)
+        fix = "see that root can write there"
+    return _error(host, f"the lock could not be written: {clean(what)}", fix)
 
 
-def _error(host: str, message: str, cure: str) -> LockError:
-    return LockError(Problem(message=f"{host}: {message}", cure=cure, host=host))
+def _error(host: str, message: str, fix: str) -> LockError:
+    return LockError(Problem(message=f"{host}: {message}", fix=fix, host=host))
 
 
 @dataclass(frozen=True)

@@ -248,5 +248,5 @@ def _refused(host: str, said: bytes) -> RigopsError:
     )
 
 
-def _failed(host: str, message: str, cure: str) -> RigopsError:
-    return RigopsError(Problem(message=f"{host}: {message}", cure=cure, host=host))
+def _failed(host: str, message: str, fix: str) -> RigopsError:
+    return RigopsError(Problem(message=f"{host}: {message}", fix=fix, host=host))

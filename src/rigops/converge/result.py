@@ -11,6 +11,7 @@ from rigops.vault.store import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rigops.errors import HostError
     from rigops.preflight.document import HostFound
     from rigops.record.lockfile import LockedHost
 
@@ -61,13 +62,6 @@ class Stage:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Error:
-    kind: str
-    message: str
-    cure: str = ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class VaultResult:
     """`host_bytes`: of the proven set. `trouble`: why it is incomplete, or was not fetched.
@@ -110,7 +104,7 @@ class HostResult:
     preflight: HostFound | None = None
     vault: VaultResult | None = None  # None: there was nothing to do
     lock: LockedHost | None = None  # what it was proven with
-    error: Error | None = None
+    error: HostError | None = None
 
     @property
     def pending(self) -> bool:
@@ -180,7 +174,7 @@ class HostResult:
         }
 
     def _error(self) -> dict[str, object]:
-        return {"error": asdict(self.error)} if self.error is not None else {}
+        return {"error": self.error.as_json()} if self.error is not None else {}
 
 
 def exit_code(results: Iterable[HostResult]) -> int:

@@ -53,8 +53,8 @@ def _without_root(bundle: Bundle) -> list[str]:
     if bundle.root or not less or not by_probe:
         return []
     names = ", ".join(less)
-    cure = "log in as root, allow sudo without a password, or give --ask-sudo-password"
-    return [f"without root: {names} may be incomplete; fix: {cure}"]
+    fix = "log in as root, allow sudo without a password, or give --ask-sudo-password"
+    return [f"without root: {names} may be incomplete; fix: {fix}"]
 
 
 def _out_of_time(bundle: Bundle) -> list[str]:

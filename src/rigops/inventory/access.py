@@ -95,7 +95,7 @@ def _problems(host: InventoryHost, file: str) -> list[Problem]:
                 accepted="letters, digits and _ . : - without a space",
                 file=file,
                 host=host.name,
-                cure='use a plain name and ssh_hostname: ("rig", {"ssh_hostname": "…"})',
+                fix='use a plain name and ssh_hostname: ("rig", {"ssh_hostname": "…"})',
             )
         )
     return found

@@ -50,7 +50,7 @@ def _group_with_data(
         key=name,
         value=shown(value),
         accepted=f"a list of hosts, such as {EXAMPLE}",
-        cure=f"rename a constant to _{name}",
+        fix=f"rename a constant to _{name}",
     )
 
 
@@ -108,7 +108,7 @@ def _constant(name: str, hosts: list[object] | tuple[object, ...], message: str)
         key=name,
         value=shown(hosts),
         accepted=f"a list of hosts, such as {EXAMPLE}",
-        cure=f"rename a constant to _{name}; correct the names of hosts, or rename the group",
+        fix=f"rename a constant to _{name}; correct the names of hosts, or rename the group",
     )
 
 

@@ -52,7 +52,7 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
             Problem(
                 message="no such inventory",
                 file=str(path),
-                cure="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
+                fix="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
                 + EXAMPLE,
             )
         )
@@ -68,7 +68,7 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
                 message="no hosts in this inventory",
                 file=str(path),
                 accepted="lists of hosts at the top level",
-                cure=f"add one: {EXAMPLE}",
+                fix=f"add one: {EXAMPLE}",
             )
         )
     if groups.problems:
@@ -125,7 +125,7 @@ def _place(
                     file=file.path,
                     host=owner,
                     key=repr(key),
-                    cure="put it in quotes",
+                    fix="put it in quotes",
                 )
             )
     return placed

@@ -91,12 +91,12 @@ def read(path: Path) -> tuple[str, ast.Module]:
                 file=name,
                 line=error.lineno,
                 value=(error.text or "").strip() or None,
-                cure="correct that line; an inventory is a Python file",
+                fix="correct that line; an inventory is a Python file",
             )
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            Problem(message="not a UTF-8 text file", file=name, cure="save it as UTF-8 text")
+            Problem(message="not a UTF-8 text file", file=name, fix="save it as UTF-8 text")
         ) from error
     except ValueError as error:  # a NUL byte, before Python 3.12
         raise UsageError(Problem(message=f"not valid Python: {error}", file=name)) from error
@@ -127,18 +127,18 @@ def execute(path: Path, tree: ast.Module) -> UserFile:
 
 def _failure(name: str, error: BaseException) -> Problem:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == name]
-    cure = "correct that line"
+    fix = "correct that line"
     if isinstance(error, ModuleNotFoundError):
-        cure = (
+        fix = (
             f"install {error.name!r} beside rigops, or put {error.name}.py into the "
             "folder that you start rigops in"
         )
     if isinstance(error, NameError):
-        cure = "check the spelling of the name; put text in quotes"
+        fix = "check the spelling of the name; put text in quotes"
     return Problem(
         message=f"failed to run: {type(error).__name__}: {error}",
         file=name,
         line=frames[-1].lineno if frames else None,
         value=(frames[-1].line or None) if frames else None,
-        cure=cure,
+        fix=fix,
     )

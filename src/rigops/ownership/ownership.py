@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 
 _SCHEMA = "rigops.owned/1"
-_CURE = (
+_FIX = (
     f"Nothing is changed on this host until its {RECORD} can be read: repair it or restore a "
     "backup of it. If it is lost, move it away; every file that rigops wrote there then counts as "
     "somebody else's."
@@ -48,7 +48,7 @@ class Ownership:
 
     @classmethod
     def parse(cls, text: str) -> Ownership:
-        document = json_fields.parse(text, place=RECORD, cure=_CURE)
+        document = json_fields.parse(text, place=RECORD, fix=_FIX)
         document.require_schema(_SCHEMA)
         files: dict[str, OwnedFile] = {}
         for entry in document.each("files"):

@@ -80,7 +80,7 @@ def unfinished(state: DpkgState) -> str:
 
 
 def not_to_be_configured(state: DpkgState) -> str | None:
-    """Where configuring is no cure."""
+    """Where configuring fixes nothing."""
     names = [one.name for one in state.unfinished if one.must_be_reinstalled]
     if not names:
         return None
@@ -173,10 +173,10 @@ def _full(simulated: Simulated) -> Iterator[str]:
             free[room.mount] = room.free
     for mount, need in needs.items():
         if need > free[mount]:
-            cure = "sudo apt-get autoremove" if mount == "/boot" else "sudo apt-get clean"
+            fix = "sudo apt-get autoremove" if mount == "/boot" else "sudo apt-get clean"
             yield (
                 f"{mount} has {_mb(free[mount])} free and this takes {_mb(need)}: make room, for "
-                f"example with {cure}"
+                f"example with {fix}"
             )
 
 

@@ -58,7 +58,7 @@ def held(
     try:
         record = Holds.parse(host.get_fact(RigopsState).records.get(HOLDS_RECORD))
     except RigopsError as error:
-        said = "; ".join(f"{one.message}: {one.cure}" for one in error.problems)
+        said = "; ".join(f"{one.message}: {one.fix}" for one in error.problems)
         yield blocked(host, concern, said)
         return
     ending = [name for name in record.of(concern) if name not in names]

@@ -196,7 +196,7 @@ def _planned(
     try:
         before, after = _records(asked, state, simulated.steps)
     except RigopsError as error:
-        return "; ".join(f"{one.message}: {one.cure}" for one in error.problems)
+        return "; ".join(f"{one.message}: {one.fix}" for one in error.problems)
     announce_packages(host, asked.concern, found)
     if not found:
         housekeeping(host, asked.concern, "packages that are not configured")

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 PACKAGES_RECORD: Final = "/var/lib/rigops/packages.json"
 
 _PACKAGES_SCHEMA: Final = "rigops.owned_packages/1"
-_PACKAGES_CURE: Final = (
+_PACKAGES_FIX: Final = (
     f"repair {PACKAGES_RECORD} or restore a backup of it. If it is lost, move it away; its "
     "packages then count as somebody else's."
 )
 HOLDS_RECORD: Final = "/var/lib/rigops/holds.json"
 
 _HOLDS_SCHEMA: Final = "rigops.holds/1"
-_HOLDS_CURE: Final = (
+_HOLDS_FIX: Final = (
     f"repair {HOLDS_RECORD} or restore a backup of it. If it is lost, move it away; its holds then "
     "count as somebody else's."
 )
@@ -47,7 +47,7 @@ class OwnedPackages:
 
     @classmethod
     def parse(cls, text: str) -> OwnedPackages:
-        document = json_fields.parse(text, place=PACKAGES_RECORD, cure=_PACKAGES_CURE)
+        document = json_fields.parse(text, place=PACKAGES_RECORD, fix=_PACKAGES_FIX)
         document.require_schema(_PACKAGES_SCHEMA)
         return cls({
             entry.text("name"): OwnedPackage(
@@ -83,7 +83,7 @@ class Holds:
         """None is a host without a record. An unreadable one is an error, never that."""
         if text is None:
             return cls()
-        document = json_fields.parse(text, place=HOLDS_RECORD, cure=_HOLDS_CURE)
+        document = json_fields.parse(text, place=HOLDS_RECORD, fix=_HOLDS_FIX)
         document.require_schema(_HOLDS_SCHEMA)
         return cls(document.text_map("holds"))
 

@@ -90,7 +90,7 @@ class UnplannedError(RigopsError):
     """While it was applied, an operation came to something that the plan did not show."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(Problem(message=message, cure="run rigops plan again"))
+        super().__init__(Problem(message=message, fix="run rigops plan again"))
 
 
 @dataclass(frozen=True, kw_only=True)

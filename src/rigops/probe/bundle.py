@@ -21,7 +21,7 @@ CUT_OFF: Final = 141  # exit code of a program whose reader has gone
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TIMED_OUT = 124
-_CURE = "Take the bundle again, or remove its meta.json: the sections alone are enough."
+_FIX = "Take the bundle again, or remove its meta.json: the sections alone are enough."
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def assemble(
             continue
         if key in contents:
             message = f"two files for the section {key}"
-            raise UsageError(Problem(message=message, file=place, cure="Remove one of them."))
+            raise UsageError(Problem(message=message, file=place, fix="Remove one of them."))
         contents[key] = content
         if name in cut:
             cut_names.add(key)
@@ -142,7 +142,7 @@ def _content(path: Path) -> bytes:
             Problem(
                 message=f"longer than {MOST_BYTES >> 20} MiB",
                 file=str(path),
-                cure="Keep the part that matters, such as the end of a log.",
+                fix="Keep the part that matters, such as the end of a log.",
             )
         )
     return content
@@ -153,7 +153,7 @@ def _meta(content: bytes | None, place: str) -> dict[str, object]:
         return {}
     text = content.decode("utf-8", "replace")
     try:
-        fields = json_fields.parse(text, place=META, cure=_CURE)
+        fields = json_fields.parse(text, place=META, fix=_FIX)
         if fields.raw("schema") is not None:
             fields.require_schema(SCHEMA)
     except RigopsError as error:

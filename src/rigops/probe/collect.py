@@ -99,7 +99,7 @@ def collect(
         raise ProbeError(
             Problem(
                 message=f"{host}: {why}" + (f"; it said: {' '.join(said.split())}" if said else ""),
-                cure="see that the login gets an ordinary shell",
+                fix="see that the login gets an ordinary shell",
                 host=host,
             )
         )

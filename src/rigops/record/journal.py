@@ -131,8 +131,8 @@ def _append_line(descriptor: int, line: bytes) -> None:
 
 
 def _unwritable(path: Path, message: str, host: str | None = None) -> RigopsError:
-    cure = f"make {path} writable; check for free space"
-    return RigopsError(Problem(message=message, cure=cure, file=str(path), host=host))
+    fix = f"make {path} writable; check for free space"
+    return RigopsError(Problem(message=message, fix=fix, file=str(path), host=host))
 
 
 def _run_of(line: bytes) -> Run | None:

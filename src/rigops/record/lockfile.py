@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.lock/1"
 
 _MODE: Final = 0o644
-_CURE: Final = "restore it from git, or move it away; the next apply writes a new one"
+_FIX: Final = "restore it from git, or move it away; the next apply writes a new one"
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ def read(path: Path) -> Lockfile:
         return Lockfile()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            Problem(message=f"cannot read {path.name}: {error}", cure=_CURE, file=str(path))
+            Problem(message=f"cannot read {path.name}: {error}", fix=_FIX, file=str(path))
         ) from error
     try:
-        fields = json_fields.parse(text, place=path.name, cure=_CURE)
+        fields = json_fields.parse(text, place=path.name, fix=_FIX)
         fields.require_schema(SCHEMA)
         return Lockfile({one.text("host"): _host(one) for one in fields.each("hosts")})
     except RigopsError as error:
@@ -97,7 +97,7 @@ def update(path: Path, found: Mapping[str, LockedHost]) -> bool:
         raise RigopsError(
             Problem(
                 message=f"cannot write {path.name}: {error}",
-                cure="make its folder writable; the next apply writes it",
+                fix="make its folder writable; the next apply writes it",
                 file=str(path),
             )
         ) from error

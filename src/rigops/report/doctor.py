@@ -38,8 +38,8 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     yield f"{click.style(plain(host.host), bold=True)}  {status}" + (f"  {about}" if about else "")
     if host.error:
         yield _wrapped(f"{host.error.kind}: {plain(host.error.message)}", width)
-        if host.error.cure:
-            yield _wrapped(f"fix: {plain(host.error.cure)}", width)
+        if host.error.fix:
+            yield _wrapped(f"fix: {plain(host.error.fix)}", width)
     for note in host.notes:
         yield _wrapped(f"note: {plain(note)}", width)
     if host.unread:

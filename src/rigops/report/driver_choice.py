@@ -72,8 +72,8 @@ def _host(host: HostChoice, width: int) -> Iterator[str]:
         yield f"{name}  {click.style('unknown', fg=_COLORS['unknown'])}"
         if host.error:
             yield _wrapped(f"{host.error.kind}: {host.error.message}", width)
-            if host.error.cure:
-                yield _wrapped(f"fix: {host.error.cure}", width)
+            if host.error.fix:
+                yield _wrapped(f"fix: {host.error.fix}", width)
         return
     yield f"{name}  {plain(_about(host.choice.facts.machine))}"
     yield from _there(host.choice)
@@ -137,8 +137,8 @@ def _recommended(choice: Choice, width: int) -> Iterator[str]:
 def _refused(refusal: Refusal, width: int) -> Iterator[str]:
     """The fix on one line: it may hold what is to be copied."""
     yield _wrapped(refusal.reason, width, _MARGIN * 2)
-    if refusal.cure:
-        yield f"{_MARGIN * 2}fix: {plain(refusal.cure)}"
+    if refusal.fix:
+        yield f"{_MARGIN * 2}fix: {plain(refusal.fix)}"
 
 
 def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
@@ -262,4 +262,4 @@ def _declared_json(one: Declared) -> dict[str, object]:
 
 
 def _refusal_json(one: Refusal | None) -> dict[str, str] | None:
-    return {"reason": one.reason, "cure": one.cure} if one else None
+    return {"reason": one.reason, "cure": one.fix} if one else None

@@ -71,8 +71,8 @@ def _changes(result: HostResult) -> Iterator[str]:
 def error_lines(result: HostResult) -> Iterator[str]:
     if result.error is not None:
         yield click.style(f"    {plain(result.error.message)}", fg="red")
-        if result.error.cure:
-            yield f"    fix: {result.error.cure}"
+        if result.error.fix:
+            yield f"    fix: {result.error.fix}"
 
 
 def blocked_lines(result: HostResult) -> Iterator[str]:

@@ -15,9 +15,9 @@ _SHOWN: Final = 400
 
 class TransportError(RigopsError):
     def __init__(
-        self, kind: Kind, message: str, *, host: str, cure: str = "", value: str | None = None
+        self, kind: Kind, message: str, *, host: str, fix: str = "", value: str | None = None
     ) -> None:
-        super().__init__(Problem(message=message, cure=cure, host=host, value=value))
+        super().__init__(Problem(message=message, fix=fix, host=host, value=value))
         self.kind: Kind = kind
         self.host = host
 
@@ -44,5 +44,5 @@ def timed_out(host: str, where: str, step: str, allowed: float, hint: str = "") 
         "timeout",
         f"{where}: {step} did not finish within {seconds(allowed)}",
         host=host,
-        cure=hint,
+        fix=hint,
     )

@@ -105,7 +105,7 @@ class HostKeys:
                     f"{self.server.who}: its {key_type} host key {fingerprint(blob)} is marked "
                     f"@revoked in {key.file}:{key.line}",
                     host=self.server.name,
-                    cure="do not log in there; install a new host key on that machine",
+                    fix="do not log in there; install a new host key on that machine",
                     value=fingerprint(blob),
                 )
 
@@ -141,7 +141,7 @@ def unknown_key(server: Server, key_type: str, seen: str) -> TransportError:
         "key_unknown",
         f"{server.who}: its {key_type} host key {seen} is not known",
         host=server.name,
-        cure=f"compare the fingerprint on the machine itself, then: "
+        fix=f"compare the fingerprint on the machine itself, then: "
         f"rigops … --accept-host-key {seen}",
         value=seen,
     )
@@ -155,6 +155,6 @@ def changed_key(server: Server, now: str, seen: str | None, old: KnownKey) -> Tr
         f"{old.key_type} {fingerprint(old.blob)}; either the machine was reinstalled or "
         f"somebody is in between",
         host=server.name,
-        cure=f"if you know that it was reinstalled: {command}",
+        fix=f"if you know that it was reinstalled: {command}",
         value=seen,
     )

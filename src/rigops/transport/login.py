@@ -219,15 +219,15 @@ class Login:
         if self._locked:
             paths = [str(path) for path in self._locked]
             notes += f"; locked by a passphrase and not in the agent: {', '.join(paths)}"
-            cure = f"ssh-add {shlex.join(paths)}"
+            fix = f"ssh-add {shlex.join(paths)}"
         elif self._methods and "publickey" not in self._methods:
-            cure = f"the server takes only {' or '.join(self._methods)}: set ssh_password"
+            fix = f"the server takes only {' or '.join(self._methods)}: set ssh_password"
         else:
             port = "" if server.port == 22 else f"-p {server.port} "  # noqa: PLR2004  ssh's own port
-            cure = f"check the user name, or: ssh-copy-id {port}{server.user}@{server.hostname}"
+            fix = f"check the user name, or: ssh-copy-id {port}{server.user}@{server.hostname}"
         if len(self._tried) > 4:  # noqa: PLR2004  servers stop at 6 unless told otherwise
-            cure = "name the right key: ssh_key in the inventory, or IdentityFile with "
-            cure += "IdentitiesOnly yes in the ssh configuration"
+            fix = "name the right key: ssh_key in the inventory, or IdentityFile with "
+            fix += "IdentitiesOnly yes in the ssh configuration"
         return TransportError(
-            "auth", f"{server.who} {what}; tried {tried}{notes}", host=server.name, cure=cure
+            "auth", f"{server.who} {what}; tried {tried}{notes}", host=server.name, fix=fix
         )

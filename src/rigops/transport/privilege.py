@@ -46,14 +46,14 @@ def with_password(connection: Connection, password: str) -> Privilege:
 
 def _refusal(host: str, said: bytes, *, has_sudo: bool) -> TransportError:
     if not has_sudo:
-        message, cure = "there is no sudo here", "log in as root, or use --no-root"
+        message, fix = "there is no sudo here", "log in as root, or use --no-root"
     elif b"not in the sudoers" in said or b"not allowed" in said:
         message = "sudo does not allow this user anything"
-        cure = "add the user to the group sudo (or wheel) there, log in as root, or use --no-root"
+        fix = "add the user to the group sudo (or wheel) there, log in as root, or use --no-root"
     elif b"incorrect password" in said or b"no password was provided" in said:
         message = "sudo did not take the password"
-        cure = "type it again; it is the password of the user that logs in there"
+        fix = "type it again; it is the password of the user that logs in there"
     else:
         message = f"sudo did not work: {clean(said)}"
-        cure = "see that `sudo true` works there"
-    return TransportError("sudo", f"{host}: {message}", host=host, cure=cure)
+        fix = "see that `sudo true` works there"
+    return TransportError("sudo", f"{host}: {message}", host=host, fix=fix)

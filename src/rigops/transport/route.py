@@ -220,7 +220,7 @@ def _bad_config(target: Target, said: str) -> RigopsError:
     return UsageError(
         Problem(
             message=f"{target.name}: the ssh configuration cannot be used: {said}",
-            cure=f"ssh -G {target.alias}",
+            fix=f"ssh -G {target.alias}",
             host=target.name,
             file=target.config_file,
         )

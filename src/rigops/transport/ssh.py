@@ -139,7 +139,7 @@ def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch
             "refused",
             f"{server.who}: {jump.who} could not connect to it ({clean(error.text)})",
             host=server.name,
-            cure=f"try it on {jump.name}: nc -vz {server.hostname} {server.port}",
+            fix=f"try it on {jump.name}: nc -vz {server.hostname} {server.port}",
         ) from error
     if isinstance(error, socket.gaierror):
         raise TransportError(
@@ -147,21 +147,21 @@ def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch
             f"{server.who}: there is no address for {server.hostname!r} "
             f"({clean(error.strerror or str(error))})",
             host=server.name,
-            cure="check the spelling, /etc/hosts and the ssh configuration",
+            fix="check the spelling, /etc/hosts and the ssh configuration",
         ) from error
     if isinstance(error, OSError) and watch.step != "the SSH handshake":
         raise TransportError(
             "refused",
             f"{server.who}: {clean(error.strerror or str(error))}",
             host=server.name,
-            cure=f"is it on, does sshd run there, and is {server.port} its port?",
+            fix=f"is it on, does sshd run there, and is {server.port} its port?",
         ) from error
     said = clean(str(error)) or type(error).__name__
     raise TransportError(
         "lost",
         f"{server.who}: the SSH handshake broke off ({said})",
         host=server.name,
-        cure=f"is port {server.port} an SSH server, and does it take more connections?",
+        fix=f"is port {server.port} an SSH server, and does it take more connections?",
     ) from error
 
 
@@ -307,7 +307,7 @@ class SshConnection(Connection):
                 "refused",
                 f"{server.where}: the server opens no more sessions ({clean(error.text)})",
                 host=server.name,
-                cure="run less at once, or raise MaxSessions in its sshd_config",
+                fix="run less at once, or raise MaxSessions in its sshd_config",
             ) from error
         self.close()
         said = f" ({clean(str(error))})" if str(error) else ""
@@ -315,7 +315,7 @@ class SshConnection(Connection):
             "lost",
             f"{server.where}: the connection was lost while {watch.step}{said}",
             host=server.name,
-            cure="look at the machine: did it reboot, lose power or network?",
+            fix="look at the machine: did it reboot, lose power or network?",
         ) from error
 
 

@@ -117,7 +117,7 @@ def open_program(route: Route, policy: HostKeyPolicy, clock: Clock, reason: str)
             "auth",
             f"{route.end.who}: {reason}: that needs the ssh program, which is not installed here",
             host=route.end.name,
-            cure="apt install openssh-client (or your system's package of OpenSSH)",
+            fix="apt install openssh-client (or your system's package of OpenSSH)",
         )
     place = Path(tempfile.mkdtemp(prefix="rigops-", dir=_short_place()))
     connection = ProgramConnection(route.end, place, reason)
@@ -260,7 +260,7 @@ class ProgramConnection(Connection):
             "lost",
             f"{self.description}: the connection was {how}",
             host=self.name,
-            cure="look at the machine: did it reboot, lose power or network?",
+            fix="look at the machine: did it reboot, lose power or network?",
         )
 
 
@@ -298,7 +298,7 @@ def explain(server: Server, said: str, reason: str) -> TransportError:
         kind,
         f"{server.who}: {text}{why}",
         host=server.name,
-        cure=_cure(kind, server),
+        fix=_fix(kind, server),
         value=seen[0] if seen and kind.startswith("key") else None,
     )
 
@@ -315,17 +315,17 @@ def _changed(server: Server, said: str, seen: str) -> str:
     return f"HOST KEY CHANGED: it shows {seen}{old}"
 
 
-def _cure(kind: Kind, server: Server) -> str:
+def _fix(kind: Kind, server: Server) -> str:
     file = f" -f {shlex.quote(str(server.known_hosts[0]))}" if server.known_hosts else ""
     name = shlex.quote(server.lookup)
     command = shlex.join(["ssh", *server.options, server.alias])
     if kind == "auth" and server.password is not None:
         return "the ssh program is never given the password: log in with a key"
-    cures: dict[Kind, str] = {
+    fixes: dict[Kind, str] = {
         "key_changed": f"if you know that it was reinstalled: ssh-keygen -R {name}{file}",
         "key_unknown": f"log in once by hand and compare the key: {command}",
         "auth": f"make this work without a question (ssh-add, a plugged-in security key, a valid "
         f"certificate): {command} true",
         "dns": "check the spelling, /etc/hosts and the ssh configuration",
     }
-    return cures.get(kind, f"try it by hand: {command}")
+    return fixes.get(kind, f"try it by hand: {command}")

@@ -94,9 +94,9 @@ class Directory:
             "Architecture": RUN_FILE_ARCHITECTURE,
         }
 
-    def _problem(self, message: str, cure: str) -> RigopsError:
+    def _problem(self, message: str, fix: str) -> RigopsError:
         return RigopsError(
-            Problem(message=message, key="driver_source", value=f"dir:{self.folder}", cure=cure)
+            Problem(message=message, key="driver_source", value=f"dir:{self.folder}", fix=fix)
         )
 
 

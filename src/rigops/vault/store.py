@@ -88,7 +88,7 @@ class Store:
                 raise RigopsError(
                     Problem(
                         message=f"received {found} instead of {digest}",
-                        cure="Check the connection and the disks, and run this again.",
+                        fix="Check the connection and the disks, and run this again.",
                     )
                 )
             aside.replace(place)
@@ -118,7 +118,7 @@ class Store:
             Problem(
                 message=f"cannot store packages in {self.folder}: {error}",
                 key="rigops_vault",
-                cure="make the folder writable, free space there, or declare another one",
+                fix="make the folder writable, free space there, or declare another one",
             )
         )
 

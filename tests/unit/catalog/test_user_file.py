@@ -349,7 +349,7 @@ def test_broken_toml_names_the_line_and_a_fix(tmp_path: Path) -> None:
     problem = _only_problem(tmp_path, '[[gpus]]\nname = "GeForce RTX 3090"\nwatts_max = = 3\n')
 
     assert problem.line == 3
-    assert problem.cure
+    assert problem.fix
     assert problem.file is not None
     assert problem.file.endswith("mine.toml")
 
@@ -359,7 +359,7 @@ def test_a_missing_file_is_an_error_with_a_fix(tmp_path: Path) -> None:
         load(tmp_path / "absent.toml")
 
     assert "cannot read" in refused.value.problems[0].message
-    assert refused.value.problems[0].cure
+    assert refused.value.problems[0].fix
 
 
 def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         load(path)
 
-    assert "UTF-8" in refused.value.problems[0].cure
+    assert "UTF-8" in refused.value.problems[0].fix
 
 
 def test_limits_of_power_may_be_left_unknown(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_pattern_that_fits_nothing_is_an_error_with_the_nearest_name(
 
     (problem,) = refused.value.problems
     assert (problem.key, problem.value) == ("--limit", "v100")
-    assert "v100s" in problem.cure
+    assert "v100s" in problem.fix
 
 
 def test_an_inventory_is_named_once(tmp_path: Path) -> None:

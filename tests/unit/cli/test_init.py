@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def rigs(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(target: Target, **_: object) -> Rig:
         if target.alias == "gone":
-            raise TransportError("dns", "no address", host=target.name, cure="look it up")
+            raise TransportError("dns", "no address", host=target.name, fix="look it up")
         return Rig(target.name, answers.BROKEN)
 
     monkeypatch.setattr(seen, "connect", connect)

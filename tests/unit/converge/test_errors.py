@@ -12,10 +12,10 @@ from rigops.transport import TransportError
 RIG = read({"kernel_args": ["iommu=pt", "pci=realloc"], "gpu_persistence": True})
 
 
-def test_what_a_connection_says_keeps_its_kind_and_its_cure() -> None:
-    found = host_error(TransportError("auth", "no key was taken", host="rig", cure="add one"))
+def test_what_a_connection_says_keeps_its_kind_and_its_fix() -> None:
+    found = host_error(TransportError("auth", "no key was taken", host="rig", fix="add one"))
 
-    assert (found.kind, found.cure) == ("auth", "add one")
+    assert (found.kind, found.fix) == ("auth", "add one")
     assert "no key was taken" in found.message
 
 
@@ -24,17 +24,17 @@ def test_a_login_without_root_is_told_with_every_way_out() -> None:
 
     assert found.kind == "sudo"
     assert "rig" in found.message
-    assert all(way in found.cure for way in ("log in as root", "sudo", "--ask-sudo-password"))
+    assert all(way in found.fix for way in ("log in as root", "sudo", "--ask-sudo-password"))
 
 
-def test_a_problem_of_ours_keeps_its_cure() -> None:
-    found = host_error(RigopsError(Problem(message="the record is damaged", cure="mend it")))
+def test_a_problem_of_ours_keeps_its_fix() -> None:
+    found = host_error(RigopsError(Problem(message="the record is damaged", fix="mend it")))
 
-    assert (found.kind, found.message, found.cure) == ("failed", "the record is damaged", "mend it")
+    assert (found.kind, found.message, found.fix) == ("failed", "the record is damaged", "mend it")
 
 
 @pytest.mark.parametrize(
-    ("said", "cure"),
+    ("said", "fix"),
     [
         ("base64: write error: No space left on device", "df -h"),
         ("mv: cannot create '/etc/x': Read-only file system", "dmesg"),
@@ -42,12 +42,12 @@ def test_a_problem_of_ours_keeps_its_cure() -> None:
         ("exit code 7", ""),
     ],
 )
-def test_what_a_host_says_has_its_cure_where_there_is_one(said: str, cure: str) -> None:
+def test_what_a_host_says_has_its_fix_where_there_is_one(said: str, fix: str) -> None:
     found = host_error(DeployError(said))
 
     assert found.message == said
-    assert cure in found.cure
-    assert bool(found.cure) is bool(cure)
+    assert fix in found.fix
+    assert bool(found.fix) is bool(fix)
 
 
 def test_whatever_a_deploy_raises_is_told_with_its_kind() -> None:

@@ -89,7 +89,7 @@ def test_a_lock_given_back_leaves_no_word(
     assert take_it(LEE).notice == ""
 
 
-def test_a_live_holder_is_named_with_age_and_cure(take_it: Callable[..., ApplyLock]) -> None:
+def test_a_live_holder_is_named_with_age_and_fix(take_it: Callable[..., ApplyLock]) -> None:
     lock = take_it(KIM)
 
     with pytest.raises(LockedError) as caught:
@@ -101,7 +101,7 @@ def test_a_live_holder_is_named_with_age_and_cure(take_it: Callable[..., ApplyLo
         "@local is locked by an apply of kim@laptop, begun 2025-11-21T22:00:00Z, held for "
     )
     assert problem.message.endswith(" s")
-    pid = problem.cure.rpartition("kill ")[2]
+    pid = problem.fix.rpartition("kill ")[2]
     assert Path("/proc", pid).exists()
     lock.release()
     assert take_it(LEE).held
@@ -159,7 +159,7 @@ def test_two_hosts_that_are_one_machine_are_found_out(
     problem = refused(take_it, KIM, connection=Other(here))
 
     assert problem.message == "attic is the same machine as @local, which this run is working on"
-    assert problem.cure
+    assert problem.fix
 
 
 def test_work_of_a_lost_run_is_waited_for_and_told(
@@ -196,7 +196,7 @@ def test_work_that_does_not_end_in_time_is_an_error_with_its_name(
     problem = refused(take_it, LEE, deadline_s=1)
 
     assert "still runs after 1 s: sh -c echo begun" in problem.message
-    assert problem.cure
+    assert problem.fix
     work.release()
 
 
@@ -219,7 +219,7 @@ def test_a_host_without_the_means_says_what_to_do(
     problem = refused(take_it, KIM)
 
     assert "could not be written" in problem.message
-    assert problem.cure
+    assert problem.fix
 
 
 def test_what_keeps_us_from_being_root_is_passed_on(take_it: Callable[..., ApplyLock]) -> None:

@@ -46,7 +46,7 @@ class Gone(FakeHost):
         max_output: int = 0,
     ) -> Result:
         del argv, stdin, deadline_s, max_output
-        raise TransportError("lost", "rig: the connection was cut", host="rig", cure="look at it")
+        raise TransportError("lost", "rig: the connection was cut", host="rig", fix="look at it")
 
 
 @pytest.mark.parametrize("deploy", [COMMAND, FACT], ids=["a command", "a fact"])
@@ -59,7 +59,7 @@ def test_a_lost_connection_is_the_trouble_that_is_told(tmp_path: Path, deploy: s
         engine.apply("rig", [tmp_path / "things.py"])
 
     assert lost.value.kind == "lost"
-    assert lost.value.problems[0].cure == "look at it"
+    assert lost.value.problems[0].fix == "look at it"
 
 
 def test_a_command_that_only_fails_is_no_lost_host(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_change_that_the_plan_does_not_show_is_refused_by_name(tmp_path: Path)
     with pytest.raises(UnplannedError, match=f"base: {PATH} would change") as refused:
         rig.apply(Plan())
 
-    assert refused.value.problems[0].cure == "run rigops plan again"
+    assert refused.value.problems[0].fix == "run rigops plan again"
     assert rig.host.sent == []
 
 

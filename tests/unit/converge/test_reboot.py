@@ -171,7 +171,7 @@ def test_at_the_deadline_it_says_what_was_seen_last(monkeypatch: pytest.MonkeyPa
     assert problem.host == "rig"
     assert "rig: it did not come back within 0.2 s" in problem.message
     assert "rig: timeout" in problem.message
-    assert "reboot_timeout" in problem.cure
+    assert "reboot_timeout" in problem.fix
     assert all(deadline <= 0.2 for deadline in tries)
 
 
@@ -191,7 +191,7 @@ def test_a_lock_that_blocks_is_named_and_nothing_is_ordered() -> None:
         again(rig)
     (problem,) = caught.value.problems
     assert "APT (12) asks not to shut down: APT is installing packages" in problem.message
-    assert "wait until that has ended" in problem.cure
+    assert "wait until that has ended" in problem.fix
     assert not rig.orders
     assert not rig.closed
 

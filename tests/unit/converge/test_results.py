@@ -58,7 +58,7 @@ def test_a_misspelled_concern_gets_a_suggestion() -> None:
     with pytest.raises(UsageError) as refused:
         Selection.of(["kernel-args"], [])
 
-    assert "kernel_args" in refused.value.problems[0].cure
+    assert "kernel_args" in refused.value.problems[0].fix
 
 
 def facts(*live: str) -> CommandLine:

@@ -22,8 +22,8 @@ from tests.unit.converge.fakes import FakeHost, run_options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-INHIBITED = RigopsError(Problem(message="backup (7) asks not to shut down", cure="wait"))
-AWAY = RigopsError(Problem(message="it did not come back", cure="look"))
+INHIBITED = RigopsError(Problem(message="backup (7) asks not to shut down", fix="wait"))
+AWAY = RigopsError(Problem(message="it did not come back", fix="look"))
 
 
 def rebooted(monkeypatch: pytest.MonkeyPatch, reboot: Callable[..., object]) -> HostSession:

@@ -109,7 +109,7 @@ def test_with_passthrough_live_something_else_remains() -> None:
     assert "BIOS" in found.fix.text
 
 
-def test_passthrough_that_came_with_this_boot_was_the_cure() -> None:
+def test_passthrough_that_came_with_this_boot_was_the_fix() -> None:
     before = journal((60, AMD.format("0a:00.0")), booted=BOOTED_BEFORE)
     (over,) = look(FAULT, {**PT, "kernel-log-previous": before})
     not_sure = look(FAULT, {**PT, "kernel-log-previous": before, "kernel-log": None})

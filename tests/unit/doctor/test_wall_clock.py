@@ -1,4 +1,4 @@
-"""The host's clock: far off is a warning with both times, what fails, and the cure."""
+"""The host's clock: far off is a warning with both times, what fails, and the fix."""
 
 from __future__ import annotations
 

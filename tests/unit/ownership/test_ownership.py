@@ -45,13 +45,13 @@ def test_fields_of_a_later_rigops_are_passed_over() -> None:
 def test_a_record_that_is_cut_short_is_never_an_empty_one(length: int) -> None:
     with pytest.raises(RigopsError, match="damaged or incomplete") as caught:
         Ownership.parse(OWNERSHIP.to_json()[:length])
-    assert "restore a backup" in caught.value.problems[0].cure
+    assert "restore a backup" in caught.value.problems[0].fix
 
 
 def test_a_record_of_a_newer_rigops_is_refused() -> None:
     with pytest.raises(RigopsError, match="newer rigops") as caught:
         Ownership.parse('{"schema": "rigops.owned/2", "files": []}')
-    assert "upgrade rigops" in caught.value.problems[0].cure
+    assert "upgrade rigops" in caught.value.problems[0].fix
 
 
 @pytest.mark.parametrize(

@@ -22,4 +22,4 @@ def test_a_damaged_record_is_an_error_with_a_cure_and_never_an_empty_one(text: s
     with pytest.raises(RigopsError) as error:
         OwnedPackages.parse(text)
 
-    assert "packages.json" in error.value.problems[0].cure
+    assert "packages.json" in error.value.problems[0].fix

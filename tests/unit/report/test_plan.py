@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from rigops.converge.result import Blocked, Error, HostResult, Stage, Withheld
+from rigops.converge.result import Blocked, HostResult, Stage, Withheld
+from rigops.errors import HostError
 from rigops.plan.change import Change, Package, PackageChanges, Plan, Repair
 from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 FILE = Change("base", "file", "/etc/nccl.conf", "# mine\nA=1\n", "# mine\nA=2\n")
 STEERS = "\x1b[2J\x07"
-DEAD = Error("timeout", "rig (10.0.0.9:22): it does not answer", "is it on?")
+DEAD = HostError("timeout", "rig (10.0.0.9:22): it does not answer", "is it on?")
 
 
 def lines(*results: HostResult) -> list[str]:
@@ -132,10 +133,10 @@ def test_what_is_in_the_way_names_its_keys_and_is_not_nothing_to_do() -> None:
     ]
 
 
-def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_cure() -> None:
+def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_fix() -> None:
     assert told(Plan(changes=(FILE,)), error=DEAD) == [
         f"    {DEAD.message}",
-        f"    fix: {DEAD.cure}",
+        f"    fix: {DEAD.fix}",
     ]
 
 
@@ -143,7 +144,7 @@ def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_cure() -> Non
     "what",
     [
         {"plan": Plan(changes=(Change("base", "file", "/f", f"a{STEERS}b\n", "c\n"),))},
-        {"error": Error("failed", f"it said {STEERS}")},
+        {"error": HostError("failed", f"it said {STEERS}")},
         {"notices": (f"see {STEERS}",)},
         {"blocked": (Blocked("base", (), STEERS),)},
     ],
@@ -203,7 +204,7 @@ def test_an_outcome_has_what_happened_and_what_is_left_to_do() -> None:
     ]
 
 
-def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_cure() -> None:
+def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_fix() -> None:
     said = outcome(
         HostResult("well", "changed"),
         HostResult("rig", "unreachable", error=DEAD),
@@ -214,7 +215,7 @@ def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_cure() -> 
         "well changed, now as declared (0.0 s)",
         "rig not reached (0.0 s)",
         f"    {DEAD.message}",
-        f"    fix: {DEAD.cure}",
+        f"    fix: {DEAD.fix}",
         "odd refused, not touched (0.0 s)",
         "    blocked: borg (borg): not in this version",
     ]
@@ -237,7 +238,7 @@ def test_the_same_outcome_of_several_hosts_is_told_once_with_the_time_that_they_
 def test_the_cure_of_an_error_that_was_shown_with_the_plan_is_not_told_again() -> None:
     said = outcome(
         HostResult("rig", "unreachable", error=DEAD),
-        HostResult("later", "failed", error=Error("failed", "the disk is full")),
+        HostResult("later", "failed", error=HostError("failed", "the disk is full")),
         shown=["rig"],
     )
 

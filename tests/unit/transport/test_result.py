@@ -76,7 +76,7 @@ def test_a_timeout_names_host_step_and_seconds() -> None:
     assert isinstance(error, TransportError)
     assert str(error) == "rig (me@10.0.0.5:22): the SSH handshake did not finish within 20 s"
     assert error.problems[0].host == "rig"
-    assert error.problems[0].cure == "is it on?"
+    assert error.problems[0].fix == "is it on?"
 
 
 def test_a_watch_stops_what_is_late_and_leaves_alone_what_is_not() -> None:

@@ -208,10 +208,10 @@ def test_what_ssh_says_becomes_one_of_our_kinds(said: str, kind: str) -> None:
     assert error.host == "rig"
     assert "\x1b" not in str(error)
     assert "since CertificateFile" in str(error)
-    assert error.problems[0].cure
+    assert error.problems[0].fix
 
 
 def test_the_programs_errors_never_offer_a_password() -> None:
     error = explain(server(password="open sesame"), "Permission denied (password).", "x")
-    assert "never given the password" in error.problems[0].cure
+    assert "never given the password" in error.problems[0].fix
     assert "sesame" not in f"{error} {error.problems} {server(password='open sesame')!r}"

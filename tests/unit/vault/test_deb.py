@@ -104,4 +104,4 @@ def test_what_is_no_folder_is_named_with_the_one_that_was_meant(tmp_path: Path) 
     with pytest.raises(RigopsError, match="is a file on this machine") as caught:
         Directory(str(tmp_path / "a.deb")).records  # noqa: B018 - reading it is the point
 
-    assert caught.value.problems[0].cure.endswith(f'"dir:{tmp_path}"')
+    assert caught.value.problems[0].fix.endswith(f'"dir:{tmp_path}"')

@@ -62,7 +62,7 @@ def test_another_file_saved_under_its_name_is_refused(tmp_path: Path, head: byte
 
     (problem,) = caught.value.problems
     assert problem.message.startswith(f"{tmp_path / NAME} does not begin like NVIDIA's installer")
-    assert "--check" in problem.cure
+    assert "--check" in problem.fix
 
 
 def test_a_folder_with_one_offers_its_driver(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_others_files_of_that_kind_are_told_what_one_is_called(tmp_path: Path) -
     with pytest.raises(RigopsError) as caught:
         Directory(str(tmp_path)).records  # noqa: B018 - reading it is the point
 
-    assert "NVIDIA-Linux-x86_64-VERSION.run" in caught.value.problems[0].cure
+    assert "NVIDIA-Linux-x86_64-VERSION.run" in caught.value.problems[0].fix
 
 
 def test_its_record_is_of_an_architecture_that_dpkg_has_no_such_name_for(tmp_path: Path) -> None:

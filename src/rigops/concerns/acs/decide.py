@@ -44,15 +44,15 @@ def blocker(acs: AcsPorts, virtual_machine: str) -> str:
 def _locked_down(ports: tuple[str, ...]) -> str:
     argument = f"pci=disable_acs_redir={';'.join(ports)}"
     if len(ports) == 1:
-        cure = f'declare kernel_args = ["{argument}"]'
+        fix = f'declare kernel_args = ["{argument}"]'
     else:
-        cure = (
+        fix = (
             f"write {argument} into the bootloader's configuration by hand, in quotes for GRUB "
             "(kernel_args takes no semicolon)"
         )
     return (
         f"the kernel is locked down, as with Secure Boot, and refuses writes to "
-        f"{', '.join(ports)}: {cure}, or switch ACS off in the BIOS"
+        f"{', '.join(ports)}: {fix}, or switch ACS off in the BIOS"
     )
 
 

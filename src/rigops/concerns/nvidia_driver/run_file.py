@@ -216,7 +216,7 @@ def report_both(concern: str, seen: Machine) -> None:
     if found is None or found.is_ours or not seen.installed:
         return
     version = f" {found.version}" if found.version else ""
-    cure = (
+    fix = (
         f"`sudo {found.uninstaller} --uninstall --silent`, then `sudo apt-get install --reinstall` "
         "with the packages of the driver, and reboot"
         if found.uninstaller
@@ -226,7 +226,7 @@ def report_both(concern: str, seen: Machine) -> None:
         host,
         concern,
         f"NVIDIA's own installer put driver{version} here beside packages that share its files: it "
-        f"stays, with --remove-foreign-driver too; to remove it: {cure}",
+        f"stays, with --remove-foreign-driver too; to remove it: {fix}",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 _DAY_S: Final = 86_400
 _YEAR_S: Final = 31_556_952
 _LAST: Final = 253_402_300_799  # the last second that has a date of four digits
-_CURE: Final = (
+_FIX: Final = (
     "set it with `timedatectl set-ntp true`, or `chronyc makestep` where chrony runs; without a "
     "network `date -u -s '{now}'` and `hwclock --systohc`; a clock that is wrong after every power "
     "cycle needs a new battery on the board"
@@ -20,10 +20,10 @@ _CURE: Final = (
 class WrongClock:
     summary: str
     breaks: str
-    cure: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.summary}. {self.breaks}: {self.cure}"
+        return f"{self.summary}. {self.breaks}: {self.fix}"
 
 
 def wrong(host_s: float, controller_s: float, elapsed_s: float = 0.0) -> WrongClock | None:
@@ -40,7 +40,7 @@ def wrong(host_s: float, controller_s: float, elapsed_s: float = 0.0) -> WrongCl
         f"{_spelled(abs(ahead))} {'ahead' if ahead > 0 else 'behind'}",
         breaks="TLS and apt fail with that: certificates and signatures count as "
         f"{'expired' if ahead > 0 else 'not yet valid'}",
-        cure=_CURE.format(now=now.removesuffix(" UTC")),
+        fix=_FIX.format(now=now.removesuffix(" UTC")),
     )
 
 

@@ -98,7 +98,7 @@ def _limit(reading: Reading) -> float | None:
 
 def _hot(reading: Reading, limit: float) -> Finding:
     is_nvme = _NVME.search(reading.chip) is not None
-    cure = (
+    fix = (
         "give the disk a heat sink and air; a card that blows on it heats it"
         if is_nvme
         else "clean the cooler, renew its paste, check its fan or pump, and lower cpu_max_freq"
@@ -110,7 +110,7 @@ def _hot(reading: Reading, limit: float) -> Finding:
         summary=f"{reading.value:g} °C; limit: {limit:g} °C",
         evidence=(Evidence(SENSORS.name, reading.line),),
         why="It slows down, and what it feeds waits for it.",
-        fix=Fix(kind="hands", text=cure),
+        fix=Fix(kind="hands", text=fix),
     )
 
 

@@ -84,11 +84,11 @@ def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
         summary=summary,
         evidence=(*grants.rows(snapshot), *grants.write_rows(snapshot), *grants.way_rows(snapshot)),
         why=_why_refused(examined, found),
-        fix=_cure(examined, found),
+        fix=_fix(examined, found),
     )
 
 
-def _cure(examined: Examined, found: Grants) -> Fix:
+def _fix(examined: Examined, found: Grants) -> Fix:
     if examined.spec.p2p == "nvlink":
         return Fix(
             kind="hands",

@@ -30,7 +30,7 @@ def time(examined: Examined) -> list[Finding]:
                     wrong.summary,
                     evidence,
                     why=wrong.breaks,
-                    fix=Fix(kind="hands", text=wrong.cure),
+                    fix=Fix(kind="hands", text=wrong.fix),
                 )
             ]
     keeps = snapshot[LIMITS].or_empty.ntp_synchronized

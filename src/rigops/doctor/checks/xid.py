@@ -209,8 +209,8 @@ def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
         text = _BROKEN_MAPPING
     asked = _asked_action(incident)
     if came_back:
-        cure = text.partition(_NEXT_TIME)[2] or text
-        text = f"it has come back after a reboot, so another one does not help: {cure}"
+        fix = text.partition(_NEXT_TIME)[2] or text
+        text = f"it has come back after a reboot, so another one does not help: {fix}"
     if asked:
         text = f"the driver asks for: {asked}. {text}"
     lowers = incident.number in _OF_POWER and _KEY not in examined.spec.declared

@@ -32,14 +32,14 @@ EXAMPLE = '"535", "535.261.03" or ">=535,<536"'
 
 def driver(value: object) -> DriverWish:
     if isinstance(value, float):
-        refuse("a version must be in quotes, or Python drops its zeros", value, cure=f'"{value}"')
+        refuse("a version must be in quotes, or Python drops its zeros", value, fix=f'"{value}"')
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        refuse("this is not a driver branch, version or range", value, cure=f"write {EXAMPLE}")
+        refuse("this is not a driver branch, version or range", value, fix=f"write {EXAMPLE}")
     wish = str(value).strip()
     if _BRANCH.fullmatch(wish):
         branch = int(wish)
         if not _BRANCHES_BEGIN <= branch <= _BRANCHES_END:
-            refuse(f"there is no driver branch {wish}", value, cure=f"write {EXAMPLE}")
+            refuse(f"there is no driver branch {wish}", value, fix=f"write {EXAMPLE}")
         return DriverWish("branch", wish, SpecifierSet(f">={branch},<{branch + 1}"))
     if _VERSION.fullmatch(wish):
         return DriverWish("version", wish, SpecifierSet(f"=={wish}"))
@@ -52,16 +52,16 @@ def _range(wish: str, value: object) -> SpecifierSet:
         refuse(
             "this is a package name or a wildcard, and those have come to install other branches",
             value,
-            cure=f'write "{package[1]}"',
+            fix=f'write "{package[1]}"',
         )
     if not _RANGE.fullmatch(wish) or not wish:
-        refuse("this is not a driver branch, version or range", value, cure=f"write {EXAMPLE}")
+        refuse("this is not a driver branch, version or range", value, fix=f"write {EXAMPLE}")
     try:
         versions = SpecifierSet(wish)
     except InvalidSpecifier:
-        refuse("this is not a version range", value, cure=f"write {EXAMPLE}")
+        refuse("this is not a version range", value, fix=f"write {EXAMPLE}")
     if versions.is_unsatisfiable():
-        refuse("no version can satisfy this", value, cure=f"write {EXAMPLE}")
+        refuse("no version can satisfy this", value, fix=f"write {EXAMPLE}")
     return versions
 
 
@@ -78,21 +78,21 @@ def driver_source(value: object) -> DriverSource:
     kind, colon, rest = word.partition(":")
     if colon and kind == "snapshot":
         if not _SNAPSHOT.fullmatch(rest):
-            refuse("this is not a snapshot date", value, cure='write "snapshot:20240401T000000Z"')
+            refuse("this is not a snapshot date", value, fix='write "snapshot:20240401T000000Z"')
         return DriverSource("snapshot", snapshot=rest)
     if colon and kind == "dir":
         if not rest.strip():
-            refuse("the directory is missing", value, cure='write "dir:/path/to/packages"')
+            refuse("the directory is missing", value, fix='write "dir:/path/to/packages"')
         return DriverSource("dir", directory=rest)
     words = ("auto", "distribution", "vendor", "snapshot:DATE", "dir:PATH")
-    refuse("this is not a source of packages", value, cure=did_you_mean(word, words))
+    refuse("this is not a source of packages", value, fix=did_you_mean(word, words))
 
 
 def _deb822(value: object) -> DriverSource:
     example = '{"URIs": "…", "Suites": "bookworm", "Components": "main non-free"}'
     data = mapping(value, noun="deb822 fields", example=example)
     if not data:
-        refuse("this names no source", value, cure=f"write {example}")
+        refuse("this names no source", value, fix=f"write {example}")
     found = Collector()
     spelled = {name.lower(): name for name in _FIELDS}
     fields: list[tuple[str, str]] = []
@@ -102,18 +102,18 @@ def _deb822(value: object) -> DriverSource:
                 "rigops installs only packages whose signature it can check",
                 given,
                 name,
-                cure="leave Trusted out and give Signed-By",
+                fix="leave Trusted out and give Signed-By",
             )
         elif name.lower() not in spelled:
             found.refuse(
-                "there is no such deb822 field", given, name, cure=did_you_mean(name, _FIELDS)
+                "there is no such deb822 field", given, name, fix=did_you_mean(name, _FIELDS)
             )
         else:
             parsed = found.check(_field(name), given, name, "")
             fields.append((spelled[name.lower()], parsed))
     named = {name for name, _ in fields}
     for missing in [name for name in ("URIs", "Suites") if name not in named]:
-        found.refuse(f"{missing} is missing", value, missing, cure=f"write {example}")
+        found.refuse(f"{missing} is missing", value, missing, fix=f"write {example}")
     return found.finish(DriverSource("deb822", fields=tuple(fields)))
 
 
@@ -140,6 +140,6 @@ def _check_uri(uri: str) -> None:
         refuse(
             "a login must not stand in an inventory",
             uri,
-            cure="put it in a file of /etc/apt/auth.conf.d on the host",
+            fix="put it in a file of /etc/apt/auth.conf.d on the host",
             secret=True,
         )

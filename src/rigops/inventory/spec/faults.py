@@ -18,7 +18,7 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 @dataclass(frozen=True)
 class Fault:
     message: str
-    cure: str = ""
+    fix: str = ""
     path: tuple[str, ...] = ()
     value: object = None
     secret: bool = False
@@ -35,8 +35,8 @@ class RefusedError(ValueError):
         super().__init__("; ".join(fault.message for fault in faults))
 
 
-def refuse(message: str, value: object, *, cure: str = "", secret: bool = False) -> NoReturn:
-    raise RefusedError(Fault(message, cure, value=value, secret=secret))
+def refuse(message: str, value: object, *, fix: str = "", secret: bool = False) -> NoReturn:
+    raise RefusedError(Fault(message, fix, value=value, secret=secret))
 
 
 def shown(value: object) -> str:
@@ -63,15 +63,14 @@ class Collector:
             return parse(value)
         except RefusedError as refused:
             self.faults += [
-                Fault(f.message, f.cure, (where, *f.path), f.value, f.secret)
-                for f in refused.faults
+                Fault(f.message, f.fix, (where, *f.path), f.value, f.secret) for f in refused.faults
             ]
             return default
 
     def refuse(
-        self, message: str, value: object, where: str, *, cure: str = "", secret: bool = False
+        self, message: str, value: object, where: str, *, fix: str = "", secret: bool = False
     ) -> None:
-        self.faults.append(Fault(message, cure, (where,), value, secret))
+        self.faults.append(Fault(message, fix, (where,), value, secret))
 
     def finish(self, value: T) -> T:
         if self.faults:

@@ -47,7 +47,7 @@ def gpus(value: object) -> ExpectedGpus:
 def _uuid(value: object) -> str:
     if isinstance(value, str) and _UUID.fullmatch(value):
         return "GPU-" + value[4:].lower()
-    refuse("this is not a GPU UUID", value, cure="`nvidia-smi -L` prints them: GPU-…")
+    refuse("this is not a GPU UUID", value, fix="`nvidia-smi -L` prints them: GPU-…")
 
 
 def address(value: str) -> str | None:
@@ -64,7 +64,7 @@ def per_gpu(parse: Callable[[object], T], example: str) -> Callable[[object], Pe
         if not isinstance(value, dict):
             return PerGpu(((GpuSelector("default", "default"), parse(value)),))
         if not value:
-            refuse("this names no GPU", value, cure=f"write {example}")
+            refuse("this names no GPU", value, fix=f"write {example}")
         found = Collector()
         choices: list[tuple[GpuSelector, T]] = []
         for name, given in value.items():
@@ -85,7 +85,7 @@ def _selector(name: object) -> GpuSelector:
         refuse(
             "GPU numbers change when a card is added or lost",
             name,
-            cure='name it by UUID, PCI address, model or "default"',
+            fix='name it by UUID, PCI address, model or "default"',
         )
     if name == "default":
         return GpuSelector("default", name)
@@ -104,9 +104,9 @@ def power_limit(value: object) -> PowerLimit:
             return PowerLimit(watts=_watts(float(matched[1]), value))
         if value.endswith("%"):
             return PowerLimit(percent=percent(value))
-        refuse("this is not a power limit", value, cure='write 285, "285W" or "80%"')
+        refuse("this is not a power limit", value, fix='write 285, "285W" or "80%"')
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        refuse("this is not a power limit", value, cure='write 285, "285W" or "80%"')
+        refuse("this is not a power limit", value, fix='write 285, "285W" or "80%"')
     return PowerLimit(watts=_watts(float(value), value))
 
 
@@ -118,12 +118,12 @@ def _watts(watts: float, value: object) -> float:
 
 def clocks(value: object) -> Clocks:
     if not isinstance(value, str) or not value.strip():
-        refuse("this is not a clock setting", value, cure=f"write {CLOCKS_EXAMPLE}")
+        refuse("this is not a clock setting", value, fix=f"write {CLOCKS_EXAMPLE}")
     found: dict[str, tuple[int, int]] = {}
     for part in value.split():
         matched = _CLOCK.fullmatch(part)
         if not matched:
-            refuse(f"{part!r} is not a clock setting", value, cure=f"write {CLOCKS_EXAMPLE}")
+            refuse(f"{part!r} is not a clock setting", value, fix=f"write {CLOCKS_EXAMPLE}")
         name, low, high = matched[1], int(matched[2]), int(matched[3] or matched[2])
         if name in found:
             refuse(f"{name} is set twice", value)
@@ -133,7 +133,7 @@ def clocks(value: object) -> Clocks:
         refuse(
             "application clocks and locked clocks exclude each other",
             value,
-            cure="keep graphics= and memory=, or application= alone",
+            fix="keep graphics= and memory=, or application= alone",
         )
     return Clocks(found.get("graphics"), found.get("memory"), found.get("application"))
 
@@ -143,6 +143,6 @@ def _check_range(name: str, low: int, high: int, value: object, *, paired: bool)
         if not _LEAST_MHZ <= clock <= _MOST_MHZ:
             refuse(f"{clock} MHz is outside {_LEAST_MHZ} to {_MOST_MHZ} MHz", value)
     if name == "application" and not paired:
-        refuse("application clocks are two: memory, graphics", value, cure='"application=877,1005"')
+        refuse("application clocks are two: memory, graphics", value, fix='"application=877,1005"')
     if name != "application" and low > high:
-        refuse(f"{name} has its minimum above its maximum", value, cure=f'"{name}={high},{low}"')
+        refuse(f"{name} has its minimum above its maximum", value, fix=f'"{name}={high},{low}"')

@@ -37,12 +37,12 @@ def kernel_argument(value: object) -> str:
         refuse(
             "this is several arguments in one text",
             value,
-            cure=f"write {', '.join(repr(part) for part in argument.split())}",
+            fix=f"write {', '.join(repr(part) for part in argument.split())}",
         )
     refuse(
         "root's shell reads this file, so an argument has only letters, digits and _.,:=/+@%-",
         value,
-        cure="leave out quotes, spaces, dollar signs and semicolons",
+        fix="leave out quotes, spaces, dollar signs and semicolons",
     )
 
 
@@ -53,7 +53,7 @@ def module_options(value: object) -> ModuleOptions:
     modules = []
     for module, options in data.items():
         if not _MODULE.fullmatch(module):
-            found.refuse("this is not a module name", options, module, cure=f"write {example}")
+            found.refuse("this is not a module name", options, module, fix=f"write {example}")
             continue
         parsed: tuple[tuple[str, str], ...] = found.check(_options, options, module, ())
         modules.append((module, parsed))
@@ -80,7 +80,7 @@ def _options(value: object) -> tuple[tuple[str, str], ...]:
 def _split_option(item: object) -> tuple[str, object]:
     name, equals, given = text(item).partition("=")
     if not equals:
-        refuse("an option has a value", item, cure=f'write "{name}=1"')
+        refuse("an option has a value", item, fix=f'write "{name}=1"')
     return name, given
 
 
@@ -97,7 +97,7 @@ def _option_value(value: object) -> str:
 def cpu_max_freq(value: object) -> int:
     matched = _FREQUENCY.fullmatch(value) if isinstance(value, str) else None
     if not matched:
-        refuse("this is not a frequency with its unit", value, cure='write it as "3.2GHz"')
+        refuse("this is not a frequency with its unit", value, fix='write it as "3.2GHz"')
     khz = round(float(matched[1]) * _KHZ[matched[2].lower()])
     if not _LEAST_KHZ <= khz <= _MOST_KHZ:
         refuse(f"{value} is outside 0.4 to 10 GHz", value)
@@ -115,7 +115,7 @@ def thermal_limit(value: object) -> ThermalLimit:
         found.take(celsius, data, "gpu", None), found.take(celsius, data, "memory", None)
     )
     if not data:
-        refuse("this names no temperature", value, cure='write {"gpu": 83, "memory": 100}')
+        refuse("this names no temperature", value, fix='write {"gpu": 83, "memory": 100}')
     return found.finish(limit)
 
 
@@ -145,7 +145,7 @@ def nccl(value: object) -> tuple[tuple[str, str], ...]:
     for name, given in data.items():
         if not _NCCL.fullmatch(name):
             found.refuse(
-                "this is not a NCCL variable", given, name, cure="its name begins with NCCL_"
+                "this is not a NCCL variable", given, name, fix="its name begins with NCCL_"
             )
         lines.append((name, found.check(_nccl_value, given, name, "")))
     return found.finish(tuple(lines))

@@ -50,7 +50,7 @@ def _unknown(name: str, value: object, keys: Mapping[str, Key[Any]]) -> list[Pro
             key=name,
             value=shown(value),
             accepted=keys[meant].accepted if meant else "",
-            cure=f"did you mean {meant!r}? A key of your own: {own!r}",
+            fix=f"did you mean {meant!r}? A key of your own: {own!r}",
         )
     ]
 
@@ -70,7 +70,7 @@ def _problem(name: str, accepted: str, fault: Fault) -> Problem:
         within=path,
         value=fault.shown_value(),
         accepted=accepted,
-        cure=fault.cure,
+        fix=fault.fix,
     )
 
 
@@ -84,7 +84,7 @@ def _contradictions(spec: RigSpec, keys: Mapping[str, Key[Any]]) -> list[Problem
             within=f"[{position}]['circuit']",
             value=shown(psu.circuit),
             accepted=keys["circuits"].accepted,
-            cure=f'declare it: circuits = {{"{psu.circuit}": "120V/16A"}}',
+            fix=f'declare it: circuits = {{"{psu.circuit}": "120V/16A"}}',
         )
         for position, psu in enumerate(spec.psus or ())
         if psu.circuit is not None and psu.circuit not in named

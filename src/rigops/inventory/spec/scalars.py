@@ -24,7 +24,7 @@ def boolean(value: object) -> bool:
         return value
     words = {"yes": True, "true": True, "on": True, "1": True, "no": False, "off": False}
     meant = words.get(str(value).lower())
-    refuse("this is not True or False", value, cure=f"write {meant}" if meant is not None else "")
+    refuse("this is not True or False", value, fix=f"write {meant}" if meant is not None else "")
 
 
 def whole_number(least: int, most: int, unit: str = "") -> Callable[[object], int]:
@@ -51,7 +51,7 @@ def number(least: float, most: float, unit: str = "") -> Callable[[object], floa
 
 def text(value: object) -> str:
     if not isinstance(value, str):
-        refuse("this is not text", value, cure="put it in quotes")
+        refuse("this is not text", value, fix="put it in quotes")
     if not value.strip():
         refuse("this is empty", value)
     if _CONTROL.search(value):
@@ -67,7 +67,7 @@ def choice(*accepted: T) -> Callable[[object], T]:
             if value == word and type(value) is type(word):
                 return word
         words = [str(word) for word in accepted]
-        refuse("this is not one of the accepted words", value, cure=_meant(value, words))
+        refuse("this is not one of the accepted words", value, fix=_meant(value, words))
 
     return parse
 
@@ -75,7 +75,7 @@ def choice(*accepted: T) -> Callable[[object], T]:
 def list_of(parse: Callable[[object], T], *, noun: str) -> Callable[[object], tuple[T, ...]]:
     def parse_list(value: object) -> tuple[T, ...]:
         if isinstance(value, str):
-            refuse(f"this is one text, not a list of {noun}", value, cure=f"write [{value!r}]")
+            refuse(f"this is one text, not a list of {noun}", value, fix=f"write [{value!r}]")
         if not isinstance(value, (list, tuple)):
             refuse(f"this is not a list of {noun}", value)
         found = Collector()
@@ -94,10 +94,10 @@ def list_of(parse: Callable[[object], T], *, noun: str) -> Callable[[object], tu
 
 def mapping(value: object, *, noun: str, example: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        refuse(f"this is not a dict of {noun}", value, cure=f"write {example}")
+        refuse(f"this is not a dict of {noun}", value, fix=f"write {example}")
     for key in value:
         if not isinstance(key, str):
-            refuse(f"the name {key!r} is not text", value, cure="put it in quotes")
+            refuse(f"the name {key!r} is not text", value, fix="put it in quotes")
     return dict(value)
 
 
@@ -106,17 +106,15 @@ def check_names(found: Collector, data: Mapping[str, object], accepted: Iterable
     for key in data:
         if key not in known:
             hint = did_you_mean(key, known)
-            cure = (
-                f"{hint} It takes {', '.join(known)}." if hint else f"it takes {', '.join(known)}"
-            )
-            found.refuse("there is no such name here", data[key], key, cure=cure, secret=True)
+            fix = f"{hint} It takes {', '.join(known)}." if hint else f"it takes {', '.join(known)}"
+            found.refuse("there is no such name here", data[key], key, fix=fix, secret=True)
 
 
 def size(value: object) -> str:
     """A size as systemd and mount write it."""
     if isinstance(value, str) and _SIZE.fullmatch(value):
         return value
-    refuse("this is not a size", value, cure='write it as "64G" or "512M"')
+    refuse("this is not a size", value, fix='write it as "64G" or "512M"')
 
 
 def size_or_percent(value: object) -> str:
@@ -129,7 +127,7 @@ def size_or_percent(value: object) -> str:
 def percent(value: str) -> float:
     matched = _PERCENT.fullmatch(value)
     if not matched:
-        refuse("this is not a percentage", value, cure='write it as "80%"')
+        refuse("this is not a percentage", value, fix='write it as "80%"')
     share = float(matched[1])
     if not 0 < share <= _WHOLE:
         refuse(f"{share:g} % is outside 0 to {_WHOLE} %", value)

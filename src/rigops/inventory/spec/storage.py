@@ -29,13 +29,13 @@ KEEP_EXAMPLE = '"24h 7d 4w"'
 
 def keep(value: object) -> Retention:
     if not isinstance(value, str) or not value.split():
-        refuse("this is not a retention", value, cure=f"write {KEEP_EXAMPLE}")
+        refuse("this is not a retention", value, fix=f"write {KEEP_EXAMPLE}")
     counts: dict[str, int] = {}
     for part in value.split():
         matched = _KEPT.fullmatch(part)
         if not matched:
-            cure = f"write {KEEP_EXAMPLE}: h hours, d days, w weeks, m months, y years"
-            refuse(f"{part!r} is not a number and an age", value, cure=cure)
+            fix = f"write {KEEP_EXAMPLE}: h hours, d days, w weeks, m months, y years"
+            refuse(f"{part!r} is not a number and an age", value, fix=fix)
         age = _AGES[matched[2]]
         if age in counts:
             refuse(f"{age} is given twice", value)
@@ -46,7 +46,7 @@ def keep(value: object) -> Retention:
 def absolute_path(value: object) -> str:
     path = text(value)
     if not path.startswith("/"):
-        refuse("this is not an absolute path", value, cure=f'write "/{path.lstrip("~/.")}"')
+        refuse("this is not an absolute path", value, fix=f'write "/{path.lstrip("~/.")}"')
     if ".." in path.split("/"):
         refuse("this path climbs with ..", value)
     return path
@@ -63,7 +63,7 @@ def snapshots(value: object) -> Snapshots:
         send_to=found.take(_send_to, data, "send_to", None),
     )
     if data and not data.get("subvolumes"):
-        found.refuse("subvolumes is missing", value, "subvolumes", cure=f"write {example}")
+        found.refuse("subvolumes is missing", value, "subvolumes", fix=f"write {example}")
     return found.finish(wanted)
 
 
@@ -76,7 +76,7 @@ def _send_to(value: object) -> str:
     refuse(
         "this is neither a file system's UUID nor user@host:path",
         value,
-        cure="`blkid` prints UUIDs",
+        fix="`blkid` prints UUIDs",
     )
 
 
@@ -111,7 +111,7 @@ def _refuse_secrets(found: Collector, data: Mapping[str, object]) -> None:
                 "a secret must not stand in an inventory",
                 given,
                 name,
-                cure='give "passphrase_command": a command that prints it, such as "pass show rig"',
+                fix='give "passphrase_command": a command that prints it, such as "pass show rig"',
                 secret=True,
             )
 
@@ -122,53 +122,53 @@ def _check_whole(
     if managed:
         for name in ("repository", "paths"):
             if data and not data.get(name):
-                found.refuse(f"{name} is missing", None, name, cure=f"write {example}", secret=True)
+                found.refuse(f"{name} is missing", None, name, fix=f"write {example}", secret=True)
         if data.get("unit") is not None:
-            cure = 'say "managed": False, or leave unit out'
-            found.refuse("unit goes with a backup of your own", data["unit"], "unit", cure=cure)
+            fix = 'say "managed": False, or leave unit out'
+            found.refuse("unit goes with a backup of your own", data["unit"], "unit", fix=fix)
         return
     if not data.get("unit"):
-        cure = 'write {"managed": False, "unit": "borgmatic.service"}'
-        found.refuse("unit is missing", data.get("unit"), "unit", cure=cure)
+        fix = 'write {"managed": False, "unit": "borgmatic.service"}'
+        found.refuse("unit is missing", data.get("unit"), "unit", fix=fix)
     for name in data.keys() - {"managed", "unit"}:
-        cure = "leave it out: rigops only watches this backup"
-        found.refuse("this goes only with a managed backup", None, name, cure=cure, secret=True)
+        fix = "leave it out: rigops only watches this backup"
+        found.refuse("this goes only with a managed backup", None, name, fix=fix, secret=True)
 
 
 def _unit(value: object) -> str:
     if isinstance(value, str) and _UNIT.fullmatch(value):
         return value
-    refuse("this is not a systemd unit", value, cure='write "borgmatic.service"')
+    refuse("this is not a systemd unit", value, fix='write "borgmatic.service"')
 
 
 def _repository(value: object) -> str:
     place = text(value)
     if "://" in place and urlsplit(place).password:
-        refuse("a password must not stand in an inventory", value, cure="use a key", secret=True)
+        refuse("a password must not stand in an inventory", value, fix="use a key", secret=True)
     if "://" in place or _REMOTE.fullmatch(place) or place.startswith("/"):
         return place
     refuse(
         "this is not a borg repository",
         value,
-        cure='write "ssh://user@nas/path", "user@nas:path" or "/path"',
+        fix='write "ssh://user@nas/path", "user@nas:path" or "/path"',
     )
 
 
 def _interval(value: object) -> int:
     matched = _INTERVAL.fullmatch(value) if isinstance(value, str) else None
     if not matched:
-        refuse("this is not an interval", value, cure='write "4w" or "30d"')
+        refuse("this is not an interval", value, fix='write "4w" or "30d"')
     return int(matched[1]) * _DAYS[matched[2]]
 
 
 def _passphrase_command(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        refuse("this is not a command", value, cure='write "pass show rig"', secret=True)
+        refuse("this is not a command", value, fix='write "pass show rig"', secret=True)
     if _WRITES_ITS_ARGUMENT.match(value):
         refuse(
             "this command has the passphrase in it, in plain text",
             value,
-            cure='use one that reads it from a safe place, such as "pass show rig"',
+            fix='use one that reads it from a safe place, such as "pass show rig"',
             secret=True,
         )
     return text(value)

@@ -20,7 +20,7 @@ CIRCUIT_EXAMPLE = '"120V/16A" or {"A": "120V/16A"}'
 
 def psus(value: object) -> tuple[Psu, ...]:
     if isinstance(value, str) or not isinstance(value, (list, tuple)):
-        refuse("this is not a list of power supplies", value, cure="write [750, 750]")
+        refuse("this is not a list of power supplies", value, fix="write [750, 750]")
     found = Collector()
     supplies = tuple(found.check(_psu, item, f"[{i}]", Psu(0)) for i, item in enumerate(value))
     fed: set[str] = set()
@@ -39,7 +39,7 @@ def _psu(value: object) -> Psu:
     found = Collector()
     check_names(found, data, ("watts", "count", "gpus", "host", "circuit"))
     if data.get("watts") is None:
-        found.refuse("watts is missing", value, "watts", cure='write {"watts": 750, …}')
+        found.refuse("watts is missing", value, "watts", fix='write {"watts": 750, …}')
     return found.finish(
         Psu(
             watts=found.take(_PSU_WATTS, data, "watts", 0),
@@ -55,7 +55,7 @@ def _card(value: object) -> str:
     found = address(value) if isinstance(value, str) else None
     if found:
         return found
-    refuse("this is not a PCI address", value, cure='write it as "0000:0a:00.0"')
+    refuse("this is not a PCI address", value, fix='write it as "0000:0a:00.0"')
 
 
 def circuits(value: object) -> tuple[Circuit, ...]:
@@ -73,7 +73,7 @@ def circuits(value: object) -> tuple[Circuit, ...]:
 def _circuit(value: object) -> Circuit:
     matched = _CIRCUIT.fullmatch(value) if isinstance(value, str) else None
     if not matched:
-        refuse("this is not a circuit", value, cure=f"write {CIRCUIT_EXAMPLE}")
+        refuse("this is not a circuit", value, fix=f"write {CIRCUIT_EXAMPLE}")
     volts, amperes = float(matched[1]), float(matched[2])
     if not _VOLTS[0] <= volts <= _VOLTS[1]:
         refuse(f"{volts:g} V is outside {_VOLTS[0]} to {_VOLTS[1]} V", value)

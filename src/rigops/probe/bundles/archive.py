@@ -181,4 +181,4 @@ def _refused_member(archive: str, header: tarfile.TarInfo, message: str) -> Usag
 
 
 def _refused(archive: str, message: str, value: str | None = None) -> UsageError:
-    return UsageError(Problem(message=message, file=archive, value=value, cure=_FIX))
+    return UsageError(Problem(message=message, file=archive, value=value, fix=_FIX))

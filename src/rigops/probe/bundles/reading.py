@@ -89,12 +89,12 @@ def _of_file(path: Path) -> list[Bundle]:
                 return _of_archive(reader, path)
         except TooLongError as error:
             message = f"unpacks to more than {MOST_CONTENT >> 20} MiB"
-            problem = Problem(message=message, file=place, cure="Take the bundle again.")
+            problem = Problem(message=message, file=place, fix="Take the bundle again.")
             raise UsageError(problem) from error
     if newer := _NEWER_PROBE.search(beginning):
         message = f"written by a newer rigops (rigops-probe/{newer[1].decode()})"
-        cure = "Upgrade rigops on this machine."
-        raise UsageError(Problem(message=message, file=place, accepted=FORMAT, cure=cure))
+        fix = "Upgrade rigops on this machine."
+        raise UsageError(Problem(message=message, file=place, accepted=FORMAT, fix=fix))
     raise _none(place, _CUT_SHORT if is_cut else _NO_BUNDLE)
 
 
@@ -155,10 +155,10 @@ def _stem(path: Path) -> str:
 
 def _damaged(place: str) -> UsageError:
     message = "damaged: its checksum is wrong"
-    return UsageError(Problem(message=message, file=place, cure="Copy it again."))
+    return UsageError(Problem(message=message, file=place, fix="Copy it again."))
 
 
 def _none(place: str, message: str) -> UsageError:
     return UsageError(
-        Problem(message=message, file=place, accepted=_ACCEPTED, cure=f"Give {_ACCEPTED}.")
+        Problem(message=message, file=place, accepted=_ACCEPTED, fix=f"Give {_ACCEPTED}.")
     )

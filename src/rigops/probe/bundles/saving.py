@@ -79,7 +79,7 @@ def refuse_to_overwrite(path: Path) -> None:
             Problem(
                 message="already exists; not overwritten",
                 file=str(path),
-                cure="Name another file, or remove this one.",
+                fix="Name another file, or remove this one.",
             )
         )
 

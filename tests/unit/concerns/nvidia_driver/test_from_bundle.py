@@ -127,14 +127,14 @@ def test_drivers_of_a_declared_folder_come_from_there_alone(tmp_path: Path) -> N
     assert found.offers.named("nvidia-dkms-535")
 
 
-def test_a_folder_that_cannot_be_used_is_told_with_its_cure(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_told_with_its_fix(tmp_path: Path) -> None:
     (tmp_path / "NVIDIA-Linux-x86_64-535.261.03.run").write_text("<html>Not found</html>")
 
     found = looked(driver_source=f"dir:{tmp_path}")
 
     assert isinstance(found.folder, Refusal)
     assert "does not begin like NVIDIA's installer" in found.folder.reason
-    assert "download it again" in found.folder.cure
+    assert "download it again" in found.folder.fix
     assert found.offers.every
 
 

@@ -99,7 +99,7 @@ def test_another_module_of_the_driver_is_another() -> None:
         "install nvidia_uvm /bin/true",
     ],
 )
-def test_what_keeps_the_driver_out_is_named_with_the_cure(line: str) -> None:
+def test_what_keeps_the_driver_out_is_named_with_the_fix(line: str) -> None:
     (text,) = blacklists(modprobe.parse(f"{OURS}== /etc/modprobe.d/no.conf\n{line}\n"), OWN)
 
     assert text.startswith(

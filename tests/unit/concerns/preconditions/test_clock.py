@@ -1,4 +1,4 @@
-"""A clock that is years off is told with both times, what fails with it, and the cure."""
+"""A clock that is years off is told with both times, what fails with it, and the fix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_host_of_the_past_sees_everything_as_not_yet_valid() -> None:
     assert "1970-01-01 00:00:00 UTC" in found.summary
     assert "behind" in found.summary
     assert "not yet valid" in found.breaks
-    assert "date -u -s '2026-11-18 11:06:40'" in found.cure
+    assert "date -u -s '2026-11-18 11:06:40'" in found.fix
 
 
 @pytest.mark.parametrize("off", [0, 1, -300, DAY, -DAY])

@@ -98,7 +98,7 @@ def test_nothing_is_overwritten(tmp_path: Path, name: str, what: str) -> None:
         save(BUNDLE, path)
 
     assert caught.value.problems[0].file == str(path)
-    assert caught.value.problems[0].cure
+    assert caught.value.problems[0].fix
     assert [one.name for one in tmp_path.iterdir()] == [name]
 
 

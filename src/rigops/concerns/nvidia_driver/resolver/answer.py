@@ -124,8 +124,8 @@ def resolve_from(
     other = resolve(machine, asked, offers, catalog)
     if isinstance(other, Refusal):
         return found
-    cure = f'declare driver_source = "auto": other sources here have {other.version}'
-    return replace(found, cure=f"{cure}; or {found.cure}" if found.cure else cure)
+    fix = f'declare driver_source = "auto": other sources here have {other.version}'
+    return replace(found, fix=f"{fix}; or {found.fix}" if found.fix else fix)
 
 
 def of_source(
@@ -224,7 +224,7 @@ def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCo
         return folder
     resolution = resolve(facts.machine, asked, folder.offers(facts.offers), facts.catalog)
     if isinstance(resolution, Refusal):
-        return Refusal(f"of {folder.name}: {resolution.reason}", resolution.cure)
+        return Refusal(f"of {folder.name}: {resolution.reason}", resolution.fix)
     if facts.contents is None:
         return NotCollected("vault")
     taken = _taken(folder, resolution)
@@ -294,7 +294,7 @@ def _noted(without: Resolution | Refusal, why: Refusal) -> Resolution | Refusal:
     """What the sources have is taken, and why the proven set is not."""
     if isinstance(without, Resolution):
         return replace(without, notes=(*without.notes, str(why)))
-    return Refusal(f"{without.reason}; {why.reason}", without.cure or why.cure)
+    return Refusal(f"{without.reason}; {why.reason}", without.fix or why.fix)
 
 
 def _nothing_earlier(vault: VaultAccess) -> Refusal:

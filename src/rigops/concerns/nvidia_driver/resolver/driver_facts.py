@@ -121,5 +121,5 @@ def folder_of(spec: RigSpec) -> Folder | Refusal | None:
     try:
         return Folder(str(directory.folder), directory.records, directory)
     except RigopsError as error:
-        cures = (one.cure for one in error.problems)
-        return Refusal(str(error), "; ".join(filter(None, cures)))
+        fixes = (one.fix for one in error.problems)
+        return Refusal(str(error), "; ".join(filter(None, fixes)))

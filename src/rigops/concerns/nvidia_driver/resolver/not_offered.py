@@ -62,16 +62,16 @@ def not_offered(
 ) -> Refusal:
     """`real`: the versions that the sources do have, best first; `is_fit`: it is fit for here."""
     archived = _archived(machine, request, is_fit)
-    cure = archived or _cure(request, [one for one in real if is_fit(one)])
+    fix = archived or _fix(request, [one for one in real if is_fit(one)])
     if trap := _trap(request, offers):
-        return Refusal(trap, cure)
+        return Refusal(trap, fix)
     if not real and request.source == "vendor":
         return _no_vendor(machine)
     have = f"{_SOURCES.get(request.source, 'the package sources of this machine')} have"
     if not real:
-        return Refusal(f"{have} no NVIDIA driver", cure)
+        return Refusal(f"{have} no NVIDIA driver", fix)
     found = ", ".join(sorted(real, key=versions.parse))
-    return Refusal(f"{have} no driver {request.wish.text}, only {found}", cure)
+    return Refusal(f"{have} no driver {request.wish.text}, only {found}", fix)
 
 
 def _no_vendor(machine: Machine) -> Refusal:
@@ -147,7 +147,7 @@ def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool])
     return ""
 
 
-def _cure(request: Request, usable: Sequence[str]) -> str:
+def _fix(request: Request, usable: Sequence[str]) -> str:
     source = "a driver_source (a dict of deb822 fields) of an archive that has it"
     if not usable:
         return f"declare {source}"

@@ -334,7 +334,7 @@ class _Options:
             found = resolve(self._machine, request, self._every, self._catalog)
             if isinstance(found, Refusal):
                 refusals.append(found)
-        naming = [one for one in refusals if "driver_source = " in one.cure]
+        naming = [one for one in refusals if "driver_source = " in one.fix]
         none = Refusal("none of the drivers on offer fits this machine")
         return next(iter((*naming, *refusals)), none)
 

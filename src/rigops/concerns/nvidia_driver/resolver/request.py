@@ -68,13 +68,13 @@ class Resolution:
 
 @dataclass(frozen=True)
 class Refusal:
-    """`cure` is the nearest thing that works."""
+    """`fix` is the nearest thing that works."""
 
     reason: str
-    cure: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
-        return f"{self.reason}: {self.cure}" if self.cure else self.reason
+        return f"{self.reason}: {self.fix}" if self.fix else self.reason
 
 
 def request(spec: RigSpec, wish: DriverWish, *, locked: str = "", upgrade: bool = False) -> Request:

@@ -208,8 +208,8 @@ class _Resolver:
         if one.flavour in supported:
             return Refusal(reason, f'declare driver_flavor = "{one.flavour}", or another driver')
         instead = self.usable()
-        cure = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
-        return Refusal(f"{reason}: only they drive every card", cure)
+        fix = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
+        return Refusal(f"{reason}: only they drive every card", fix)
 
     def _incomplete(self, found: Iterable[Found]) -> Refusal | None:
         for one in found:

@@ -19,7 +19,7 @@ def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> 
     """`signed`: other versions that the sources have signed modules of."""
     known = "is not enrolled" if machine.has_key is False else "is not known to be enrolled"
     reason = f"Secure Boot is on, and the key that signs modules built here {known}"
-    cures = [_enrolling(machine), "or switch Secure Boot off in the firmware"]
+    fixes = [_enrolling(machine), "or switch Secure Boot off in the firmware"]
     if machine.manager == "apt":
         kernels = " and ".join(machine.own_kernels) or "any kernel"
         reason += (
@@ -27,8 +27,8 @@ def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> 
             f"{kernels}"
         )
     if signed:
-        cures.insert(0, f'declare driver = "{signed[0]}", whose signed modules they have')
-    return Refusal(reason, "; ".join(cures))
+        fixes.insert(0, f'declare driver = "{signed[0]}", whose signed modules they have')
+    return Refusal(reason, "; ".join(fixes))
 
 
 def of_signed(machine: Machine) -> str:

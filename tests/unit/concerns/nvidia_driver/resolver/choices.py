@@ -48,7 +48,7 @@ def facts(
     spec = read(declared)
     offered = Offered(own or (archive(*suites) if suites else Offers()))
     if unusable:
-        offered = replace(offered, trouble=(unusable.cure,))
+        offered = replace(offered, trouble=(unusable.fix,))
     sets = tuple(map(pinned_set, proven))
     return DriverFacts(
         machine=machine,

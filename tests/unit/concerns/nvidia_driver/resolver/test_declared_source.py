@@ -67,7 +67,7 @@ def test_a_refusal_says_who_has_none_and_that_others_have(
 
     assert isinstance(found, Refusal)
     assert reason in found.reason
-    assert f'declare driver_source = "auto": other sources here have {instead}' in found.cure
+    assert f'declare driver_source = "auto": other sources here have {instead}' in found.fix
 
 
 def test_where_nvidias_repository_is_not_configured_the_cure_is_to_do_that() -> None:
@@ -75,9 +75,9 @@ def test_where_nvidias_repository_is_not_configured_the_cure_is_to_do_that() -> 
 
     assert isinstance(found, Refusal)
     assert "no package source of this machine is NVIDIA's own" in found.reason
-    assert "keyring package" in found.cure
-    assert "NVIDIA's repository for Debian 12" in found.cure
-    assert "auto" not in found.cure
+    assert "keyring package" in found.fix
+    assert "NVIDIA's repository for Debian 12" in found.fix
+    assert "auto" not in found.fix
 
 
 def test_what_no_source_can_change_is_said_whatever_the_source() -> None:

@@ -197,8 +197,8 @@ def test_where_nothing_is_offered_the_source_that_would_have_it_is_told() -> Non
 
     assert (choice.options, choice.recommended) == ((), None)
     assert choice.refusal is not None
-    assert 'declare driver_source = "distribution"' in choice.refusal.cure
-    assert "535.261.03" in choice.refusal.cure
+    assert 'declare driver_source = "distribution"' in choice.refusal.fix
+    assert "535.261.03" in choice.refusal.fix
 
 
 def test_where_only_the_trap_is_offered_the_older_pocket_is_told() -> None:
@@ -210,8 +210,8 @@ def test_where_only_the_trap_is_offered_the_older_pocket_is_told() -> None:
 
     assert choice.recommended is None
     assert choice.refusal is not None
-    assert 'driver_source = {"URIs": "http://archive.example/ubuntu"' in choice.refusal.cure
-    assert '"Suites": "noble"' in choice.refusal.cure
+    assert 'driver_source = {"URIs": "http://archive.example/ubuntu"' in choice.refusal.fix
+    assert '"Suites": "noble"' in choice.refusal.fix
 
 
 def test_where_nothing_on_offer_drives_the_card_the_missing_branch_is_named() -> None:
@@ -220,7 +220,7 @@ def test_where_nothing_on_offer_drives_the_card_the_missing_branch_is_named() ->
     assert choice.recommended is None
     assert choice.refusal is not None
     assert "have no driver 580" in choice.refusal.reason
-    assert "driver_source" in choice.refusal.cure
+    assert "driver_source" in choice.refusal.fix
 
 
 def test_cards_that_share_no_driver_are_told_so() -> None:
@@ -228,7 +228,7 @@ def test_cards_that_share_no_driver_are_told_so() -> None:
 
     assert choice.recommended is None
     assert choice.refusal is not None
-    assert "no branch drives all of them" in choice.refusal.cure
+    assert "no branch drives all of them" in choice.refusal.fix
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_beside_one_that_nobody_signed_for_this_kernel_another_is_named_that_som
     choice = chosen(with_cards(machine, "3090"), *NOBLE_SUITES)
 
     assert choice.refusal is not None
-    assert 'declare driver = "535.171.04", whose signed modules they have' in choice.refusal.cure
+    assert 'declare driver = "535.171.04", whose signed modules they have' in choice.refusal.fix
 
 
 def test_a_doubtful_one_is_recommended_only_for_want_of_a_good_one() -> None:
@@ -308,8 +308,8 @@ def test_elsewhere_the_commands_for_a_person_are_told(machine: Machine, word: st
 
     assert choice.recommended is None
     assert choice.refusal is not None
-    assert word in choice.refusal.cure or "nvidia-driver:580" in choice.refusal.cure
-    assert "580" in choice.refusal.cure
+    assert word in choice.refusal.fix or "nvidia-driver:580" in choice.refusal.fix
+    assert "580" in choice.refusal.fix
 
 
 def test_what_is_declared_is_resolved() -> None:

@@ -368,8 +368,8 @@ def test_the_source_that_a_refusal_names_can_be_declared(
 ) -> None:
     found = refused(with_cards(machine, "3090"), wish("535"), archive(suite))
 
-    shape = re.search(r"driver_source = (\{.*\}), which brings", found.cure)
-    assert shape, found.cure
+    shape = re.search(r"driver_source = (\{.*\}), which brings", found.fix)
+    assert shape, found.fix
     text = shape[1].replace("<your snapshot service>", "https://snapshot.example/ubuntu")
     declared = driver_source(ast.literal_eval(text))
     assert f"Suites: {said}\n" in deb822(declared.fields)
@@ -381,7 +381,7 @@ def test_only_parts_of_a_driver_are_told_by_name() -> None:
     found = refused(_RIG, wish("535.261.03"), together(*every))
 
     assert "have only parts of driver 535.261.03: libcuda1 is missing" in found.reason
-    assert "contrib, non-free and non-free-firmware" in found.cure
+    assert "contrib, non-free and non-free-firmware" in found.fix
 
 
 def test_a_release_that_the_catalogue_lacks_is_taken_where_it_is_offered() -> None:

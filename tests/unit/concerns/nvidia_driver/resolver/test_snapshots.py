@@ -53,10 +53,10 @@ def test_the_line_has_the_suite_and_the_components_of_drivers(
 ) -> None:
     refusal = no_snapshot(DAY, machine, codename)
 
-    assert f'"URIs": "<your snapshot service>/{DAY}"' in refusal.cure
-    assert f'"Suites": "{suite}"' in refusal.cure
-    assert f'"Components": "{components}' in refusal.cure
-    assert "which brings" not in refusal.cure
+    assert f'"URIs": "<your snapshot service>/{DAY}"' in refusal.fix
+    assert f'"Suites": "{suite}"' in refusal.fix
+    assert f'"Components": "{components}' in refusal.fix
+    assert "which brings" not in refusal.fix
 
 
 def test_every_suite_of_the_distribution_is_taken_from_where_apt_has_it_that_day() -> None:

@@ -499,12 +499,12 @@ REFUSED: list[tuple[Case, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "reason", "cure"), REFUSED, ids=lambda one: str(one)[:90])
-def test_a_machine_is_refused_a_driver(case: Case, reason: str, cure: str) -> None:
+@pytest.mark.parametrize(("case", "reason", "fix"), REFUSED, ids=lambda one: str(one)[:90])
+def test_a_machine_is_refused_a_driver(case: Case, reason: str, fix: str) -> None:
     found = refused(case.here, replace(wish(case.wish), **case.more), case.offers)
 
     assert reason in found.reason
-    assert cure in found.cure
+    assert fix in found.fix
 
 
 def test_the_table_is_long_enough_to_mean_something() -> None:
@@ -512,11 +512,11 @@ def test_the_table_is_long_enough_to_mean_something() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case, _, _ in REFUSED], ids=str)
-def test_a_refusal_is_a_sentence_with_its_cure(case: Case) -> None:
+def test_a_refusal_is_a_sentence_with_its_fix(case: Case) -> None:
     found = refused(case.here, replace(wish(case.wish), **case.more), case.offers)
 
-    assert found.cure
-    for text in (found.reason, found.cure):
+    assert found.fix
+    for text in (found.reason, found.fix):
         assert "None" not in text
         assert "  " not in text
         assert not text.endswith((".", ":", " "))
