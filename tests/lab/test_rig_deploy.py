@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 NAME = "rig-deploy"
-TUNED = "[Service]\nExecStart=sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +57,17 @@ def test_a_second_run_has_nothing_to_do_and_nothing_to_say(rig: Tended) -> None:
     assert {tuple(row[-2:]) for row in rows} == {("-", "-")}, done.stderr
 
 
-def test_a_service_that_undoes_what_is_set_stops_plain_pyinfra_at_its_host(rig: Tended) -> None:
-    rig.host.run("cat >/etc/systemd/system/tuned.service", given=TUNED)
-    rig.host.run("systemctl daemon-reload && systemctl enable --now tuned")
+def test_a_blocker_stops_plain_pyinfra_at_its_host(rig: Tended) -> None:
     deploy = rig.laptop.folder / "cpu_tuning.py"
     deploy.write_text(
         "from pyinfra.operations import server\n"
-        "from rigops.concerns.preconditions.guards import no_rivals\n"
-        "no_rivals(name='Rivals', concern='cpu_tuning', sets={'governor'})\n"
+        "from rigops.plan.blocked import blockers\n"
+        "blockers(name='Blockers', concern='cpu_tuning', reasons=('tuned sets it too',))\n"
         "server.shell(name='Governor', commands='touch /changed')\n"
     )
 
     done = rig.pyinfra(deploy, "-y")
 
     assert done.returncode != 0
-    assert "tuned.service sets the CPU's governor whenever" in done.stderr + done.stdout
+    assert "tuned sets it too" in done.stderr + done.stdout
     assert rig.host.run("ls /changed").returncode != 0

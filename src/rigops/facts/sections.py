@@ -22,7 +22,6 @@ from rigops.probe.sections import (
     rigops_state,
     storage,
     uname,
-    units,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +89,3 @@ class Storage(SectionFact[storage.Storage]):
 
 class Uname(SectionFact[uname.Uname]):
     section = uname.SECTION
-
-
-class Units(SectionFact[units.Units]):
-    section = units.SECTION

@@ -23,11 +23,10 @@ from rigops.facts.sections import (
     Processes,
     RigopsState,
     SectionFact,
-    Units,
 )
 from rigops.plan.context import Consent
 from rigops.probe.sections import boot as boot_section
-from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline, processes, units
+from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline, processes
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Connection, Privilege
 from rigops.transport.local import LocalConnection
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 KERNEL_ARGS = assets.find("deploys") / "kernel_args.py"
 VFIO = "0000:0b:00.0 vendor=0x10de device=0x2204 class=0x030000 driver=vfio-pci\n"
-TUNED = "Id=tuned.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"
-THERMALD = "Id=thermald.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n"
 BUSY = "== ls -l /proc/[0-9]*/fd\npid=4711 comm=python3\n"
 CONFIGURED = boot("root=UUID=1 ro quiet iommu=pt", drop_in=grub.drop_in(["iommu=pt"]))
 PENDING = boot("root=UUID=1 ro quiet")
@@ -90,7 +87,6 @@ class Rig:
                 (Modprobe, modprobe.Modprobe()),
                 (Firmware, firmware.parse(answers.get("firmware", ""))),
                 (Root, root.Root(file_system=answers.get("root", "ext4"))),
-                (Units, units.parse(f"== systemctl show\n{answers.get('units', '')}")),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
             ]
             found = {TUNED_FILE: FileFound("0" * 64, 0o644, file)} if file else {}
@@ -192,7 +188,7 @@ def _guarded(folder: Path, guard: str) -> Path:
     """A deploy of a concern that does not exist yet, guarded before its change."""
     deploy = folder / "gpu_tuning.py"
     deploy.write_text(
-        "from rigops.concerns.preconditions.guards import gpus_are_free, no_rivals\n"
+        "from rigops.concerns.preconditions.guards import gpus_are_free\n"
         "from rigops.concerns.kernel_args.operations import kernel_args\n"
         f"{guard}\n"
         "kernel_args(wanted=('iommu=pt',), trial='off')\n"
@@ -200,30 +196,19 @@ def _guarded(folder: Path, guard: str) -> Path:
     return deploy
 
 
-def test_a_rival_is_in_the_way_by_name_and_nothing_is_changed(tmp_path: Path) -> None:
-    deploy = _guarded(tmp_path, "no_rivals(concern='cpu_tuning', sets={'governor'})")
-    rig = Rig(None, units=f"{TUNED}\n{THERMALD}")
-
-    planned = rig.plan(deploy)
-    rig.host.exit_code, rig.host.stderr = 1, b"tuned.service"
-    with pytest.raises(DeployError, match=r"tuned\.service"):
-        rig.apply(deploy)
-
-    ((concern, reason),) = planned.blocked
-    assert concern == "cpu_tuning"
-    assert "tuned.service" in reason
-    assert ["thermald.service" in text for text in notices(planned)] == [True]
-    assert not any("grub-mkconfig" in sent.stdin for sent in rig.host.sent)
-
-
 def test_jobs_on_the_cards_are_in_the_way_of_a_disruptive_change(tmp_path: Path) -> None:
     deploy = _guarded(tmp_path, "gpus_are_free(concern='nvidia_driver')")
     rig = Rig(None, processes=BUSY)
 
     ((concern, reason),) = rig.plan(deploy).blocked
+    rig.host.exit_code, rig.host.stderr = 1, b"python3 (4711)"
+    with pytest.raises(DeployError, match=r"python3 \(4711\)"):
+        rig.apply(deploy)
+
     assert concern == "nvidia_driver"
     assert "python3 (4711)" in reason
     assert "--allow-busy" in reason
+    assert not any("grub-mkconfig" in sent.stdin for sent in rig.host.sent)
 
 
 def test_jobs_on_the_cards_are_only_told_where_somebody_agreed(tmp_path: Path) -> None:

@@ -12,18 +12,16 @@ from pyinfra import logger
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.preconditions import gpu_jobs, rivals, root, vfio
+from rigops.concerns.preconditions import gpu_jobs, root, vfio
 from rigops.concerns.preconditions.facts import Modprobe, Root
-from rigops.facts.sections import Boot, CommandLine, Pci, Processes, Units
+from rigops.facts.sections import Boot, CommandLine, Pci, Processes
 from rigops.plan.blocked import blocked
 from rigops.plan.context import consent_of, notice, plan_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from pyinfra.api.command import StringCommand
-
-    from rigops.concerns.preconditions.rivals import Setting
 
 
 @operation()
@@ -43,20 +41,6 @@ def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
         _report(concern, f"GPU jobs are interrupted: {', '.join(jobs)}")
     elif desktops := gpu_jobs.desktops(processes):
         _report(concern, f"a desktop is interrupted: {', '.join(desktops)}")
-
-
-@operation()
-def no_rivals(*, concern: str, sets: Collection[Setting]) -> Generator[StringCommand, None, None]:
-    """Block where something else would set the same again. It comes before the change.
-
-    + concern: the deploy that sets them
-    + sets: what it sets: power, clocks, persistence, governor
-    """
-    found = rivals.rivalry(host.get_fact(Units), frozenset(sets))
-    for text in found.notices:
-        _report(concern, text)
-    # A plan goes no further than the first command.
-    yield from [blocked(host, concern, reason) for reason in found.blocking]
 
 
 @operation()

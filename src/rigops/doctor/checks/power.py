@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.preconditions.rivals import may_run
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
-    from rigops.probe.sections.units import CardSetter
+    from rigops.probe.sections.units import CardSetter, Units
 
 SETTERS, CABLE, BRAKE = "pwr.units", "pwr.cable", "pwr.brake"
 
@@ -38,7 +37,7 @@ def units(examined: Examined) -> list[Finding]:
     setters = found.setters if found else None
     if found is None or setters is None:
         return [_unknown(SETTERS, "which units and scripts set the cards was not collected")]
-    limiters = [one for one in setters if "power" in one.sets and may_run(found, one)]
+    limiters = [one for one in setters if "power" in one.sets and _may_run(found, one)]
     evidence = tuple(Evidence(UNITS.name, one.line) for one in limiters[:_SHOWN])
     places = list(dict.fromkeys(one.file for one in limiters))
     declares = examined.spec.gpu_power_limit is not None
@@ -53,6 +52,15 @@ def units(examined: Examined) -> list[Finding]:
         summary = "nothing sets power limits at boot"
         return [Finding(id=SETTERS, status="ok", summary=summary)]
     return [_one_writer(examined, limiters, places[0], evidence)]
+
+
+def _may_run(units: Units, setter: CardSetter) -> bool:
+    """A unit that is off, and that no timer starts, sets nothing."""
+    unit = units.unit(setter.unit) if setter.unit else None
+    if unit is None or unit.enabled not in {"disabled", "masked"} or unit.active != "inactive":
+        return True
+    timer = units.unit(unit.name.removesuffix(".service") + ".timer")
+    return timer is None or timer.exists
 
 
 def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.kernel_args.bootloader import grub_menu
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
 from rigops.concerns.kernel_args.trial_boot.parts import (
-    DISARM,
     ESP_FOLDER,
     ESP_VARIABLE,
     GRUB_SCRIPT,
@@ -116,7 +115,6 @@ def prepare(
     return Trial(
         files={**files, place.path: TrialFile(content.encode(), place.mode)},
         arm=_arm(grub, entry, place, esp),
-        disarm=DISARM,
         notices=(*notices, *more),
         extra_wait_s=_BOOTS * max([0, *waits]),
     )

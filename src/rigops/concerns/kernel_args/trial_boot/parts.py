@@ -108,14 +108,13 @@ class TrialFile:
 
 @dataclass(frozen=True)
 class Trial:
-    """`arm` and `disarm` are sh. Files are rigops' own, and there before `arm` runs.
+    """`arm` is sh. Files are rigops' own, and there before `arm` runs.
 
     `extra_wait_s`: what the bootloader's menus take, in the trial boot and in the one after it.
     """
 
     files: Mapping[str, TrialFile]
     arm: str
-    disarm: str
     notices: tuple[str, ...] = ()
     extra_wait_s: int = 0
 

@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.trial_boot.parts import (
-    DISARM,
     HEADER,
     LOADER_ENTRY,
     NoTrial,
@@ -54,7 +53,6 @@ def prepare(
     return Trial(
         files=files,
         arm=_arm(f"{folder}/{LOADER_ENTRY}", entry),
-        disarm=DISARM,
         notices=notices,
     )
 

@@ -131,7 +131,7 @@ def test_an_order_is_left_and_taken_back(machine: Machine) -> None:
     assert not any(line.startswith("fsfreeze") for line in machine.done)
 
     for _ in range(2):
-        disarmed = machine.run(prepared.disarm)
+        disarmed = machine.run(DISARM)
         assert (disarmed.returncode, disarmed.stderr) == (0, "")
         assert "next_entry" not in machine.block()
 
