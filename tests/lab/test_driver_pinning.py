@@ -48,7 +48,7 @@ def has_suites(tree: Tree, *suites: str) -> None:
 
 
 def resolution(tree: Tree, version: str) -> Resolution:
-    """Every package that the sources have in this version, of the proprietary flavour."""
+    """Every package that the sources have in this version, of the proprietary flavor."""
     said = tree.does("apt-cache pkgnames | xargs apt-cache madison")
     rows = [[word.strip() for word in line.split("|")] for line in said.splitlines()]
     names = sorted({row[0] for row in rows if row[1] == version and "-open-" not in row[0]})
@@ -57,7 +57,7 @@ def resolution(tree: Tree, version: str) -> Resolution:
     built_from = "nvidia-graphics-drivers-535" if is_ubuntu else "nvidia-graphics-drivers"
     return Resolution(
         version=version.partition("-")[0],
-        flavour="proprietary",
+        flavor="proprietary",
         packages=dict.fromkeys(names, version),
         asked=("nvidia-driver-535" if is_ubuntu else "nvidia-driver",),
         sources={built_from: (version,)},

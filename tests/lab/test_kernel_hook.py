@@ -70,7 +70,7 @@ class Rig(Tended):
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with hosts.running([f"threadripper-3x3090={NAME}"]) as (host,):
-        record = PinnedDriver(version=PINNED, flavour="proprietary", declared=PINNED)
+        record = PinnedDriver(version=PINNED, flavor="proprietary", declared=PINNED)
         done = host.run(f"mkdir -p /var/lib/rigops && cat >{PATH}", given=document(record))
         assert done.returncode == 0, done.stderr
         rig = Rig(Laptop(tmp_path_factory.mktemp("laptop")), host)

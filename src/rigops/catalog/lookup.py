@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import (
         DriverBranch,
-        Flavour,
         Gpu,
         LinkKind,
+        ModuleFlavor,
         Purpose,
         Verdict,
         Xid,
@@ -54,13 +54,13 @@ class Match:
 
 @dataclass(frozen=True)
 class Support:
-    """The kernel module flavours that drive a card on a branch, and why not the others."""
+    """The kernel module flavors that drive a card on a branch, and why not the others."""
 
-    flavours: tuple[Flavour, ...]
+    flavors: tuple[ModuleFlavor, ...]
     reason: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.flavours)
+        return bool(self.flavors)
 
 
 def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
@@ -160,7 +160,7 @@ def concerns(verdict: Verdict, gpu: Gpu | None) -> bool:
 
 
 def runs_on(branch: DriverBranch, gpu: Gpu) -> Support:
-    """Return the flavours that drive the card, or none and the reason."""
+    """Return the flavors that drive the card, or none and the reason."""
     if int(branch.branch) < int(gpu.first_branch):
         return Support((), f"{gpu.name} is driven from branch {gpu.first_branch} on")
     if gpu.last_branch and int(branch.branch) > int(gpu.last_branch):

@@ -8,7 +8,7 @@ from typing import Literal
 Status = Literal["known-good", "caution", "bad"]
 RowStatus = Literal["known-good", "caution", "bad", "unknown", "unsupported"]
 Purpose = Literal["any", "p2p", "install", "stability"]
-Flavour = Literal["proprietary", "open"]
+ModuleFlavor = Literal["proprietary", "open"]
 Severity = Literal["fail", "warn", "info"]
 P2PExpectation = Literal["nvlink", "pcie", "nvlink-or-none", "none", "unknown"]
 Setting = Literal["iommu", "acs", "above-4g", "resizable-bar"]

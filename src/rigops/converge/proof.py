@@ -86,7 +86,7 @@ def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -
         at=at,
         rigops=__version__,
         inventory_digest=inventory_digest,
-        driver=Driver(loaded.version, loaded.flavour or ""),
+        driver=Driver(loaded.version, loaded.flavor or ""),
         packages={},
         kernel=kernel.release or "",
         command_line=without_marks(seen.command_line.arguments),

@@ -166,7 +166,7 @@ def _filled(
     text = index.text_of(found.records)
     new = PinnedSet(
         version=pinned.version,
-        flavour=pinned.flavour,
+        flavor=pinned.flavor,
         at=proven.at,
         kernel=proven.kernel,
         packages=found.packages,

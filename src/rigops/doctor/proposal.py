@@ -114,7 +114,7 @@ def _pinned(snapshot: HostSnapshot) -> str:
 
 
 def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:
-    """Nothing for cards that only one flavour drives: `auto` finds that by itself."""
+    """Nothing for cards that only one flavor drives: `auto` finds that by itself."""
     able = {"Turing", "Ampere", "Ada", "Hopper"}
     if int(branch) < int(_OPEN_FROM) or not models:
         return []

@@ -117,7 +117,7 @@ def compare(one: str, other: str) -> int:
 
 
 def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The neighbours below and above."""
+    """The neighbors below and above."""
     every = sorted(set(known), key=cmp_to_key(compare))
     below = [one for one in every if compare(one, version) < 0][-1:]
     above = [one for one in every if compare(one, version) > 0][:1]

@@ -44,7 +44,7 @@ class LockedHost:
 
     at: str
     version: str  # of the driver
-    flavour: str
+    flavor: str
     kernel: str
     kernel_args: tuple[str, ...]
     gpus: tuple[ProvenGpu, ...]
@@ -125,7 +125,7 @@ def locked(proven: Proven, sets: tuple[PinnedSet, ...]) -> LockedHost:
     return LockedHost(
         at=proven.at,
         version=proven.driver.version,
-        flavour=proven.driver.flavor,
+        flavor=proven.driver.flavor,
         kernel=proven.kernel,
         kernel_args=proven.command_line,
         gpus=proven.gpus,
@@ -148,7 +148,7 @@ def _host_json(name: str, one: LockedHost) -> dict[str, object]:
     return {
         "host": name,
         "at": one.at,
-        "driver": {"version": one.version, "flavour": one.flavour},
+        "driver": {"version": one.version, "flavour": one.flavor},
         "kernel": one.kernel,
         "kernel_args": list(one.kernel_args),
         "gpus": [asdict(gpu) for gpu in one.gpus],
@@ -164,7 +164,7 @@ def _host(fields: Fields) -> LockedHost:
     return LockedHost(
         at=fields.time("at"),
         version=driver.text("version"),
-        flavour=driver.text("flavour"),
+        flavor=driver.text("flavour"),
         kernel=fields.text("kernel"),
         kernel_args=fields.texts("kernel_args"),
         gpus=tuple(

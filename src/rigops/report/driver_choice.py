@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -95,8 +95,8 @@ def _about(machine: Machine) -> str:
 def _there(choice: Choice) -> Iterator[str]:
     loaded, installed = choice.facts.loaded, choice.facts.machine.installed_version
     if loaded:
-        flavour = f" {loaded.flavour}" if loaded.flavour else ""
-        yield f"{_MARGIN}loaded     {loaded.version}{flavour}, {_styled(choice.loaded)}"
+        flavor = f" {loaded.flavor}" if loaded.flavor else ""
+        yield f"{_MARGIN}loaded     {loaded.version}{flavor}, {_styled(choice.loaded)}"
     else:
         yield f"{_MARGIN}loaded     no driver"
     if installed and (loaded is None or installed != loaded.version):
@@ -110,7 +110,7 @@ def _declared(declared: Declared | None, width: int) -> Iterator[str]:
         yield f"{_MARGIN}declared   {literal(declared.wish)}, {click.style('refused', fg='red')}"
         yield from _refused(declared.refusal, width)
         return
-    comes_to = f" is {declared.version} {declared.flavour}" if declared.version else ""
+    comes_to = f" is {declared.version} {declared.flavor}" if declared.version else ""
     yield _wrapped(f"declared   {literal(declared.wish)}{comes_to}: {declared.why}", width)
 
 
@@ -122,7 +122,7 @@ def _recommended(choice: Choice, width: int) -> Iterator[str]:
         if choice.refusal:
             yield from _refused(choice.refusal, width)
         return
-    name = click.style(f"{found.version} {found.flavour}", fg="green", bold=True)
+    name = click.style(f"{found.version} {found.flavor}", fg="green", bold=True)
     yield f"{_MARGIN}recommended: {name}"
     yield _wrapped(found.why, width, _MARGIN * 2)
     for note in found.notes:
@@ -150,15 +150,15 @@ def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
     yield f"{_MARGIN}on offer"
     listed = [one for one in options if one.status != "unsupported"]
     for alike in sorted(_folded(listed), key=lambda alike: not alike[0].fits):
-        one, flavours = alike[0], " or ".join(option.flavour for option in alike)
+        one, flavors = alike[0], " or ".join(option.flavor for option in alike)
         places = dict.fromkeys(place for option in alike for place in option.places)
         where = plain(", ".join(places)) or "installed, and in no source"
         judged = f"{_styled(one.status)}, " if one.fits or one.status == "bad" else ""
         fits = "fits" if one.fits else "does not fit"
-        yield f"{_MARGIN * 2}{one.version} {flavours}  {judged}{fits}, {where}"
+        yield f"{_MARGIN * 2}{one.version} {flavors}  {judged}{fits}, {where}"
         yield _wrapped(one.why, width, _MARGIN * 3)
     rest = [
-        f"{alike[0].version} {' or '.join(option.flavour for option in alike)}"
+        f"{alike[0].version} {' or '.join(option.flavor for option in alike)}"
         for alike in _by_version(one for one in options if one.status == "unsupported")
     ]
     if rest:
@@ -215,12 +215,18 @@ def _choice_json(found: Choice) -> dict[str, object]:
         ],
         "installed": {
             "version": installed,
-            "flavour": machine.flavour,
+            "flavour": machine.flavor,
             "status": found.installed,
         }
         if installed
         else None,
-        "loaded": {**asdict(loaded), "status": found.loaded} if loaded else None,
+        "loaded": {
+            "version": loaded.version,
+            "flavour": loaded.flavor,
+            "status": found.loaded,
+        }
+        if loaded
+        else None,
         "offered": [_option_json(one) for one in found.options],
         "recommended": _recommendation_json(found.recommended) if found.recommended else None,
         "refusal": _refusal_json(found.refusal),
@@ -232,7 +238,7 @@ def _option_json(one: Option) -> dict[str, object]:
     return {
         "version": one.version,
         "branch": one.branch,
-        "flavour": one.flavour,
+        "flavour": one.flavor,
         "sets": list(one.sets),
         "from": list(one.places),
         "status": one.status,
@@ -244,7 +250,7 @@ def _option_json(one: Option) -> dict[str, object]:
 def _recommendation_json(one: Recommendation) -> dict[str, object]:
     return {
         "version": one.version,
-        "flavour": one.flavour,
+        "flavour": one.flavor,
         "declare": dict(one.declare),
         "why": one.why,
         "notes": list(one.notes),
@@ -255,7 +261,7 @@ def _declared_json(one: Declared) -> dict[str, object]:
     return {
         "driver": one.wish,
         "version": one.version,
-        "flavour": one.flavour,
+        "flavour": one.flavor,
         "why": one.why,
         "refusal": _refusal_json(one.refusal),
     }

@@ -29,7 +29,7 @@ def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
         if supports and not any(supports):
             unfit.append(f"{branch.branch:<5} unsupported  {supports[0].reason}")
             continue
-        flavors = dict.fromkeys(flavor for one in supports for flavor in one.flavours)
+        flavors = dict.fromkeys(flavor for one in supports for flavor in one.flavors)
         modules = f", {' or '.join(flavors)} modules" if flavors else ""
         lines += ["", click.style(branch.branch, bold=True) + f"  {_about(branch)}{modules}"]
         verdicts = [v for v in branch.verdicts if not gpus or any(concerns(v, g) for g in gpus)]

@@ -18,7 +18,7 @@ from rigops.probe.package_names import RUN_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.json_fields import Fields
 
 FOLDER: Final = "/var/lib/rigops/vault"
@@ -56,7 +56,7 @@ class PinnedSet:
     """`index`: the digest of the `Packages` file from which apt learns of them."""
 
     version: str  # NVIDIA's
-    flavour: Flavour
+    flavor: ModuleFlavor
     at: str
     kernel: str
     packages: tuple[PinnedPackage, ...]
@@ -112,7 +112,7 @@ def merged(new: Iterable[PinnedSet], before: Iterable[PinnedSet]) -> tuple[Pinne
 def set_json(one: PinnedSet) -> dict[str, object]:
     return {
         "version": one.version,
-        "flavour": one.flavour,
+        "flavour": one.flavor,
         "at": one.at,
         "kernel": one.kernel,
         "index": one.index,
@@ -133,7 +133,7 @@ def set_json(one: PinnedSet) -> dict[str, object]:
 def set_of(fields: Fields) -> PinnedSet:
     return PinnedSet(
         version=fields.text("version"),
-        flavour="open" if fields.text("flavour") == "open" else "proprietary",
+        flavor="open" if fields.text("flavour") == "open" else "proprietary",
         at=fields.time("at"),
         kernel=fields.text("kernel"),
         index=_digest(fields, "index"),

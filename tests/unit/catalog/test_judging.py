@@ -7,7 +7,7 @@ import pytest
 from rigops.catalog import find_branch, find_gpu, judge, load, runs_on
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Flavour, Gpu, Purpose, Verdict
+    from rigops.catalog.model import Gpu, ModuleFlavor, Purpose, Verdict
 
 _CARDS = [gpu.name for gpu in load().gpus]
 
@@ -22,10 +22,10 @@ def _judge(version: str, card: str, purpose: Purpose = "any") -> list[Verdict]:
     return judge(load(), version, _card(card), purpose)
 
 
-def _flavours(branch: str, card: str) -> tuple[Flavour, ...]:
+def _flavors(branch: str, card: str) -> tuple[ModuleFlavor, ...]:
     found = find_branch(load(), branch)
     assert found is not None
-    return runs_on(found, _card(card)).flavours
+    return runs_on(found, _card(card)).flavors
 
 
 @pytest.mark.parametrize("card", _CARDS)
@@ -113,7 +113,7 @@ def test_what_is_no_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("branch", "card", "flavours"),
+    ("branch", "card", "flavors"),
     [
         ("580", "V100-SXM2-16GB", ("proprietary",)),
         ("590", "V100-SXM2-16GB", ()),
@@ -135,10 +135,10 @@ def test_what_is_no_version_is_refused() -> None:
         ("550", "H200", ("proprietary", "open")),
     ],
 )
-def test_a_branch_drives_a_card_with_these_flavours(
-    branch: str, card: str, flavours: tuple[Flavour, ...]
+def test_a_branch_drives_a_card_with_these_flavors(
+    branch: str, card: str, flavors: tuple[ModuleFlavor, ...]
 ) -> None:
-    assert _flavours(branch, card) == flavours
+    assert _flavors(branch, card) == flavors
 
 
 def test_a_card_without_a_driver_gets_the_reason() -> None:
@@ -155,7 +155,7 @@ def test_a_card_without_a_driver_gets_the_reason() -> None:
     assert "from branch 570 on" in blackwell.reason
 
 
-def test_a_single_flavour_comes_with_its_reason() -> None:
+def test_a_single_flavor_comes_with_its_reason() -> None:
     branch = find_branch(load(), "580")
     assert branch is not None
 

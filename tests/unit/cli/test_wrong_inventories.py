@@ -40,7 +40,7 @@ WRONG = {
         ["driver", "no version can satisfy"],
     ),
     "specifier that is none": (host('"driver": ">>535"'), ["driver", "not a version range"]),
-    "unknown flavour": (host('"driver_flavor": "opne"'), ["driver_flavor", "did you mean 'open'"]),
+    "unknown flavor": (host('"driver_flavor": "opne"'), ["driver_flavor", "did you mean 'open'"]),
     "unsigned source": (
         host('"driver_source": {"URIs": "file:/a", "Suites": "./", "Trusted": "yes"}'),
         ["driver_source['Trusted']", "Signed-By"],

@@ -55,7 +55,7 @@ class Rig:
         self.engine.apply("rig", self.deploys, shown=shown)
 
 
-PINNED = record.PinnedDriver(version="535.261.03", flavour="proprietary", declared="535")
+PINNED = record.PinnedDriver(version="535.261.03", flavor="proprietary", declared="535")
 
 
 def test_what_the_plan_shows_is_done(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def sight(
         boot=None,
         bootloader=None,
         command_line=CommandLine(line, tuple(line.split())),
-        driver=NvidiaVersion(version=driver, flavour="proprietary" if driver else None),
+        driver=NvidiaVersion(version=driver, flavor="proprietary" if driver else None),
         silicon=SECTION.parse(text),
         state=None,
         system=None,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OLD, NOW = pinned_set("535.183.01"), pinned_set("535.261.03")
 PINNED = PinnedDriver(
     version=NOW.version,
-    flavour="proprietary",
+    flavor="proprietary",
     declared="",
     packages={one.name: one.version for one in NOW.packages},
 )

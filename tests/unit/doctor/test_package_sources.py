@@ -73,7 +73,7 @@ def test_nvidias_own_installer(packages: str, status: str) -> None:
 @pytest.mark.parametrize(("version", "status"), [(rig.VERSION, "ok"), ("535.171.04", "info")])
 def test_one_that_rigops_keeps_is_well_as_long_as_it_runs(version: str, status: str) -> None:
     pinned = PinnedDriver(
-        version=version, flavour="proprietary", declared="", packages={RUN_FILE: version}
+        version=version, flavor="proprietary", declared="", packages={RUN_FILE: version}
     )
     state = f"== {PATH}\n{document(pinned)}"
 

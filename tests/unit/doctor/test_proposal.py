@@ -35,7 +35,7 @@ def test_the_cards_that_are_there_are_declared() -> None:
     assert proposed(pci=unknown)["gpus"].value == 2
 
 
-def test_a_bad_driver_is_answered_with_the_lasting_branch_and_its_flavour() -> None:
+def test_a_bad_driver_is_answered_with_the_lasting_branch_and_its_flavor() -> None:
     found = proposed()
 
     assert (found["driver"].value, found["driver"].holds) == ("580", False)
@@ -44,20 +44,20 @@ def test_a_bad_driver_is_answered_with_the_lasting_branch_and_its_flavour() -> N
 
 
 @pytest.mark.parametrize(
-    ("cards", "branch", "flavour"),
+    ("cards", "branch", "flavor"),
     [(V100, "580", None), (RTX5090, "580", None)],
     ids=["Volta ends there, closed only", "Blackwell is open anyway"],
 )
-def test_the_branch_drives_every_card(cards: str, branch: str, flavour: str | None) -> None:
+def test_the_branch_drives_every_card(cards: str, branch: str, flavor: str | None) -> None:
     found = proposed(pci=cards)
 
     assert found["driver"].value == branch
-    assert (found["driver_flavor"].value if "driver_flavor" in found else None) == flavour
+    assert (found["driver_flavor"].value if "driver_flavor" in found else None) == flavor
 
 
 def test_a_good_driver_is_declared_where_it_is_pinned_already() -> None:
     good = answers.VERSION.format("535.261.03")
-    record = PinnedDriver(version="535.261.03", flavour="proprietary", declared="")
+    record = PinnedDriver(version="535.261.03", flavor="proprietary", declared="")
     pinned = f"== {PATH}\n{document(record)}"
 
     loose = proposed(nvidia_version=good)["driver"]

@@ -48,7 +48,7 @@ class Rig(SmallHost):
 
     def pin(self, packages: Mapping[str, str]) -> None:
         record = PinnedDriver(
-            version=PINNED, flavour="proprietary", declared="535", packages=packages
+            version=PINNED, flavor="proprietary", declared="535", packages=packages
         )
         self.write(PATH.lstrip("/"), document(record))
 

@@ -126,7 +126,7 @@ def test_iommu_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "version", "flavour"),
+    ("text", "version", "flavor"),
     [
         (answers.VERSION.format("545.29.06"), "545.29.06", "proprietary"),
         (answers.VERSION.format("352.63"), "352.63", "proprietary"),
@@ -135,10 +135,10 @@ def test_iommu_groups() -> None:
         ("", None, None),
     ],
 )
-def test_nvidia_version(text: str, version: str | None, flavour: str | None) -> None:
+def test_nvidia_version(text: str, version: str | None, flavor: str | None) -> None:
     found = nvidia_version.parse(text)
 
-    assert (found.version, found.flavour) == (version, flavour)
+    assert (found.version, found.flavor) == (version, flavor)
     assert found.is_loaded == bool(text)
 
 

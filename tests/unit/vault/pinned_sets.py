@@ -45,7 +45,7 @@ def pinned_set(version: str, at: str = AT) -> PinnedSet:
     text = index_of(version)
     return PinnedSet(
         version=version,
-        flavour="proprietary",
+        flavor="proprietary",
         at=at,
         kernel="6.1.0-47-amd64",
         packages=tuple(one for one, _ in records(version)),

@@ -110,7 +110,7 @@ def test_it_is_stored_and_read_again_like_packages(tmp_path: Path) -> None:
     )
     one = PinnedSet(
         version="535.261.03",
-        flavour="proprietary",
+        flavor="proprietary",
         at="2026-11-22T00:00:00Z",
         kernel="6.1.0-50-amd64",
         packages=fill.parse(said).packages,

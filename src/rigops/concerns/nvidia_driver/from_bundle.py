@@ -110,7 +110,7 @@ def driver_facts(
         machine=machine,
         catalog=catalog,
         spec=spec,
-        loaded=Loaded(loaded.version, loaded.flavour) if loaded.version else None,
+        loaded=Loaded(loaded.version, loaded.flavor) if loaded.version else None,
         pinned=record.pinned(state.records.get(record.PATH)),
         offered=offered,
         source=source_of(spec, machine),

@@ -203,7 +203,7 @@ def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions)
         name="Record",
         driver=PinnedDriver(
             version=wanted.version,
-            flavour=wanted.flavour,
+            flavor=wanted.flavor,
             declared=found.declared or identity(spec),
             packages=wanted.packages,
             sources=wanted.sources,
@@ -304,7 +304,7 @@ def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
         )
     wanted = Resolution(
         version=version,
-        flavour=there.flavour or "proprietary",
+        flavor=there.flavor or "proprietary",
         packages=there.installed,
         asked=(),
     )
@@ -332,7 +332,7 @@ def _report_choice(seen: Machine, wanted: Resolution) -> None:
     notice(
         host,
         CONCERN,
-        f"driver {before} -> {wanted.version} ({wanted.flavour} modules){places}: {wanted.why}",
+        f"driver {before} -> {wanted.version} ({wanted.flavor} modules){places}: {wanted.why}",
     )
     for text in wanted.notes:
         notice(host, CONCERN, text)
@@ -382,8 +382,8 @@ def _report_reboot(wanted: Resolution) -> None:
         needs_reboot(
             host, CONCERN, f"the driver {wanted.version} runs only after a reboot: {there}"
         )
-    elif loaded.flavour and loaded.flavour != wanted.flavour:
-        needs_reboot(host, CONCERN, f"the {wanted.flavour} modules run only after a reboot")
+    elif loaded.flavor and loaded.flavor != wanted.flavor:
+        needs_reboot(host, CONCERN, f"the {wanted.flavor} modules run only after a reboot")
 
 
 @operation()

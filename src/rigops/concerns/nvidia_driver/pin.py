@@ -66,7 +66,7 @@ _NEVER: Final = -1
 _LOOSE: Final = frozenset({
     "nvidia-modprobe", "nvidia-persistenced", "nvidia-settings", "nvidia-xconfig",
 })  # fmt: skip
-# What would put another branch, flavour or repository's driver in the place of this one.
+# What would put another branch, flavor or repository's driver in the place of this one.
 _RIVALS: Final = (
     "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
     "src:nvidia-open-gpu-kernel-modules*",

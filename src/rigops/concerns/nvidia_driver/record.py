@@ -15,7 +15,7 @@ from rigops.errors import RigopsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
 
 PATH: Final = "/var/lib/rigops/driver.json"
 SCHEMA: Final = "rigops.driver/1"
@@ -27,7 +27,7 @@ class PinnedDriver:
     """`declared`: what it was resolved from. Another declaration is resolved again."""
 
     version: str
-    flavour: Flavour
+    flavor: ModuleFlavor
     declared: str
     packages: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def pinned(text: str | None) -> PinnedDriver | None:
         fields.require_schema(SCHEMA)
         return PinnedDriver(
             version=fields.text("version"),
-            flavour="open" if fields.text("flavour") == "open" else "proprietary",
+            flavor="open" if fields.text("flavour") == "open" else "proprietary",
             declared=fields.text("declared"),
             packages=fields.text_map("packages"),
             sources={one.text("name"): one.texts("versions") for one in fields.each("sources")},
@@ -65,7 +65,7 @@ def document(record: PinnedDriver) -> str:
             {
                 "schema": SCHEMA,
                 "version": record.version,
-                "flavour": record.flavour,
+                "flavour": record.flavor,
                 "declared": record.declared,
                 "packages": dict(record.packages),
                 "sources": [

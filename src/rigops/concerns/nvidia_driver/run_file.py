@@ -157,7 +157,7 @@ given_to_dkms() {{ # SOURCE VERSION
     dkms add -m nvidia -v "$2" >/dev/null
 }}
 put_in_place() {{ # FILE VERSION FLAVOUR SET OPTION...
-    file=$1 version=$2 flavour=$3 set=$4
+    file=$1 version=$2 flavor=$3 set=$4
     shift 4
     rm -rf {FOLDER}/work.??????
     has_room "$(stat -c %s "$file")"
@@ -168,15 +168,15 @@ put_in_place() {{ # FILE VERSION FLAVOUR SET OPTION...
     code=0
     (cd "$work" && sh "$file" --extract-only) </dev/null >"$work/said" 2>&1 || code=$?
     driver=$work/{RUN_FILE_PREFIX}$version source=kernel
-    [ "$flavour" = proprietary ] || source=kernel-open
+    [ "$flavor" = proprietary ] || source=kernel-open
     if [ "$code" != 0 ] || [ ! -x "$driver/nvidia-installer" ]; then
         failed "$code" "$file could not be unpacked"
     fi
     [ -f "$driver/$source/dkms.conf" ] || {{
-        echo "$file has no $flavour modules in it that DKMS could build" >&2
+        echo "$file has no $flavor modules in it that DKMS could build" >&2
         exit 1
     }}
-    mark "begun $version $flavour $set -"
+    mark "begun $version $flavor $set -"
     say "NVIDIA's installer of driver $version is at work"
     # What is begun comes to its end, whether or not anybody still listens.
     trap '' HUP INT PIPE TERM
@@ -188,7 +188,7 @@ put_in_place() {{ # FILE VERSION FLAVOUR SET OPTION...
     forgotten "$version"
     given_to_dkms "$driver/$source" "$version"
     digest=$(sha256sum <"$log")
-    mark "whole $version $flavour $set ${{digest%% *}}"
+    mark "whole $version $flavor $set ${{digest%% *}}"
 }}
 """
 # Older ones know of one kernel module only, and newer ones that name as well.
@@ -257,8 +257,8 @@ def is_in_place(seen: Machine, wanted: Resolution) -> bool:
         wanted.is_run_file
         and found is not None
         and found.state == "whole"
-        and (found.version, found.flavour, found.set_)
-        == (wanted.version, wanted.flavour, wanted.set_)
+        and (found.version, found.flavor, found.set_)
+        == (wanted.version, wanted.flavor, wanted.set_)
     )
 
 
@@ -278,11 +278,11 @@ def run_file_driver(*, concern: str, wanted: Resolution) -> Generator[StreamingC
     + concern: the deploy that wants it
     + wanted: the driver, as it was resolved
     """
-    after = f"{wanted.version}, {wanted.flavour} modules, {wanted.set_}\n"
+    after = f"{wanted.version}, {wanted.flavor} modules, {wanted.set_}\n"
     announce(host, Change(concern, "module", SUBJECT, None, after))
     options = (*_OPTIONS, *(() if wanted.set_ == "desktop" else _WITHOUT_A_DESKTOP))
     words = (
-        f"{POOL}/{RUN_FILE_PREFIX}{wanted.version}.run", wanted.version, wanted.flavour, wanted.set_
+        f"{POOL}/{RUN_FILE_PREFIX}{wanted.version}.run", wanted.version, wanted.flavor, wanted.set_
     )  # fmt: skip
     call = shlex.join(("put_in_place", *words, *options))
     yield streaming_script(f"{INSTALL}{call}", timeout_s=_LONGEST_S)
@@ -297,7 +297,7 @@ def run_file_driver_removed(
     + concern: the deploy that puts another one in its place
     + found: what there is of it
     """
-    before = f"{found.version}, {found.flavour} modules, {found.set_}\n"
+    before = f"{found.version}, {found.flavor} modules, {found.set_}\n"
     announce(host, Change(concern, "module", SUBJECT, before, None))
     notice(host, concern, "this host has no driver until the new one is installed")
     file = f"{POOL}/{RUN_FILE_PREFIX}{found.version}.run"

@@ -128,7 +128,7 @@ def _fix(examined: Examined, bad: Verdict | None) -> Fix:
             by_hand=f"install driver {wanted}, which is without that fault, and reboot",
         )
     loaded = examined.snapshot[NVIDIA_VERSION].value
-    is_closed = loaded is not None and loaded.flavour == "proprietary"
+    is_closed = loaded is not None and loaded.flavor == "proprietary"
     text = f"{_LOOK_FIRST}, {_OTHER_DRIVER}"
     return Fix(kind="hands", text=text + (_SWITCH_OFF if is_closed else ""))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rigops.catalog import Catalog
-    from rigops.catalog.model import Flavour, Gpu
+    from rigops.catalog.model import Gpu, ModuleFlavor
 
 FLAVOR = "drv.flavor"
 PATCHED = "drv.patched"
@@ -33,33 +33,33 @@ def flavor(examined: Examined) -> list[Finding]:
     found = _found(examined)
     if found is None:
         return [_not_found(examined)]
-    flavour, evidence = found
+    flavor, evidence = found
     undriven = [
-        card for card in views.models(examined) if card and not _drives(examined, flavour, card)
+        card for card in views.models(examined) if card and not _drives(examined, flavor, card)
     ]
     if undriven:
-        return [_unfit(flavour, undriven, evidence)]
+        return [_unfit(flavor, undriven, evidence)]
     declared = examined.spec.driver_flavor
-    if declared not in {None, "auto", flavour}:
-        return [_undeclared(flavour, str(declared), evidence)]
-    return [_fits(examined, flavour, evidence)]
+    if declared not in {None, "auto", flavor}:
+        return [_undeclared(flavor, str(declared), evidence)]
+    return [_fits(examined, flavor, evidence)]
 
 
-def _fits(examined: Examined, flavour: Flavour, evidence: tuple[Evidence, ...]) -> Finding:
+def _fits(examined: Examined, flavor: ModuleFlavor, evidence: tuple[Evidence, ...]) -> Finding:
     cards = views.models(examined)
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
-        return _flavor("unknown", f"the {flavour} module; not all cards were seen", evidence)
+        return _flavor("unknown", f"the {flavor} module; not all cards were seen", evidence)
     if None in cards and not _drives_all(examined):
-        return _flavor("unknown", f"the {flavour} module; not all cards are known", evidence)
-    return _flavor("ok", f"the {flavour} module, which drives these cards", evidence)
+        return _flavor("unknown", f"the {flavor} module; not all cards are known", evidence)
+    return _flavor("ok", f"the {flavor} module, which drives these cards", evidence)
 
 
-def _found(examined: Examined) -> tuple[Flavour, tuple[Evidence, ...]] | None:
+def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | None:
     """What is loaded, and where nothing is, what would be."""
     snapshot = examined.snapshot
     version = snapshot[NVIDIA_VERSION].value
-    if version is not None and version.flavour:
-        return version.flavour, (Evidence(NVIDIA_VERSION.name, version.line),)
+    if version is not None and version.flavor:
+        return version.flavor, (Evidence(NVIDIA_VERSION.name, version.line),)
     if driver_state.loaded(examined).is_loaded is not False:
         return None
     module = modules_on_disk.of_running(snapshot, next_boot.running(snapshot))
@@ -75,16 +75,16 @@ def _not_found(examined: Examined) -> Finding:
     return _flavor("unknown", "which kind of module it is could not be read")
 
 
-def _drives(examined: Examined, flavour: Flavour, card: Gpu) -> bool:
-    return card.architecture in _architectures(examined.catalog, flavour)
+def _drives(examined: Examined, flavor: ModuleFlavor, card: Gpu) -> bool:
+    return card.architecture in _architectures(examined.catalog, flavor)
 
 
-def _architectures(catalog: Catalog, flavour: Flavour) -> frozenset[str]:
+def _architectures(catalog: Catalog, flavor: ModuleFlavor) -> frozenset[str]:
     """What this kind of module drives in any branch at all."""
     return frozenset(
         name
         for branch in catalog.drivers
-        for name in (branch.open_architectures if flavour == "open" else branch.architectures)
+        for name in (branch.open_architectures if flavor == "open" else branch.architectures)
     )
 
 
@@ -93,12 +93,12 @@ def _drives_all(examined: Examined) -> bool:
     return all(one is not None and one[0] == driver_state.DRIVER for one in held)
 
 
-def _unfit(flavour: Flavour, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:
+def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:
     names = ", ".join(dict.fromkeys(f"{card.name} ({card.architecture})" for card in cards))
-    right: Flavour = "proprietary" if flavour == "open" else "open"
+    right: ModuleFlavor = "proprietary" if flavor == "open" else "open"
     return _flavor(
         "fail",
-        f"the {flavour} module does not drive {names}",
+        f"the {flavor} module does not drive {names}",
         evidence,
         why="The open module drives Turing and newer cards only, and the proprietary one nothing "
         "from Blackwell on. A card that its module does not drive stays unused.",
@@ -106,10 +106,10 @@ def _unfit(flavour: Flavour, cards: list[Gpu], evidence: tuple[Evidence, ...]) -
     )
 
 
-def _undeclared(flavour: Flavour, declared: str, evidence: tuple[Evidence, ...]) -> Finding:
+def _undeclared(flavor: ModuleFlavor, declared: str, evidence: tuple[Evidence, ...]) -> Finding:
     return _flavor(
         "fail",
-        f"the {flavour} module is there, and {declared} is declared",
+        f"the {flavor} module is there, and {declared} is declared",
         evidence,
         why="The two differ in what they support, P2P and GPU firmware among it.",
         fix=_change(declared),

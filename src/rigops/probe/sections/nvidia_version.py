@@ -18,7 +18,7 @@ _SHAPE = re.compile(
 @dataclass(frozen=True)
 class NvidiaVersion:
     version: str | None = None
-    flavour: Literal["proprietary", "open"] | None = None
+    flavor: Literal["proprietary", "open"] | None = None
     line: str = ""
     unread: tuple[str, ...] = ()
 
@@ -34,7 +34,7 @@ def parse(text: str) -> NvidiaVersion:
         if shape:
             return NvidiaVersion(
                 version=shape["version"],
-                flavour="open" if shape["kind"] else "proprietary",
+                flavor="open" if shape["kind"] else "proprietary",
                 line=line.strip(),
             )
     return NvidiaVersion(unread=tuple(said))

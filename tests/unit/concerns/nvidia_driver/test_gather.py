@@ -80,7 +80,7 @@ def with_vault(host: FakeHost, folder: Path, *, locked: str = NOW, back: bool = 
 def test_a_driver_that_is_in_place_costs_neither_sources_nor_vault(tmp_path: Path) -> None:
     packages = {"libcuda1": f"{NOW}-1"}
     pinned = record.PinnedDriver(
-        version=NOW, flavour="proprietary", declared=identity(SPEC), packages=packages
+        version=NOW, flavor="proprietary", declared=identity(SPEC), packages=packages
     )
     host = with_vault(FakeHost({record.PATH: record.document(pinned)}), tmp_path)
 

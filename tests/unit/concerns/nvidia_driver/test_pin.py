@@ -18,14 +18,14 @@ from rigops.probe.sections.packages import Package
 
 DEBIAN = Resolution(
     version="535.261.03",
-    flavour="proprietary",
+    flavor="proprietary",
     packages={"nvidia-kernel-dkms": "535.261.03-1", "libcuda1": "535.261.03-1"},
     asked=("nvidia-kernel-dkms", "libcuda1"),
     sources={"nvidia-graphics-drivers": ("535.261.03-1",)},
 )
 OPEN = Resolution(
     version="535.261.03",
-    flavour="open",
+    flavor="open",
     packages={"nvidia-open-kernel-dkms": "535.261.03-1", "libcuda1": "535.261.03-1+b1"},
     asked=("nvidia-open-kernel-dkms",),
     sources={
@@ -35,7 +35,7 @@ OPEN = Resolution(
 )
 TESLA = Resolution(
     version="535.274.02",
-    flavour="proprietary",
+    flavor="proprietary",
     packages=dict.fromkeys(
         ("nvidia-tesla-535-kernel-dkms", "libnvidia-tesla-535-cuda1"), "535.274.02-1~deb13u1"
     ),
@@ -44,7 +44,7 @@ TESLA = Resolution(
 )
 UBUNTU = Resolution(
     version="535.171.04",
-    flavour="proprietary",
+    flavor="proprietary",
     packages=dict.fromkeys(
         ("nvidia-driver-535", "libnvidia-compute-535", "nvidia-firmware-535-535.171.04"),
         "535.171.04-0ubuntu2",
@@ -54,7 +54,7 @@ UBUNTU = Resolution(
 )
 VENDOR = Resolution(
     version="545.29.06",
-    flavour="proprietary",
+    flavor="proprietary",
     packages={"libcuda1": "545.29.06-1", "nvidia-persistenced": "545.29.06-1"},
     asked=("libcuda1",),
     sources={
@@ -195,7 +195,7 @@ def test_a_source_with_several_revisions_may_have_each_of_them() -> None:
     text = preferences(
         Resolution(
             version="1.2",
-            flavour="open",
+            flavor="open",
             packages={"a": "1.2-1", "b": "1.2-1+b1"},
             asked=("a",),
             sources={"s": ("1.2-1", "1.2-1+b1")},
@@ -292,7 +292,7 @@ NAMES = st.from_regex(r"[a-z0-9][a-z0-9.+-]{1,20}", fullmatch=True)
 @given(ours=st.sets(NAMES, min_size=1, max_size=5), other=NAMES)
 def test_a_name_is_blacklisted_exactly_if_it_is_of_the_driver(ours: set[str], other: str) -> None:
     text = unattended(
-        Resolution(version="1.2", flavour="open", packages=dict.fromkeys(ours, "1.2-1"), asked=())
+        Resolution(version="1.2", flavor="open", packages=dict.fromkeys(ours, "1.2-1"), asked=())
     )
 
     assert all(is_listed(name, text) for name in ours)
@@ -420,7 +420,7 @@ def test_what_a_host_says_does_not_become_another_stanza(
 ) -> None:
     strange = Resolution(
         version="1",
-        flavour="open",
+        flavor="open",
         packages={name: version},
         asked=(),
         sources={source: (version,)},

@@ -76,8 +76,8 @@ class Host:
         path = self.at("/var/lib/rigops/run-file")
         return path.read_text().strip() if path.exists() else ""
 
-    def installs(self, flavour: str = "proprietary") -> subprocess.CompletedProcess[str]:
-        return self._run(INSTALL, f"put_in_place {self.file} {VERSION} {flavour} compute --option")
+    def installs(self, flavor: str = "proprietary") -> subprocess.CompletedProcess[str]:
+        return self._run(INSTALL, f"put_in_place {self.file} {VERSION} {flavor} compute --option")
 
     def takes_away(self, program: str) -> subprocess.CompletedProcess[str]:
         return self._run(f"{UNINSTALL}{TAKE_AWAY}", f"take_away {VERSION} {program}")
@@ -206,7 +206,7 @@ def test_it_is_clean_shell(text: str) -> None:
 
 def wanted(**changed: object) -> Resolution:
     fields = {"version": VERSION, "packages": {RUN_FILE: VERSION}, **changed}
-    return Resolution(flavour="proprietary", asked=(), **fields)  # type: ignore[arg-type]
+    return Resolution(flavor="proprietary", asked=(), **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | N
     wish = DriverWish("version", target.version, SpecifierSet(f"=={target.version}"))
     asked = Request(
         wish=wish,
-        flavor=target.flavour,
+        flavor=target.flavor,
         set_=set_of(machine, target),
         allow_bad=bool(spec.driver_allow_bad),
         locked=target.version,
@@ -264,7 +264,7 @@ def _that_count(
 def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
     return Resolution(
         version=pinned.version,
-        flavour=pinned.flavour,
+        flavor=pinned.flavor,
         packages=pinned.packages,
         asked=pinned.asked,
         sources=pinned.sources,
@@ -280,7 +280,7 @@ def _unfit(pinned: PinnedDriver, facts: DriverFacts, asked: Request) -> Refusal 
     machine, catalog = facts.machine, facts.catalog
     if machine.takes_signed_only and not pinned.prebuilt:
         return secure_boot.unsigned(machine, asked)
-    _, refusal = fitness.flavours(catalog, pinned.version, machine.cards)
+    _, refusal = fitness.flavors(catalog, pinned.version, machine.cards)
     if refusal is None and not asked.allow_bad:
         return fitness.bad(catalog, pinned.version, machine.cards)
     return refusal

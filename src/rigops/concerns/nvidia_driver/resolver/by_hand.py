@@ -11,7 +11,7 @@ from rigops.concerns.nvidia_driver.resolver.request import Refusal
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.request import Request
 
@@ -27,12 +27,12 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
     reason = f"rigops installs drivers with apt only, and this machine ({machine.name}) {has}"
     if version is None:
         return Refusal(reason, f"install driver {request.wish.text} and lock it there by hand")
-    supported, refusal = fitness.flavours(catalog, version, machine.cards)
-    refusal = refusal or fitness.flavour_refused(catalog, version, machine.cards, request.flavor)
+    supported, refusal = fitness.flavors(catalog, version, machine.cards)
+    refusal = refusal or fitness.flavor_refused(catalog, version, machine.cards, request.flavor)
     if refusal:
         return refusal
-    order = fitness.in_order(supported, version, machine.flavour)
-    flavour = request.flavor if request.flavor != "auto" else order[0]
+    order = fitness.in_order(supported, version, machine.flavor)
+    flavor = request.flavor if request.flavor != "auto" else order[0]
     branch = versions.branch_of(version)
     newer = fitness.too_new(catalog, version, machine.kernels)
     if newer:
@@ -42,10 +42,10 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
             f"{' and '.join(newer)} could boot next"
         )
     if machine.manager == "pacman":
-        return Refusal(reason, _pacman(branch, flavour))
+        return Refusal(reason, _pacman(branch, flavor))
     if machine.manager == "dnf":
-        return Refusal(reason, _dnf(branch, flavour, machine))
-    return Refusal(reason, f"install driver {version} ({flavour}) and lock it there by hand")
+        return Refusal(reason, _dnf(branch, flavor, machine))
+    return Refusal(reason, f"install driver {version} ({flavor}) and lock it there by hand")
 
 
 def _version(machine: Machine, request: Request, catalog: Catalog) -> str | None:
@@ -59,7 +59,7 @@ def _version(machine: Machine, request: Request, catalog: Catalog) -> str | None
     fit = [
         one
         for one in every
-        if fitness.flavours(catalog, one, machine.cards)[1] is None
+        if fitness.flavors(catalog, one, machine.cards)[1] is None
         and (request.allow_bad or fitness.bad(catalog, one, machine.cards) is None)
     ]
     if fit:
@@ -76,18 +76,18 @@ def _version(machine: Machine, request: Request, catalog: Catalog) -> str | None
     return f"{request.wish.text}.0" if known else None
 
 
-def _pacman(branch: str, flavour: Flavour) -> str:
+def _pacman(branch: str, flavor: ModuleFlavor) -> str:
     if int(branch) >= _ARCH_OWN:
         names = "nvidia-open-dkms nvidia-utils"
         text = (
             f"`sudo pacman -S --needed {names} linux-headers` where {branch} is what the "
             f"repositories have, else `sudo pacman -U` of its packages from /var/cache/pacman/pkg"
         )
-        if flavour == "proprietary":
+        if flavor == "proprietary":
             text += " (from 590 on only the open modules are packaged there)"
     elif branch in _ARCH_BY_USERS:
         names = f"nvidia-{branch}xx-dkms nvidia-{branch}xx-utils"
-        open_ = " (these are the proprietary modules)" if flavour == "open" else ""
+        open_ = " (these are the proprietary modules)" if flavor == "open" else ""
         text = (
             f"{names} come from the AUR{open_}: read and build them with makepkg, install the "
             f"headers of your kernel, then `sudo pacman -U nvidia-{branch}xx-*.pkg.tar.zst`"
@@ -105,18 +105,18 @@ def _pacman(branch: str, flavour: Flavour) -> str:
     )
 
 
-def _dnf(branch: str, flavour: Flavour, machine: Machine) -> str:
+def _dnf(branch: str, flavor: ModuleFlavor, machine: Machine) -> str:
     headers = (
         "the headers of the running kernel have to be there first (`sudo dnf install "
         "kernel-devel-$(uname -r)`), or nothing is built"
     )
     if machine.distribution == "fedora" or _major(machine.release) >= _WITHOUT_STREAMS:
-        package = "nvidia-open" if flavour == "open" else "cuda-drivers"
+        package = "nvidia-open" if flavor == "open" else "cuda-drivers"
         return (
             f"with NVIDIA's repository: `sudo dnf versionlock add '*nvidia*{branch}*'`, which "
             f"holds it at that branch, then `sudo dnf install {package}`; {headers}"
         )
-    stream = f"{branch}-{'open' if flavour == 'open' else 'dkms'}"
+    stream = f"{branch}-{'open' if flavor == 'open' else 'dkms'}"
     return (
         "with NVIDIA's repository: `sudo dnf module reset nvidia-driver && sudo dnf module "
         f"install nvidia-driver:{stream}`, which stays on that branch; {headers}"

@@ -1,4 +1,4 @@
-"""Every driver that the sources have: a version and flavour, and what its packages are called."""
+"""Every driver that the sources have: a version and flavor, and what its packages are called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rigops.probe.package_names import RUN_FILE, driver_version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
     from rigops.inventory.spec.model import DriverSet
 
@@ -44,7 +44,7 @@ class Candidate:
     """`kernel` is the package that DKMS builds the modules from."""
 
     version: str  # NVIDIA's
-    flavour: Flavour
+    flavor: ModuleFlavor
     kernel: Offer
     compute: tuple[str, ...]
     desktop: tuple[str, ...]
@@ -71,8 +71,8 @@ def candidates(offers: Offers) -> tuple[Candidate, ...]:
 
 def _candidates(offer: Offer, version: str, offers: Offers) -> Iterator[Candidate]:
     if offer.name == RUN_FILE:
-        for flavour in run_file.flavours(version):
-            yield Candidate(version, flavour, offer, (RUN_FILE,), (RUN_FILE,))
+        for flavor in run_file.flavors(version):
+            yield Candidate(version, flavor, offer, (RUN_FILE,), (RUN_FILE,))
     elif found := _of_nvidia(offer, version, offers) or _candidate(offer, version):
         yield found
 
@@ -93,16 +93,16 @@ def _of_nvidia(offer: Offer, version: str, offers: Offers) -> Candidate | None:
         desktop = f"nvidia-driver{open_}"
     else:
         return None
-    flavour: Flavour = "open" if shape["open"] else "proprietary"
-    return Candidate(version, flavour, offer, compute, (*compute, desktop))
+    flavor: ModuleFlavor = "open" if shape["open"] else "proprietary"
+    return Candidate(version, flavor, offer, compute, (*compute, desktop))
 
 
 def _candidate(offer: Offer, version: str) -> Candidate | None:
     name = offer.name
     if shape := _DEBIAN.fullmatch(name):
         compute: tuple[str, ...] = (name, *_LIBRARIES)
-        flavour: Flavour = "open" if shape["open"] else "proprietary"
-        return Candidate(version, flavour, offer, compute, (*compute, "nvidia-driver"))
+        flavor: ModuleFlavor = "open" if shape["open"] else "proprietary"
+        return Candidate(version, flavor, offer, compute, (*compute, "nvidia-driver"))
     branch = branch_of(version)
     # A package of an older branch's name that only leads to this one is no driver of its own.
     if (shape := _TESLA.fullmatch(name)) and shape["branch"] == branch:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.apt_offers import Offered
     from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Loaded:
     version: str
-    flavour: Flavour | None
+    flavor: ModuleFlavor | None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import DriverBranch, Evidence, Flavour, Gpu, Verdict
+    from rigops.catalog.model import DriverBranch, Evidence, Gpu, ModuleFlavor, Verdict
     from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
     from rigops.inventory.spec.model import Flavor
 
@@ -67,12 +67,12 @@ def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str
     return tuple(found)
 
 
-def flavours(
+def flavors(
     catalog: Catalog, version: str, cards: Iterable[Card]
-) -> tuple[tuple[Flavour, ...], Refusal | None]:
+) -> tuple[tuple[ModuleFlavor, ...], Refusal | None]:
     """Those that drive every card that the catalog knows, or why there is none."""
     branch = find_branch(catalog, branch_of(version))
-    both: tuple[Flavour, ...] = ("proprietary", "open")
+    both: tuple[ModuleFlavor, ...] = ("proprietary", "open")
     if branch is None:
         return both, None
     cards = tuple(cards)
@@ -84,7 +84,7 @@ def flavours(
                 f"driver {version} does not drive {gpu.name}: {support.reason}",
                 _shared(catalog, cards),
             )
-        left = tuple(one for one in left if one in support.flavours)
+        left = tuple(one for one in left if one in support.flavors)
         if not left:
             return (), Refusal(
                 f"the cards of this machine share no driver of branch {branch.branch}: "
@@ -94,13 +94,13 @@ def flavours(
     return left, None
 
 
-def flavour_refused(
+def flavor_refused(
     catalog: Catalog, version: str, cards: Iterable[Card], wanted: Flavor
 ) -> Refusal | None:
-    """Why the declared flavour drives not all of them, where another one does."""
+    """Why the declared flavor drives not all of them, where another one does."""
     cards = tuple(cards)
     branch = find_branch(catalog, branch_of(version))
-    supported, _ = flavours(catalog, version, cards)
+    supported, _ = flavors(catalog, version, cards)
     if wanted == "auto" or wanted in supported or branch is None or not supported:
         return None
     return Refusal(
@@ -111,10 +111,10 @@ def flavour_refused(
 
 
 def in_order(
-    supported: tuple[Flavour, ...], version: str, installed: Flavour | None
-) -> tuple[Flavour, ...]:
+    supported: tuple[ModuleFlavor, ...], version: str, installed: ModuleFlavor | None
+) -> tuple[ModuleFlavor, ...]:
     """An installed flavor that all cards support comes first; else by branch."""
-    usual: Flavour = "open" if int(branch_of(version)) >= _OPEN_FROM else "proprietary"
+    usual: ModuleFlavor = "open" if int(branch_of(version)) >= _OPEN_FROM else "proprietary"
     first = [installed] if installed else []
     return tuple(one for one in dict.fromkeys((*first, usual, *supported)) if one in supported)
 
@@ -156,9 +156,9 @@ def unknown_cards(machine: Machine) -> tuple[str, ...]:
 
 
 def drives(branch: DriverBranch, cards: Iterable[Card]) -> bool:
-    supported: set[Flavour] = {"proprietary", "open"}
+    supported: set[ModuleFlavor] = {"proprietary", "open"}
     for gpu in _known(cards):
-        supported &= set(runs_on(branch, gpu).flavours)
+        supported &= set(runs_on(branch, gpu).flavors)
     return bool(supported)
 
 
@@ -191,7 +191,7 @@ def _takes(branch: DriverBranch, cards: Iterable[Card]) -> str:
     return ", ".join(
         f"{gpu.name} takes the {' or '.join(found)} modules"
         for gpu in _known(cards)
-        if (found := runs_on(branch, gpu).flavours)
+        if (found := runs_on(branch, gpu).flavors)
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.apt_offers import Offered
     from rigops.concerns.nvidia_driver.resolver.machine import Manager
     from rigops.probe.sections.nvidia_modinfo import NvidiaModinfo
@@ -43,7 +43,7 @@ _LOGGED = re.compile(r".*\((?P<version>[0-9]+(?:\.[0-9]+)+)\)")
 _SERIAL = re.compile(r"serial=0*(?P<number>[0-9A-F]+)")
 _MARK: Final = "mark "
 _MARKED = re.compile(
-    r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavour>open|proprietary)"
+    r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavor>open|proprietary)"
     r" (?P<set>compute|desktop) (?P<log>[0-9a-f]{64}|-)"
 )
 _DIGEST: Final = "digest "
@@ -117,7 +117,7 @@ def _run_file(said: list[str]) -> RunFile | None:
             uninstaller,
             mark["version"],
             "whole" if mark["stage"] == "whole" else "begun by rigops",
-            "open" if mark["flavour"] == "open" else "proprietary",
+            "open" if mark["flavor"] == "open" else "proprietary",
             "desktop" if mark["set"] == "desktop" else "compute",
         )
     if logged is None and not uninstaller:
@@ -202,7 +202,7 @@ def machine_of(asked: HostSections, catalog: Catalog) -> Machine:
         cards=tuple(_cards(asked.pci, catalog)),
         kernels=tuple(_kernels(host, asked.running, asked.modules)),
         installed=installed,
-        flavour=_flavour(asked.modules),
+        flavor=_flavor(asked.modules),
         secure_boot=asked.secure_boot.insists,
         has_key=keys.get(host.key) if host.key else None,
         key=host.certificate,
@@ -255,7 +255,7 @@ def _kernels(host: DriverHostFacts, running: Uname, modules: NvidiaModinfo) -> I
         yield Kernel(one.release, one.has_headers, around=one.release == around, built=tuple(built))
 
 
-def _flavour(modules: NvidiaModinfo) -> Flavour | None:
+def _flavor(modules: NvidiaModinfo) -> ModuleFlavor | None:
     for module in modules.modules:
         if module.is_open is not None:
             return "open" if module.is_open else "proprietary"

@@ -12,7 +12,7 @@ from rigops.probe.package_names import driver_version
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.catalog.model import Flavour, Gpu
+    from rigops.catalog.model import Gpu, ModuleFlavor
     from rigops.inventory.spec.model import DriverSet
 
 Manager = Literal["apt", "dnf", "zypper", "pacman"]
@@ -51,7 +51,7 @@ class RunFile:
     uninstaller: str
     version: str = ""  # empty: its log does not say
     state: Literal["foreign", "begun by rigops", "whole"] = "foreign"
-    flavour: Flavour = "proprietary"
+    flavor: ModuleFlavor = "proprietary"
     set_: DriverSet = "compute"
 
     @property
@@ -69,7 +69,7 @@ class Machine:
     cards: tuple[Card, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     installed: Mapping[str, str] = field(default_factory=dict)  # of the driver, with versions
-    flavour: Flavour | None = None  # of the installed modules
+    flavor: ModuleFlavor | None = None  # of the installed modules
     secure_boot: bool | None = None  # the kernel takes signed modules only
     has_key: bool | None = None  # the key that DKMS signs with is enrolled
     key: str = ""  # that key's certificate

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date
 
-    from rigops.catalog.model import DriverBranch, Flavour, Gpu, RowStatus
+    from rigops.catalog.model import DriverBranch, Gpu, ModuleFlavor, RowStatus
     from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.offers import Offers
@@ -42,7 +42,7 @@ class Option:
     """A driver that can be installed. `places`: none where it is only installed."""
 
     version: str
-    flavour: Flavour
+    flavor: ModuleFlavor
     sets: tuple[DriverSet, ...]  # that it is whole for; none: it does not fit
     places: tuple[str, ...]
     status: RowStatus
@@ -62,7 +62,7 @@ class Recommendation:
     """`declare`: the keys of the inventory that bring it."""
 
     version: str
-    flavour: Flavour
+    flavor: ModuleFlavor
     declare: Mapping[str, str]
     why: str
     notes: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Declared:
 
     wish: str
     version: str | None = None
-    flavour: Flavour | None = None
+    flavor: ModuleFlavor | None = None
     why: str = ""
     refusal: Refusal | None = None
 
@@ -125,12 +125,12 @@ class _Options:
 
     @cached_property
     def _options(self) -> tuple[Option, ...]:
-        places: dict[tuple[str, Flavour], dict[str, None]] = {}
+        places: dict[tuple[str, ModuleFlavor], dict[str, None]] = {}
         folder = [self._of_folder] if self._of_folder else []
         # What is in several places is listed with all of them.
         for there in (self._facts.offers, *self._of_sets, *folder):
             for one in candidates(there):
-                its = places.setdefault((one.version, one.flavour), {})
+                its = places.setdefault((one.version, one.flavor), {})
                 its.update(dict.fromkeys(one.kernel.places))
         newest = sorted(places, key=lambda one: (versions.parse(one[0]), one[1]), reverse=True)
         return tuple(self._option(*one, tuple(places[one])) for one in newest)
@@ -156,13 +156,13 @@ class _Options:
             every = every.and_also(one)
         return every
 
-    def _option(self, version: str, flavour: Flavour, places: tuple[str, ...]) -> Option:
-        status = self._status(version, flavour)
+    def _option(self, version: str, flavor: ModuleFlavor, places: tuple[str, ...]) -> Option:
+        status = self._status(version, flavor)
         # Neither set is tried of what no package could make fit.
         tried = _SETS[:1] if status in {"unsupported", "bad"} else _SETS
         found = {
             set_: self._resolve(
-                Request(wish=_wish(version), flavor=flavour, set_=set_, upgrade=True)
+                Request(wish=_wish(version), flavor=flavor, set_=set_, upgrade=True)
             )
             for set_ in tried
         }
@@ -170,7 +170,7 @@ class _Options:
         sets = tuple(one for one in tried if isinstance(found[one], Resolution))
         return Option(
             version=version,
-            flavour=flavour,
+            flavor=flavor,
             sets=sets,
             places=places,
             status=status,
@@ -187,9 +187,9 @@ class _Options:
         found = resolve(self._clear, request, folder, self._catalog)
         return found if there else without
 
-    def _status(self, version: str, flavour: Flavour | None = None) -> RowStatus:
-        supported, refusal = fitness.flavours(self._catalog, version, self._machine.cards)
-        if refusal or (flavour and flavour not in supported):
+    def _status(self, version: str, flavor: ModuleFlavor | None = None) -> RowStatus:
+        supported, refusal = fitness.flavors(self._catalog, version, self._machine.cards)
+        if refusal or (flavor and flavor not in supported):
             return "unsupported"
         return _STATUS[self._rank(version)]
 
@@ -206,8 +206,8 @@ class _Options:
         stays = [one for one in installed if self._rank(one.version) == _GOOD]
         # The newest of those that the catalog judges best: they come newest first.
         version = min(stays or fit, key=lambda one: self._rank(one.version)).version
-        flavours = [one.flavour for one in stays or fit]
-        for declare, request in self._declarations(version, flavours):
+        flavors = [one.flavor for one in stays or fit]
+        for declare, request in self._declarations(version, flavors):
             found = self._answer(self._clear, request)
             if isinstance(found, Resolution) and found.version == version:
                 real = self._answer(self._machine, request)
@@ -226,7 +226,7 @@ class _Options:
         return found.resolution if isinstance(found, Answer) else found
 
     def _declarations(
-        self, version: str, flavours: list[Flavour]
+        self, version: str, flavors: list[ModuleFlavor]
     ) -> Iterator[tuple[dict[str, str], Request]]:
         """What could bring it, the plainest first; the declared folder stays if it can."""
         plain = Request(wish=_wish(version), set_=self._facts.set_, locked=self._facts.locked)
@@ -237,7 +237,7 @@ class _Options:
             request = replace(plain, source=source)
             for text in (versions.branch_of(version), version):
                 yield {"driver": text, **also}, replace(request, wish=_wish(text))
-            for one in dict.fromkeys(flavours):
+            for one in dict.fromkeys(flavors):
                 declare = {"driver": version, "driver_flavor": one, **also}
                 yield declare, replace(request, flavor=one)
 
@@ -247,7 +247,7 @@ class _Options:
         known = set(fitness.cautions(self._catalog, found.version, self._machine.cards))
         return Recommendation(
             version=found.version,
-            flavour=found.flavour,
+            flavor=found.flavor,
             declare=declare,
             why=self._reason(found.version, stays=stays),
             notes=tuple(one for one in found.notes if one not in known),
@@ -360,7 +360,7 @@ class _Options:
                 wish=wish, why=f'rigops plan shows what driver_source = "{kind}" brings'
             )
         its = found.resolution
-        return Declared(wish=wish, version=its.version, flavour=its.flavour, why=its.why)
+        return Declared(wish=wish, version=its.version, flavor=its.flavor, why=its.why)
 
 
 def _has_our_run_file(machine: Machine) -> bool:

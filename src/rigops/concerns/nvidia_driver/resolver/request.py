@@ -13,7 +13,7 @@ from rigops.probe.package_names import RUN_FILE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import DriverSet, DriverWish, Flavor
 
@@ -40,7 +40,7 @@ class Resolution:
     """
 
     version: str  # NVIDIA's
-    flavour: Flavour
+    flavor: ModuleFlavor
     packages: Mapping[str, str]
     asked: tuple[str, ...]
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # source package: versions

@@ -66,7 +66,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
     places = (place for one in its.packages.values() for place in one.places)
     return Resolution(
         version=chosen.version,
-        flavour=chosen.flavour,
+        flavor=chosen.flavor,
         packages={name: one.version for name, one in sorted(its.packages.items())},
         asked=tuple(
             name

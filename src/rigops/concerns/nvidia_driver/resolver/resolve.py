@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.offers import Offers
@@ -83,8 +83,8 @@ def _signed(
 
 
 def _unfit(version: str, machine: Machine, request: Request, catalog: Catalog) -> Refusal | None:
-    _, refusal = fitness.flavours(catalog, version, machine.cards)
-    refusal = refusal or fitness.flavour_refused(catalog, version, machine.cards, request.flavor)
+    _, refusal = fitness.flavors(catalog, version, machine.cards)
+    refusal = refusal or fitness.flavor_refused(catalog, version, machine.cards, request.flavor)
     if refusal is None and not request.allow_bad:
         return fitness.bad(catalog, version, machine.cards)
     return refusal
@@ -134,15 +134,15 @@ class _Resolver:
         fit = [one for one in matching if refusals[one.version] is None]
         found = [Found(one, self._asked.closure(one)) for one in fit]
         whole = [one for one in found if one.closure.is_whole]
-        possible = [one for one in whole if one.candidate.flavour in self._flavours(one.candidate)]
-        wanted = list(self._of_usual_flavours(possible))
+        possible = [one for one in whole if one.candidate.flavor in self._flavors(one.candidate)]
+        wanted = list(self._of_usual_flavors(possible))
         built = [one for one in wanted if not self._too_new(one.candidate)]
         if built:
             return resolution(self._asked, self._choose(built))
         if wanted:
             return self._for_newer_kernels(self._choose(wanted).candidate, possible)
         if whole:
-            return self._of_another_flavour(whole[-1].candidate)
+            return self._of_another_flavor(whole[-1].candidate)
         for refusal in reversed(refusals.values()):
             if refusal:
                 return refusal
@@ -157,8 +157,8 @@ class _Resolver:
     def _unfit(self, version: str) -> Refusal | None:
         return _unfit(version, self._machine, self._request, self._catalog)
 
-    def _flavours(self, one: Candidate) -> tuple[Flavour, ...]:
-        supported, _ = fitness.flavours(self._catalog, one.version, self._machine.cards)
+    def _flavors(self, one: Candidate) -> tuple[ModuleFlavor, ...]:
+        supported, _ = fitness.flavors(self._catalog, one.version, self._machine.cards)
         wanted = self._request.flavor
         return tuple(one for one in supported if wanted in {"auto", one})
 
@@ -168,28 +168,26 @@ class _Resolver:
         tested = one.kernel.newest_kernel
         return fitness.too_new(self._catalog, one.version, self._machine.kernels, tested)
 
-    def _of_usual_flavours(self, possible: list[Found]) -> Iterator[Found]:
-        """Of each version those flavours that come first: the kernels do not choose another."""
+    def _of_usual_flavors(self, possible: list[Found]) -> Iterator[Found]:
+        """Of each version those flavors that come first: the kernels do not choose another."""
         for one in possible:
             version = one.candidate.version
-            offered = {
-                its.candidate.flavour for its in possible if its.candidate.version == version
-            }
-            if one.candidate.flavour == self._in_order(version, offered)[0]:
+            offered = {its.candidate.flavor for its in possible if its.candidate.version == version}
+            if one.candidate.flavor == self._in_order(version, offered)[0]:
                 yield one
 
-    def _in_order(self, version: str, offered: Iterable[Flavour]) -> tuple[Flavour, ...]:
-        return fitness.in_order(tuple(offered), version, self._machine.flavour)
+    def _in_order(self, version: str, offered: Iterable[ModuleFlavor]) -> tuple[ModuleFlavor, ...]:
+        return fitness.in_order(tuple(offered), version, self._machine.flavor)
 
     def _for_newer_kernels(self, one: Candidate, possible: Iterable[Found]) -> Refusal:
         newer = self._too_new(one)
         limit = fitness.ceiling(self._catalog, one.version, one.kernel.newest_kernel)
         images = " ".join(f"linux-image-{release}" for release in newer)
-        building = (its.candidate.flavour for its in possible if not self._too_new(its.candidate))
+        building = (its.candidate.flavor for its in possible if not self._too_new(its.candidate))
         instead = self.usable()
         other = ""
-        if flavour := next(building, ""):
-            other = f'declare driver_flavor = "{flavour}", whose modules build there, or '
+        if flavor := next(building, ""):
+            other = f'declare driver_flavor = "{flavor}", whose modules build there, or '
         elif instead:
             other = f"declare driver = {_quoted(versions.nearest(one.version, instead)[-1])}, or "
         return Refusal(
@@ -198,15 +196,15 @@ class _Resolver:
             f"{other}boot an older kernel and remove {images}",
         )
 
-    def _of_another_flavour(self, one: Candidate) -> Refusal:
-        supported, _ = fitness.flavours(self._catalog, one.version, self._machine.cards)
+    def _of_another_flavor(self, one: Candidate) -> Refusal:
+        supported, _ = fitness.flavors(self._catalog, one.version, self._machine.cards)
         wanted = self._request.flavor if self._request.flavor != "auto" else supported[0]
         reason = (
-            f"the package sources have only the {one.flavour} modules of driver {one.version}, "
+            f"the package sources have only the {one.flavor} modules of driver {one.version}, "
             f"and the {wanted} ones are needed"
         )
-        if one.flavour in supported:
-            return Refusal(reason, f'declare driver_flavor = "{one.flavour}", or another driver')
+        if one.flavor in supported:
+            return Refusal(reason, f'declare driver_flavor = "{one.flavor}", or another driver')
         instead = self.usable()
         fix = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
         return Refusal(f"{reason}: only they drive every card", fix)
@@ -235,11 +233,11 @@ class _Resolver:
         offered = [one for one in self._every if one.version == version]
         if not offered:
             return not fitness.too_new(self._catalog, version, self._machine.kernels)
-        return any(one.flavour in self._flavours(one) and not self._too_new(one) for one in offered)
+        return any(one.flavor in self._flavors(one) and not self._too_new(one) for one in offered)
 
     def _choose(self, whole: list[Found]) -> Found:
         machine, request = self._machine, self._request
-        same = [one for one in whole if one.candidate.flavour == machine.flavour]
+        same = [one for one in whole if one.candidate.flavor == machine.flavor]
         by_version: dict[str, list[Found]] = defaultdict(list)
         for one in same or whole:
             by_version[one.candidate.version].append(one)

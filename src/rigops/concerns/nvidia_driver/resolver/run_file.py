@@ -15,7 +15,7 @@ from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.inventory.spec.model import DriverSet, Flavor
 
@@ -30,7 +30,7 @@ def offer(version: str, *places: str) -> Offer:
     return Offer(RUN_FILE, version, places=places)
 
 
-def flavours(version: str) -> tuple[Flavour, ...]:
+def flavors(version: str) -> tuple[ModuleFlavor, ...]:
     """Of the modules whose source it has."""
     is_both = int(branch_of(version)) >= _OPEN_SINCE
     return ("proprietary", "open") if is_both else ("proprietary",)
@@ -47,7 +47,7 @@ def installed_here(
     """The .run file that rigops installed: as long as it is as declared, no source is needed."""
     found = machine.run_file
     version = machine.installed.get(RUN_FILE)
-    if not version or not found or flavor not in {"auto", found.flavour}:
+    if not version or not found or flavor not in {"auto", found.flavor}:
         return ()
     return () if set_ not in {None, found.set_} else (offer(version, INSTALLED),)
 

@@ -77,11 +77,11 @@ def chosen(machine: Machine, *suites: str, today: date = TODAY, **more: Any) -> 
     return choose(facts(machine, *suites, **more), today)
 
 
-def of(choice: Choice, version: str, flavour: str = "proprietary") -> Option:
-    (found,) = [o for o in choice.options if (o.version, o.flavour) == (version, flavour)]
+def of(choice: Choice, version: str, flavor: str = "proprietary") -> Option:
+    (found,) = [o for o in choice.options if (o.version, o.flavor) == (version, flavor)]
     return found
 
 
 def with_driver(machine: Machine, build: str) -> Machine:
     names = ("nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi")
-    return replace(machine, installed=dict.fromkeys(names, build), flavour="proprietary")
+    return replace(machine, installed=dict.fromkeys(names, build), flavor="proprietary")

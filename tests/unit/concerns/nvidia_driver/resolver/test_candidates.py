@@ -9,7 +9,7 @@ from tests.unit.concerns.nvidia_driver.resolver.archives import archive, offer, 
 
 
 def _kinds(*suites: str) -> set[tuple[str, str, str]]:
-    return {(one.version, one.flavour, one.kernel.name) for one in candidates(archive(*suites))}
+    return {(one.version, one.flavor, one.kernel.name) for one in candidates(archive(*suites))}
 
 
 def test_debian_has_its_own_its_open_and_its_tesla_drivers() -> None:
@@ -21,7 +21,7 @@ def test_debian_has_its_own_its_open_and_its_tesla_drivers() -> None:
     }
 
 
-def test_ubuntu_has_both_flavours_and_those_for_servers() -> None:
+def test_ubuntu_has_both_flavors_and_those_for_servers() -> None:
     assert _kinds("noble") >= {
         ("535.171.04", "proprietary", "nvidia-dkms-535"),
         ("535.171.04", "open", "nvidia-dkms-535-open"),
@@ -55,7 +55,7 @@ def test_what_builds_no_modules_is_no_driver_of_its_own(name: str) -> None:
         ),
     ],
 )
-def test_the_sets_of_ubuntu_have_the_flavour_in_their_names(
+def test_the_sets_of_ubuntu_have_the_flavor_in_their_names(
     name: str, compute: str, desktop: str
 ) -> None:
     (found,) = candidates(together(offer(name, "580.178.04-0ubuntu1")))
@@ -68,16 +68,16 @@ def test_the_sets_of_ubuntu_have_the_flavour_in_their_names(
 
 
 @pytest.mark.parametrize(
-    ("name", "flavour"),
+    ("name", "flavor"),
     [("nvidia-kernel-dkms", "proprietary"), ("nvidia-kernel-open-dkms", "open")],
 )
 def test_nvidias_packages_for_debian_are_known_by_the_one_that_debian_has_not(
-    name: str, flavour: str
+    name: str, flavor: str
 ) -> None:
     version = "595.45.04-1"
     (found,) = candidates(together(offer(name, version), offer("nvidia-driver-cuda", version)))
 
-    assert (found.version, found.flavour) == ("595.45.04", flavour)
+    assert (found.version, found.flavor) == ("595.45.04", flavor)
     assert {name, "nvidia-driver-cuda", "libcuda1", "libnvidia-ml1"} <= set(found.compute)
     assert "nvidia-smi" not in found.desktop  # it conflicts
     assert "nvidia-driver" in found.desktop
@@ -88,10 +88,8 @@ def test_the_open_modules_alone_are_no_driver_whose_module_could_be_named() -> N
     assert candidates(together(offer("nvidia-kernel-open-dkms", "550.54.14-1"))) == ()
 
 
-@pytest.mark.parametrize(("open_", "flavour"), [("", "proprietary"), ("-open", "open")])
-def test_nvidias_packages_for_ubuntu_have_no_branch_in_their_names(
-    open_: str, flavour: str
-) -> None:
+@pytest.mark.parametrize(("open_", "flavor"), [("", "proprietary"), ("-open", "open")])
+def test_nvidias_packages_for_ubuntu_have_no_branch_in_their_names(open_: str, flavor: str) -> None:
     version, newer = "595.71.05-1ubuntu1", "615.71.09-1ubuntu1"
     names = (f"nvidia-dkms{open_}", "libnvidia-compute", "nvidia-kernel-common")
     older, newest = candidates(
@@ -102,7 +100,7 @@ def test_nvidias_packages_for_ubuntu_have_no_branch_in_their_names(
     )
 
     assert (older.version, newest.version) == ("595.71.05", "615.71.09")
-    assert older.flavour == flavour
+    assert older.flavor == flavor
     assert older.compute == names
     assert newest.compute == (f"nvidia-headless{open_}", *names)
     assert f"nvidia-driver{open_}" in newest.desktop

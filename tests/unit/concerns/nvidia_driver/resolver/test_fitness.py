@@ -12,7 +12,7 @@ from rigops.concerns.nvidia_driver.resolver.machine import Kernel
 from tests.unit.concerns.nvidia_driver.resolver.machines import card
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Flavour
+    from rigops.catalog.model import ModuleFlavor
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_driver_is_bad_for_cards_that_its_verdict_is_about(
 
 
 @pytest.mark.parametrize(
-    ("version", "cards", "flavours"),
+    ("version", "cards", "flavors"),
     [
         ("535.261.03", ["3090"], {"proprietary", "open"}),
         ("535.261.03", ["V100 SXM2 16GB", "3090"], {"proprietary"}),
@@ -66,13 +66,13 @@ def test_a_driver_is_bad_for_cards_that_its_verdict_is_about(
         ("999.10.01", ["3090"], {"proprietary", "open"}),
     ],
 )
-def test_the_flavours_are_those_that_drive_every_card(
-    version: str, cards: list[str], flavours: set[str]
+def test_the_flavors_are_those_that_drive_every_card(
+    version: str, cards: list[str], flavors: set[str]
 ) -> None:
-    found, refusal = fitness.flavours(load(), version, map(card, cards))
+    found, refusal = fitness.flavors(load(), version, map(card, cards))
 
-    assert set(found) == flavours
-    assert (refusal is None) == bool(flavours)
+    assert set(found) == flavors
+    assert (refusal is None) == bool(flavors)
 
 
 @pytest.mark.parametrize(
@@ -86,15 +86,15 @@ def test_the_flavours_are_those_that_drive_every_card(
         ("535.261.03", "open", "open"),
     ],
 )
-def test_an_installed_flavour_comes_first_else_that_of_the_branch(
-    version: str, installed: Flavour | None, first: str
+def test_an_installed_flavor_comes_first_else_that_of_the_branch(
+    version: str, installed: ModuleFlavor | None, first: str
 ) -> None:
     order = fitness.in_order(("proprietary", "open"), version, installed)
 
     assert order[0] == first
 
 
-def test_an_installed_flavour_that_does_not_drive_the_cards_does_not_count() -> None:
+def test_an_installed_flavor_that_does_not_drive_the_cards_does_not_count() -> None:
     assert fitness.in_order(("proprietary",), "580.178.04", "open") == ("proprietary",)
 
 
@@ -122,7 +122,7 @@ def test_a_kernel_is_too_new_by_the_packages_word_else_by_the_catalogue(
 
 
 def test_branches_that_drive_all_cards_are_offered_where_one_does_not() -> None:
-    _, refusal = fitness.flavours(load(), "535.261.03", [card("5090"), card("3090")])
+    _, refusal = fitness.flavors(load(), "535.261.03", [card("5090"), card("3090")])
 
     assert refusal
     assert refusal.fix == 'declare driver = "580" (branches 570 to 620 drive all its cards)'

@@ -51,7 +51,7 @@ def _of(machine: Machine, offers: Offers) -> DriverFacts:
 
 
 @pytest.mark.parametrize(
-    ("machine", "suites", "version", "flavour"),
+    ("machine", "suites", "version", "flavor"),
     [
         (with_cards(BOOKWORM, "3090"), ["bookworm"], "535.261.03", "proprietary"),
         (with_cards(TRIXIE, "3090"), ["trixie"], "535.274.02", "proprietary"),
@@ -67,13 +67,13 @@ def _of(machine: Machine, offers: Offers) -> DriverFacts:
     ),
 )
 def test_the_newest_known_good_one_that_the_sources_have_is_recommended(
-    machine: Machine, suites: list[str], version: str, flavour: str
+    machine: Machine, suites: list[str], version: str, flavor: str
 ) -> None:
     choice = chosen(machine, *suites)
 
     found = choice.recommended
     assert found is not None
-    assert (found.version, found.flavour) == (version, flavour)
+    assert (found.version, found.flavor) == (version, flavor)
     assert found.declare == {"driver": version.partition(".")[0]}
     assert "known to be good" in found.why
     assert choice.refusal is None
@@ -173,7 +173,7 @@ def test_what_drives_not_every_card_says_which() -> None:
 def test_every_driver_is_listed_once_and_the_newest_first() -> None:
     options = chosen(with_cards(NOBLE, "3090"), *NOBLE_SUITES).options
 
-    keys = [(one.version, one.flavour) for one in options]
+    keys = [(one.version, one.flavor) for one in options]
     assert len(keys) == len(set(keys))
     assert keys[0][0] == "595.99.02"
     assert keys[-1][0].startswith("470.")
@@ -317,7 +317,7 @@ def test_what_is_declared_is_resolved() -> None:
     bad = chosen(RIG, "bookworm", driver="545").declared
 
     assert good is not None
-    assert (good.wish, good.version, good.flavour) == ("535", "535.261.03", "proprietary")
+    assert (good.wish, good.version, good.flavor) == ("535", "535.261.03", "proprietary")
     assert bad is not None
     assert bad.version is None
     assert bad.refusal is not None
@@ -329,7 +329,7 @@ def test_what_is_pinned_for_the_same_declaration_stays_without_a_source() -> Non
     spec = read({"driver": "535"})
     packages = {"nvidia-kernel-dkms": "535.183.01-1"}
     pinned = PinnedDriver(
-        version="535.183.01", flavour="proprietary", declared=identity(spec), packages=packages
+        version="535.183.01", flavor="proprietary", declared=identity(spec), packages=packages
     )
 
     found = chosen(replace(RIG, installed=packages), pinned=pinned, driver="535").declared

@@ -55,7 +55,7 @@ def test_what_is_kept_and_in_a_source_is_told_to_be_in_both() -> None:
 @pytest.mark.parametrize("how", ["installed", "locked", "pinned"])
 def test_what_is_there_or_was_there_comes_from_the_vault_before_a_newer_one(how: str) -> None:
     machine = with_driver(RIG, f"{OLD}-1") if how == "installed" else RIG
-    pinned = PinnedDriver(version=OLD, flavour="proprietary", declared="")
+    pinned = PinnedDriver(version=OLD, flavor="proprietary", declared="")
 
     found = chosen(
         machine,
@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_used_refuses_only_what_is_declared() -> None:
 
 def test_what_rigops_put_there_from_a_run_file_stays() -> None:
     ours = RunFile("/usr/bin/nvidia-uninstall", NOW, "whole", "proprietary", "desktop")
-    machine = replace(RIG, run_file=ours, installed={RUN_FILE: NOW}, flavour="proprietary")
+    machine = replace(RIG, run_file=ours, installed={RUN_FILE: NOW}, flavor="proprietary")
     own = Offers(run_file.installed_here(machine))
 
     choice = chosen(machine, own=own, driver="535")

@@ -66,9 +66,9 @@ def test_modules_whose_signatures_no_source_has_are_none() -> None:
     offers = archive("noble")
     without = tuple(one for one in offers.every if "signatures" not in one.name)
 
-    assert "proprietary" in {one.flavour for one in prebuilt_candidates(offers, [_KERNEL])}
+    assert "proprietary" in {one.flavor for one in prebuilt_candidates(offers, [_KERNEL])}
     assert "proprietary" not in {
-        one.flavour for one in prebuilt_candidates(Offers(without), [_KERNEL])
+        one.flavor for one in prebuilt_candidates(Offers(without), [_KERNEL])
     }
 
 

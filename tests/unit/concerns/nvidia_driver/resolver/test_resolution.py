@@ -151,7 +151,7 @@ def test_a_downgrade_names_what_the_older_driver_does_not_have() -> None:
 
 def test_another_branch_of_ubuntu_replaces_every_package_and_keeps_the_encoder() -> None:
     installed = dict.fromkeys([*_names(_NOBLE), "libnvidia-encode-535"], "535.171.04-0ubuntu2")
-    machine = replace(_UBUNTU, installed=installed, flavour="proprietary")
+    machine = replace(_UBUNTU, installed=installed, flavor="proprietary")
 
     found = resolved(machine, wish("580"), archive("noble", "noble-updates"))
 
@@ -167,7 +167,7 @@ def test_another_branch_of_ubuntu_replaces_every_package_and_keeps_the_encoder()
         ("proprietary", "nvidia-open-kernel-dkms", "nvidia-kernel-dkms"),
     ],
 )
-def test_another_flavour_takes_the_other_modules_away(
+def test_another_flavor_takes_the_other_modules_away(
     wanted: Flavor, before: str, after: str
 ) -> None:
     support = before.replace("dkms", "support")
@@ -180,7 +180,7 @@ def test_another_flavour_takes_the_other_modules_away(
     assert set(found.remove) == {before, support}
 
 
-def test_another_flavour_of_ubuntu_takes_the_other_metapackages_away_too() -> None:
+def test_another_flavor_of_ubuntu_takes_the_other_metapackages_away_too() -> None:
     names = ("nvidia-driver-535", "nvidia-dkms-535", "nvidia-kernel-source-535", "nvidia-utils-535")
     machine = replace(_UBUNTU, installed=dict.fromkeys(names, "535.171.04-0ubuntu2"))
     request = replace(wish("535"), flavor="open")

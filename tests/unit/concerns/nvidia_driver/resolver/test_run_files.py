@@ -35,7 +35,7 @@ def having(machine: Machine, version: str, whose: str = "whole") -> Machine:
     """With a driver from such a file."""
     found = RunFile(UNINSTALLER, version, "whole" if whose == "whole" else "begun by rigops")
     installed = {RUN_FILE: version} if whose == "whole" else {}
-    return replace(machine, run_file=found, installed=installed, flavour="proprietary")
+    return replace(machine, run_file=found, installed=installed, flavor="proprietary")
 
 
 def test_it_is_all_of_the_driver_and_needs_dkms() -> None:
@@ -44,7 +44,7 @@ def test_it_is_all_of_the_driver_and_needs_dkms() -> None:
     assert found.packages == {RUN_FILE: "535.261.03"}
     assert found.is_run_file
     assert (found.by_apt, found.also, found.sources) == ({}, ("dkms",), {})
-    assert (found.version, found.flavour, found.set_) == ("535.261.03", "proprietary", "compute")
+    assert (found.version, found.flavor, found.set_) == ("535.261.03", "proprietary", "compute")
     assert found.places == (FOLDER,)
 
 
@@ -107,10 +107,10 @@ def test_packages_of_its_version_do_not_come_along_with_it() -> None:
 def test_it_has_open_modules_from_515_on() -> None:
     newer = with_cards(BOOKWORM, "RTX 5090")
 
-    assert resolved(newer, wish("580"), folder("580.95.05")).flavour == "open"
-    assert run_file.flavours("470.256.02") == ("proprietary",)
+    assert resolved(newer, wish("580"), folder("580.95.05")).flavor == "open"
+    assert run_file.flavors("470.256.02") == ("proprietary",)
     request = replace(wish("535"), flavor="open")
-    assert resolved(RIG, request, folder("535.261.03")).flavour == "open"
+    assert resolved(RIG, request, folder("535.261.03")).flavor == "open"
 
 
 def test_it_is_judged_like_any_other() -> None:

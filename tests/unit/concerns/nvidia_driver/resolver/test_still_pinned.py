@@ -23,7 +23,7 @@ _MACHINE = replace(with_cards(NOBLE, "3090"), kernels=(Kernel(_KERNEL),), instal
 def _answer(machine: Machine, **pinned: Any) -> Resolution | Refusal | None:
     record = PinnedDriver(
         version="535.171.04",
-        flavour="proprietary",
+        flavor="proprietary",
         declared=identity(_SPEC),
         packages=_PACKAGES,
         **pinned,

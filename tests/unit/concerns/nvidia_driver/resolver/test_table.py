@@ -83,14 +83,14 @@ _DEBIAN = ("nvidia-kernel-dkms", "libcuda1", "nvidia-smi", "libnvidia-ml1", "nvi
 _AT_261 = replace(BOOKWORM, **_installed("535.261.03-1", *_DEBIAN))
 _OPEN_AT_261 = replace(
     BOOKWORM,
-    **_installed("535.261.03-1", "nvidia-open-kernel-dkms", *_DEBIAN[1:], flavour="open"),
+    **_installed("535.261.03-1", "nvidia-open-kernel-dkms", *_DEBIAN[1:], flavor="open"),
 )
 _AT_550 = replace(BOOKWORM, **_installed("550.163.01-2", *_DEBIAN, "libnvidia-gpucomp"))
 _NOBLE_AT_171 = replace(
     NOBLE,
     **_installed(
         "535.171.04-0ubuntu2", "nvidia-dkms-535", "nvidia-headless-535", "libnvidia-compute-535",
-        flavour="proprietary",
+        flavor="proprietary",
     ),
 )  # fmt: skip
 
@@ -118,7 +118,7 @@ RESOLVED: list[tuple[Case, str, str]] = [
     (Case(BOOKWORM, "3090", _BOOKWORM, "535", {"flavor": "open"}), "535.261.03", "open"),
     (Case(BOOKWORM, "3090", _SECURITY, "535", {"flavor": "open"}), "535.261.03", "open"),
     (Case(_OPEN_AT_261, "3090", _BOOKWORM, "535"), "535.261.03", "open"),
-    # The security archive has no open modules of its version: the flavour counts for more.
+    # The security archive has no open modules of its version: the flavor counts for more.
     (Case(_OPEN_AT_261, "3090", _SECURITY, "535", {"upgrade": True}), "535.261.03", "open"),
     (Case(_OPEN_AT_261, "V100 SXM2 16GB", _SECURITY, "535"), "535.261.03", "proprietary"),
     (
@@ -182,11 +182,11 @@ RESOLVED: list[tuple[Case, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "version", "flavour"), RESOLVED, ids=str)
-def test_a_machine_gets_the_driver(case: Case, version: str, flavour: str) -> None:
+@pytest.mark.parametrize(("case", "version", "flavor"), RESOLVED, ids=str)
+def test_a_machine_gets_the_driver(case: Case, version: str, flavor: str) -> None:
     found = resolved(case.here, replace(wish(case.wish), **case.more), case.offers)
 
-    assert (found.version, found.flavour) == (version, flavour)
+    assert (found.version, found.flavor) == (version, flavor)
 
 
 REFUSED: list[tuple[Case, str, str]] = [

@@ -182,7 +182,7 @@ def test_a_rollback_goes_to_the_last_proven_one_that_is_not_installed(
 def test_a_rollback_that_has_begun_does_not_turn_around(tmp_path: Path) -> None:
     begun = replace(back(tmp_path, OLD, declared=NOW), rollback_target=SETS[1])
     recorded = PinnedDriver(
-        version=OLD, flavour="proprietary", declared=f"rollback to {OLD}", packages=installed_(OLD)
+        version=OLD, flavor="proprietary", declared=f"rollback to {OLD}", packages=installed_(OLD)
     )
 
     found = answer(begun, driver(NOW))
