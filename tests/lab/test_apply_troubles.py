@@ -111,7 +111,7 @@ def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is
     for name, words, fix in (
         (read_only.name, "Read-only file system", "remount,rw"),
         (damaged.name, f"{RECORD} is damaged or incomplete", "move it away"),
-        ("gone", "Connection refused", "is it on"),
+        ("gone", "Connection refused", "the host is on"),
     ):
         assert words in errors[name]["message"]
         assert fix in errors[name]["cure"]
@@ -216,7 +216,7 @@ def test_a_wrong_sudo_password_is_tried_once_and_told(rig: Host, laptop: Laptop)
     (host,) = said.json()["hosts"]
     assert host["outcome"] == "unreachable"
     assert host["error"]["kind"] == "sudo"
-    assert "did not take the password" in host["error"]["message"]
+    assert "refused the password" in host["error"]["message"]
     assert between == 1
     assert WRONG not in said.out + said.err
 

@@ -340,7 +340,7 @@ def test_the_right_password_works_in_two_execs_and_a_wrong_one_is_tried_once(
         assert typed.said.code == UNREACHED
         kind, message = _error(typed.said, "")
         assert kind == "sudo"
-        assert "did not take the password" in message
+        assert "refused the password" in message
         assert (typed.sessions, typed.refusals) == (1, 1)
         return
     assert typed.said.code == 0, typed.terminal

@@ -56,7 +56,7 @@ def test_it_goes_on_beside_others_until_it_is_released(connection: Connection) -
     _, text = program()
     holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=20)
 
-    assert holding.said == ("ready a b",)
+    assert holding.lines == ("ready a b",)
     data = b"x" * 3_000_000
     assert connection.run(["cat"], stdin=data, deadline_s=20).stdout == data
     time.sleep(2.2)  # past a beat

@@ -23,8 +23,8 @@ from rigops.transport import Connection, HostKeyPolicy, Target, TransportError, 
 from rigops.transport.route import Route, Server, parse_settings
 from rigops.transport.ssh_program import (
     ProgramConnection,
+    key_command,
     login_command,
-    look_command,
     run_command,
 )
 from tests.lab.connecting import KNOWN_ONLY, cut_while_it_sleeps, refusal
@@ -411,7 +411,7 @@ def test_the_command_lines_are_strict_whatever_the_configuration_says(tmp_path: 
     run = asked_of_ssh(run_command(end, tmp_path / "c", ["rm", "-rf", "a b"]))
     assert run["proxycommand"] == ["false"]
     assert run["controlmaster"] == ["false"]
-    look = asked_of_ssh(look_command(route, tmp_path / "seen", 5))
+    look = asked_of_ssh(key_command(route, tmp_path / "seen", 5))
     assert look["userknownhostsfile"] == [str(tmp_path / "seen")]
     assert look["pubkeyauthentication"] == ["false"]
     assert look["proxycommand"] == ["nc %h %p"]

@@ -99,7 +99,7 @@ def _headline(problem: Problem, hosts: list[str]) -> str:
         about = problem.key + problem.within
         if problem.value is not None:
             about += f" = {problem.value}"
-    elif problem.value is not None:
+    elif problem.value is not None and problem.value not in problem.message:
         about = problem.value
     where = f"host {', '.join(hosts)}" if hosts else ""
     return ": ".join(part for part in (place, where, about, problem.message) if part)

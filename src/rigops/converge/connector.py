@@ -69,14 +69,14 @@ class HostChannel:
             stdin=self.privilege.preamble + stdin,
             ready=_NEVER,
             deadline_s=deadline_s,
-            tell=self._tell_line,
+            on_line=self._tell_line,
         )
         holding.release()
         code = holding.ended
         return Result(
             exit_code=-1 if code is None else code,
-            stdout="\n".join(holding.said).encode(),
-            stderr=holding.complained,
+            stdout="\n".join(holding.lines).encode(),
+            stderr=holding.error_output,
         )
 
     def _tell_line(self, line: str) -> None:

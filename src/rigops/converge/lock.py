@@ -103,10 +103,10 @@ def take(
         stdin=privilege.preamble + program + json.dumps(note).encode() + b"\n",
         ready=b"held",
         deadline_s=deadline_s + _TRAVEL_S,
-        tell=lambda line: _pass_on(line, tell),
+        on_line=lambda line: _pass_on(line, tell),
     )
-    words = dict(line.split(" ", 1) for line in holding.said if " " in line)
-    if "held" not in holding.said:
+    words = dict(line.split(" ", 1) for line in holding.lines if " " in line)
+    if "held" not in holding.lines:
         raise _refusal(connection.name, holder, holding, words, deadline_s)
     return ApplyLock(holding, _notice(holder, words["stale"]) if "stale" in words else "")
 
@@ -143,7 +143,7 @@ def _refusal(
         )
     if "trouble" in words:
         return _trouble(host, *words["trouble"].partition(" ")[::2])
-    said = clean(holding.complained) or f"it ended with exit code {holding.ended}"
+    said = clean(holding.error_output) or f"it ended with exit code {holding.ended}"
     return _error(host, f"the lock could not be taken: {said}", "see that sh works there")
 
 

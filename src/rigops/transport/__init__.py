@@ -7,22 +7,19 @@ machine for `LOCAL`. Nothing heavy is imported before a connection is opened.
 from __future__ import annotations
 
 from rigops.transport.clock import Clock
-from rigops.transport.connection import MAX_OUTPUT, Connection
-from rigops.transport.errors import Kind, NeedsProgramError, TransportError
+from rigops.transport.connection import Connection, Privilege, with_password
+from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.holding import Holding
-from rigops.transport.host_keys import HostKeyPolicy, UnknownKey, fingerprint
-from rigops.transport.privilege import Privilege, with_password
+from rigops.transport.host_keys import HostKeyPolicy, UnknownKey
 from rigops.transport.result import Result, ScriptResult
 from rigops.transport.route import resolve
 from rigops.transport.target import LOCAL, Target
 
 __all__ = [
     "LOCAL",
-    "MAX_OUTPUT",
     "Connection",
     "Holding",
     "HostKeyPolicy",
-    "Kind",
     "Privilege",
     "Result",
     "ScriptResult",
@@ -30,16 +27,14 @@ __all__ = [
     "TransportError",
     "UnknownKey",
     "connect",
-    "fingerprint",
     "with_password",
 ]
 
 
 def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy) -> Connection:
-    """Reach a host and log in, or say within the deadline why that cannot be.
+    """Log in by paramiko; by the `ssh` program where only OpenSSH can do what is configured.
 
-    Plain logins are spoken natively. What only OpenSSH can do (security keys, ProxyCommand, host
-    certificates and so on) is left to the `ssh` program, behind the same interface.
+    Such are security keys, ProxyCommand and host certificates.
     """
     if target.local:
         from rigops.transport.local import LocalConnection  # noqa: PLC0415  opened only if asked

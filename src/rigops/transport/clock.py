@@ -1,11 +1,12 @@
-"""Deadlines that hold even where a library waits for ever."""
+"""Deadlines that hold even where a library waits for ever, and work in threads."""
 
 from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,9 +14,29 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self  # from Python 3.11 on in typing
 
+T = TypeVar("T")
+
+
+def start_thread(work: Callable[[], T]) -> Future[T]:
+    """In a daemon thread: the end of this process waits for an executor's, not for these."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  raised again by result()
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="rigops-worker", daemon=True).start()
+    return future
+
+
+def has_ended(future: Future[T], within_s: float) -> bool:
+    return bool(wait((future,), within_s).done)
+
 
 class Clock:
-    """Time that is left; it stands still while a person is being asked."""
+    """Time that is left; it stops while a person is being asked."""
 
     def __init__(self, allowed: float) -> None:
         self.allowed = allowed

@@ -1,14 +1,14 @@
-"""What every way of reaching a host can do."""
+"""What every connection to a host can do, and how its commands become root."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.transport.errors import clean, timed_out
+from rigops.transport.errors import TransportError, clean, timed_out
 from rigops.transport.holding import Holding
 from rigops.transport.result import (
     END_GROUP,
@@ -26,9 +26,28 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self  # from Python 3.11 on in typing
 
-MAX_OUTPUT: Final = 64 * 1024 * 1024
+_MAX_OUTPUT: Final = 64 * 1024 * 1024
 _PIECE: Final = 128 * 1024
 _FOR_GOOD_S: Final = 10 * 365 * 24 * 3600.0
+STILL_RUNNING: Final = "check whether the command still runs on the host; the connection was closed"
+LOST_FIX: Final = "check whether the host rebooted, or lost power or network"
+
+# Here and not by trying a whole script: each line of it would count as one more wrong password.
+_TRY_SUDO: Final = (
+    'PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin; [ "$(id -u)" != 0 ] || { echo is root; exit; }; '
+    "command -v sudo >/dev/null || { echo is without sudo; exit; }; "
+    "if sudo -n true </dev/null >/dev/null 2>&1; then echo is free; exit; fi; "
+    "if LC_ALL=C sudo -k -S -p '' true; then echo is allowed; fi"
+)
+
+
+@dataclass(frozen=True)
+class Privilege:
+    """`argv` goes before a command, `preamble` before its input. The password is in no argv."""
+
+    kind: Literal["root", "free", "password"]
+    argv: tuple[str, ...] = ()
+    preamble: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +78,9 @@ class Connection(ABC):
         *,
         stdin: bytes | Iterable[bytes] = b"",
         deadline_s: float,
-        max_output: int = MAX_OUTPUT,
+        max_output: int = _MAX_OUTPUT,
     ) -> Result:
-        """Run one program with these words. What exceeds max_output is counted, not kept."""
+        """Run one program. Output beyond max_output is counted, not stored."""
         done = self._framed(FRAME_COMMAND, argv, stdin, deadline_s, max_output)
         if done.started:
             return Result(**{one.name: getattr(done, one.name) for one in fields(Result)})
@@ -76,9 +95,9 @@ class Connection(ABC):
         argv: Sequence[str] = ("sh", "-s"),
         preamble: bytes = b"",
         deadline_s: float,
-        max_output: int = MAX_OUTPUT,
+        max_output: int = _MAX_OUTPUT,
     ) -> ScriptResult:
-        """Feed a script to an interpreter's stdin, in one exec, with its output framed.
+        """Feed a script to an interpreter's stdin, in one exec.
 
         `preamble` goes before the script: the line that a `sudo -S` in argv reads.
         """
@@ -92,11 +111,11 @@ class Connection(ABC):
         stdin: bytes = b"",
         ready: bytes,
         deadline_s: float,
-        tell: Callable[[str], None] = lambda _: None,
+        on_line: Callable[[str], None] = lambda _: None,
     ) -> Holding:
-        """Start a program that goes on beside others: back when it says so, or when it has ended.
+        """Start a program that runs beside others, and return when it is ready or has ended.
 
-        It is ready when it has printed a line that begins with `ready`; `tell` hears the lines
+        It is ready when it has printed a line that begins with `ready`; `on_line` gets the lines
         before that. Its input stays open until the holding is released or the connection ends,
         and brings an empty line every few seconds.
         """
@@ -112,17 +131,16 @@ class Connection(ABC):
             ending=lambda: None,
         )
         holding.start(lambda: self._execute(execution, _FOR_GOOD_S))
-        settled = False
+        in_time = False
         try:
-            settled = holding.wait(ready, deadline_s, tell)
+            in_time = holding.wait(ready, deadline_s, on_line)
         finally:
-            if not settled:
-                holding.let_go()
-        if not settled:
+            if not in_time:
+                holding.close_input()
+        if not in_time:
             self.close()
             step = f"waiting for {label}"
-            hint = "the connection is closed; see whether it still runs there"
-            raise timed_out(self.name, self.description, step, deadline_s, hint)
+            raise timed_out(self.name, self.description, step, deadline_s, STILL_RUNNING)
         return holding
 
     def _framed(
@@ -137,7 +155,6 @@ class Connection(ABC):
         out, err = Framed(token, max_output), Framed(token, max_output)
 
         def ending() -> list[str] | None:
-            """What ends the command there, from another session, if it began."""
             if out.pid is None:
                 return None
             words = ["sh", "-c", END_GROUP, str(out.pid)]
@@ -172,7 +189,7 @@ class Connection(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back. May be called again, and from any thread."""
+        """May be called again, and from any thread."""
 
     def __enter__(self) -> Self:
         return self
@@ -190,8 +207,33 @@ class Connection(ABC):
 
 
 def pieces(stdin: bytes | Iterable[bytes]) -> Iterator[bytes]:
-    """In pieces small enough that a partial send copies little."""
+    """Small enough that a partial send copies little."""
     for whole in (stdin,) if isinstance(stdin, bytes) else stdin:
         view = memoryview(whole)
         for start in range(0, len(view), _PIECE):
             yield bytes(view[start : start + _PIECE])
+
+
+def with_password(connection: Connection, password: str) -> Privilege:
+    """The password is used only where neither root nor `sudo -n` does it."""
+    line = password.encode() + b"\n"
+    answer = connection.run(["sh", "-c", _TRY_SUDO], stdin=line, deadline_s=30)
+    found = answer.stdout.decode("utf-8", "replace").split("\n")
+    if "is root" in found:
+        return Privilege("root")
+    if "is free" in found:
+        return Privilege("free", ("sudo", "-n"))
+    if "is allowed" in found:
+        return Privilege("password", ("sudo", "-k", "-S", "-p", ""), line)
+    errors = answer.stderr
+    if "is without sudo" in found:
+        message, fix = "sudo is not installed", "log in as root, or pass --no-root"
+    elif b"not in the sudoers" in errors or b"not allowed" in errors:
+        message = "sudo does not allow this user anything"
+        fix = "add the user to the group sudo (or wheel), log in as root, or pass --no-root"
+    elif b"incorrect password" in errors or b"no password was provided" in errors:
+        message = "sudo refused the password"
+        fix = "type the password of the user that logs in"
+    else:
+        message, fix = f"sudo failed: {clean(errors)}", "make `sudo true` work on the host"
+    raise TransportError("sudo", f"{connection.name}: {message}", host=connection.name, fix=fix)

@@ -1,16 +1,14 @@
-"""Why a host could not be reached, in words that help."""
+"""Why a host could not be reached."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from rigops.errors import Problem, RigopsError
 
 Kind = Literal[
     "dns", "timeout", "refused", "key_unknown", "key_changed", "auth", "sudo", "lost"
 ]  # fmt: skip
-
-_SHOWN: Final = 400
 
 
 class TransportError(RigopsError):
@@ -26,8 +24,8 @@ class NeedsProgramError(Exception):
     """Only the `ssh` program can do this; the text says what."""
 
 
-def clean(text: str | bytes, limit: int = _SHOWN) -> str:
-    """What another machine said, made safe to print on one line."""
+def clean(text: str | bytes, limit: int = 400) -> str:
+    """Output of another machine, made safe to print on one line."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     words = " ".join(text.split())
@@ -35,14 +33,10 @@ def clean(text: str | bytes, limit: int = _SHOWN) -> str:
     return shown if len(shown) <= limit else shown[:limit] + "…"
 
 
-def seconds(value: float) -> str:
-    return f"{value:.3g} s"
-
-
-def timed_out(host: str, where: str, step: str, allowed: float, hint: str = "") -> TransportError:
+def timed_out(host: str, where: str, step: str, allowed: float, fix: str = "") -> TransportError:
     return TransportError(
         "timeout",
-        f"{where}: {step} did not finish within {seconds(allowed)}",
+        f"{where}: {step} did not finish within {allowed:.3g} s",
         host=host,
-        fix=hint,
+        fix=fix,
     )

@@ -1,4 +1,4 @@
-"""A command that goes on while others run over the same connection, with its input kept open."""
+"""A command that runs while others use the same connection, with its input open."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import threading
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
-from rigops.transport.clock import Clock
+from rigops.transport.clock import Clock, has_ended, start_thread
 from rigops.transport.errors import TransportError
 from rigops.transport.result import Framed
-from rigops.transport.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
-_MOST: Final = 64 * 1024  # of what it says: it is to hold something, not to report
+_MOST: Final = 64 * 1024  # of its output
 _BRIEFLY_S: Final = 5.0
-# Nothing tells a backend that waits for input that its command or its connection has ended: it
-# finds out by sending. A command that is held skips empty lines.
+# A backend that waits for input learns only by sending that its command or its connection has
+# ended. A command that is held skips empty lines.
 _BEAT: Final = b"\n"
 _BEAT_S: Final = 2.0
 
@@ -30,9 +30,9 @@ class Holding:
         self._last = b""
         self._over = threading.Event()
         self._lines: Queue[str | None] = Queue()
-        self._said: list[str] = []
-        self._worker: Worker[int] | None = None
-        self.out = _Heard(token, self._lines.put, self._over.set)
+        self._printed: list[str] = []
+        self._work: Future[int] | None = None
+        self.out = _Lines(token, self._lines.put, self._over.set)
         self.err = Framed(token, _MOST)
 
     def input(self) -> Iterator[bytes]:
@@ -49,9 +49,9 @@ class Holding:
                 self._over.set()
                 self._lines.put(None)
 
-        self._worker = Worker(work)
+        self._work = start_thread(work)
 
-    def wait(self, ready: bytes, deadline_s: float, tell: Callable[[str], None]) -> bool:
+    def wait(self, ready: bytes, deadline_s: float, on_line: Callable[[str], None]) -> bool:
         """Until it is ready or has ended; False when neither came in time."""
         clock = Clock(deadline_s)
         beginning = ready.decode()
@@ -62,49 +62,49 @@ class Holding:
                 break
             if line is None:
                 self.err.finish()
-                if self._worker is not None:
-                    self._worker.value()  # a connection that was lost is said as such
+                if self._work is not None:
+                    self._work.result()  # raises where the connection was lost
                 return True
-            self._said.append(line)
+            self._printed.append(line)
             if line.startswith(beginning):
                 return True
-            tell(line)
+            on_line(line)
         return False
 
-    def let_go(self, last: bytes = b"") -> None:
+    def close_input(self, last: bytes = b"") -> None:
         """Close its input after these last bytes, and wait for nothing."""
         self._last = last
         self._over.set()
 
     def release(self, last: bytes = b"") -> None:
         """Close its input after these last bytes, and give it a moment to end."""
-        self.let_go(last)
-        if self._worker is not None:
-            self._worker.finish(_BRIEFLY_S)
+        self.close_input(last)
+        if self._work is not None:
+            has_ended(self._work, _BRIEFLY_S)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """The lines it printed until it was ready or ended."""
-        return tuple(self._said)
+        return tuple(self._printed)
 
     @property
-    def complained(self) -> bytes:
-        """What came otherwise, once it has ended: errors, and words of the login shell."""
+    def error_output(self) -> bytes:
+        """Once it has ended: its stderr, and what the login shell printed."""
         return self.out.noise + self.err.noise.take() + self.err.body.take()
 
     @property
     def ended(self) -> int | None:
         """Its exit code, -1 where it was lost with its connection, None while it is held."""
-        if self._worker is None or not self._worker.finish(0):
+        if self._work is None or not self._work.done():
             return None
         try:
-            return self._worker.value()
+            return self._work.result()
         except TransportError:
             return -1
 
 
-class _Heard:
-    """Lines as they come, without what the login shell says before them."""
+class _Lines:
+    """Lines as they come, without what the login shell prints before them."""
 
     def __init__(self, token: str, line: Callable[[str], None], ended: Callable[[], None]) -> None:
         self._opening = f"{token} begin ".encode()
@@ -118,20 +118,17 @@ class _Heard:
 
     def feed(self, data: bytes) -> None:
         *lines, self._held = (self._held + data).split(b"\n")
-        for line in lines:
-            self._take(line)
         self._held = self._held[-_MOST:]
-
-    def _take(self, line: bytes) -> None:
-        if not self._began:
-            before, opening, _ = line.partition(self._opening)
-            self._began = bool(opening)
-            self.noise = (self.noise + before + b"\n")[:_MOST] if before else self.noise
-            return
-        text, closing, _ = line.partition(self._closing)
-        if text or not closing:
-            self._room -= len(text) + 1
-            if self._room >= 0:
-                self._line(text.decode("utf-8", "replace"))
-        if closing:
-            self._ended()
+        for line in lines:
+            if not self._began:
+                before, opening, _ = line.partition(self._opening)
+                self._began = bool(opening)
+                self.noise = (self.noise + before + b"\n")[:_MOST] if before else self.noise
+                continue
+            text, closing, _ = line.partition(self._closing)
+            if text or not closing:
+                self._room -= len(text) + 1
+                if self._room >= 0:
+                    self._line(text.decode("utf-8", "replace"))
+            if closing:
+                self._ended()

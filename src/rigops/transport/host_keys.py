@@ -8,18 +8,15 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.transport import known_hosts
 from rigops.transport.errors import TransportError
-from rigops.transport.known_hosts import fingerprint
+from rigops.transport.key_files import append, fingerprint, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rigops.transport.clock import Clock
-    from rigops.transport.known_hosts import KnownKey
+    from rigops.transport.key_files import KnownKey
     from rigops.transport.route import Server
-
-__all__ = ["HostKeyPolicy", "HostKeys", "UnknownKey", "fingerprint"]
 
 _LOG: Final = logging.getLogger("rigops.transport")
 _ONE_QUESTION: Final = threading.Lock()
@@ -27,7 +24,7 @@ _ONE_QUESTION: Final = threading.Lock()
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownKey:
-    """A host key that nothing is known about, for a person to judge."""
+    """An unknown host key, for a person to judge."""
 
     host: str
     address: str
@@ -37,7 +34,7 @@ class UnknownKey:
 
 @dataclass(frozen=True, kw_only=True)
 class HostKeyPolicy:
-    """Known keys only, apart from these fingerprints and what `ask` says yes to."""
+    """Known keys only, apart from these fingerprints and those that `ask` returns True for."""
 
     accept: frozenset[str] = frozenset()
     ask: Callable[[UnknownKey], bool] | None = None
@@ -57,7 +54,7 @@ class HostKeys:
         server = self.server
         bare = server.hostname.lower()
         names = [server.lookup] if server.known_as else [server.lookup, bare]
-        found = known_hosts.lookup(server.known_hosts, dict.fromkeys(names))
+        found = lookup(server.known_hosts, dict.fromkeys(names))
         ours = [key for key in found if key.name == server.lookup.lower()]
         self.plain = [key for key in ours if not key.marker]
         self.authorities = [key for key in ours if key.marker == "cert-authority"]
@@ -78,14 +75,24 @@ class HostKeys:
         return any(key.blob == blob for key in self.plain + self.without_port)
 
     def settle(self, key_type: str, blob: bytes, policy: HostKeyPolicy, clock: Clock) -> None:
-        """Return if this key may be trusted, having written it down if that is new."""
-        self._refuse_revoked(key_type, blob)
+        """Return if this key may be trusted; a newly accepted one is written to known_hosts."""
+        server, seen = self.server, fingerprint(blob)
+        for key in self.revoked:
+            if key.blob == blob:
+                raise TransportError(
+                    "key_changed",
+                    f"{server.who}: the {key_type} host key {seen} is marked @revoked in "
+                    f"{key.file}:{key.line}",
+                    host=server.name,
+                    fix="do not log in; install a new host key on the host",
+                    value=seen,
+                )
         if self.is_known(blob):
             return
         if self.plain:
-            raise self._changed(key_type, blob)
-        server, seen = self.server, fingerprint(blob)
-        # Until an answer is written down, nobody else may be asked about the same key.
+            old = next((key for key in self.plain if key.key_type == key_type), self.plain[0])
+            raise changed_key(server, f"{key_type} {seen}", seen, old)
+        # Until the answer is written to the file, nobody else may be asked about the same key.
         with clock.stopped(), _ONE_QUESTION:
             self._read()
             if self.is_known(blob):
@@ -97,28 +104,12 @@ class HostKeys:
                 raise unknown_key(server, key_type, seen)
             self._write(key_type, blob)
 
-    def _refuse_revoked(self, key_type: str, blob: bytes) -> None:
-        for key in self.revoked:
-            if key.blob == blob:
-                raise TransportError(
-                    "key_changed",
-                    f"{self.server.who}: its {key_type} host key {fingerprint(blob)} is marked "
-                    f"@revoked in {key.file}:{key.line}",
-                    host=self.server.name,
-                    fix="do not log in there; install a new host key on that machine",
-                    value=fingerprint(blob),
-                )
-
-    def _changed(self, key_type: str, blob: bytes) -> TransportError:
-        old = next((key for key in self.plain if key.key_type == key_type), self.plain[0])
-        return changed_key(self.server, f"{key_type} {fingerprint(blob)}", fingerprint(blob), old)
-
     def _write(self, key_type: str, blob: bytes) -> None:
         server = self.server
         if not server.known_hosts:
             return
         try:
-            known_hosts.append(
+            append(
                 server.known_hosts[0],
                 server.lookup,
                 key_type,
@@ -139,10 +130,9 @@ class HostKeys:
 def unknown_key(server: Server, key_type: str, seen: str) -> TransportError:
     return TransportError(
         "key_unknown",
-        f"{server.who}: its {key_type} host key {seen} is not known",
+        f"{server.who}: unknown {key_type} host key {seen}",
         host=server.name,
-        fix=f"compare the fingerprint on the machine itself, then: "
-        f"rigops … --accept-host-key {seen}",
+        fix=f"compare it with the console of the host, then pass --accept-host-key {seen}",
         value=seen,
     )
 
@@ -151,10 +141,10 @@ def changed_key(server: Server, now: str, seen: str | None, old: KnownKey) -> Tr
     command = f"ssh-keygen -R {shlex.quote(server.lookup)} -f {shlex.quote(str(old.file))}"
     return TransportError(
         "key_changed",
-        f"{server.who}: HOST KEY CHANGED: it shows {now}, but {old.file}:{old.line} has "
-        f"{old.key_type} {fingerprint(old.blob)}; either the machine was reinstalled or "
-        f"somebody is in between",
+        f"{server.who}: HOST KEY CHANGED: the server shows {now}, but {old.file}:{old.line} has "
+        f"{old.key_type} {fingerprint(old.blob)}: the host was reinstalled, or somebody "
+        f"intercepts the connection",
         host=server.name,
-        fix=f"if you know that it was reinstalled: {command}",
+        fix=f"if the host was reinstalled: {command}",
         value=seen,
     )

@@ -1,10 +1,14 @@
-"""Logging in over a paramiko transport: agent keys, key files, password, in OpenSSH's order."""
+"""Login over a paramiko transport: agent keys, key files, password, in OpenSSH's order.
+
+And the local agent, lent to sessions on the host.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 import socket
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -12,12 +16,13 @@ from typing import TYPE_CHECKING, Final, cast
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
 
+from rigops.transport.clock import has_ended, start_thread
 from rigops.transport.errors import NeedsProgramError, TransportError
-from rigops.transport.keys import Identity, read_identity
-from rigops.transport.known_hosts import fingerprint
+from rigops.transport.key_files import Identity, fingerprint, read_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from rigops.transport.clock import Clock
     from rigops.transport.route import Server
@@ -67,13 +72,8 @@ class _CarefulKey(AgentKey):
             return refused.asbytes()
 
 
-def _has_ticket() -> bool:
-    usual = Path(f"/tmp/krb5cc_{os.getuid()}")  # noqa: S108  where Kerberos itself looks
-    return bool(os.environ.get("KRB5CCNAME")) or usual.exists()
-
-
 class Login:
-    """One attempt to log in to one server, and what to say when it fails."""
+    """One attempt to log in to one server."""
 
     def __init__(self, transport: paramiko.Transport, server: Server, clock: Clock) -> None:
         self._transport = transport
@@ -89,11 +89,13 @@ class Login:
         self._transport.auth_timeout = self._clock.wait() + 5  # the watch is the one that decides
         if self._ask_methods() or self._with_keys() or self._with_password():
             return
-        if self._server.gssapi and "gssapi-with-mic" in self._methods and _has_ticket():
-            self._for_openssh.append("there is a Kerberos ticket")
+        if self._server.gssapi and "gssapi-with-mic" in self._methods:
+            usual = Path(f"/tmp/krb5cc_{os.getuid()}")  # noqa: S108  where Kerberos itself looks
+            if os.environ.get("KRB5CCNAME") or usual.exists():
+                self._for_openssh.append("there is a Kerberos ticket")
         if self._for_openssh:
             raise NeedsProgramError("; ".join(self._for_openssh))
-        raise self._refusal()
+        raise self.failure("refused the login")
 
     def _ask_methods(self) -> bool:
         try:
@@ -169,9 +171,9 @@ class Login:
             except Exception:  # noqa: BLE001, S112  a broken key raises many types; said below
                 continue
         self._notes.append(
-            f"the passphrase given for {identity.path} does not open it"
+            f"ssh_key_password does not unlock {identity.path}"
             if identity.locked
-            else f"{identity.path} is no key that can be used"
+            else f"{identity.path} is not a usable key"
         )
         return None
 
@@ -187,7 +189,7 @@ class Login:
                 return False
             raise
         if more:
-            self._notes.append(f"{label} was accepted, and {' or '.join(more)} is asked for too")
+            self._notes.append(f"{label} was accepted, but {' or '.join(more)} is required too")
             self._methods = tuple(more)
             return self._with_password()
         return True
@@ -205,29 +207,63 @@ class Login:
             raise
         return not more
 
-    def dropped(self) -> TransportError:
-        """The server hung up while logging in."""
-        return self._error("closed the connection during the login")
-
-    def _refusal(self) -> TransportError:
-        return self._error("refused the login")
-
-    def _error(self, what: str) -> TransportError:
+    def failure(self, what: str) -> TransportError:
         server = self._server
-        tried = ", ".join(self._tried) or "no key at all"
+        tried = ", ".join(self._tried) or "no key"
         notes = "".join(f"; {note}" for note in dict.fromkeys(self._notes))
         if self._locked:
             paths = [str(path) for path in self._locked]
             notes += f"; locked by a passphrase and not in the agent: {', '.join(paths)}"
             fix = f"ssh-add {shlex.join(paths)}"
         elif self._methods and "publickey" not in self._methods:
-            fix = f"the server takes only {' or '.join(self._methods)}: set ssh_password"
+            fix = f"set ssh_password; the server accepts only {' or '.join(self._methods)}"
         else:
             port = "" if server.port == 22 else f"-p {server.port} "  # noqa: PLR2004  ssh's own port
-            fix = f"check the user name, or: ssh-copy-id {port}{server.user}@{server.hostname}"
-        if len(self._tried) > 4:  # noqa: PLR2004  servers stop at 6 unless told otherwise
-            fix = "name the right key: ssh_key in the inventory, or IdentityFile with "
-            fix += "IdentitiesOnly yes in the ssh configuration"
-        return TransportError(
-            "auth", f"{server.who} {what}; tried {tried}{notes}", host=server.name, fix=fix
-        )
+            fix = f"check the user name, or run: ssh-copy-id {port}{server.user}@{server.hostname}"
+        if len(self._tried) > 4:  # noqa: PLR2004  servers stop at 6 by default
+            fix = "set ssh_key in the inventory, or IdentityFile with IdentitiesOnly yes in "
+            fix += "the ssh configuration"
+        message = f"{server.who}: the server {what}; tried {tried}{notes}"
+        return TransportError("auth", message, host=server.name, fix=fix)
+
+
+def forward_agent(channel: paramiko.Channel, agent_socket: str) -> Callable[[], None]:
+    """Ask the server to forward; gives the call that ends it."""
+    streams: list[socket.socket | paramiko.Channel] = []
+    pumps: list[Future[None]] = []
+    lock = threading.Lock()
+
+    def opened(remote: paramiko.Channel) -> None:
+        local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            local.connect(agent_socket)
+        except OSError:
+            local.close()
+            start_thread(remote.close)
+            return
+        with lock:
+            streams.extend((local, remote))
+            pumps.append(start_thread(lambda: _pump(local, remote)))
+            pumps.append(start_thread(lambda: _pump(remote, local)))
+
+    def close() -> None:
+        with lock:
+            for stream in streams:
+                with suppress(OSError, EOFError):
+                    stream.shutdown(socket.SHUT_RDWR)
+            for pump in pumps:
+                has_ended(pump, 1)
+            for stream in streams:
+                with suppress(OSError, EOFError):
+                    stream.close()
+
+    channel.request_forward_agent(opened)
+    return close
+
+
+def _pump(source: socket.socket | paramiko.Channel, sink: socket.socket | paramiko.Channel) -> None:
+    with suppress(OSError, EOFError):
+        while data := source.recv(16 * 1024):
+            sink.sendall(data)
+    with suppress(OSError, EOFError):
+        sink.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""What a command answered, and how its output is taken in with bounded memory."""
+"""The result of a command, and how its output is collected with bounded memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptResult(Result):
-    """A script's own output, apart from what the login shell said and cost.
+    """A script's own output, apart from the login shell's.
 
-    Not `started`: the login shell never ran it (`login_noise` may say why). Not `complete`: it
-    was ended before its own end.
+    Not `started`: the login shell never ran it (`login_noise` may show why). Not `complete`: it
+    was stopped early.
     """
 
     started: bool
@@ -40,21 +40,21 @@ class Sink(Protocol):
 
 
 class Store:
-    """Keeps the first `limit` bytes and counts the rest."""
+    """Stores the first `limit` bytes and counts the rest."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._chunks: list[bytes] = []
-        self._kept = 0
+        self._size = 0
         self.dropped = 0
 
     def feed(self, data: bytes) -> None:
-        room = max(self._limit - self._kept, 0)
-        kept = data[:room]
-        if kept:
-            self._chunks.append(kept)
-            self._kept += len(kept)
-        self.dropped += len(data) - len(kept)
+        room = max(self._limit - self._size, 0)
+        stored = data[:room]
+        if stored:
+            self._chunks.append(stored)
+            self._size += len(stored)
+        self.dropped += len(data) - len(stored)
 
     def take(self) -> bytes:
         return b"".join(self._chunks)
@@ -77,23 +77,20 @@ class Framed:
     def feed(self, data: bytes) -> None:
         self._held += data
         if self.began_at is None:
-            self._look_for_opening()
+            if not self._held.startswith(self._opening) and self._split(self._opening, self.noise):
+                self._held = self._opening + self._held
+            if self._held.startswith(self._opening) and b"\n" in self._held:
+                line, _, self._held = self._held.partition(b"\n")
+                digits = line[len(self._opening) :]
+                self.pid = int(digits) if digits.isdigit() else None
+                self.began_at = time.monotonic()
         if self.began_at is not None and not self._ended:
-            self._ended = self._cut(self._closing, self.body)
+            self._ended = self._split(self._closing, self.body)
         if self._ended:
             self._trailer = (self._trailer + self._held)[:16]
             self._held = b""
 
-    def _look_for_opening(self) -> None:
-        if not self._held.startswith(self._opening) and self._cut(self._opening, self.noise):
-            self._held = self._opening + self._held
-        if self._held.startswith(self._opening) and b"\n" in self._held:
-            line, _, self._held = self._held.partition(b"\n")
-            digits = line[len(self._opening) :]
-            self.pid = int(digits) if digits.isdigit() else None
-            self.began_at = time.monotonic()
-
-    def _cut(self, mark: bytes, before: Store) -> bool:
+    def _split(self, mark: bytes, before: Store) -> bool:
         """Pass on what comes before the mark, and hold back what may be its beginning."""
         at = self._held.find(mark)
         end = at if at >= 0 else max(len(self._held) - len(mark) + 1, 0)
@@ -107,7 +104,7 @@ class Framed:
 
     @property
     def exit_code(self) -> int | None:
-        """The code in the closing line, or None where that line is missing or cut."""
+        """The code in the closing line, or None where that line is missing or incomplete."""
         digits, newline, _ = self._trailer.partition(b"\n")
         return int(digits) if self._ended and newline and digits.isdigit() else None
 

@@ -1,4 +1,4 @@
-"""From a target to the servers on the way there, as OpenSSH's own configuration has it."""
+"""From a target to the servers on the way there, by OpenSSH's own configuration."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ class Server:
 
     @property
     def who(self) -> str:
-        """The user's name for it and the address behind that name."""
         return self.where if self.name in self.where else f"{self.name} ({self.where})"
 
     @property
@@ -75,7 +74,7 @@ class Server:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """The servers in the order in which they are passed; the last one is the target."""
+    """The servers in order; the last one is the target."""
 
     servers: tuple[Server, ...]
 
@@ -85,12 +84,12 @@ class Route:
 
     @property
     def only_openssh(self) -> str:
-        """What on the way paramiko cannot do, or nothing."""
+        """What paramiko cannot do here, or nothing."""
         return next((server.only_openssh for server in self.servers if server.only_openssh), "")
 
 
 def home() -> Path:
-    """As OpenSSH sees it, which does not ask $HOME."""
+    """The one that OpenSSH uses, which ignores $HOME."""
     return Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
@@ -110,12 +109,16 @@ def _servers(target: Target, clock: Clock, depth: int) -> list[Server]:
         return [server]
     if depth >= _MOST_JUMPS:
         raise UsageError(
-            Problem(message=f"{target.name}: ProxyJump goes round in a circle", host=target.name)
+            Problem(
+                message=f"{target.name}: ProxyJump is circular",
+                fix="correct ProxyJump in the ssh configuration",
+                host=target.name,
+            )
         )
     before: list[Server] = []
     for number, word in enumerate(jumps.split(",")):
         hop = _jump_target(word.strip(), target)
-        # As ssh -J does: the first jump may have a jump of its own, the others follow the chain.
+        # Like ssh -J: the first jump may have a jump of its own, the others follow the chain.
         before += (
             _servers(hop, clock, depth + 1)
             if number == 0
@@ -138,7 +141,7 @@ def _jump_target(word: str, target: Target) -> Target:
 
 
 def config_arguments(target: Target) -> list[str]:
-    """What makes ssh see the target as the user gave it."""
+    """Options of ssh for what the user gave with the target."""
     words = []
     if target.config_file:
         words += ["-F", str(Path(target.config_file).expanduser())]
@@ -154,7 +157,8 @@ def read_settings(target: Target, clock: Clock) -> Settings:
     if target.config_file and not Path(target.config_file).expanduser().is_file():
         raise UsageError(
             Problem(
-                message=f"{target.name}: there is no ssh configuration {target.config_file}",
+                message=f"{target.name}: no ssh configuration {target.config_file}",
+                fix="correct ssh_config_file",
                 host=target.name,
                 file=target.config_file,
             )
@@ -216,11 +220,11 @@ def read_settings_without_program(target: Target) -> Settings:
     return settings
 
 
-def _bad_config(target: Target, said: str) -> RigopsError:
+def _bad_config(target: Target, reason: str) -> RigopsError:
     return UsageError(
         Problem(
-            message=f"{target.name}: the ssh configuration cannot be used: {said}",
-            fix=f"ssh -G {target.alias}",
+            message=f"{target.name}: the ssh configuration cannot be used: {reason}",
+            fix=f"run: ssh -G {target.alias}",
             host=target.name,
             file=target.config_file,
         )
@@ -240,6 +244,7 @@ def make_server(target: Target, settings: Settings) -> Server:
     user = _first(settings, "user") or pwd.getpwuid(os.getuid()).pw_name
     hostname = _first(settings, "hostname") or target.alias
     port = int(_first(settings, "port") or _SSH_PORT)
+    alias = _first(settings, "hostkeyalias")
     tokens = {
         "%": "%",
         "d": str(home()),
@@ -249,7 +254,7 @@ def make_server(target: Target, settings: Settings) -> Server:
         "p": str(port),
         "r": user,
         "u": pwd.getpwuid(os.getuid()).pw_name,
-        "k": _first(settings, "hostkeyalias") or target.alias,
+        "k": alias or target.alias,
     }
     return Server(
         name=target.name,
@@ -264,7 +269,7 @@ def make_server(target: Target, settings: Settings) -> Server:
         password=target.password,
         publickey=_is_on(settings, "pubkeyauthentication", default=True),
         gssapi=_is_on(settings, "gssapiauthentication"),
-        known_as=_known_as(settings),
+        known_as="" if alias.lower() == "none" else alias,
         known_hosts=_known_hosts(target, settings, tokens),
         hash_known_hosts=_is_on(settings, "hashknownhosts"),
         forward_agent=target.forward_agent or _is_on(settings, "forwardagent"),
@@ -274,11 +279,6 @@ def make_server(target: Target, settings: Settings) -> Server:
         config_file=target.config_file,
         options=tuple(_program_options(target)),
     )
-
-
-def _known_as(settings: Settings) -> str:
-    alias = _first(settings, "hostkeyalias")
-    return "" if alias.lower() == "none" else alias
 
 
 def _expand(text: str, tokens: Mapping[str, str]) -> Path:
@@ -341,7 +341,7 @@ def _only_openssh(settings: Settings) -> str:
 
 
 def _program_options(target: Target) -> list[str]:
-    """The same wishes, for the ssh program."""
+    """The same settings, for the ssh program."""
     words = config_arguments(target)
     if target.key:
         words += ["-o", f"IdentityFile={_quoted(target.key)}", "-o", "IdentitiesOnly=yes"]

@@ -1,4 +1,4 @@
-"""SSH spoken natively, by paramiko: one TCP connection, many commands."""
+"""SSH by paramiko: one TCP connection, many commands."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import logging
 import shlex
 import socket
 import threading
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import paramiko
 
-from rigops.transport.clock import Clock, Watch
-from rigops.transport.connection import Connection, Execution, pieces
+from rigops.transport.clock import Clock, Watch, has_ended, start_thread
+from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution, pieces
 from rigops.transport.errors import NeedsProgramError, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys
-from rigops.transport.login import Login
-from rigops.transport.worker import Worker
+from rigops.transport.login import Login, forward_agent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rigops.transport.result import Sink
     from rigops.transport.route import Route, Server
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _KEEPALIVE: Final = 15
 _UNANSWERED_MS: Final = 60_000
 _BLOCK: Final = 256 * 1024
-_GRACE: Final = 3.0
+_GRACE_S: Final = 3.0
 
 # paramiko reports on its own logger with stack traces; what matters reaches the user as an error.
 _WIRE: Final = "rigops.transport.wire"
@@ -38,10 +37,7 @@ _RSA_NAMES: Final = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")}
 
 
 class Session(paramiko.Transport):
-    """Inside another one that ended before it, its thread cannot even close what it talks through.
-
-    Which of the two threads comes first is chance; what was lost is told by whoever used it.
-    """
+    """Its thread fails where a session around it ended first; whoever uses it reports the loss."""
 
     def run(self) -> None:
         with suppress(EOFError, OSError):
@@ -49,7 +45,7 @@ class Session(paramiko.Transport):
 
 
 class Link:
-    """The TCP connection and the transports inside it, closed together from the outside in."""
+    """The TCP connection and the transports inside it, closed together, outermost first."""
 
     def __init__(self) -> None:
         self.sockets: list[socket.socket] = []
@@ -108,7 +104,7 @@ def open_ssh(route: Route, policy: HostKeyPolicy, clock: Clock) -> Connection:
 
 
 def _reach(link: Link, jump: Server | None, keys: HostKeys, watch: Watch) -> None:
-    """From here or from the jump host to an SSH server that has named itself."""
+    """Connect from here or from the jump host, and finish the SSH handshake."""
     stream: socket.socket | paramiko.Channel
     server = keys.server
     try:
@@ -130,8 +126,8 @@ def _reach(link: Link, jump: Server | None, keys: HostKeys, watch: Watch) -> Non
 
 def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch) -> NoReturn:
     if watch.expired or isinstance(error, TimeoutError):
-        hint = f"is it on, and is {server.port} its SSH port?"
-        raise timed_out(server.name, server.who, watch.step, watch.clock.allowed, hint) from error
+        fix = f"check that the host is on and that its SSH port is {server.port}"
+        raise timed_out(server.name, server.who, watch.step, watch.clock.allowed, fix) from error
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         raise NeedsProgramError(f"no algorithm in common ({clean(str(error))})") from error
     if isinstance(error, paramiko.ChannelException) and jump is not None:
@@ -139,12 +135,12 @@ def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch
             "refused",
             f"{server.who}: {jump.who} could not connect to it ({clean(error.text)})",
             host=server.name,
-            fix=f"try it on {jump.name}: nc -vz {server.hostname} {server.port}",
+            fix=f"run on {jump.name}: nc -vz {server.hostname} {server.port}",
         ) from error
     if isinstance(error, socket.gaierror):
         raise TransportError(
             "dns",
-            f"{server.who}: there is no address for {server.hostname!r} "
+            f"{server.who}: {server.hostname!r} has no address "
             f"({clean(error.strerror or str(error))})",
             host=server.name,
             fix="check the spelling, /etc/hosts and the ssh configuration",
@@ -154,26 +150,26 @@ def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch
             "refused",
             f"{server.who}: {clean(error.strerror or str(error))}",
             host=server.name,
-            fix=f"is it on, does sshd run there, and is {server.port} its port?",
+            fix=f"check that the host is on and that sshd listens on port {server.port}",
         ) from error
-    said = clean(str(error)) or type(error).__name__
+    reason = clean(str(error)) or type(error).__name__
     raise TransportError(
         "lost",
-        f"{server.who}: the SSH handshake broke off ({said})",
+        f"{server.who}: the SSH handshake failed ({reason})",
         host=server.name,
-        fix=f"is port {server.port} an SSH server, and does it take more connections?",
+        fix=f"check that port {server.port} is an SSH server and that it accepts more connections",
     ) from error
 
 
 def _dial(link: Link, server: Server, watch: Watch) -> socket.socket:
     watch.step = f"looking up {server.hostname}"
     family = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}.get(server.family, socket.AF_UNSPEC)
-    finder = Worker(
+    finder = start_thread(
         lambda: socket.getaddrinfo(server.hostname, server.port, family, socket.SOCK_STREAM)
     )
-    if not finder.finish(watch.clock.wait()):
+    if not has_ended(finder, watch.clock.wait()):
         raise TimeoutError
-    addresses = finder.value()
+    addresses = finder.result()
     watch.step = f"connecting to port {server.port}"
     failure: OSError = OSError(errno.EADDRNOTAVAIL, "no address")
     for number, (kind, _, protocol, _, address) in enumerate(addresses):
@@ -183,7 +179,11 @@ def _dial(link: Link, server: Server, watch: Watch) -> socket.socket:
             if server.bind_address:
                 stream.bind((server.bind_address, 0))
             stream.connect(address)
-            _tune(stream)
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                # A host without power never answers keepalives: the kernel then ends the stream.
+                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
         except OSError as error:
             stream.close()
             failure = error
@@ -191,14 +191,6 @@ def _dial(link: Link, server: Server, watch: Watch) -> socket.socket:
             link.add_socket(stream)
             return stream
     raise failure
-
-
-def _tune(stream: socket.socket) -> None:
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # A machine that lost its power never answers the keepalives: the kernel then tells us.
-        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
 
 
 def _shake_hands(
@@ -237,7 +229,7 @@ def _log_in(link: Link, keys: HostKeys, policy: HostKeyPolicy, watch: Watch) -> 
     except (OSError, EOFError, paramiko.SSHException) as error:
         if watch.expired:
             raise timed_out(server.name, server.who, watch.step, watch.clock.allowed) from error
-        raise login.dropped() from error
+        raise login.failure("closed the connection during the login") from error
     transport.set_keepalive(_KEEPALIVE)
 
 
@@ -255,146 +247,109 @@ class SshConnection(Connection):
             self._forwarded.pop()()
 
     def _execute(self, execution: Execution, deadline_s: float) -> int:
-        run = _Run(self._transport, execution)
         clock = Clock(deadline_s)
-        try:
+        with ExitStack() as stack:
             with Watch(clock, lambda: self._abandon(execution)) as watch:
                 try:
                     watch.step = "opening a channel"
-                    run.open(clock, self._prepare)
+                    channel = self._transport.open_session(timeout=clock.wait() + 5)
+                    stack.callback(_close, channel)
+                    if self._server.forward_agent and self._server.agent_socket:
+                        end = forward_agent(channel, self._server.agent_socket)
+                        self._forwarded.append(end)
                     watch.step = f"running {execution.label}"
-                    run.start()
-                    code = run.finish()
+                    code = _communicate(channel, execution)
                 except (OSError, EOFError, paramiko.SSHException) as error:
                     self._explain(error, watch)
             if watch.expired:
                 self._explain(EOFError(), watch)
-            if not run.is_whole(code):
-                self._explain(EOFError("cut off in the middle of a command"), watch)
-        finally:
-            run.close()
+            if not channel.eof_received or code < 0:
+                # The output may have ended with the connection. A dying transport closes its
+                # channels just before it says so itself.
+                self._transport.join(0.5)
+                if not self._transport.is_active():
+                    self._explain(EOFError("in the middle of a command"), watch)
         return code
 
-    def _prepare(self, channel: paramiko.Channel) -> None:
-        if self._server.forward_agent and self._server.agent_socket:
-            from rigops.transport.forward import forward_agent  # noqa: PLC0415  seldom asked for
-
-            self._forwarded.append(forward_agent(channel, self._server.agent_socket))
-
     def _abandon(self, execution: Execution) -> None:
-        """Time is up. End the command there as well, if the server still listens."""
-        Worker(lambda: self._end(execution)).finish(_GRACE)
-        self.close()
+        """Time is up. End the command on the host too, if the server still answers."""
 
-    def _end(self, execution: Execution) -> None:
-        if argv := execution.ending():
-            with closing(self._transport.open_session(timeout=_GRACE)) as channel:
-                channel.exec_command(shlex.join(argv))
-                channel.recv_exit_status()
+        def end() -> None:
+            if argv := execution.ending():
+                with closing(self._transport.open_session(timeout=_GRACE_S)) as channel:
+                    channel.exec_command(shlex.join(argv))
+                    channel.recv_exit_status()
+
+        has_ended(start_thread(end), _GRACE_S)
+        self.close()
 
     def _explain(self, error: Exception, watch: Watch) -> NoReturn:
         server = self._server
         if watch.expired:
+            allowed = watch.clock.allowed
             raise timed_out(
-                server.name,
-                server.where,
-                watch.step,
-                watch.clock.allowed,
-                "the connection is closed; see whether it still runs there",
+                server.name, server.where, watch.step, allowed, STILL_RUNNING
             ) from error
         if isinstance(error, paramiko.ChannelException) and self._transport.is_active():
             raise TransportError(
                 "refused",
-                f"{server.where}: the server opens no more sessions ({clean(error.text)})",
+                f"{server.where}: the server refused another session ({clean(error.text)})",
                 host=server.name,
-                fix="run less at once, or raise MaxSessions in its sshd_config",
+                fix="run fewer commands at once, or raise MaxSessions in its sshd_config",
             ) from error
         self.close()
-        said = f" ({clean(str(error))})" if str(error) else ""
+        reason = f" ({clean(str(error))})" if str(error) else ""
         raise TransportError(
             "lost",
-            f"{server.where}: the connection was lost while {watch.step}{said}",
+            f"{server.where}: the connection was lost while {watch.step}{reason}",
             host=server.name,
-            fix="look at the machine: did it reboot, lose power or network?",
+            fix=LOST_FIX,
         ) from error
 
 
-class _Run:
-    """One command on one channel."""
+def _communicate(channel: paramiko.Channel, execution: Execution) -> int:
+    command = shlex.join(execution.argv)
+    channel.exec_command(command.encode("utf-8", "surrogateescape"))
+    work = [start_thread(lambda: _drain(channel.recv_stderr, execution.err))]
+    if execution.stdin == b"":
+        channel.shutdown_write()
+    else:
+        work.append(start_thread(lambda: _write(channel, execution.stdin)))
+    _drain(channel.recv, execution.out)
+    work[0].result()
+    code = channel.recv_exit_status()
+    channel.close()
+    for one in work:
+        one.result()
+    return code
 
-    def __init__(self, transport: paramiko.Transport, execution: Execution) -> None:
-        self._transport = transport
-        self._execution = execution
-        self._channel: paramiko.Channel | None = None
-        self._workers: list[Worker[None]] = []
 
-    def open(self, clock: Clock, prepare: Callable[[paramiko.Channel], None]) -> None:
-        self._channel = self._transport.open_session(timeout=clock.wait() + 5)
-        prepare(self._channel)
+def _write(channel: paramiko.Channel, stdin: bytes | Iterable[bytes]) -> None:
+    done = False
+    try:
+        for piece in pieces(stdin):
+            rest = piece
+            while rest:
+                try:
+                    sent = channel.send(rest)
+                except OSError:
+                    sent = 0
+                if not sent:  # the command ended without reading all of it
+                    done = True
+                    return
+                rest = rest[sent:]
+        done = True
+    finally:
+        with suppress(OSError, EOFError, paramiko.SSHException):
+            if done:
+                channel.shutdown_write()
+            else:
+                channel.close()  # half an input must not look like a whole one
 
-    @property
-    def channel(self) -> paramiko.Channel:
-        if self._channel is None:
-            raise EOFError
-        return self._channel
 
-    def start(self) -> None:
-        channel, err = self.channel, self._execution.err
-        command = shlex.join(self._execution.argv)
-        channel.exec_command(command.encode("utf-8", "surrogateescape"))
-        self._workers.append(Worker(lambda: _drain(channel.recv_stderr, err)))
-        if self._execution.stdin == b"":
-            channel.shutdown_write()
-        else:
-            self._workers.append(Worker(self._write))
-
-    def _write(self) -> None:
-        channel = self.channel
-        done = False
-        try:
-            for piece in pieces(self._execution.stdin):
-                rest = piece
-                while rest:
-                    try:
-                        sent = channel.send(rest)
-                    except OSError:
-                        sent = 0
-                    if not sent:  # the command ended without reading all of it
-                        done = True
-                        return
-                    rest = rest[sent:]
-            done = True
-        finally:
-            with suppress(OSError, EOFError, paramiko.SSHException):
-                if done:
-                    channel.shutdown_write()
-                else:
-                    channel.close()  # half an input must not look like a whole one
-
-    def finish(self) -> int:
-        channel = self.channel
-        _drain(channel.recv, self._execution.out)
-        reader, *writer = self._workers
-        reader.join()
-        reader.value()
-        code = channel.recv_exit_status()
+def _close(channel: paramiko.Channel) -> None:
+    with suppress(OSError, EOFError, paramiko.SSHException):
         channel.close()
-        for worker in writer:
-            worker.join()
-            worker.value()
-        return code
-
-    def is_whole(self, code: int) -> bool:
-        """Whether the server ended the output, rather than a connection that broke."""
-        if self.channel.eof_received and code >= 0:
-            return True
-        self._transport.join(0.5)  # a dying transport closes its channels just before it says so
-        return self._transport.is_active()
-
-    def close(self) -> None:
-        if self._channel is not None:
-            with suppress(OSError, EOFError, paramiko.SSHException):
-                self._channel.close()
 
 
 def _drain(read: Callable[[int], bytes], sink: Sink) -> None:

@@ -1,8 +1,7 @@
 """SSH by the `ssh` program, for what only OpenSSH can do.
 
-One `ssh -N` logs in and listens on a control socket in a directory that only we can enter; every
-command then is a short `ssh` through that socket. It never asks, and never trusts a new key: keys
-are settled by our own policy first.
+One `ssh -N` logs in and listens on a control socket in a private directory; every command is a
+short `ssh` through it. It never prompts and never trusts a new key: our own policy decides first.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.transport import known_hosts
 from rigops.transport.clock import Clock, Watch
-from rigops.transport.connection import Connection, Execution
+from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution
 from rigops.transport.errors import Kind, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys, unknown_key
-from rigops.transport.process import Process, kill_group
+from rigops.transport.key_files import blob_type, fingerprint, parse_line
+from rigops.transport.local import Process, kill_group
 from rigops.transport.route import ssh_program
 
 if TYPE_CHECKING:
@@ -53,12 +52,19 @@ def _base(server: Server) -> list[str]:
     return [*server.options, "-T", *_options(_QUIET)]
 
 
-def _way(before: Sequence[Server]) -> list[str]:
-    """Through the jump hosts, each as strictly checked as the target itself."""
+def _jump_options(before: Sequence[Server]) -> list[str]:
+    """For the jump hosts, whose keys are checked as strictly as the target's."""
     if not before:
         return []
     *rest, jump = before
-    words = ["ssh", *_base(jump), *_options(_STRICT), "-o", "ControlPath=none", *_way(rest)]
+    words = [
+        "ssh",
+        *_base(jump),
+        *_options(_STRICT),
+        "-o",
+        "ControlPath=none",
+        *_jump_options(rest),
+    ]
     # ssh replaces percent signs here, then a shell takes the quotes away.
     command = shlex.join([*words, "-W"]).replace("%", "%%") + " '[%h]:%p' -- "
     command += shlex.quote(jump.alias).replace("%", "%%")
@@ -77,7 +83,7 @@ def login_command(route: Route, control: Path, seconds: float) -> list[str]:
         "ServerAliveCountMax=4",
     )
     end = route.end
-    words = ["ssh", "-N", *_base(end), *_options(values), *_way(route.servers[:-1])]
+    words = ["ssh", "-N", *_base(end), *_options(values), *_jump_options(route.servers[:-1])]
     return [*words, "--", end.alias]
 
 
@@ -87,7 +93,7 @@ def run_command(server: Server, control: Path, argv: Sequence[str]) -> list[str]
     return ["ssh", *_base(server), *_options(values), "--", server.alias, shlex.join(argv)]
 
 
-def look_command(route: Route, file: Path, seconds: float) -> list[str]:
+def key_command(route: Route, file: Path, seconds: float) -> list[str]:
     """The ssh that only writes the host key to a file; it offers no key and no password."""
     values = (
         "StrictHostKeyChecking=accept-new",
@@ -107,7 +113,7 @@ def look_command(route: Route, file: Path, seconds: float) -> list[str]:
     )
     end = route.end
     # Ours come first, since ssh takes the first value that it is given.
-    words = ["ssh", *_options(values), *_base(end), *_way(route.servers[:-1])]
+    words = ["ssh", *_options(values), *_base(end), *_jump_options(route.servers[:-1])]
     return [*words, "--", end.alias, "true"]
 
 
@@ -115,11 +121,13 @@ def open_program(route: Route, policy: HostKeyPolicy, clock: Clock, reason: str)
     if ssh_program() is None:
         raise TransportError(
             "auth",
-            f"{route.end.who}: {reason}: that needs the ssh program, which is not installed here",
+            f"{route.end.who}: the ssh program is not installed, but needed: {reason}",
             host=route.end.name,
             fix="apt install openssh-client (or your system's package of OpenSSH)",
         )
-    place = Path(tempfile.mkdtemp(prefix="rigops-", dir=_short_place()))
+    # The name of a socket may have about a hundred characters, and some TMPDIRs are long.
+    short = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108  mkdtemp makes it private
+    place = Path(tempfile.mkdtemp(prefix="rigops-", dir=short))
     connection = ProgramConnection(route.end, place, reason)
     done = False
     try:
@@ -133,37 +141,25 @@ def open_program(route: Route, policy: HostKeyPolicy, clock: Clock, reason: str)
             connection.close()
 
 
-def _short_place() -> str | None:
-    """The name of a socket may have about a hundred characters, and some TMPDIRs are long."""
-    return "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108  mkdtemp makes it private
-
-
 def _settle_key(route: Route, policy: HostKeyPolicy, clock: Clock, place: Path) -> None:
-    """Where nothing is known of a server, see its key first and let the policy decide."""
+    """Fetch the key of an unknown server first, and let the policy decide."""
     server = route.end
     keys = HostKeys(server)
     if keys.plain or keys.without_port or keys.authorities:
         return  # ssh itself compares
     file = place / "seen"
-    said = _run_quietly(look_command(route, file, clock.wait()), server, clock)
+    errors = _run_quietly(key_command(route, file, clock.wait()), server, clock)
     try:
         words = file.read_bytes().split()
     except OSError:
-        raise explain(server, said, "") from None
+        raise explain(server, errors, "") from None
     finally:
         file.unlink(missing_ok=True)
-    blob = _blob(words)
-    if blob is None:
+    names = [words[0].split(b",")[0].lower()] if words else []
+    key = parse_line(b" ".join(words[:3]), names, file, 0)
+    if key is None:
         raise unknown_key(server, "unreadable", "?")
-    keys.settle(known_hosts.blob_type(blob) or "?", blob, policy, clock)
-
-
-def _blob(words: list[bytes]) -> bytes | None:
-    if len(words) < 3:  # noqa: PLR2004  name, type, key
-        return None
-    names = words[0].split(b",")[0]
-    key = known_hosts.parse_line(b" ".join(words[:3]), [names.lower()], Path(), 0)
-    return key.blob if key else None
+    keys.settle(blob_type(key.blob) or "?", key.blob, policy, clock)
 
 
 def _run_quietly(command: list[str], server: Server, clock: Clock) -> str:
@@ -194,24 +190,23 @@ class ProgramConnection(Connection):
 
     def log_in(self, route: Route, clock: Clock) -> None:
         log = self._place / "log"
-        with log.open("wb") as errors:
+        with log.open("wb") as stream:
             self._master = subprocess.Popen(
                 login_command(route, self._control, clock.wait()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=errors,
+                stderr=stream,
                 start_new_session=True,
             )
         while not self._control.exists():
             if self._master.poll() is not None:
-                said = log.read_text(encoding="utf-8", errors="replace")
-                raise explain(self._server, said, self._reason)
+                errors = log.read_text(encoding="utf-8", errors="replace")
+                raise explain(self._server, errors, self._reason)
             if clock.left() <= 0:
-                step = f"logging in with the ssh program ({self._reason})"
-                said = clean(log.read_bytes())
-                raise timed_out(
-                    self.name, self._server.who, step, clock.allowed, f"ssh said: {said}"
-                )
+                printed = clean(log.read_bytes()) or "nothing"
+                step = f"logging in with ssh ({self._reason}; it printed {printed})"
+                fix = _fix("timeout", self._server)
+                raise timed_out(self.name, self._server.who, step, clock.allowed, fix)
             time.sleep(_POLL)
 
     def close(self) -> None:
@@ -239,8 +234,7 @@ class ProgramConnection(Connection):
         if watch.expired:
             self.close()
             step = f"running {execution.label}"
-            hint = "the connection is closed; see whether it still runs there"
-            raise timed_out(self.name, self.description, step, deadline_s, hint)
+            raise timed_out(self.name, self.description, step, deadline_s, STILL_RUNNING)
         if code in (_SSH_FAILED, -1) and self._is_lost():
             self.close()
             raise self._lost("lost in the middle of a command")
@@ -260,39 +254,30 @@ class ProgramConnection(Connection):
             "lost",
             f"{self.description}: the connection was {how}",
             host=self.name,
-            fix="look at the machine: did it reboot, lose power or network?",
+            fix=LOST_FIX,
         )
 
 
-_SAID: Final[tuple[tuple[str, Kind, str], ...]] = (
-    (r"REVOKED HOST KEY|marked as revoked", "key_changed", "its host key is marked as revoked"),
-    (r"HOST IDENTIFICATION HAS CHANGED|host key for .* has changed", "key_changed", ""),
-    (
-        r"host key is known for|Host key verification failed|[Cc]ertificate invalid",
-        "key_unknown",
-        "",
-    ),
-    (r"Permission denied|Too many authentication failures|No supported auth", "auth", ""),
-    (r"Could not resolve hostname", "dns", ""),
-    (r"timed out|Timeout, server", "timeout", ""),
-    (r"Connection refused|No route to host|Network is unreachable", "refused", ""),
-    (r"open failed|prohibited|Connection closed|Connection reset", "refused", ""),
+_KINDS: Final[tuple[tuple[str, Kind], ...]] = (
+    (r"REVOKED HOST KEY|marked as revoked", "key_changed"),
+    (r"HOST IDENTIFICATION HAS CHANGED|host key for .* has changed", "key_changed"),
+    (r"host key is known for|Host key verification failed|[Cc]ertificate invalid", "key_unknown"),
+    (r"Permission denied|Too many authentication failures|No supported auth", "auth"),
+    (r"Could not resolve hostname", "dns"),
+    (r"timed out|Timeout, server", "timeout"),
+    (r"Connection refused|No route to host|Network is unreachable", "refused"),
+    (r"open failed|prohibited|Connection closed|Connection reset", "refused"),
 )
 
 
-def explain(server: Server, said: str, reason: str) -> TransportError:
-    """What ssh printed when it could not log in, as one of our own errors."""
-    kind: Kind = "lost"
-    text = ""
-    for pattern, found, words in _SAID:
-        if re.search(pattern, said):
-            kind, text = found, words
-            break
-    seen = re.search(r"SHA256:[A-Za-z0-9+/]{43}", said)
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("@")]
-    text = text or clean(" / ".join(lines)) or "ssh ended without a word"
+def explain(server: Server, errors: str, reason: str) -> TransportError:
+    """From what ssh printed when it could not log in."""
+    kind: Kind = next((kind for pattern, kind in _KINDS if re.search(pattern, errors)), "lost")
+    seen = re.search(r"SHA256:[A-Za-z0-9+/]{43}", errors)
+    lines = [line for line in errors.splitlines() if line.strip() and not line.startswith("@")]
+    text = clean(" / ".join(lines)) or "ssh printed nothing"
     if kind == "key_changed":
-        text = _changed(server, said, seen[0] if seen else "a new key")
+        text = _changed(server, errors, seen[0] if seen else "a new key")
     why = f" (by the ssh program, since {reason})" if reason else ""
     return TransportError(
         kind,
@@ -303,16 +288,16 @@ def explain(server: Server, said: str, reason: str) -> TransportError:
     )
 
 
-def _changed(server: Server, said: str, seen: str) -> str:
-    if re.search(r"REVOKED|revoked", said):
-        return f"its host key {seen} is marked @revoked"
-    place = re.search(r"Offending (\S+) key in (.+):(\d+)", said)
+def _changed(server: Server, errors: str, seen: str) -> str:
+    if re.search(r"REVOKED|revoked", errors):
+        return f"the host key {seen} is marked @revoked"
+    place = re.search(r"Offending (\S+) key in (.+):(\d+)", errors)
     old = ""
     if place:
         keys = HostKeys(server).plain
-        prints = [known_hosts.fingerprint(key.blob) for key in keys if key.line == int(place[3])]
+        prints = [fingerprint(key.blob) for key in keys if key.line == int(place[3])]
         old = f", but {place[2]}:{place[3]} has {place[1]} {' '.join(prints)}"
-    return f"HOST KEY CHANGED: it shows {seen}{old}"
+    return f"HOST KEY CHANGED: the server shows {seen}{old}"
 
 
 def _fix(kind: Kind, server: Server) -> str:
@@ -320,11 +305,11 @@ def _fix(kind: Kind, server: Server) -> str:
     name = shlex.quote(server.lookup)
     command = shlex.join(["ssh", *server.options, server.alias])
     if kind == "auth" and server.password is not None:
-        return "the ssh program is never given the password: log in with a key"
+        return "log in with a key; the ssh program does not get the password"
     fixes: dict[Kind, str] = {
-        "key_changed": f"if you know that it was reinstalled: ssh-keygen -R {name}{file}",
-        "key_unknown": f"log in once by hand and compare the key: {command}",
-        "auth": f"make this work without a question (ssh-add, a plugged-in security key, a valid "
+        "key_changed": f"if the host was reinstalled: ssh-keygen -R {name}{file}",
+        "key_unknown": f"log in once by hand to compare the key: {command}",
+        "auth": f"make this work without a prompt (ssh-add, a plugged-in security key, a valid "
         f"certificate): {command} true",
         "dns": "check the spelling, /etc/hosts and the ssh configuration",
     }

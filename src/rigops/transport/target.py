@@ -23,7 +23,7 @@ _ACCEPTED: Final = "NAME, USER@HOST, USER@HOST:PORT or USER@[IPV6]:PORT"
 class Target:
     """A host as the user named it; what is None is left to the ssh configuration.
 
-    `name` is the user's word for it, and an ssh alias unless `hostname` says another.
+    `name` is an ssh alias unless there is a `hostname`.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Target:
 
     @property
     def alias(self) -> str:
-        """The word that the ssh configuration is asked about."""
+        """The name to look up in the ssh configuration."""
         return self.hostname or self.name
 
     @staticmethod
@@ -71,13 +71,12 @@ class Target:
         """From the `ssh_…` host data that pyinfra's ssh connector reads."""
         if name == "@local":
             return LOCAL
-        key = _text(name, data, "ssh_key")
         return Target(
             name=name.removeprefix("@ssh/"),
             hostname=_text(name, data, "ssh_hostname"),
             port=_port(name, data.get("ssh_port")),
             user=_text(name, data, "ssh_user"),
-            key=key,
+            key=_text(name, data, "ssh_key"),
             key_password=_text(name, data, "ssh_key_password", secret=True),
             password=_text(name, data, "ssh_password", secret=True),
             config_file=_text(name, data, "ssh_config_file"),
@@ -92,16 +91,14 @@ LOCAL: Final = Target(name="@local", local=True)
 
 
 def _bad(host: str, what: str, seen: str, accepted: str = _ACCEPTED) -> UsageError:
-    return UsageError(
-        Problem(message=f"{host}: {seen!r} {what}", accepted=accepted, host=host, value=seen)
-    )
+    return UsageError(Problem(message=f"{seen!r} {what}", accepted=accepted, host=host, value=seen))
 
 
 def _split_port(text: str, rest: str) -> tuple[str, int | None]:
     if rest.startswith("["):
         host, bracket, tail = rest[1:].partition("]")
         if not bracket or (tail and not tail.startswith(":")):
-            raise _bad(text, "has an odd bracket", rest)
+            raise _bad(text, "has unbalanced brackets", rest)
         return host, _port(text, tail[1:] or None)
     if rest.count(":") == 1:
         host, _, port = rest.partition(":")
@@ -129,9 +126,7 @@ def _text(name: str, data: Mapping[str, object], key: str, *, secret: bool = Fal
         return str(value)
     seen = type(value).__name__ if secret else repr(value)
     raise UsageError(
-        Problem(
-            message=f"{name}: {key} is no text: {seen}", accepted="a string", host=name, key=key
-        )
+        Problem(message=f"not a string: {seen}", accepted="a string", host=name, key=key)
     )
 
 
@@ -143,7 +138,7 @@ def _flag(name: str, data: Mapping[str, object], key: str, *, default: bool) -> 
         return value
     raise UsageError(
         Problem(
-            message=f"{name}: {key} is neither True nor False: {value!r}",
+            message=f"not True or False: {value!r}",
             accepted="True or False",
             host=name,
             key=key,

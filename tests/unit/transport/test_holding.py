@@ -53,7 +53,7 @@ def test_it_goes_on_beside_others_and_ends_after_its_last_line(
         ["sh", "-c", ECHO, str(heard)], stdin=b"first\n", ready=b"read", deadline_s=10
     )
 
-    assert holding.said == ("ready",)
+    assert holding.lines == ("ready",)
     assert here.run(["echo", "beside"], deadline_s=10).stdout == b"beside\n"
     until(lambda: text(heard) == "first\n")
     before = holding.ended
@@ -71,12 +71,12 @@ def test_lines_before_it_is_ready_are_told_as_they_come(here: Connection) -> Non
         ["sh", "-c", program],
         ready=b"ready",
         deadline_s=10,
-        tell=lambda line: told.append((line, time.monotonic())),
+        on_line=lambda line: told.append((line, time.monotonic())),
     )
 
     assert [line for line, _ in told] == ["one", "two"]
     assert told[1][1] - told[0][1] > 0.3
-    assert holding.said == ("one", "two", "ready now")
+    assert holding.lines == ("one", "two", "ready now")
     holding.release()
 
 
@@ -85,16 +85,16 @@ def test_one_that_ends_instead_gives_its_code_and_its_words(here: Connection) ->
         ["sh", "-c", "echo no; printf cut; echo why >&2; exit 7"], ready=b"ready", deadline_s=10
     )
 
-    assert holding.said == ("no", "cut")
+    assert holding.lines == ("no", "cut")
     assert holding.ended == 7
-    assert holding.complained == b"why\n"
+    assert holding.error_output == b"why\n"
 
 
 def test_one_that_is_killed_is_seen_to_have_ended(here: Connection) -> None:
     holding = here.hold(["sh", "-c", "echo ready $$; exec cat"], ready=b"ready", deadline_s=10)
 
     # The shell's own kill: a bare Debian has no program of that name.
-    here.run(["sh", "-c", f"kill -9 {holding.said[0].split()[1]}"], deadline_s=10)
+    here.run(["sh", "-c", f"kill -9 {holding.lines[0].split()[1]}"], deadline_s=10)
 
     until(lambda: holding.ended is not None)
     assert holding.ended == 137
@@ -164,9 +164,9 @@ class Odd(Connection):
 def test_words_of_a_login_shell_and_torn_lines_are_put_right(answer: list[str]) -> None:
     holding = Odd(*answer).hold(["x"], ready=b"ready", deadline_s=5)
 
-    assert holding.said == ("looking", "ready")
+    assert holding.lines == ("looking", "ready")
     holding.release()
-    assert b"Welcome" in holding.complained
+    assert b"Welcome" in holding.error_output
 
 
 def test_a_flood_is_not_kept(here: Connection) -> None:
@@ -175,7 +175,7 @@ def test_a_flood_is_not_kept(here: Connection) -> None:
     holding = here.hold(["sh", "-c", program], ready=b"ready", deadline_s=20)
 
     assert holding.ended == 0
-    assert 1000 < sum(map(len, holding.said)) < 70_000
+    assert 1000 < sum(map(len, holding.lines)) < 70_000
 
 
 def _python(program: str, *words: str, code: int) -> float:

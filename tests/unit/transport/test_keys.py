@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.transport import keys
-from rigops.transport.keys import public_blob, read_identity
+from rigops.transport import key_files
+from rigops.transport.key_files import public_blob, read_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,5 +89,5 @@ def test_what_is_no_key_is_none(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_no_key_file_is_fatal(data: bytes) -> None:
     public_blob(data)
-    keys._parse_openssh(data)
-    keys._parse_openssh(base64.b64encode(b"openssh-key-v1\0" + data))
+    key_files._parse_openssh(data)
+    key_files._parse_openssh(base64.b64encode(b"openssh-key-v1\0" + data))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.transport import known_hosts
+from rigops.transport import key_files
 from rigops.transport.host_keys import HostKeys
-from rigops.transport.known_hosts import append, blob_type, fingerprint, lookup, parse_line
+from rigops.transport.key_files import append, blob_type, fingerprint, lookup, parse_line
 from rigops.transport.route import Server
 
 NOWHERE = Path("/nowhere")
@@ -53,7 +53,7 @@ def test_names_match_as_openssh_has_it(names: str, wanted: str, *, expected: boo
 
 def test_a_hashed_name_made_by_openssh_is_found() -> None:
     # ssh-keygen -H made this one from the name "rig".
-    salt, digest = b"0123456789abcdefghij", known_hosts._hash(b"0123456789abcdefghij", b"rig")
+    salt, digest = b"0123456789abcdefghij", key_files._hash(b"0123456789abcdefghij", b"rig")
     names = "|1|" + "|".join(base64.b64encode(part).decode() for part in (salt, digest))
     assert matches(names, "rig")
     assert not matches(names, "other")
@@ -80,7 +80,7 @@ def test_patterns_mean_what_a_shell_means(pattern: str, text: str) -> None:
     import fnmatch  # noqa: PLC0415  the reference of this one test
 
     expected = fnmatch.fnmatchcase(text, pattern)
-    assert known_hosts._glob(pattern.encode(), text.encode()) is expected
+    assert key_files._glob(pattern.encode(), text.encode()) is expected
 
 
 def test_a_wicked_pattern_and_a_big_file_take_bounded_time(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_jumps_are_followed_in_their_order(tmp_path: Path, monkeypatch: pytest.M
 def test_a_circle_of_jumps_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rigops.transport.route.ssh_program", lambda: None)
     config = configured(tmp_path, "Host a\n ProxyJump b\nHost b\n ProxyJump a\n")
-    with pytest.raises(UsageError, match="circle"):
+    with pytest.raises(UsageError, match="circular"):
         resolve(Target(name="a", config_file=config), Clock(20))
 
 
@@ -213,5 +213,5 @@ def test_what_ssh_says_becomes_one_of_our_kinds(said: str, kind: str) -> None:
 
 def test_the_programs_errors_never_offer_a_password() -> None:
     error = explain(server(password="open sesame"), "Permission denied (password).", "x")
-    assert "never given the password" in error.problems[0].fix
+    assert "does not get the password" in error.problems[0].fix
     assert "sesame" not in f"{error} {error.problems} {server(password='open sesame')!r}"

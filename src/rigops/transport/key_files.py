@@ -1,8 +1,8 @@
-"""known_hosts files, read as OpenSSH reads them.
+"""Files of OpenSSH: known_hosts, and key files without their passphrase.
 
-Lines that mean nothing here (keys of unknown types, comments, garbage) are passed over. Time and
-memory are bounded: overlong lines and what lies beyond the first 16 MiB of a file are not read,
-which can only make a host unknown.
+Lines of known_hosts that mean nothing here (keys of unknown types, comments, garbage) are skipped.
+Time and memory are bounded: overlong lines and what lies beyond the first 16 MiB of a file are not
+read, which can only make a host unknown.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_LINE: Final = 64 * 1024
+_LARGEST_KEY: Final = 256 * 1024
+_MAGIC: Final = b"openssh-key-v1\x00"
+_BEGIN: Final = b"-----BEGIN OPENSSH PRIVATE KEY-----"
+_END: Final = b"-----END OPENSSH PRIVATE KEY-----"
 _MARKERS: Final = {b"@revoked": "revoked", b"@cert-authority": "cert-authority"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownKey:
-    """A line that speaks of `name`, one of the names that were looked for."""
+    """A line about `name`, one of the names that were looked for."""
 
     name: str
     key_type: str
@@ -39,7 +43,7 @@ class KnownKey:
 
 
 def lookup(files: Iterable[Path], names: Iterable[str]) -> list[KnownKey]:
-    """Every line of these files that speaks of one of these names."""
+    """Every line of these files about one of these names."""
     wanted = [name.lower().encode("utf-8", "surrogateescape") for name in names]
     return [
         key
@@ -52,15 +56,15 @@ def lookup(files: Iterable[Path], names: Iterable[str]) -> list[KnownKey]:
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with file.open("rb") as stream:
-            number, read, whole = 0, 0, True
+            number, read, at_start = 0, 0, True
             while read < _MOST_BYTES and (line := stream.readline(_LONGEST_LINE)):
                 read += len(line)
                 ends = line.endswith(b"\n")
-                if whole:
+                if at_start:
                     number += 1
                     if ends or len(line) < _LONGEST_LINE:
                         yield number, line
-                whole = ends
+                at_start = ends
     except OSError:
         return
 
@@ -93,7 +97,7 @@ def parse_line(line: bytes, wanted: Sequence[bytes], file: Path, number: int) ->
 
 
 def blob_type(blob: bytes) -> str | None:
-    """The type that a public key says of itself."""
+    """The type that a public key names itself."""
     size = int.from_bytes(blob[:4], "big")
     name = blob[4 : 4 + size]
     return name.decode("ascii", "replace") if 0 < size == len(name) < len(blob) - 4 else None
@@ -169,3 +173,76 @@ def append(file: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """One IdentityFile. `blob` is its public key, where that can be known without a passphrase."""
+
+    path: Path
+    private: bool
+    locked: bool
+    blob: bytes | None
+
+    @property
+    def key_type(self) -> str:
+        return (self.blob and blob_type(self.blob)) or ""
+
+    @property
+    def is_security_key(self) -> bool:
+        return self.key_type.startswith("sk-")
+
+
+def read_identity(path: Path) -> Identity | None:
+    """None where there is no such key."""
+    text = _read(path)
+    public = public_blob(_read(path.with_name(path.name + ".pub")) or b"")
+    if text is None:
+        return Identity(path=path, private=False, locked=False, blob=public) if public else None
+    if _BEGIN in text:
+        body = text.partition(_BEGIN)[2].partition(_END)[0]
+        locked, blob = _parse_openssh(body)
+        return Identity(path=path, private=True, locked=locked, blob=blob or public)
+    if b"PRIVATE KEY-----" in text:
+        return Identity(path=path, private=True, locked=b"ENCRYPTED" in text, blob=public)
+    blob = public_blob(text)
+    return Identity(path=path, private=False, locked=False, blob=blob) if blob else None
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_LARGEST_KEY)
+    except (OSError, ValueError):
+        return None
+
+
+def public_blob(text: bytes) -> bytes | None:
+    """From a .pub file."""
+    words = text.split(None, 2)
+    if len(words) < 2:  # noqa: PLR2004  type and key
+        return None
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return blob if (blob_type(blob) or "").encode() == words[0] else None
+
+
+def _parse_openssh(body: bytes) -> tuple[bool, bytes | None]:
+    try:
+        data = base64.b64decode(b"".join(body.split()))
+    except (binascii.Error, ValueError):
+        return False, None
+    if not data.startswith(_MAGIC):
+        return False, None
+    cipher, rest = _string(data[len(_MAGIC) :])
+    _, rest = _string(rest)  # the name of the key derivation
+    _, rest = _string(rest)  # and its options
+    blob, _ = _string(rest[4:])  # after the number of keys, always 1
+    return cipher not in (b"", b"none"), blob if blob_type(blob) else None
+
+
+def _string(data: bytes) -> tuple[bytes, bytes]:
+    size = int.from_bytes(data[:4], "big")
+    return data[4 : 4 + size], data[4 + size :]
