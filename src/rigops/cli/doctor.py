@@ -212,7 +212,7 @@ def _report(collected: CollectedHost, checks: Sequence[Check], catalog: Catalog)
         findings=tuple(findings),
         error=collected.error,
         notes=collected.notes,
-        unread=notes.unread(snapshot) if snapshot else {},
+        unparsed=notes.unparsed(snapshot) if snapshot else {},
     )
 
 

@@ -61,13 +61,13 @@ def command(
             warn([f"{one.host}: {one.unreadable} unreadable lines in its journal"])
     runs = sorted((run for one in read for run in one.runs), key=lambda run: run.at, reverse=True)
     if as_json:
-        unread = [
+        unreadable = [
             {"host": one.host, "status": "unknown", "error": {"kind": one.error.kind,
              "message": str(one.error)}}
             for one in read if one.error is not None
         ]  # fmt: skip
         document = [run.as_json() for run in runs]
-        print_json({"schema": SCHEMA, "runs": document, "hosts": unread})
+        print_json({"schema": SCHEMA, "runs": document, "hosts": unreadable})
     else:
         click.echo(history_text(runs))
     return 0

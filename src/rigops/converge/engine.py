@@ -244,7 +244,7 @@ def _fetch(name: str, channel: HostChannel) -> None:
     bundle = collect(channel.connection, sections, host=name, as_root=channel.privilege).bundle
     for request in requests:
         answer = bundle.sections.get(request.section.name)
-        if answer is not None and answer.whole:
+        if answer is not None and answer.is_complete:
             for fact, asked, value in request.known(request.section.parse(answer.text)):
                 channel.cache.seed(fact, value, **asked)
 
@@ -256,7 +256,7 @@ def seen(
     return [
         (fact, fact.section.parse(answer.text))
         for fact in facts
-        if (answer := bundle.sections.get(fact.section.name)) is not None and answer.whole
+        if (answer := bundle.sections.get(fact.section.name)) is not None and answer.is_complete
     ]
 
 

@@ -142,7 +142,7 @@ def read(bundle: Bundle) -> RebootImpact:
         unreadable=tuple(
             words
             for name, words in _WORDS.items()
-            if name not in bundle.sections or not bundle.sections[name].whole
+            if name not in bundle.sections or not bundle.sections[name].is_complete
         ),
     )
 

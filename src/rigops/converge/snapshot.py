@@ -117,4 +117,4 @@ def take_snapshot(
 def _read(bundle: Bundle, section: Section[Facts]) -> Facts | None:
     """Half an answer is none: what it does not name may be there all the same."""
     answer = bundle.sections.get(section.name)
-    return section.parse(answer.text) if answer is not None and answer.whole else None
+    return section.parse(answer.text) if answer is not None and answer.is_complete else None

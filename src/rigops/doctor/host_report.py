@@ -29,7 +29,7 @@ class HostReport:
     findings: tuple[Finding, ...] = ()
     error: HostError | None = None
     notes: tuple[str, ...] = ()
-    unread: Mapping[str, int] = field(default_factory=dict)
+    unparsed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def status(self) -> HostStatus:
@@ -45,7 +45,7 @@ class HostReport:
             "facts": dict(self.facts),
             "findings": [finding.as_json() for finding in self.findings],
             "notes": list(self.notes),
-            "unread": dict(self.unread),
+            "unread": dict(self.unparsed),
         }
         if self.error:
             document["error"] = {"kind": self.error.kind, "message": self.error.message}

@@ -37,7 +37,7 @@ def of_login(noise: str, seconds: float) -> list[str]:
     return found
 
 
-def unread(snapshot: HostSnapshot) -> dict[str, int]:
+def unparsed(snapshot: HostSnapshot) -> dict[str, int]:
     """How many pieces of each section no parser understood; why one failed is told elsewhere."""
     answers = [snapshot[section] for section in SECTIONS]
     return {

@@ -60,7 +60,7 @@ class Simulated:
     growth: int = 0
     room: Mapping[str, Room] = field(default_factory=dict)  # archives, dpkg, usr, boot
     boot_files: Mapping[str, int] = field(default_factory=dict)  # the largest initrd and vmlinuz
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Simulated:
@@ -83,7 +83,7 @@ def parse(text: str) -> Simulated:
         growth=_growth(sizes),
         room=_room(lines(found.get("room", ""))),
         boot_files=_largest(lines(found.get("boot", ""))),
-        unread=tuple(line for line, shape in shapes if shape is None),
+        unparsed=tuple(line for line, shape in shapes if shape is None),
     )
 
 

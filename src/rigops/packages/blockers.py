@@ -94,8 +94,8 @@ def blocker(
     """Why it cannot be done, with what helps; None where apt can."""
     if not simulated.done:
         return _refusal(simulated)
-    if simulated.unread:
-        return f"rigops cannot parse the output of apt: {_few(simulated.unread)}"
+    if simulated.unparsed:
+        return f"rigops cannot parse the output of apt: {_few(simulated.unparsed)}"
     held = [name for name in simulated.held_changed if name not in change_held]
     if held:
         return f"{_few(held)} is held: sudo apt-mark unhold {' '.join(held)}"

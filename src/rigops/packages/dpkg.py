@@ -65,7 +65,7 @@ class DpkgState:
     interrupted: bool = False  # dpkg was cut off while it wrote down what it did
     holder: Holder | None = None
     owned: str | None = None  # the record of packages that rigops brought; None where there is none
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def get(self, name: str) -> Entry | None:
         """By name, or by name:architecture; the host's own architecture where none is named."""
@@ -89,7 +89,7 @@ def parse(text: str) -> DpkgState:
         interrupted=bool(found.get("updates", "").strip()),
         holder=Holder(int(holder["pid"]), holder["name"].strip() or "?") if holder else None,
         owned=found.get("owned"),
-        unread=tuple(line for line in (*rows, *broken) if line and not _ENTRY.fullmatch(line)),
+        unparsed=tuple(line for line in (*rows, *broken) if line and not _ENTRY.fullmatch(line)),
     )
 
 

@@ -69,7 +69,7 @@ def uris(text: str) -> tuple[str, ...]:
     return tuple(uri for one in parse({FILE: text}) for uri in one.uris)
 
 
-def unread(files: Mapping[str, str]) -> tuple[str, ...]:
+def unparsed(files: Mapping[str, str]) -> tuple[str, ...]:
     found = (one for file, text in files.items() for one in _read(file, text))
     return tuple(one for one in found if isinstance(one, str))
 

@@ -58,12 +58,12 @@ class _Open:
 def parse(text: str) -> tuple[tuple[Policy, ...], tuple[str, ...]]:
     """The packages, and the lines that could not be read."""
     found: list[_Open] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(text):
         if name := _NAME.fullmatch(line):
             found.append(_Open(name["name"]))
         elif not found:
-            unread += [line] if line.strip() else []
+            unparsed += [line] if line.strip() else []
         elif choice := _CHOICE.fullmatch(line):
             found[-1].chosen[choice["kind"]] = choice["version"]
         elif version := _VERSION.fullmatch(line):
@@ -71,8 +71,8 @@ def parse(text: str) -> tuple[tuple[Policy, ...], tuple[str, ...]]:
         elif found[-1].offers and _SOURCE.fullmatch(line):
             found[-1].offers[-1][1].append(line)
         elif line.strip() and not line.startswith(("  Version table:", "  Package pin:")):
-            unread.append(line)
-    return tuple(one.closed() for one in found), tuple(unread)
+            unparsed.append(line)
+    return tuple(one.closed() for one in found), tuple(unparsed)
 
 
 def _known(version: str | None) -> str | None:

@@ -66,44 +66,44 @@ class Btrfs:
 
 
 def btrfs(found: Mapping[str, str]) -> tuple[tuple[Btrfs, ...], list[str]]:
-    unread: list[str] = []
+    unparsed: list[str] = []
     targets = dict.fromkeys(
         head[len(start) :]
         for head in found
         for start in (STATS, USAGE, SCRUB, SNAPSHOTS)
         if head.startswith(start)
     )
-    unread += [
+    unparsed += [
         head
         for head in found
         if head.startswith("btrfs ") and not head.startswith((STATS, USAGE, SCRUB, SNAPSHOTS))
     ]
-    return tuple(_volume(target, found, unread) for target in targets), unread
+    return tuple(_volume(target, found, unparsed) for target in targets), unparsed
 
 
-def _volume(target: str, found: Mapping[str, str], unread: list[str]) -> Btrfs:
+def _volume(target: str, found: Mapping[str, str], unparsed: list[str]) -> Btrfs:
     stats, usage = found.get(STATS + target), found.get(USAGE + target)
     scrub, listed = found.get(SCRUB + target), found.get(SNAPSHOTS + target)
     sizes = _sizes(usage or "")
     return Btrfs(
         target=target,
-        counters=_counters(stats, unread) if stats is not None else None,
+        counters=_counters(stats, unparsed) if stats is not None else None,
         size_bytes=sizes.get("Device size"),
         unallocated_bytes=sizes.get("Device unallocated"),
         missing_bytes=sizes.get("Device missing"),
         scrub=_scrub(scrub) if scrub is not None and scrub.strip() else None,
-        snapshots=_snapshots(listed, unread) if listed is not None else None,
+        snapshots=_snapshots(listed, unparsed) if listed is not None else None,
     )
 
 
-def _counters(body: str, unread: list[str]) -> tuple[DeviceCounter, ...] | None:
+def _counters(body: str, unparsed: list[str]) -> tuple[DeviceCounter, ...] | None:
     found: list[DeviceCounter] = []
     for line in lines(body):
         shape = _STAT.fullmatch(line)
         if shape:
             found.append(DeviceCounter(shape["device"], shape["name"], int(shape["count"]), line))
         elif line.strip():
-            unread.append(line)
+            unparsed.append(line)
     return tuple(found) or None
 
 
@@ -140,7 +140,7 @@ def _scrub(body: str) -> Scrub:
     )
 
 
-def _snapshots(body: str, unread: list[str]) -> tuple[Snapshot, ...] | None:
+def _snapshots(body: str, unparsed: list[str]) -> tuple[Snapshot, ...] | None:
     found: list[Snapshot] = []
     failed = False
     for line in lines(body):
@@ -149,5 +149,5 @@ def _snapshots(body: str, unread: list[str]) -> tuple[Snapshot, ...] | None:
             found.append(Snapshot(shape["path"], shape["made"]))
         elif line.strip():
             failed = True
-            unread.append(line)
+            unparsed.append(line)
     return None if failed and not found else tuple(found)

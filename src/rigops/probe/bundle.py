@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.bundle/1"
 META: Final = "meta.json"
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
-CUT_OFF: Final = 141  # exit code of a program whose reader has gone
+BROKEN_PIPE: Final = 141  # exit code of a program whose reader has gone
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TIMED_OUT = 124
@@ -33,7 +33,7 @@ class Collected:
     timed_out: bool = False
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.rc == 0 and not self.timed_out
 
 
@@ -94,11 +94,11 @@ def section_of(file_name: str) -> str | None:
 
 
 def assemble(
-    files: Iterable[tuple[str, bytes]], *, host: str, place: str, cut: Collection[str] = ()
+    files: Iterable[tuple[str, bytes]], *, host: str, place: str, incomplete: Collection[str] = ()
 ) -> Bundle:
-    """`host` is its name if meta.json has none; `cut` names files without an end."""
+    """`host` is its name if meta.json has none; `incomplete` names files without an end."""
     contents: dict[str, bytes] = {}
-    cut_names: set[str] = set()
+    incomplete_names: set[str] = set()
     for name, content in files:
         if (key := META if name == META else section_of(name)) is None:
             continue
@@ -106,14 +106,17 @@ def assemble(
             message = f"two files for the section {key}"
             raise UsageError(Problem(message=message, file=place, fix="Remove one of them."))
         contents[key] = content
-        if name in cut:
-            cut_names.add(key)
+        if name in incomplete:
+            incomplete_names.add(key)
     meta = _meta(contents.pop(META, None), place)
     about = _object(meta.get("sections"))
     sections = {
         name: _collected(
             content.decode("utf-8", "replace"),
-            {**_object(about.get(name)), **({"rc": CUT_OFF} if name in cut_names else {})},
+            {
+                **_object(about.get(name)),
+                **({"rc": BROKEN_PIPE} if name in incomplete_names else {}),
+            },
         )
         for name, content in contents.items()
     }

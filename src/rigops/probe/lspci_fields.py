@@ -34,7 +34,7 @@ class AcsControl:
 
     enabled: frozenset[str]
     line: str
-    is_whole: bool = True  # all bits that redirect are named, set or not
+    is_complete: bool = True  # all bits that redirect are named, set or not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,5 +113,5 @@ def acs(body: list[str]) -> AcsControl | None:
     return AcsControl(
         enabled=frozenset(name for name, sign in bits.items() if sign == "+"),
         line=line,
-        is_whole=bits.keys() >= REDIRECTING,
+        is_complete=bits.keys() >= REDIRECTING,
     )

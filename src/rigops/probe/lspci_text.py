@@ -55,9 +55,9 @@ class Block:
 
 
 def split(lines: list[str]) -> tuple[list[Block], list[str]]:
-    """What follows a head belongs to it; what follows none, or looks like no lspci, is unread."""
+    """What follows a head belongs to it; what follows none, or looks like no lspci, is unparsed."""
     blocks: list[Block] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     current: Block | None = None
     for line in lines:
         head = read_head(line)
@@ -71,12 +71,12 @@ def split(lines: list[str]) -> tuple[list[Block], list[str]]:
                 current.is_closed = True
         elif current is None:
             if not _AROUND.match(line):
-                unread.append(line)
+                unparsed.append(line)
         else:
             current.lines.append(line.strip())
             if not line[0].isspace() and not _AROUND.match(line):
-                unread.append(line)
-    return blocks, unread
+                unparsed.append(line)
+    return blocks, unparsed
 
 
 def read_head(line: str) -> Head | None:

@@ -38,13 +38,13 @@ class _Bus:
 
 
 def split(lines: list[str]) -> tuple[list[Branch], list[str], list[str]]:
-    """The functions, the lines of no tree (and a blank one for each of a tree), what is unread.
+    """The functions, the lines of no tree (and a blank one for each of a tree), what is unparsed.
 
     A line's place says what is above it. After a line that does not fit, no place is trusted.
     """
     found: list[Branch] = []
     rest: list[str] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     forks: dict[int, _Bus] = {}
     for line in lines:
         is_tree = _LINE.match(line) is not None
@@ -53,11 +53,11 @@ def split(lines: list[str]) -> tuple[list[Branch], list[str], list[str]]:
             reader = _Reader(line.rstrip(), forks)
             fits = reader.read()
             found += reader.found if fits else []
-            unread += [] if fits else [line]
+            unparsed += [] if fits else [line]
             forks = reader.forks if fits else {}
         elif line.strip():
             forks = {}
-    return found, rest, unread
+    return found, rest, unparsed
 
 
 class _Reader:

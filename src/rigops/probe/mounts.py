@@ -43,14 +43,14 @@ def planned(body: str) -> tuple[Mounts, list[str]]:
 
 def _read(said: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]:
     mounts: list[Mount] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in said:
         one = shape.fullmatch(line.strip())
         if one:
             mounts.append(_mount(one))
         elif line.strip():
-            unread.append(line)
-    return tuple(mounts), unread
+            unparsed.append(line)
+    return tuple(mounts), unparsed
 
 
 def _mount(shape: re.Match[str]) -> Mount:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.probe.bundle import CUT_OFF, Bundle, Collected
+from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
 from rigops.probe.script import FORMAT, MOST_BYTES
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CLOCK_TICK_S: Final = 0.1
 _NO_TIME: Final = Collected("", rc=_TIMED_OUT, timed_out=True)
 
 
-def is_whole(output: bytes) -> bool:
+def is_complete(output: bytes) -> bool:
     header = _HEADER.search(output)
     return header is not None and b"\n" + header["mark"] + b" done" in output[header.end() - 1 :]
 
@@ -75,12 +75,12 @@ def _collected(answer: bytes, mark: bytes, head: re.Match[bytes], *, was_ended: 
         _ENDED.fullmatch(answer[at:].lstrip(b"\n").removeprefix(mark + b" ")) if at >= 0 else None
     )
     if ended is None:
-        cut = was_ended and len(answer) >= MOST_BYTES
+        is_too_long = was_ended and len(answer) >= MOST_BYTES
         return Collected(
             text=_text(answer[:MOST_BYTES]),
-            rc=CUT_OFF if cut or not was_ended else _TIMED_OUT,
+            rc=BROKEN_PIPE if is_too_long or not was_ended else _TIMED_OUT,
             root=root,
-            timed_out=was_ended and not cut,
+            timed_out=was_ended and not is_too_long,
         )
     seconds = _seconds(ended)
     rc = int(ended["rc"])

@@ -15,7 +15,7 @@ EVERY_WORD: Final = "*"  # as `technical`: people name nothing in this output
 
 @dataclass(frozen=True, kw_only=True)
 class Section(Generic[Facts]):
-    """`parse` reads any text without raising; what it could not read is in the facts' `unread`.
+    """`parse` reads any text without raising; what it could not read is in the facts' `unparsed`.
 
     The snippet may use `show FILE…`, `run COMMAND…` and `hide` of the script's tools. It ends with
     0 where its answer is whole, an empty one included.

@@ -23,7 +23,9 @@ class Answer(Generic[Facts]):
     @cached_property
     def value(self) -> Facts | None:
         """None: not collected, which is never healthy. What an incomplete output says is true."""
-        if self.collected is None or not (self.collected.whole or self.collected.text.strip()):
+        if self.collected is None or not (
+            self.collected.is_complete or self.collected.text.strip()
+        ):
             return None
         return self.section.parse(self.collected.text)
 
@@ -35,16 +37,16 @@ class Answer(Generic[Facts]):
     @property
     def is_complete(self) -> bool:
         """Collected to its end: what the output does not name is not there."""
-        return self.collected is not None and self.collected.whole
+        return self.collected is not None and self.collected.is_complete
 
     @property
-    def is_cut(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Asked for, and not answered to the end."""
-        return self.collected is not None and not self.collected.whole
+        return self.collected is not None and not self.collected.is_complete
 
     @property
     def unparsed(self) -> tuple[str, ...]:
-        found: tuple[str, ...] = getattr(self.value, "unread", ())
+        found: tuple[str, ...] = getattr(self.value, "unparsed", ())
         return found
 
     @property

@@ -42,8 +42,8 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
             yield _wrapped(f"fix: {plain(host.error.fix)}", width)
     for note in host.notes:
         yield _wrapped(f"note: {plain(note)}", width)
-    if host.unread:
-        pieces = ", ".join(f"{count} of {name}" for name, count in host.unread.items())
+    if host.unparsed:
+        pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
         yield _wrapped(f"note: unparsed lines, not checked: {plain(pieces)}", width)
     brief = [one for one in host.findings if one.status == "unknown" and not one.essential]
     if len(brief) <= _MOST_UNKNOWN:

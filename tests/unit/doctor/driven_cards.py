@@ -98,7 +98,7 @@ def rig(*gpus: SmiGpu, **more: Any) -> HostSnapshot:
     placed = [replace(gpu, address=f"0000:{10 + at:02x}:00.0") for at, gpu in enumerate(gpus)]
     return snapshot_of(
         pci=pci.Pci(tuple(_function(gpu) for gpu in placed)),
-        nvidia_smi_xml=SmiReport(attached=len(placed), gpus=tuple(placed), is_whole=True),
+        nvidia_smi_xml=SmiReport(attached=len(placed), gpus=tuple(placed), is_complete=True),
         **more,
     )
 

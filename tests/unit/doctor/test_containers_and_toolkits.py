@@ -150,7 +150,7 @@ def test_mig(
 ) -> None:
     gpus = (card("0000:0a:00.0", *first), card("0000:0b:00.0", *second))
 
-    found = report(SmiReport(gpus=gpus, is_whole=True), "mig")
+    found = report(SmiReport(gpus=gpus, is_complete=True), "mig")
 
     assert [(status, subject) for status, subject, _ in found] == expected
 

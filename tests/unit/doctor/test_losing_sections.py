@@ -137,7 +137,7 @@ def test_a_recorded_rig_is_whole_and_understood(name: str) -> None:
     bundle = recorded.rig(name)
 
     assert set(bundle.sections) == set(SECTIONS)
-    left = set(notes.unread(HostSnapshot(bundle)))
+    left = set(notes.unparsed(HostSnapshot(bundle)))
     assert not {section for section in left if not section.startswith("nvidia-smi-")}
     assert not left or "lost" in name
 

@@ -118,11 +118,11 @@ def test_a_card_that_must_be_replaced_is_no_matter_for_apply() -> None:
 @pytest.mark.parametrize(
     ("report", "status"),
     [
-        (SmiReport(gpus=(replace(RTX3090, address=FIRST),), is_whole=True), "ok"),
+        (SmiReport(gpus=(replace(RTX3090, address=FIRST),), is_complete=True), "ok"),
         (
             SmiReport(
                 gpus=(replace(RTX3090, address=FIRST),),
-                is_whole=True,
+                is_complete=True,
                 warnings=("WARNING: infoROM is corrupted at gpu 0000:0A:00.0",),
             ),
             "warn",
@@ -227,7 +227,9 @@ def test_a_section_that_is_lost_or_cut_never_makes_it_well(name: str, *, is_decl
     nothing: dict[str, Any] = {name: None}
     lost = snapshot_of(facts, **nothing)
     cut = snapshot_of(facts, cut=frozenset({name.replace("_", "-")}))
-    half = snapshot_of(facts, nvidia_smi_xml=replace(report, gpus=report.gpus[:1], is_whole=False))
+    half = snapshot_of(
+        facts, nvidia_smi_xml=replace(report, gpus=report.gpus[:1], is_complete=False)
+    )
 
     for damaged in (lost, cut, half):
         for check, said in judged(damaged, DECLARED if is_declared else None).items():

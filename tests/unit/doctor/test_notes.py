@@ -53,10 +53,10 @@ def test_a_section_that_took_too_long_is_named_with_its_limit() -> None:
 def test_pieces_that_no_parser_understood_are_counted_by_section() -> None:
     odd = {"uname": "rubbish", "iommu-groups": "a b\nc d\n", "os-release": answers.OS_RELEASE}
 
-    assert notes.unread(HostSnapshot(answers.bundle(odd))) == {"uname": 1, "iommu-groups": 2}
+    assert notes.unparsed(HostSnapshot(answers.bundle(odd))) == {"uname": 1, "iommu-groups": 2}
 
 
 def test_what_a_command_says_of_its_failure_is_no_odd_output() -> None:
     refused = {"iommu-groups": "cat: Permission denied\n"}
 
-    assert notes.unread(HostSnapshot(answers.bundle(refused, iommu_groups=1))) == {}
+    assert notes.unparsed(HostSnapshot(answers.bundle(refused, iommu_groups=1))) == {}

@@ -40,11 +40,11 @@ def test_a_way_whose_upper_end_is_not_listed_is_not_whole() -> None:
     way = pcie.way_to(known(lspci=lower), "0000:03:00.0")
 
     assert way is not None
-    assert (way.ports, way.is_whole) == (("0000:01:00.0", "0000:02:00.0"), False)
+    assert (way.ports, way.is_complete) == (("0000:01:00.0", "0000:02:00.0"), False)
 
 
 @pytest.mark.parametrize(
-    ("text", "is_whole"),
+    ("text", "is_complete"),
     [
         ("40:01.1 PCI bridge: A\n\tBus: primary=40, secondary=41\n", False),
         (
@@ -54,12 +54,12 @@ def test_a_way_whose_upper_end_is_not_listed_is_not_whole() -> None:
     ],
 )
 def test_without_types_the_host_bridge_tells_where_the_root_is(
-    text: str, *, is_whole: bool
+    text: str, *, is_complete: bool
 ) -> None:
     way = pcie.way_to(known(lspci=text), ONE)
 
     assert way is not None
-    assert way.is_whole is is_whole
+    assert way.is_complete is is_complete
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_bridges_that_lead_to_each_other_do_not_hang() -> None:
     way = pcie.way_to(known(lspci=ring), ONE)
 
     assert way is not None
-    assert not way.is_whole
+    assert not way.is_complete
 
 
 @pytest.mark.parametrize(

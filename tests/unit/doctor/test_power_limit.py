@@ -133,8 +133,8 @@ def test_only_what_cannot_be_told_of_a_declared_limit_is_essential() -> None:
         SmiReport(),
         SmiReport(failure="no-driver", failure_lines=("NVIDIA-SMI has failed",)),
         SmiReport(gpus=(replace(RTX3090, address=FIRST),)),
-        SmiReport(gpus=(replace(RTX3090, address=FIRST),), is_whole=True),
-        SmiReport(gpus=(RTX3090, RTX3090), attached=2, is_whole=True),
+        SmiReport(gpus=(replace(RTX3090, address=FIRST),), is_complete=True),
+        SmiReport(gpus=(RTX3090, RTX3090), attached=2, is_complete=True),
     ],
 )
 def test_what_nvidia_smi_does_not_tell_is_not_well(report: SmiReport | None) -> None:
@@ -145,7 +145,7 @@ def test_what_nvidia_smi_does_not_tell_is_not_well(report: SmiReport | None) -> 
 
 def test_a_whole_report_of_fewer_cards_than_are_attached_is_not_well() -> None:
     alone = replace(RTX3090, address=FIRST)
-    facts = snapshot_of(nvidia_smi_xml=SmiReport(gpus=(alone,), attached=4, is_whole=True))
+    facts = snapshot_of(nvidia_smi_xml=SmiReport(gpus=(alone,), attached=4, is_complete=True))
 
     assert statuses(limit(facts)) == ["unknown"]
 

@@ -176,7 +176,7 @@ def test_the_products_own_parser_reads_what_the_simulation_prints(tmp_path: Path
 
     assert len(found.gpus) == 3
     assert len(found.granted) == 6
-    assert found.unread == ()
+    assert found.unparsed == ()
 
 
 def test_topology(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_cards(tree: Tree, rig: rigs.Rig) -> None:
     found = nvidia_smi_xml.parse(tree.smi("-q", "-x"))
 
     known = models.load()
-    assert (found.unread, found.failure, found.is_whole) == ((), None, True)
+    assert (found.unparsed, found.failure, found.is_complete) == ((), None, True)
     assert (found.driver, found.attached) == ("535.261.03", len(rig.gpus))
     for card, gpu in zip(found.gpus, rig.gpus, strict=True):
         watts = known[gpu.model].watts
@@ -59,14 +59,14 @@ def test_cards(tree: Tree, rig: rigs.Rig) -> None:
 def test_cards_as_every_branch_tells_of_them(tmp_path: Path, driver: str) -> None:
     found = nvidia_smi_xml.parse(booted(tmp_path, "epyc-8x4090", driver).smi("-q", "-x"))
 
-    assert (found.unread, found.driver, len(found.gpus)) == ((), driver, 8)
+    assert (found.unparsed, found.driver, len(found.gpus)) == ((), driver, 8)
     assert {card.remap_pending for card in found.gpus} == {False}
 
 
 def test_topology(tree: Tree, rig: rigs.Rig) -> None:
     found = nvidia_smi_topo.parse(tree.smi("topo", "-m"))
 
-    assert found.unread == ()
+    assert found.unparsed == ()
     assert found.gpus == tuple(range(len(rig.gpus)))
     assert set(found.links) == set(permutations(found.gpus, 2))
     wired = {(a, b): f"NV{count}" for a, b, count in rig.nvlinks}
@@ -96,7 +96,7 @@ def test_grants(
     pairs = set(permutations(range(len(rig.gpus)), 2))
     wired = {pair for a, b, _ in rig.nvlinks for pair in ((a, b), (b, a))}
     everywhere = kind in "rw" and rig.p2p_by_default == "granted"
-    assert found.unread == ()
+    assert found.unparsed == ()
     assert set(found.cells) == pairs
     assert set(found.granted) == (pairs if everywhere else wired)
 
@@ -104,7 +104,7 @@ def test_grants(
 def test_nvlinks(tree: Tree, rig: rigs.Rig) -> None:
     found = nvidia_smi_nvlink.parse(tree.smi("nvlink", "-s"))
 
-    assert found.unread == ()
+    assert found.unparsed == ()
     assert [gpu.uuid for gpu in found.gpus] == [gpu.uuid for gpu in rig.gpus]
     for index, gpu in enumerate(found.gpus):
         wired = sum(count for a, b, count in rig.nvlinks if index in {a, b})

@@ -66,7 +66,7 @@ def test_what_comes_goes_and_changes_is_read_from_a_real_answer() -> None:
     assert found.room["usr"] == Room("/", 82439280 * 1024)
     assert found.said == tuple(sorted(found.said))
     assert len(found.said) == 4
-    assert found.unread == ()
+    assert found.unparsed == ()
 
 
 def test_an_answer_of_ubuntu_with_two_architectures_is_read() -> None:
@@ -129,5 +129,5 @@ def test_any_text_is_read_without_raising_and_is_no_success(text: str) -> None:
     assert found.steps == ()
 
 
-def test_a_step_that_cannot_be_read_is_kept_as_unread() -> None:
-    assert parse("== simulated\nInst ?? (1)\n").unread == ("Inst ?? (1)",)
+def test_a_step_that_cannot_be_read_is_kept_as_unparsed() -> None:
+    assert parse("== simulated\nInst ?? (1)\n").unparsed == ("Inst ?? (1)",)

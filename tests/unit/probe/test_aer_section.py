@@ -56,7 +56,7 @@ def test_counters() -> None:
     assert below is not None
     assert below.total == 250
     assert [(one.address, one.control) for one in found.powers] == [("0000:00:03.1", "auto")]
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_names_of_several_words_and_a_total_that_is_too_small() -> None:
@@ -79,12 +79,12 @@ def test_names_of_several_words_and_a_total_that_is_too_small() -> None:
         f"== /sys/bus/pci/devices/0000:0a:00.0/aer_dev_fatal\nTOTAL_ERR_FATAL {'9' * 5000}\n",
     ],
 )
-def test_what_cannot_be_read_is_unread(text: str) -> None:
+def test_what_cannot_be_read_is_unparsed(text: str) -> None:
     found = aer.parse(text)
 
     assert not found.devices
     assert not found.powers
-    assert found.unread
+    assert found.unparsed
 
 
 @given(at=st.integers(0, len(COUNTERS)), text=st.text(max_size=30))
@@ -143,4 +143,4 @@ def test_the_snippet_reads_each_card_and_the_ports_above_it_once(
         ("0000:02:00.0", "fatal"),
     ]
     assert [one.address for one in found.powers] == ["0000:00:01.1"]
-    assert not found.unread
+    assert not found.unparsed

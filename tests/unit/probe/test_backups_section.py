@@ -20,7 +20,7 @@ def test_timers_and_how_the_last_run_ended() -> None:
     assert not service.is_timer
     assert (service.result, service.exit_status, service.finished) == ("exit-code", 2, 1795143609)
     assert (found.now, found.cron_files) == (1795289293, ("/etc/cron.d/borg",))
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_what_the_last_run_left_behind() -> None:

@@ -25,7 +25,7 @@ def test_files_are_read_byte_for_byte(name: str, tmp_path: Path) -> None:
     boots = machines.probed(name, tmp_path)
 
     assert not boots.texts.inexact
-    assert not boots.unread
+    assert not boots.unparsed
     for path in boots.texts:
         if path.endswith((".conf", "cmdline", ".cfg", "grub")):
             real = (machines.FOLDER / name / "tree" / path.lstrip("/")).read_bytes()

@@ -46,7 +46,7 @@ def test_engines_and_what_they_know() -> None:
         ("/etc/cdi/nvidia.yaml", "535.129.03")
     ]
     assert [one.epoch for one in found.libraries] == [1700000100]
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_what_was_not_said_is_not_known() -> None:
@@ -59,7 +59,7 @@ def test_what_was_not_said_is_not_known() -> None:
 
 @pytest.mark.parametrize("text", ["== stat cdi\nyesterday\n", "== rubbish\n"])
 def test_what_it_cannot_read_it_says(text: str) -> None:
-    assert container.parse(text).unread
+    assert container.parse(text).unparsed
 
 
 @given(st.text(), st.integers(0, 900), st.integers(0, 900))
@@ -84,7 +84,7 @@ def test_a_specification_is_dated_once_and_its_driver_is_named(
 
     answer = ask(container.SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     found = container.parse(answer.text)
     assert found.cdi is not None
     assert [one.path for one in found.cdi] == ["/etc/cdi/nvidia.yaml"]
@@ -94,4 +94,4 @@ def test_a_specification_is_dated_once_and_its_driver_is_named(
     ]
     assert found.nvidia_runtimes == frozenset({"nvidia"})
     assert "secret" not in answer.text
-    assert not found.unread
+    assert not found.unparsed

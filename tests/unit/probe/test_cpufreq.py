@@ -60,14 +60,14 @@ def test_what_cpupower_prints() -> None:
     assert (policy.min_khz, policy.max_khz, policy.now_khz) == (1_500_000, 1_600_000, 2_600_000)
     assert "1.60 GHz" in policy.line
     assert found.boost is False
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_cpu_whose_frequency_nobody_scales() -> None:
     found = parse("analyzing CPU 0:\n  no or unknown cpufreq driver is active on this CPU\n")
 
     assert not found.policies
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -85,7 +85,7 @@ def test_the_policies(shell: str, tmp_path: Path) -> None:
     assert (first.least_khz, first.most_khz, first.now_khz) == (400_000, 5_759_000, None)
     assert (second.number, second.governor, second.max_khz) == (17, None, None)
     assert (found.boost, found.amd_pstate, found.intel_pstate) == (True, "active", "passive")
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(("off", "boost"), [("0", True), ("1", False)])
@@ -98,7 +98,7 @@ def test_a_host_that_does_not_scale(shell: str, tmp_path: Path) -> None:
     code, text = run(SECTION, shell, tmp_path, "/sys/devices/system/cpu")
     found = parse(text)
 
-    assert (code, found.policies, found.boost, found.unread) == (0, (), None, ())
+    assert (code, found.policies, found.boost, found.unparsed) == (0, (), None, ())
 
 
 @given(
@@ -111,7 +111,7 @@ def test_a_host_that_does_not_scale(shell: str, tmp_path: Path) -> None:
 def test_any_text_is_read_or_named(text: str, cut: int, letter: str) -> None:
     for damaged in (text, CPUPOWER[:cut] + letter + CPUPOWER[cut:], CPUPOWER[cut:] + text):
         parse(damaged)
-    assert parse("\x00rubbish " + text).unread
+    assert parse("\x00rubbish " + text).unparsed
 
 
 def test_a_long_text_is_read_in_no_time() -> None:

@@ -54,7 +54,7 @@ def test_the_forms_of_dkms(line: str, expected: tuple[str, str, str | None, bool
     assert (module.name, module.version, module.kernel, module.is_installed) == expected
     assert module.line == line
     assert module.differs == ("Diff" in line)
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_modules_of_others_and_what_nvidia_builds_beside_the_driver() -> None:
@@ -76,7 +76,7 @@ def test_errors_and_chatter() -> None:
     )
 
     assert found.errors == ("Error! nvidia/535.104.05: Missing the module source directory",)
-    assert found.unread == ("what is this",)
+    assert found.unparsed == ("what is this",)
 
 
 def test_the_headers_and_a_host_without_dkms() -> None:
@@ -127,4 +127,4 @@ def test_no_text_makes_it_raise(text: str, cut: int) -> None:
     sample = rigs.dkms(rigs.KERNEL)
     for damaged in (text, sample[:cut], sample[:cut] + text + sample[cut:]):
         dkms.parse(damaged)
-    assert dkms.parse("\0rubbish").unread
+    assert dkms.parse("\0rubbish").unparsed

@@ -22,7 +22,7 @@ def test_what_a_board_says() -> None:
     assert found.name == "ASUSTeK COMPUTER INC. Pro WS WRX80E-SAGE SE WIFI"
     assert (found.cpu, found.offers_iommu, found.intel_by_itself) == ("amd", True, False)
     assert "IVRS" in found.said
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_nothing_said_is_nothing_known() -> None:
@@ -73,14 +73,14 @@ def test_the_snippet_reads_a_machine(shell: tuple[str, ...], tmp_path: Path) -> 
     found = firmware.parse(ask(firmware.SECTION, shell, tmp_path).text)
 
     assert (found.name, found.offers_iommu) == ("Supermicro H12SSL-i", True)
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_a_machine_without_any_of_it_is_no_fault(shell: tuple[str, ...], tmp_path: Path) -> None:
     answer = ask(firmware.SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     assert firmware.parse(answer.text).offers_iommu is None
 
 

@@ -19,7 +19,7 @@ SAID = (
     "NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 )
 
-# File: log lines, (number, address, only in words) of each Xid, devices of each fault, unread.
+# File: log lines, (number, address, only in words) of each Xid, devices of each fault, unparsed.
 ROWS: dict[str, tuple[int, list[tuple[int, str | None, bool]], list[str | None], int]] = {
     "healthy.journal.txt": (10, [], [], 0),
     "off-the-bus.dmesg.txt": (
@@ -50,7 +50,7 @@ REAL_ROWS: dict[str, tuple[int, list[tuple[int, str | None, bool]], list[str | N
 def row(log: KernelLog) -> tuple[int, list[tuple[int, str | None, bool]], list[str | None], int]:
     xids = [(one.number, one.address, one.bus_drop) for one in log.xids]
     faults = [one.address for one in log.iommu_faults]
-    return log.total_lines, xids, faults, len(log.unread)
+    return log.total_lines, xids, faults, len(log.unparsed)
 
 
 @pytest.mark.parametrize("file", ROWS)
@@ -122,7 +122,7 @@ def test_what_stands_before_a_message(before: str, at: str | None, seconds: floa
     assert (found.number, found.address, found.process) == (79, "0000:05:00.0", None)
     assert found.detail == "GPU has fallen off the bus."
     assert log.total_lines == 1
-    assert not log.unread
+    assert not log.unparsed
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_refusal_is_no_log(text: str) -> None:
     log = parse(text)
 
     assert not log.is_a_log
-    assert bool(log.unread) is not text.startswith(("-- ", "== j")) or not text
+    assert bool(log.unparsed) is not text.startswith(("-- ", "== j")) or not text
 
 
 def test_a_log_with_continued_lines_is_a_log() -> None:
@@ -408,4 +408,4 @@ def test_no_damage_makes_it_raise(file: str, start: int, end: int, rubbish: str)
 def test_no_rubbish_is_passed_over_in_silence(text: str) -> None:
     log = parse(f"zz{text}")
 
-    assert log.unread or log.total_lines
+    assert log.unparsed or log.total_lines

@@ -33,7 +33,7 @@ def test_lists_of_older_and_newer_systems(line: str) -> None:
             line=line.strip(),
         ),
     )
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_zone_that_is_only_a_name_tells_no_moment() -> None:
@@ -83,7 +83,7 @@ def test_whether_the_journal_outlives_a_boot(said: str, *, kept: bool | None) ->
     assert parse(STORAGE.format(said)).persistent is kept
 
 
-def test_rubbish_is_unread() -> None:
-    assert parse("rubbish").unread == ("rubbish",)
-    assert parse(LIST.format("rubbish")).unread == ("rubbish",)
-    assert not parse("").unread
+def test_rubbish_is_unparsed() -> None:
+    assert parse("rubbish").unparsed == ("rubbish",)
+    assert parse(LIST.format("rubbish")).unparsed == ("rubbish",)
+    assert not parse("").unparsed

@@ -143,7 +143,7 @@ def test_a_journal_that_breaks_off_is_not_the_whole_log(host: Host) -> None:
 
     _, found = host.ask(kernel_log.SECTION)
 
-    assert found.is_cut
+    assert found.is_incomplete
 
 
 def test_without_rights_there_is_no_log(host: Host) -> None:
@@ -154,7 +154,7 @@ def test_without_rights_there_is_no_log(host: Host) -> None:
 
     assert found.value is not None
     assert not found.value.is_a_log
-    assert found.is_cut
+    assert found.is_incomplete
     assert "insufficient permissions" in text
     assert "Operation not permitted" in text
 
@@ -167,7 +167,7 @@ def test_the_ring_buffer_where_the_journal_shows_nothing(host: Host, journal: st
     text, found = host.ask(kernel_log.SECTION)
 
     assert text.startswith("== dmesg\n")
-    assert not found.is_cut
+    assert not found.is_incomplete
     assert found.value is not None
     assert [one.number for one in found.value.xids] == [79]
 
@@ -178,7 +178,7 @@ def test_an_empty_ring_buffer_is_not_the_log(host: Host) -> None:
 
     _, found = host.ask(kernel_log.SECTION)
 
-    assert found.is_cut
+    assert found.is_incomplete
 
 
 def test_the_previous_boot(host: Host) -> None:
@@ -189,7 +189,7 @@ def test_the_previous_boot(host: Host) -> None:
     text, found = host.ask(kernel_log_previous.SECTION)
 
     assert text.startswith("== journalctl -k -b -1 ")
-    assert not found.is_cut
+    assert not found.is_incomplete
     assert found.value is not None
     assert [one.number for one in found.value.xids] == [48]
 
@@ -202,7 +202,7 @@ def test_a_journal_that_forgets_has_no_previous_boot(host: Host) -> None:
 
     _, found = host.ask(kernel_log_previous.SECTION)
 
-    assert not found.is_cut
+    assert not found.is_incomplete
     assert found.value is not None
     assert found.value.absent == said
 
@@ -213,7 +213,7 @@ def test_a_previous_boot_that_may_not_be_read_is_not_absent(host: Host) -> None:
 
     _, found = host.ask(kernel_log_previous.SECTION)
 
-    assert found.is_cut
+    assert found.is_incomplete
     assert found.value is not None
     assert found.value.absent is None
 
@@ -256,7 +256,7 @@ def test_the_history_of_log_files_that_were_rotated(host: Host, tmp_path: Path) 
 
     text, found = host.ask(replace(xid_history.SECTION, snippet=snippet))
 
-    assert not found.is_cut
+    assert not found.is_incomplete
     assert found.value is not None
     assert [(one.number, one.entry.boot) for one in found.value.xids] == [
         (48, -1),
@@ -278,11 +278,11 @@ def test_the_boots_and_how_the_last_one_ended(host: Host) -> None:
     text, found = host.ask(boots.SECTION)
 
     assert "geheim" not in text
-    assert not found.is_cut
+    assert not found.is_incomplete
     assert found.value is not None
     assert [one.offset for one in found.value.boots] == [-1, 0]
     assert found.value.previous_ended_cleanly is True
-    assert not found.value.unread
+    assert not found.value.unparsed
 
 
 def test_boots_that_may_not_be_listed(host: Host) -> None:
@@ -291,6 +291,6 @@ def test_boots_that_may_not_be_listed(host: Host) -> None:
 
     _, found = host.ask(boots.SECTION)
 
-    assert found.is_cut
+    assert found.is_incomplete
     assert found.value is not None
     assert found.value.previous_ended_cleanly is None

@@ -57,7 +57,7 @@ def test_what_is_in_force() -> None:
     assert (found.remove_ipc, found.lingers) == (True, False)
     assert (found.numa_balancing, found.numa_nodes) == (1, 3)
     assert found.ntp_synchronized is True
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_what_is_configured_and_what_was_left_behind() -> None:
@@ -119,8 +119,8 @@ def test_limits_as_people_save_them(text: str, memlock: object, nofile: object) 
     assert (soft(found.memlock), soft(found.nofile)) == (memlock, nofile)
 
 
-def test_a_command_that_nobody_knows_is_unread() -> None:
-    assert limits.parse("== ipcs\nrubbish\n").unread == ("ipcs",)
+def test_a_command_that_nobody_knows_is_unparsed() -> None:
+    assert limits.parse("== ipcs\nrubbish\n").unparsed == ("ipcs",)
 
 
 @given(st.text(), st.integers(0, 1200), st.integers(0, 1200))
@@ -137,9 +137,9 @@ def test_this_machine(shell: tuple[str, ...], tmp_path: Path) -> None:
 
     answer = ask(limits.SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     found = limits.parse(answer.text)
     assert found.nofile is not None
     assert found.memlock is not None
     assert [one.line for one in found.configured] == ["* - memlock unlimited"]
-    assert not found.unread
+    assert not found.unparsed

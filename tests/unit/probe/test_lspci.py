@@ -47,7 +47,7 @@ def test_a_card_in_full() -> None:
     assert card.acs is None
     assert card.lists_all
     assert not card.is_gone
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_port() -> None:
@@ -58,7 +58,7 @@ def test_a_port() -> None:
     assert (port.port_type, port.secondary_bus) == ("Root Port", 0x41)
     assert port.acs is not None
     assert port.acs.enabled == {"SrcValid", "ReqRedir", "CmpltRedir", "UpstreamFwd"}
-    assert port.acs.is_whole
+    assert port.acs.is_complete
 
 
 def test_cards_that_dropped_off_hide_or_have_no_room() -> None:
@@ -81,7 +81,7 @@ def test_cards_that_dropped_off_hide_or_have_no_room() -> None:
     assert hidden.unreadable
     assert hidden.bar1 is not None
     assert hidden.bar1.size_bytes is None
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_line_that_a_mail_has_broken() -> None:
 
     assert port is not None
     assert port.acs is not None
-    assert port.acs.is_whole
+    assert port.acs.is_complete
     assert "UpstreamFwd" in port.acs.enabled
 
 
@@ -154,11 +154,11 @@ def test_heads_and_acs_alone_as_grep_leaves_them() -> None:
         '00:00.0 "Host bridge" "Intel Corporation" "Device" -r04\n',
     ],
 )
-def test_what_is_no_listing_is_unread(text: str) -> None:
+def test_what_is_no_listing_is_unparsed(text: str) -> None:
     found = lspci.parse(text)
 
     assert not found.functions
-    assert found.unread
+    assert found.unparsed
 
 
 def test_of_a_block_that_is_cut_off_the_missing_part_is_not_taken_for_absent() -> None:

@@ -59,7 +59,7 @@ TREES: Final[dict[str, dict[str, Any]]] = {
         "names": {"0000:08:00.0": DISK, "0000:88:00.0": "ASMedia Technology Inc. Device 2426"},
     },
 }  # fmt: skip
-# What `grep ACSCtl` left names no port: how many lines stay unread.
+# What `grep ACSCtl` left names no port: how many lines stay unparsed.
 GREPPED: Final = {f"{FOLDER}/luigifcruz-puget.acsctl.txt": 26}
 
 ROWS: Final[dict[str, object]] = {**LISTINGS, **TREES, **GREPPED}
@@ -72,7 +72,7 @@ def test_listings_of_real_machines(file: str) -> None:
 
     found = lspci.parse((CORPUS / file).read_text())
 
-    assert not found.unread
+    assert not found.unparsed
     assert not found.tree
     assert len(found.functions) == functions
     assert len(found.nvidia_gpus) == cards
@@ -90,7 +90,7 @@ def test_trees_of_real_machines(file: str) -> None:
     found = lspci.parse((CORPUS / file).read_text())
 
     tree = {one.address: one for one in found.tree}
-    assert not found.unread
+    assert not found.unparsed
     assert not found.functions
     assert len(found.tree) == len(tree) == row["functions"]
     assert sum(one.secondary_bus is not None for one in found.tree) == row["bridges"]
@@ -111,8 +111,8 @@ def test_settings_of_ports_that_nobody_names_are_of_no_port(file: str) -> None:
     found = lspci.parse((CORPUS / file).read_text())
 
     assert (found.functions, found.tree) == ((), ())
-    assert len(found.unread) == GREPPED[file]
-    assert all(line.strip().startswith("ACSCtl: SrcValid- ") for line in found.unread)
+    assert len(found.unparsed) == GREPPED[file]
+    assert all(line.strip().startswith("ACSCtl: SrcValid- ") for line in found.unparsed)
 
 
 @pytest.mark.corpus

@@ -63,7 +63,7 @@ def test_the_bridges_above_each_function_and_the_bus_below_each_bridge() -> None
     assert {one.address: one.bridges for one in found.tree} == WAYS
     buses = {one.address: one.secondary_bus for one in found.tree}
     assert {address: bus for address, bus in buses.items() if bus is not None} == BUSES
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_names_and_numbers() -> None:
@@ -126,15 +126,15 @@ def test_after_a_line_that_does_not_fit_nothing_is_hung_on_a_bridge(line: str) -
     found = lspci.parse(f"{first}{line}\n{''.join(others)}")
 
     assert [one.address for one in found.tree] == ["0000:00:00.0"]
-    assert line in found.unread
-    assert len(found.unread) == len(others) + 1
+    assert line in found.unparsed
+    assert len(found.unparsed) == len(others) + 1
 
 
 def test_a_function_without_a_bus_is_no_function() -> None:
     found = lspci.parse("-+-[0000:00]-+-00.0\n \\-01.1\n")
 
     assert [one.address for one in found.tree] == ["0000:00:00.0"]
-    assert found.unread == (" \\-01.1",)
+    assert found.unparsed == (" \\-01.1",)
 
 
 def test_a_second_tree_begins_anew() -> None:
@@ -153,7 +153,7 @@ def test_a_tree_alone_lists_nothing_so_that_no_card_counts_as_absent() -> None:
 def test_beside_a_brief_listing_the_tree_leads_from_a_card_to_the_root(text: str) -> None:
     found = lspci.parse(text)
 
-    assert not found.unread
+    assert not found.unparsed
     assert [one.address for one in found.nvidia_gpus] == ["0000:05:00.0"]
     assert pcie.way_to(snapshot_of(lspci=found), "0000:05:00.0") == pcie.Way(
         "0000:05:00.0", WAYS["0000:05:00.0"], host_bridge="0000:00"

@@ -14,7 +14,7 @@ def test_what_the_kernel_has() -> None:
 
     assert (found.total_kib, found.available_kib) == (131900412, 120000000)
     assert (found.swap_total_kib, found.swap_free_kib) == (8388604, 8388600)
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_slots_full_empty_and_untold() -> None:
@@ -60,7 +60,7 @@ def test_without_root_there_are_no_slots() -> None:
     denied = "== dmidecode -t memory\n/dev/mem: Permission denied\n"
 
     assert memory.parse(denied).slots is None
-    assert memory.parse(denied).unread == ("/dev/mem: Permission denied",)
+    assert memory.parse(denied).unparsed == ("/dev/mem: Permission denied",)
 
 
 # Slots, those that hold something, and the size of the first of these in MiB.
@@ -78,4 +78,4 @@ def test_the_slots_of_real_machines(file: str) -> None:
     filled = [one for one in found.slots if one.is_filled]
     assert (len(found.slots), len(filled), filled[0].size_mib) == ROWS[file]
     assert {one.mt_per_s for one in found.slots} == {None}
-    assert not found.unread
+    assert not found.unparsed

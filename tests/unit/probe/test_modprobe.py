@@ -45,7 +45,7 @@ def test_options_and_blacklists() -> None:
     assert out is not None
     assert (out.file, out.line) == ("/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau")
     assert found.keeps_out("nvidia") is None
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_file_of_etc_hides_its_namesake() -> None:
@@ -77,7 +77,7 @@ def test_ages_and_the_parameter_of_uvm() -> None:
     "text", ["== /etc/modprobe.d/a.conf\nrubbish", "== stat initramfs\nyesterday", "== rubbish\n"]
 )
 def test_what_it_cannot_read_it_says(text: str) -> None:
-    assert modprobe.parse(text).unread
+    assert modprobe.parse(text).unparsed
 
 
 @given(st.text(), st.integers(0, 800))
@@ -103,11 +103,11 @@ def test_the_lines_that_matter_leave_the_host(shell: tuple[str, ...], tmp_path: 
 
     answer = ask(modprobe.SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     found = modprobe.parse(answer.text)
     assert (found.value("nvidia", "A"), found.value("nvidia", "B")) == ("1", "2")
     assert [one.file for one in found.blacklists] == ["/usr/lib/modprobe.d/vendor.conf"]
     assert [one.path for one in found.initramfs] == ["/boot/initrd.img-6.1.0"]
     assert [one.path for one in found.files] == ["/etc/modprobe.d/gpu.conf"]
     assert "snd" not in answer.text
-    assert not found.unread
+    assert not found.unparsed

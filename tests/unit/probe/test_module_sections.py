@@ -44,8 +44,8 @@ def test_the_parameters() -> None:
     assert found.values["RegistryDwords"] == "PowerMizerEnable=0x1;"
     assert found.values["RmMsg"] == ""
     assert found.lines["EnableResizableBar"] == "EnableResizableBar: 0"
-    assert not found.unread
-    assert nvidia_params.parse("rubbish").unread == ("rubbish",)
+    assert not found.unparsed
+    assert nvidia_params.parse("rubbish").unparsed == ("rubbish",)
 
 
 def test_modinfo_by_hand_is_that_of_the_running_kernel() -> None:
@@ -58,7 +58,7 @@ def test_modinfo_by_hand_is_that_of_the_running_kernel() -> None:
     assert module.is_signed
     assert module.line == "version:        560.35.03"
     assert found.of("whatever") is module
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_modinfo_of_several_kernels() -> None:
@@ -125,7 +125,7 @@ def test_secure_boot(text: str, enabled: bool | None, insists: bool | None) -> N
 
 
 def test_what_is_no_state_of_secure_boot_is_left_over() -> None:
-    assert secure_boot.parse("rubbish").unread == ("rubbish",)
+    assert secure_boot.parse("rubbish").unparsed == ("rubbish",)
 
 
 def test_the_device_nodes() -> None:
@@ -140,7 +140,7 @@ def test_the_device_nodes() -> None:
     assert uvm.is_for_all
     assert found.majors == {"nvidia-frontend": 195, "nvidia-uvm": 511}
     assert found.makes_nodes_itself
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_nodes_as_busybox_lists_them_and_without_a_head() -> None:
@@ -151,7 +151,7 @@ def test_nodes_as_busybox_lists_them_and_without_a_head() -> None:
 
     (node,) = found.cards
     assert (node.gid, node.is_for_all, node.is_for_its_group) == (44, False, True)
-    assert not found.unread
+    assert not found.unparsed
     assert not found.makes_nodes_itself
 
 
@@ -169,7 +169,7 @@ def test_the_tasks_and_who_holds_the_cards() -> None:
     assert found.holders == (
         processes.Holder(pid=77, comm="python3 (old)", line="pid=77 comm=python3 (old)"),
     )
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_table_of_ps() -> None:
@@ -191,7 +191,7 @@ def test_a_table_of_ps() -> None:
 def test_rubbish_is_no_list_of_processes() -> None:
     found = processes.parse("rubbish")
 
-    assert found == processes.Processes(unread=("rubbish",))
+    assert found == processes.Processes(unparsed=("rubbish",))
 
 
 def _asked(snippet: str, shell: str, **names: str) -> str:
@@ -268,7 +268,7 @@ def test_debian_s_name_of_the_module_is_found(
     (module,) = found.modules
     assert (module.kernel, module.version) == ("6.1", "535.1" if has_kmod else None)
     assert found.kernels_without == ("6.2",)
-    assert not found.unread
+    assert not found.unparsed
     assert "alias" not in said
 
 
@@ -291,7 +291,7 @@ def test_a_host_without_any_of_it_answers_wholly(section: object) -> None:
 
     said = _asked(f"{show}\n{section.snippet}", "sh")
 
-    assert not section.parse(said).unread
+    assert not section.parse(said).unparsed
 
 
 @pytest.mark.parametrize(

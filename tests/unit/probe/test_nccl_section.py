@@ -40,7 +40,7 @@ def test_settings_with_their_places() -> None:
     ]
     assert found.processor == "AuthenticAMD"
     assert not found.closed
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_old_verdicts_and_versions() -> None:
@@ -54,10 +54,10 @@ def test_old_verdicts_and_versions() -> None:
 
 @EACH
 @given(text=st.text())
-def test_rubbish_is_left_unread(section: Section[Any], text: str) -> None:
+def test_rubbish_is_left_unparsed(section: Section[Any], text: str) -> None:
     rubbish = f"rubbish {text}"
 
-    assert section.parse(rubbish).unread
+    assert section.parse(rubbish).unparsed
 
 
 @EACH
@@ -122,7 +122,7 @@ def test_the_snippet_finds_what_was_left_behind_in_a_home(shell: str, tmp_path: 
     ]
     assert "2.26.2" in {one.version for one in found.libraries}
     assert "geheim" not in done.stdout
-    assert not found.unread
+    assert not found.unparsed
 
 
 def _run(shell: str, snippet: str) -> subprocess.CompletedProcess[str]:

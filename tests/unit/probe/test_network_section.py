@@ -17,7 +17,7 @@ def test_interfaces_and_where_they_sit() -> None:
     )
     assert (loopback.address, loopback.kind) == (None, "virtual")
     assert found.default_routes == ("enp5s0",)
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_what_clings_to_the_name_of_an_interface() -> None:
@@ -45,10 +45,10 @@ def test_the_brief_list_of_ip() -> None:
         ("eth0", "up"),
     ]
     assert found.default_routes is None
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_file_that_could_not_be_read_is_not_passed_over() -> None:
     text = "== grep -Hn names of interfaces\n/etc/netplan/a.yaml cannot be read\n"
 
-    assert network.parse(text).unread == ("/etc/netplan/a.yaml cannot be read",)
+    assert network.parse(text).unparsed == ("/etc/netplan/a.yaml cannot be read",)

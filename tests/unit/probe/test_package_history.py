@@ -43,7 +43,7 @@ def test_stanzas_of_apt() -> None:
     ]
     assert {one.at for one in found.changes} == {"2024-06-21 06:13:12"}
     assert {one.by for one in found.changes} == {"/usr/bin/unattended-upgrade"}
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_copy_that_lost_the_ends_of_its_lines() -> None:
@@ -104,8 +104,8 @@ def test_other_packages_are_left_out_and_the_last_change_is_found() -> None:
     assert found.last("nvidia-utils") is None
 
 
-def test_rubbish_is_unread() -> None:
-    assert package_history.parse("\x00rubbish \ud7ff").unread
+def test_rubbish_is_unparsed() -> None:
+    assert package_history.parse("\x00rubbish \ud7ff").unparsed
 
 
 @given(st.text(), st.integers(0, 600))
@@ -136,12 +136,12 @@ def test_of_long_logs_only_what_matters_leaves_the_host(
 
     answer = ask(package_history.SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     assert len(answer.text) < 20000
     assert "secret" not in answer.text
     assert "lib17:" not in answer.text
     found = package_history.parse(answer.text)
-    assert not found.unread
+    assert not found.unparsed
     assert [one.package for one in found.changes] == [
         "nvidia-driver-455",
         "nvidia-driver-435",
@@ -157,5 +157,5 @@ def test_of_long_logs_only_what_matters_leaves_the_host(
 def test_a_host_without_logs(shell: tuple[str, ...], tmp_path: Path) -> None:
     answer = ask(package_history.SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     assert package_history.parse(answer.text) == package_history.PackageHistory()

@@ -55,7 +55,7 @@ def test_a_name_that_fills_its_column_may_have_lost_its_end() -> None:
     found = packages.parse(NARROW)
 
     assert [one.name for one in found.packages] == ["dkms"]
-    assert [line.split()[1] for line in found.unread] == ["libnvidia-comp", "nvidia-smi"]
+    assert [line.split()[1] for line in found.unparsed] == ["libnvidia-comp", "nvidia-smi"]
 
 
 @pytest.mark.parametrize("head", ["", "== pacman -Q\n"])
@@ -74,7 +74,7 @@ def test_rpm() -> None:
     found = packages.parse("== rpm -qa --qf\nakmod-nvidia\t580.95.05-1.fc42\tx86_64\nrubbish\n")
 
     assert [(one.name, one.architecture) for one in found.packages] == [("akmod-nvidia", "x86_64")]
-    assert found.unread == ("rubbish",)
+    assert found.unparsed == ("rubbish",)
     assert found.managers == {"rpm"}
 
 
@@ -82,7 +82,7 @@ def test_a_row_of_dpkg_that_was_cut_is_no_package_of_another_manager() -> None:
     found = packages.parse("== dpkg-query -W\nnvidia-driver-535 535.183.01-1\nnvidia-dkms\t53")
 
     assert not found.packages
-    assert len(found.unread) == 2
+    assert len(found.unparsed) == 2
 
 
 def test_the_source_package_where_dpkg_tells_it() -> None:
@@ -169,7 +169,7 @@ def test_policies() -> None:
     assert coming is not None
     assert here.origins == frozenset({"distribution"})
     assert coming.origins == frozenset({"nvidia"})
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_holds_that_were_saved_alone() -> None:
     assert found.held == ("nvidia-driver-535", "libnvidia-compute-535:i386")
     assert found.asks_apt
     assert not package_holds.parse("E: no such thing\n").asks_apt
-    assert package_holds.parse("\x00rubbish").unread
+    assert package_holds.parse("\x00rubbish").unparsed
 
 
 def test_a_host_without_apt() -> None:
@@ -269,4 +269,4 @@ def test_an_empty_host_answers_with_nothing(
     from rigops.probe.section import Section  # noqa: PLC0415 - to narrow the parameter only
 
     assert isinstance(section, Section)
-    assert ask(section, shell, tmp_path).whole
+    assert ask(section, shell, tmp_path).is_complete

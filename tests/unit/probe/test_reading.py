@@ -36,10 +36,10 @@ def test_what_a_probe_said() -> None:
     assert (found.host, found.collected_at, found.root) == ("rig", "2026-01-31T18:00:00Z", True)
     uname = found.sections["uname"]
     assert (uname.text, uname.rc, uname.ms, uname.root) == ("Linux rig\n", 0, 150, True)
-    assert uname.whole
+    assert uname.is_complete
     assert found.sections["pci"].timed_out
     assert found.sections["slow"].timed_out
-    assert reading.is_whole(OUTPUT)
+    assert reading.is_complete(OUTPUT)
 
 
 def test_windows_newlines_and_a_name_of_ours() -> None:
@@ -58,9 +58,9 @@ def test_what_is_no_probe() -> None:
 def test_a_cut_end_never_makes_a_section_whole(length: int) -> None:
     found = reading.read(OUTPUT[:length])
 
-    if found and "uname" in found.sections and found.sections["uname"].whole:
+    if found and "uname" in found.sections and found.sections["uname"].is_complete:
         assert found.sections["uname"].text == "Linux rig\n"
-    assert not reading.is_whole(OUTPUT[:length]) or length >= len(OUTPUT) - 1
+    assert not reading.is_complete(OUTPUT[:length]) or length >= len(OUTPUT) - 1
 
 
 @given(st.binary(), st.integers(0, len(OUTPUT)))

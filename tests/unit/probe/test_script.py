@@ -76,7 +76,7 @@ class Host:
             [self.commands / "sh", "-s"], input=text.encode(), capture_output=True, check=True
         )
         assert done.stderr == b""
-        assert reading.is_whole(done.stdout)
+        assert reading.is_complete(done.stdout)
         bundle = reading.read(done.stdout, host="here")
         assert bundle is not None
         return bundle
@@ -141,7 +141,7 @@ def test_an_endless_answer_is_cut_and_is_not_whole(host: Host) -> None:
 
     found = one.sections["endless"]
     assert len(found.text) == MOST_BYTES
-    assert not found.whole
+    assert not found.is_complete
 
 
 @pytest.mark.parametrize("with_timeout", [True, False])

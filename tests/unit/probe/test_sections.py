@@ -58,7 +58,7 @@ def test_uname(line: str, release: str | None, machine: str | None) -> None:
     found = uname.parse(line)
 
     assert (found.release, found.machine) == (release, machine)
-    assert bool(found.unread) == (release is None)
+    assert bool(found.unparsed) == (release is None)
 
 
 def test_a_command_line_with_quotes_and_repetitions() -> None:
@@ -97,7 +97,7 @@ def test_pci() -> None:
     assert (card.link, card.fastest_link) == (pci.Link(2.5, 16), pci.Link(16.0, 16))
     assert found.functions[0].driver is None
     assert found.functions[0].link is None
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_pci() -> None:
     ],
 )
 def test_a_function_that_was_cut_short_is_not_read_as_another(line: str) -> None:
-    assert pci.parse(line) == pci.Pci(unread=(line,))
+    assert pci.parse(line) == pci.Pci(unparsed=(line,))
 
 
 def test_iommu_groups() -> None:
@@ -149,7 +149,7 @@ def test_the_peer_matrix(cell: str, granted: int, *, refuses: bool) -> None:
     assert found.gpus == (0, 1)
     assert len(found.granted) == granted
     assert found.refuses_all is refuses
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_a_matrix_that_was_pasted_with_spaces_and_its_command() -> None:
@@ -172,7 +172,7 @@ def test_a_matrix_that_was_cut_short_refuses_nothing(lost: int) -> None:
 def test_an_error_of_nvidia_smi_is_no_matrix() -> None:
     found = nvidia_smi_p2p.parse("NVIDIA-SMI has failed because it couldn't communicate\n")
 
-    assert found.unread
+    assert found.unparsed
     assert not found.refuses_all
 
 
@@ -184,7 +184,7 @@ def test_packages() -> None:
     assert (driver.version, driver.status) == ("545.29.06-1", "hi")
     assert found.installed("nvidia-driver-435") is None
     assert found.installed("libcuda1") is None
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_package_holds() -> None:

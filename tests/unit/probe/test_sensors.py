@@ -83,7 +83,7 @@ def test_what_the_sensors_program_prints() -> None:
     assert said["nct6798-isa-0290", "fan2"].kind == "rpm"
     assert said["nvme-pci-0100", "Composite"].high == 65261.8
     assert said["power_meter-acpi-0", "power1"].critical == 6.0
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_what_a_bmc_tells() -> None:
@@ -94,7 +94,7 @@ def test_what_a_bmc_tells() -> None:
         ("Chassis Intru", None),
     ]  # fmt: skip
     assert [event[:1] for event in found.events] == ["1"]
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -111,7 +111,7 @@ def test_hwmon_and_the_throttle_counters(shell: str, tmp_path: Path) -> None:
     assert (rail.chip, rail.label, rail.value) == ("asusec (hwmon10)", "+12V", 12.096)
     assert found.throttled == (Throttled("cpu0", 3, 12, "cpu0 core=3 package=12"),)
     assert found.counted_cpus == 2
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -135,7 +135,7 @@ def test_a_host_without_sensors_has_none(shell: str, tmp_path: Path) -> None:
     code, text = run(SECTION, shell, tmp_path, "/sys/class/hwmon", "/sys/devices/system/cpu")
     found = parse(text)
 
-    assert (code, found.readings, found.counted_cpus, found.unread) == (0, (), 0, ())
+    assert (code, found.readings, found.counted_cpus, found.unparsed) == (0, (), 0, ())
 
 
 @given(
@@ -150,7 +150,7 @@ def test_any_text_is_read_or_named(text: str, cut: int, letter: str) -> None:
     for damaged in (text, PRINTED[:cut] + letter + PRINTED[cut:], SDR[:cut] + letter, text + SDR):
         parse(damaged)
     found = parse("\x00rubbish " + text)
-    assert found.unread or found.readings
+    assert found.unparsed or found.readings
 
 
 def test_a_long_text_is_read_in_no_time() -> None:

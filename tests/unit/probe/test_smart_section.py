@@ -63,11 +63,11 @@ def test_a_link_with_fewer_lanes_than_the_disk_has() -> None:
         "",
     ],
 )
-def test_what_is_no_json_object_is_left_unread(said: str) -> None:
+def test_what_is_no_json_object_is_left_unparsed(said: str) -> None:
     found = smart.parse(f"== smartctl -n standby -j -a /dev/sda\n{said}\n")
 
     assert found.disks == ()
-    assert found.unread == ("smartctl -n standby -j -a /dev/sda",)
+    assert found.unparsed == ("smartctl -n standby -j -a /dev/sda",)
 
 
 def test_values_of_odd_types_are_unknown() -> None:

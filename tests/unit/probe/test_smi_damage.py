@@ -36,7 +36,7 @@ def test_wherever_it_is_cut_what_remains_is_true_and_is_not_the_whole(name: str)
     whole, report = text(name), read(name)
     for length in range(0, len(whole), 1 if len(whole) < 5000 else 7):
         found = nvidia_smi_xml.parse(whole[:length])
-        assert not found.is_whole or found.gpus == report.gpus
+        assert not found.is_complete or found.gpus == report.gpus
         assert len(found.gpus) <= len(report.gpus)
         for cut, card in zip(found.gpus, report.gpus, strict=False):
             untrue = {fact for fact in _facts(cut) - _facts(card) if not _is_part(fact, card)}
@@ -68,7 +68,7 @@ def test_the_cards_before_the_cut_are_kept(name: str) -> None:
 def test_without_its_beginning_it_is_not_whole(name: str) -> None:
     whole = text(name)
     for start in range(_after_its_beginning(whole), len(whole), 89):
-        assert not nvidia_smi_xml.parse(whole[start:]).is_whole
+        assert not nvidia_smi_xml.parse(whole[start:]).is_complete
 
 
 def _after_its_beginning(whole: str) -> int:
@@ -80,14 +80,14 @@ def test_a_process_list_that_may_go_on_is_no_end() -> None:
     whole = text("2080-610-windows.txt")
     to_the_process = whole[: whole.index("    Capabilities")]
 
-    assert not nvidia_smi_xml.parse(to_the_process).is_whole
-    assert nvidia_smi_xml.parse(to_the_process + "\n").is_whole
+    assert not nvidia_smi_xml.parse(to_the_process).is_complete
+    assert nvidia_smi_xml.parse(to_the_process + "\n").is_complete
 
 
 def test_fewer_cards_than_attached_is_no_whole_text() -> None:
     assert not nvidia_smi_xml.parse(
         text("v100-384.txt").replace(": 2\nGPU", ": 3\nGPU", 1)
-    ).is_whole
+    ).is_complete
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -130,7 +130,7 @@ def test_entities_stay_as_they_are(entities: str) -> None:
 
     report = nvidia_smi_xml.parse(xml)
     assert report.gpus[0].name == "&a;"
-    assert report.is_whole
+    assert report.is_complete
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_more_cards_than_any_machine_has_are_not_taken_for_cards() -> None:
 
     report = nvidia_smi_xml.parse(card * 300)
     assert len(report.gpus) == 256
-    assert report.unread == ("GPU 00000000:04:00.0",) * 44
+    assert report.unparsed == ("GPU 00000000:04:00.0",) * 44
 
 
 @pytest.mark.parametrize("name", ["two-3090-525.xml", "v100-384.txt"])
@@ -169,4 +169,4 @@ def test_the_longest_answer_that_a_probe_lets_through_takes_seconds(name: str) -
     report = nvidia_smi_xml.parse(whole[:at] + one * (MOST_BYTES // len(one)) + whole[at:])
     assert time.process_time() - began < 5
     assert report.gpus[1] == read(name).gpus[1]
-    assert report.is_whole
+    assert report.is_complete

@@ -56,13 +56,13 @@ def test_each_wording_has_its_kind(text: str, kind: str | None) -> None:
     assert report.failure == kind
     assert report.gpus == ()
     assert bool(report.failure_lines) == bool(kind and text.strip())
-    assert bool(report.unread) == (kind is None)
+    assert bool(report.unparsed) == (kind is None)
 
 
 def test_what_goes_on_in_the_next_line_belongs_to_the_failure() -> None:
     for text in (MISMATCH, OLD_NO_DRIVER, NO_LIBRARY):
         assert nvidia_smi_xml.parse(text).failure_lines == tuple(text.splitlines())
-    assert nvidia_smi_xml.parse(MISMATCH.splitlines()[1]).unread
+    assert nvidia_smi_xml.parse(MISMATCH.splitlines()[1]).unparsed
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_lost_card_is_named_in_every_spelling(named: str, lost: str | None) 
 
     assert report.failure == "lost"
     assert report.lost == ((lost,) if lost else ())
-    assert not report.is_whole
+    assert not report.is_complete
 
 
 def test_two_lost_cards_are_two_and_one_that_is_named_twice_is_one() -> None:
@@ -102,15 +102,15 @@ def test_a_failure_after_some_cards_of_the_text_keeps_them() -> None:
 
     report = nvidia_smi_xml.parse(f"{text}{HANDLE} GPU 0000:02:00.0\n")
     assert [card.fan_percent for card in report.gpus] == [30]
-    assert (report.failure, report.lost, report.is_whole) == ("lost", ("0000:02:00.0",), False)
+    assert (report.failure, report.lost, report.is_complete) == ("lost", ("0000:02:00.0",), False)
 
 
 @pytest.mark.parametrize("text", ["\0rubbish \x1b[", "<foo>bar</foo>", "42\n", "lspci: 1\n : 2\n"])
 def test_rubbish_is_neither_a_card_nor_a_failure_and_is_kept(text: str) -> None:
     report = nvidia_smi_xml.parse(text)
 
-    assert (report.gpus, report.failure, report.is_whole) == ((), None, False)
-    assert report.unread
+    assert (report.gpus, report.failure, report.is_complete) == ((), None, False)
+    assert report.unparsed
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_speeds_and_inactive_links() -> None:
             (NvLinkState(0, 25, "         Link 0: 25 GB/s"),),
         ),
     )
-    assert not found.unread
+    assert not found.unparsed
     assert (
         nvidia_smi_nvlink.parse("$ nvidia-smi nvlink -s\r\n" + TWO.replace("\n", "\r\n")) == found
     )
@@ -63,7 +63,7 @@ def test_a_card_without_links_says_so(line: str) -> None:
 
     assert found.gpus[2] == NvLinkGpu(2, "RTX 4090", "GPU-2", (), line)
     assert [card.no_links for card in found.gpus[:2]] == [None, None]
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_says_nothing_of_the_links_is_kept_and_proves_nothing(line: str) ->
     found = nvidia_smi_nvlink.parse(f"GPU 0: NVIDIA H100 (UUID: GPU-1)\n{line}\n")
 
     assert found.gpus == (NvLinkGpu(0, "NVIDIA H100", "GPU-1"),)
-    assert found.unread == (line,)
+    assert found.unparsed == (line,)
 
 
 def test_errors_of_each_link_and_of_what_is_not_listed_none() -> None:
@@ -110,7 +110,7 @@ def test_counters_alone_do_not_say_whether_a_link_is_up() -> None:
     found = nvidia_smi_nvlink.parse(ERRORS)
 
     assert [card.links for card in found.gpus] == [(), ()]
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_other_counters_keep_the_names_of_the_driver() -> None:
@@ -123,7 +123,7 @@ def test_other_counters_keep_the_names_of_the_driver() -> None:
     (link,) = found.gpus[0].errors
     assert link.others == {"Link recovery failed events": 2, "FEC Errors - 0": 123456789012}
     assert (link.replay, link.recovery, link.crc) == (None, None, None)
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize("text", [TWO + ERRORS, ERRORS + TWO, f"{TWO}$ nvidia-smi -e\n{ERRORS}"])
@@ -134,7 +134,7 @@ def test_both_answers_are_put_together(text: str, end: str) -> None:
 
     assert [card.links for card in found.gpus] == [card.links for card in WHOLE]
     assert [card.errors for card in found.gpus] == [card.errors for card in counted.gpus]
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_two_cards_under_one_masked_name_stay_two() -> None:
@@ -143,10 +143,10 @@ def test_two_cards_under_one_masked_name_stay_two() -> None:
     assert [card.index for card in nvidia_smi_nvlink.parse(heads).gpus] == [0, 1]
 
 
-def test_a_count_that_was_cut_short_is_unread() -> None:
+def test_a_count_that_was_cut_short_is_unparsed() -> None:
     found = nvidia_smi_nvlink.parse(ERRORS.removesuffix("2\n"))
 
-    assert found.unread == ("         Link 3: CRC Errors: 1",)
+    assert found.unparsed == ("         Link 3: CRC Errors: 1",)
     assert [link.number for link in found.gpus[1].errors] == [0]
 
 
@@ -154,7 +154,7 @@ def test_a_count_that_was_cut_short_is_unread() -> None:
 def test_a_link_of_no_card_is_not_read(line: str) -> None:
     found = nvidia_smi_nvlink.parse(f"{line}\n")
 
-    assert (found.gpus, found.unread) == ((), (line,))
+    assert (found.gpus, found.unparsed) == ((), (line,))
 
 
 @given(text=st.text(), at=st.integers(0, len(ERRORS)))

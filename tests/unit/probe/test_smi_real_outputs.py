@@ -27,7 +27,7 @@ IDLE: Final = frozenset({"gpu_idle"})
 NONE: Final[frozenset[str]] = frozenset()
 UUID: Final = "GPU-e74c83d3-05b6-6600-f0e7-23d768c6ef6e"
 
-# Of a report, and of its first card. What a row does not name: whole, one card, nothing unread.
+# Of a report, and of its first card. What a row does not name: whole, one card, nothing unparsed.
 REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{XML}/c3sr--example1.xml": {
         "driver": "352.99", "name": "GRID K520", "address": "0000:00:03.0", "persistence": True,
@@ -113,7 +113,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
         "persistence": False, "processes": 2, "throttle": NONE, "fan_percent": None,
     },
     f"{TEXT}/azure-nvsmi8.nvidia-smi-q.txt": {
-        "driver": "535.86.10", "attached": 8, "cards": 8, "is_whole": False,
+        "driver": "535.86.10", "attached": 8, "cards": 8, "is_complete": False,
         "address": "0001:00:00.0", "name": None, "retired_single": 0, "retired_double": 0,
         "retired_pending": False, "throttle": None, "processes": None,
     },
@@ -149,8 +149,8 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
         "celsius_target": 84, "processes": 19,
     },
     f"{TEXT}/stas-a100-rowremap.nvidia-smi-q.txt": {
-        "driver": "510.73.08", "attached": 8, "cards": 1, "is_whole": False,
-        "unread": ("[...]", "[...]"), "address": "0000:10:1c.0", "name": "NVIDIA A100-SXM4-80GB",
+        "driver": "510.73.08", "attached": 8, "cards": 1, "is_complete": False,
+        "unparsed": ("[...]", "[...]"), "address": "0000:10:1c.0", "name": "NVIDIA A100-SXM4-80GB",
         "remap_pending": True, "remap_failed": False, "remapped_corrected": 1,
         "remapped_uncorrected": 0, "ecc_volatile_uncorrected": 0, "ecc_aggregate_corrected": 177,
         "retired_pending": None,
@@ -170,7 +170,7 @@ TOPOLOGIES: Final[dict[str, dict[str, Any]]] = {
     f"{TOPO}/cap-rtx2080s-win610.topo-m.txt": {**ONE_CARD, "numa": {}},
     f"{TOPO}/cap-rtx2080s-win591.topo-m.txt": {
         "gpus": 0, "kinds": {}, "numa": {},
-        "unread": (
+        "unparsed": (
             "ERROR: Option -m is missing its value. Please run 'nvidia-smi -h' for help.",
         ),
     },
@@ -211,7 +211,7 @@ NVLINKS: Final[dict[str, dict[str, Any]]] = {
     },
     f"{OTHER}/stas-h100-nvlink-errors.txt": {
         "name": "NVIDIA H100 80GB HBM3", "links": [0], "speeds": set(), "without": 0,
-        "errors": {0: (0, 0, 0), 1: (0, 0, 0), 17: (0, 0, 0)}, "unread": ("         [...]",),
+        "errors": {0: (0, 0, 0), 1: (0, 0, 0), 17: (0, 0, 0)}, "unparsed": ("         [...]",),
     },
 }  # fmt: skip
 
@@ -230,12 +230,12 @@ def _of_topology(text: str) -> Mapping[str, object]:
     found = nvidia_smi_topo.parse(text)
     links = list(found.links.values())
     kinds = {kind: links.count(kind) for kind in links}
-    return {"gpus": len(found.gpus), "kinds": kinds, "numa": found.numa, "unread": found.unread}
+    return {"gpus": len(found.gpus), "kinds": kinds, "numa": found.numa, "unparsed": found.unparsed}
 
 
 def _of_matrix(text: str) -> Mapping[str, object]:
     found = nvidia_smi_p2p.parse(text)
-    return {"gpus": len(found.gpus), "granted": len(found.granted), "unread": found.unread}
+    return {"gpus": len(found.gpus), "granted": len(found.granted), "unparsed": found.unparsed}
 
 
 def _of_nvlinks(text: str) -> Mapping[str, object]:
@@ -248,7 +248,7 @@ def _of_nvlinks(text: str) -> Mapping[str, object]:
         "errors": {
             link.number: (link.replay, link.recovery, link.crc) for link in found.gpus[0].errors
         },
-        "unread": found.unread,
+        "unparsed": found.unparsed,
     }
 
 
@@ -260,7 +260,8 @@ READERS: Final = {
     OTHER: _of_nvlinks,
 }
 USUAL: Final[dict[str, Any]] = {
-    "is_whole": True, "cards": 1, "unread": (), "failure": None, "troubles": (), "warnings": (),
+    "is_complete": True, "cards": 1, "unparsed": (), "failure": None, "troubles": (),
+    "warnings": (),
 }  # fmt: skip
 
 
@@ -269,7 +270,7 @@ USUAL: Final[dict[str, Any]] = {
 def test_a_person_and_the_parser_read_the_same(path: str) -> None:
     found = READERS[path.partition("/")[0]]((CORPUS / path).read_bytes().decode())
 
-    usual = USUAL if path in REPORTS else {"unread": ()}
+    usual = USUAL if path in REPORTS else {"unparsed": ()}
     usual = {**usual, "errors": {}} if path in NVLINKS else usual
     expected = {**usual, **ROWS[path]}
     assert {name: found[name] for name in expected} == expected

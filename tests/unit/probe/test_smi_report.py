@@ -96,7 +96,7 @@ def test_no_entity_is_expanded() -> None:
     report = read("k80-352.xml")
 
     assert report.gpus[0].watts is None
-    assert report.unread == ("<power_draw>&lol; W</power_draw>",)
+    assert report.unparsed == ("<power_draw>&lol; W</power_draw>",)
 
 
 def test_the_newest_xml() -> None:
@@ -194,7 +194,7 @@ def test_a_card_in_trouble_says_so_and_hides_no_error_behind_a_zero() -> None:
     assert (card.fan_percent, card.celsius, card.watts) == (None, None, None)
     assert card.ecc_volatile_uncorrected is None
     assert (card.watts_limit, card.display_active) == (None, None)
-    assert report.unread == ("<min_power_limit>some watts</min_power_limit>",)
+    assert report.unparsed == ("<min_power_limit>some watts</min_power_limit>",)
 
 
 def test_an_error_line_before_the_cards_is_a_failure_beside_them() -> None:
@@ -204,7 +204,7 @@ def test_an_error_line_before_the_cards_is_a_failure_beside_them() -> None:
     assert [card.address for card in report.gpus] == ["0000:41:00.0"]
     assert len(report.failure_lines) == 1
     assert report.warnings == ("WARNING: infoROM is corrupted at gpu 0000:41:00.0",)
-    assert report.is_whole
+    assert report.is_complete
 
 
 def test_every_reason_has_its_word() -> None:
@@ -233,10 +233,10 @@ def test_a_reason_in_trouble_leaves_the_others() -> None:
 def test_the_text_between_is_all_understood_and_the_end_is_seen(name: str) -> None:
     report = read(name)
 
-    assert report.is_whole
+    assert report.is_complete
     assert (report.failure, report.warnings, report.lost) == (None, (), ())
     assert len(report.gpus) == report.attached
-    assert not report.unread or name == "k80-352.xml"
+    assert not report.unparsed or name == "k80-352.xml"
 
 
 @pytest.mark.parametrize("name", FILES)

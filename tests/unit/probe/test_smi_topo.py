@@ -72,7 +72,7 @@ def test_as_it_is_printed() -> None:
     assert found.numa == {0: "0", 1: "0,2", 2: "1"}
     assert found.rows[0] == "GPU0\t X \tNV4\tSYS\tPHB\t0-7,16-23\t0\t\tN/A"
     assert len(found.rows) == 4
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_layouts(
     ):
         found = nvidia_smi_topo.parse(whole)
         assert (found.gpus, found.links, found.numa) == (gpus, links, numa)
-        assert not found.unread
+        assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def test_layouts(
 def test_an_error_is_no_matrix(line: str) -> None:
     for parse in (nvidia_smi_topo.parse, nvidia_smi_p2p.parse):
         found = parse(line + "\n")
-        assert (found.gpus, found.rows, found.unread) == ((), (), (line,))
+        assert (found.gpus, found.rows, found.unparsed) == ((), (), (line,))
 
 
 @pytest.mark.parametrize("cell", ["OK", "N", "NV", "??", "GPU1", "0-7"])
 def test_a_row_with_a_cell_that_nobody_knows_is_not_read(cell: str) -> None:
     found = nvidia_smi_topo.parse(PRINTED.replace("GPU2\tSYS", f"GPU2\t{cell}"))
 
-    assert len(found.unread) == 1
+    assert len(found.unparsed) == 1
     assert set(found.links) == {(0, 1), (0, 2), (1, 0), (1, 2)}
     assert 2 not in found.numa
 
@@ -139,7 +139,7 @@ def test_a_matrix_of_peers_that_is_mixed() -> None:
     }  # fmt: skip
     assert found.granted == ((0, 1), (1, 0))
     assert not found.refuses_all
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_every_kind_of_peer_access_is_read_alike_and_asked_for_by_its_letter() -> None:
@@ -164,7 +164,7 @@ def test_cards_are_found_behind_a_column_of_a_network_card() -> None:
 
     assert found.links == {(0, 1): "NV4", (1, 0): "NV4"}
     assert found.numa == {0: "0", 1: "1"}
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize("text", [PRINTED, OLDER, OLDEST, PASTED, BARE])

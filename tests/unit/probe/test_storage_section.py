@@ -18,7 +18,7 @@ def test_mounts_and_what_fstab_wants() -> None:
     assert "ro" in found.mounts[1].options
     assert found.planned is not None
     assert [one.target for one in found.planned] == ["/", "/mnt/big disk"]
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_mounts_as_findmnt_prints_them() -> None:

@@ -59,7 +59,7 @@ def test_units_and_their_states() -> None:
     assert failed is not None
     assert (failed.active, failed.result) == ("failed", "exit-code")
     assert found.unit("thermald.service") is None
-    assert not found.unread
+    assert not found.unparsed
 
 
 def test_what_sets_the_cards() -> None:
@@ -125,7 +125,7 @@ def test_a_host_without_systemd_and_without_any_of_the_places(shell: str, tmp_pa
     code, text = run(SECTION, shell, tmp_path, *PLACES)
     found = parse(text)
 
-    assert (code, found.units, found.setters, found.unread) == (0, (), (), ())
+    assert (code, found.units, found.setters, found.unparsed) == (0, (), (), ())
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -136,7 +136,7 @@ def test_a_systemd_that_does_not_answer_is_told_of(shell: str, tmp_path: Path) -
     code, text = run(SECTION, shell, tmp_path, *PLACES, commands=commands)
 
     assert code == 1
-    assert parse(text).unread == ("Failed to connect to bus",)
+    assert parse(text).unparsed == ("Failed to connect to bus",)
     assert parse(text).setters == ()
 
 
@@ -150,7 +150,7 @@ def test_a_systemd_that_does_not_answer_is_told_of(shell: str, tmp_path: Path) -
 def test_any_text_is_read_or_named(text: str, cut: int, letter: str) -> None:
     for damaged in (text, SHOWN[:cut] + letter + SHOWN[cut:], SHOWN[cut:] + text):
         parse(damaged)
-    assert parse("\x00rubbish " + text).unread
+    assert parse("\x00rubbish " + text).unparsed
 
 
 def test_a_long_text_is_read_in_no_time() -> None:

@@ -29,7 +29,7 @@ def blocker(acs: AcsPorts, virtual_machine: str) -> str:
             f"this is a virtual machine ({virtual_machine}), which does not see the real ports: "
             "clear ACS redirection on the machine that runs it"
         )
-    if acs.gpus is None or acs.unread:
+    if acs.gpus is None or acs.unparsed:
         return "the ports between the cards could not be read"
     if dark := [one.address for one in acs.between if not one.is_readable]:
         return (

@@ -49,7 +49,7 @@ class AcsPorts:
     gpus: int | None = None  # None: not reported
     ports: tuple[Port, ...] = ()
     is_locked_down: bool = False  # no program may write to any port
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def between(self) -> tuple[Port, ...]:
@@ -68,7 +68,7 @@ class AcsPorts:
 def parse(text: str) -> AcsPorts:
     gpus: int | None = None
     ports: list[Port] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     is_locked_down = False
     for line in filter(None, map(str.strip, single(text))):
         if count := _GPUS.fullmatch(line):
@@ -78,9 +78,9 @@ def parse(text: str) -> AcsPorts:
         elif shape := _PORT.fullmatch(line):
             ports.append(_port(shape))
         else:
-            unread.append(line)
+            unparsed.append(line)
     return AcsPorts(
-        gpus=gpus, ports=tuple(ports), is_locked_down=is_locked_down, unread=tuple(unread)
+        gpus=gpus, ports=tuple(ports), is_locked_down=is_locked_down, unparsed=tuple(unparsed)
     )
 
 

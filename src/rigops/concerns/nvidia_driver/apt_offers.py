@@ -141,7 +141,7 @@ def parse(text: str) -> Offered:
     releases = _releases(found.get("releases", ""))
     places = _places(found.get("places", ""), releases)
     return Offered(
-        offers=_offers(found.get("records", ""), places, sources.unread(files)),
+        offers=_offers(found.get("records", ""), places, sources.unparsed(files)),
         sources=sources.parse(files, releases),
         trouble=tuple(line for line in lines(found.get("trouble", "")) if line.strip()),
         has_lists=found.get("lists", "1").strip() != "0",

@@ -70,7 +70,7 @@ def missing(bundle: Bundle) -> tuple[str, ...]:
     """What the host did not answer to its end."""
     found = bundle.sections
     return tuple(
-        one.name for one in _ESSENTIAL if one.name not in found or not found[one.name].whole
+        one.name for one in _ESSENTIAL if one.name not in found or not found[one.name].is_complete
     )
 
 

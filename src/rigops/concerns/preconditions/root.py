@@ -19,13 +19,13 @@ class Root:
 
     file_system: str | None = None
     snapper: str | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Root:
     found = blocks(text)
     # What was mounted over it last is what one sees.
-    mounted, unread = mounts.mounted(found.get(MOUNTS, ""))
+    mounted, unparsed = mounts.mounted(found.get(MOUNTS, ""))
     kinds = [one.type for one in mounted if one.target == "/"]
     managed = [
         head.removeprefix(_SNAPPER)
@@ -35,7 +35,7 @@ def parse(text: str) -> Root:
     return Root(
         file_system=kinds[-1] if kinds else None,
         snapper=managed[0] if managed else None,
-        unread=tuple(unread),
+        unparsed=tuple(unparsed),
     )
 
 

@@ -215,7 +215,7 @@ def _of_pair(
     if redirecting:
         is_shared = bool(one.shared_with(other))
         return Redirection(_status(examined, pair, is_shared=is_shared), redirecting)
-    is_known = one.is_whole and other.is_whole and bool(between)
+    is_known = one.is_complete and other.is_complete and bool(between)
     return Redirection(is_clear=is_known and all(said is False for said in told.values()))
 
 

@@ -139,8 +139,8 @@ def _clean(examined: Examined, check: str, summary: str) -> Finding:
         return Finding(id=check, status="unknown", summary=summary)
     read = {(one.address, one.kind) for one in aer.devices}
     wanted = {(address, kind) for address in _links(examined) for kind in _KINDS[check]}
-    is_whole = snapshot[AER].is_exhaustive and views.sees_the_bus(examined)
-    if not wanted or not wanted <= read or not is_whole:
+    is_complete = snapshot[AER].is_exhaustive and views.sees_the_bus(examined)
+    if not wanted or not wanted <= read or not is_complete:
         return Finding(id=check, status="unknown", summary="not every link's counters were read")
     return Finding(id=check, status="ok", summary=summary)
 

@@ -61,11 +61,11 @@ def size(examined: Examined) -> list[Finding]:
     living = [card for card in examined.cards if card.address not in lost]
     judged = [_judge(examined, card) for card in living]
     found = [finding for finding in judged if finding.status not in {"ok", "unknown"}]
-    unread = [
+    unreadable = [
         finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
     ]
-    if unread or (not found and (lost or not judged or not views.sees_the_bus(examined))):
-        who = ", ".join(unread or lost) or "all cards"
+    if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
+        who = ", ".join(unreadable or lost) or "all cards"
         found.append(_host(SIZE, "unknown", f"the BAR1 of {who} could not be read"))
     if found:
         return found
@@ -150,9 +150,9 @@ def _spelled(size: int) -> str:
 def capability(examined: Examined) -> list[Finding]:
     judged = [(card, _can_cover(card)) for card in examined.cards]
     small = [_limited(card) for card, can in judged if can is False]
-    unread = [card.address for card, can in judged if can is None]
-    if unread or not judged or not views.sees_the_bus(examined):
-        who = ", ".join(unread) or "all cards"
+    unreadable = [card.address for card, can in judged if can is None]
+    if unreadable or not judged or not views.sees_the_bus(examined):
+        who = ", ".join(unreadable) or "all cards"
         summary = f"what sizes of BAR1 {who} can have could not be read (lspci, as root)"
         small.append(_host(CAPABILITY, "unknown", summary))
     return small or [_host(CAPABILITY, "ok", "every card can have its whole memory in BAR1")]

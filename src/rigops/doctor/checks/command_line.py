@@ -41,7 +41,7 @@ def drift(examined: Examined) -> list[Finding]:
     unconfigured = [one for one in declared if one not in arguments]
     if absent or unknown:
         return [_not_live(examined, declared, absent, unconfigured, following, unknown=unknown)]
-    if unconfigured and following and following.is_whole and following.counts:
+    if unconfigured and following and following.is_complete and following.counts:
         return [_lost_next(examined, declared, unconfigured, following)]
     return [
         _finding(
@@ -74,9 +74,9 @@ def _not_live(
     )
     looked_at = absent or list(declared)
     missing = [one for one in looked_at if one in unconfigured]
-    can_read = following is not None and following.is_whole
+    can_read = following is not None and following.is_complete
     # Where it is cut, the next boot may be going to try what is missing.
-    knows_trials = not snapshot[RIGOPS_STATE].is_cut
+    knows_trials = not snapshot[RIGOPS_STATE].is_incomplete
     if missing and can_read and knows_trials:
         return _finding(
             "fail",

@@ -36,12 +36,12 @@ def _judged(examined: Examined, found: DevNodes) -> Finding:
     uvm, major = found.of(_UVM), found.majors.get(_UVM_MAJOR)
     is_stale = uvm is not None and major is not None and uvm.major != major
     missing = _missing(examined, found)
-    is_whole = examined.snapshot[DEV_NODES].is_exhaustive
+    is_complete = examined.snapshot[DEV_NODES].is_exhaustive
     if is_stale and uvm:
         return _broken(f"{_UVM} is not the driver's any more (it is {major})", (uvm,))
-    if missing and is_whole:
+    if missing and is_complete:
         return _broken(f"{', '.join(missing)} is missing", found.cards[:2])
-    if missing or not is_whole:
+    if missing or not is_complete:
         return _finding("unknown", "not all of the driver's device nodes were read")
     closed = [one for one in (*found.cards, found.of(_CONTROL), uvm) if one and not one.is_for_all]
     if closed:

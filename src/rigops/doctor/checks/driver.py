@@ -34,7 +34,7 @@ def pin(examined: Examined) -> list[Finding]:
     version = _version(loaded)
     if version is None:
         said = tuple(
-            Evidence(NVIDIA_VERSION.name, line) for line in loaded.unread or (loaded.line,)
+            Evidence(NVIDIA_VERSION.name, line) for line in loaded.unparsed or (loaded.line,)
         )
         return [_unknown("a driver is loaded, and its version could not be read", said)]
     return [_judged(examined, loaded, version)]

@@ -106,8 +106,8 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
         return [_off(card, card.subject) for card in off]
     if not any(states):
         return [_persistence("skipped", "persistence does not exist here (N/A)")]
-    is_whole = report.is_whole and examined.snapshot[SMI].is_complete
-    if not is_whole or None in states or len(cards) != views.gpu_count(examined):
+    is_complete = report.is_complete and examined.snapshot[SMI].is_complete
+    if not is_complete or None in states or len(cards) != views.gpu_count(examined):
         return [_persistence("unknown", "nvidia-smi did not report persistence for every card")]
     return [_persistence("ok", "the driver keeps every card initialized (persistence)")]
 

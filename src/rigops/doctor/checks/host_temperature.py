@@ -40,7 +40,7 @@ def host(examined: Examined) -> list[Finding]:
         found.append(slowed)
     if found:
         return found
-    if not snapshot[SENSORS].is_complete or sensors.unread:
+    if not snapshot[SENSORS].is_complete or sensors.unparsed:
         return [_plain("unknown", "the sensors' answer could not be read to its end")]
     judged = [one for one in believed if _limit(one) is not None]
     if not judged:

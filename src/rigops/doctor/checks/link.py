@@ -42,11 +42,11 @@ def width(examined: Examined) -> list[Finding]:
     living = [card for card in examined.cards if card.address not in lost]
     judged = [_width(card, lanes.of(examined.snapshot, card)) for card in living]
     found = [finding for finding in judged if finding.status in {"warn", "info"}]
-    unread = [
+    unreadable = [
         finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
     ]
-    if unread or (not found and (lost or not judged or not views.sees_the_bus(examined))):
-        who = ", ".join(unread or lost) or "all cards"
+    if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
+        who = ", ".join(unreadable or lost) or "all cards"
         found.append(_host(WIDTH, "unknown", f"the link of {who} could not be read"))
     if found:
         return found

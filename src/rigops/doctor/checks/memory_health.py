@@ -120,7 +120,7 @@ def _does_not_retire(card: Card) -> Verdict:
 
 def inforom(examined: Examined) -> list[Finding]:
     report = examined.snapshot[SMI].value
-    said = [*report.warnings, *report.failure_lines, *report.unread] if report else []
+    said = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
         said += gpu.troubles
     corrupt = tuple(Evidence(SMI.name, line) for line in said if _INFOROM.search(line))

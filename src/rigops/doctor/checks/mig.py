@@ -23,7 +23,7 @@ def mig(examined: Examined) -> list[Finding]:
     if found:
         return found
     told_all = all(card.smi for card in examined.cards)
-    if not told_all or not report.is_whole or not snapshot[SMI].is_complete:
+    if not told_all or not report.is_complete or not snapshot[SMI].is_complete:
         return [_finding("unknown", "nvidia-smi did not report all cards")]
     if all(card.smi and card.smi.mig_current is None for card in examined.cards):
         return [_finding("skipped", "these cards cannot be divided (MIG)")]

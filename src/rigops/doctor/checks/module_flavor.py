@@ -149,7 +149,7 @@ def patched(examined: Examined) -> list[Finding]:
 def _told(examined: Examined) -> Iterator[Evidence]:
     snapshot = examined.snapshot
     if version := snapshot[NVIDIA_VERSION].value:
-        for line in (version.line, *version.unread):
+        for line in (version.line, *version.unparsed):
             yield Evidence(NVIDIA_VERSION.name, line)
     for module in snapshot[NVIDIA_MODINFO].or_empty.modules:
         yield Evidence(NVIDIA_MODINFO.name, module.line)

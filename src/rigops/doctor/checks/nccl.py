@@ -157,12 +157,12 @@ def _left_behind(setting: Setting) -> Finding:
 
 def _gap(examined: Examined, known: Nccl) -> str:
     """Why what was not found may still be there."""
-    if not examined.snapshot[NCCL].is_complete or not known.is_whole:
+    if not examined.snapshot[NCCL].is_complete or not known.is_complete:
         return "and the look at the files was cut short"
     if known.closed:
         homes = ", ".join(known.closed)
         return f"and without root nobody could look into {homes}"
-    return "and some of the answer could not be read" if known.unread else ""
+    return "and some of the answer could not be read" if known.unparsed else ""
 
 
 def cache(examined: Examined) -> list[Finding]:

@@ -124,7 +124,7 @@ def _untold(examined: Examined, found: Grants) -> Finding:
         summary = "what the driver grants was not " + ("reported in time" if late else "collected")
     elif not matrix.cells:
         summary = "the driver did not say what it grants"
-        said = tuple(Evidence(P2P_READ.name, line) for line in matrix.unread[:3])
+        said = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"
     else:

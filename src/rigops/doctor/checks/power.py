@@ -145,7 +145,7 @@ def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
     log, report = examined.snapshot[KERNEL_LOG].value, examined.snapshot[SMI].value
     entries = [one.entry for one in log.xids if one.number == _CABLE_XID] if log else []
     logged = [*entries, *(log.matching(_CABLES) if log else ())]
-    said = [*report.failure_lines, *report.warnings, *report.unread] if report else []
+    said = [*report.failure_lines, *report.warnings, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
         said += gpu.troubles
     return (

@@ -113,7 +113,7 @@ def _not_listed(examined: Examined, living: Sequence[Card]) -> list[str]:
         return []
     if report.failure == "no-devices":
         return [card.address for card in living if _driver(card) == _NVIDIA]
-    if report.failure or not report.is_whole:
+    if report.failure or not report.is_complete:
         return []
     return [
         card.address for card in living if card.smi is None and _driver(card) in {_NVIDIA, None}
@@ -145,8 +145,8 @@ def _doubt(examined: Examined) -> str:
 
 def _is_listed_whole(examined: Examined) -> bool:
     report = examined.snapshot[SMI].value
-    is_whole = report is not None and report.is_whole and not report.failure
-    return is_whole and examined.snapshot[SMI].is_complete
+    is_complete = report is not None and report.is_complete and not report.failure
+    return is_complete and examined.snapshot[SMI].is_complete
 
 
 def _may_be_driven(examined: Examined) -> bool:

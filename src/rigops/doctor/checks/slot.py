@@ -112,7 +112,7 @@ def _is_behind_chipset(snapshot: HostSnapshot, card: str) -> bool | None:
     known = [_is_chipset(listed.get(port)) for port in way.ports]
     if any(known):
         return True
-    return None if None in known or not way.is_whole else False
+    return None if None in known or not way.is_complete else False
 
 
 def _is_chipset(port: LspciFunction | None) -> bool | None:

@@ -175,7 +175,7 @@ def _about_previous(examined: Examined) -> str:
 
 
 def _unknown(read: Read, where: str) -> Finding:
-    said = read.log.unread[:_SHOWN] if read.log else ()
+    said = read.log.unparsed[:_SHOWN] if read.log else ()
     return Finding(
         id=XID,
         status="unknown",

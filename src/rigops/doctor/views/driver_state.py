@@ -52,7 +52,7 @@ def loaded(examined: Examined) -> Loaded:
         return Loaded(is_loaded=True, evidence=_version_line(snapshot) or shown)
     if version is not None and version.is_loaded:
         # The name alone proves it, where the version is one that nobody has seen before.
-        named = version.version or any(line.startswith(_BANNER) for line in version.unread)
+        named = version.version or any(line.startswith(_BANNER) for line in version.unparsed)
         return Loaded(True if named else None, _version_line(snapshot))
     if smi is not None and smi.failure == "no-driver":
         said = tuple(Evidence(SMI.name, line) for line in smi.failure_lines[:1])
@@ -70,7 +70,7 @@ def _version_line(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     if version is None:
         return ()
     return tuple(
-        Evidence(NVIDIA_VERSION.name, line) for line in (version.line, *version.unread) if line
+        Evidence(NVIDIA_VERSION.name, line) for line in (version.line, *version.unparsed) if line
     )
 
 

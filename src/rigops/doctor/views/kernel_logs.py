@@ -53,8 +53,8 @@ def _gap(answer: Answer[KernelLog], which: Which) -> str:
             return "" if which == "previous" else "is not kept on this host"
         if log.is_a_log:
             return ""
-        return "holds no line of a kernel" if log.unread else "is empty"
-    if answer.without_root and answer.is_cut:
+        return "holds no line of a kernel" if log.unparsed else "is empty"
+    if answer.without_root and answer.is_incomplete:
         return "cannot be read without root"
     return "was not collected" if log is None else "could not be read to its end"
 

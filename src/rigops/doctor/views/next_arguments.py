@@ -27,14 +27,14 @@ class NextBoot:
     arguments: frozenset[str]
     place: str
     line: str
-    is_whole: bool = True  # an argument that is not among them will not be there
+    is_complete: bool = True  # an argument that is not among them will not be there
     counts: bool = False  # what boots, and not what it is made from
 
 
 def of(snapshot: HostSnapshot) -> NextBoot | None:
     bootloader = snapshot[BOOTLOADER].value
     found = configured(bootloader) if bootloader else None
-    return found and replace(found, is_whole=snapshot[BOOTLOADER].is_complete)
+    return found and replace(found, is_complete=snapshot[BOOTLOADER].is_complete)
 
 
 def configured(boots: Bootloader) -> NextBoot | None:

@@ -34,7 +34,7 @@ class Way:
     card: str
     ports: tuple[str, ...]
     host_bridge: str | None = None  # 0000:40
-    is_whole: bool = True
+    is_complete: bool = True
 
     def shared_with(self, other: Way) -> tuple[str, ...]:
         """The ports that both cards are under. The last of them is the port above a switch."""
@@ -97,7 +97,7 @@ def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
     )
     is_root = top.port_type == _ROOT_PORT or (top.port_type is None and has_host_bridge)
     addresses = tuple(port.address for port in reversed(ports))
-    return Way(card, addresses, host_bridge=bus if is_root else None, is_whole=is_root)
+    return Way(card, addresses, host_bridge=bus if is_root else None, is_complete=is_root)
 
 
 def _bus_of(address: str) -> str:
@@ -120,7 +120,7 @@ def redirects(port: LspciFunction | None) -> bool | None:
         return False if port.lists_all else None
     if port.acs.enabled & REDIRECTING:
         return True
-    return False if port.acs.is_whole else None
+    return False if port.acs.is_complete else None
 
 
 def is_virtual_machine(snapshot: HostSnapshot) -> bool | None:

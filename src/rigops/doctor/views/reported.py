@@ -73,7 +73,7 @@ def gap(examined: Examined) -> Gap | None:
             summary=_FAILURES[report.failure],
             evidence=tuple(Evidence(SMI.name, line) for line in cited),
         )
-    if not report.is_whole or not snapshot[SMI].is_complete:
+    if not report.is_complete or not snapshot[SMI].is_complete:
         return Gap(summary="nvidia-smi's output is cut off")
     silent = [card.address for card in examined.cards if card.smi is None]
     if silent:

@@ -35,11 +35,11 @@ class TooLongError(Exception):
 class BoundedReader:
     """The content of a file, unpacked if it is gzipped.
 
-    `cut`: it ended too early. `damaged`: its checksum is wrong.
+    `is_incomplete`: it ended too early. `damaged`: its checksum is wrong.
     """
 
     def __init__(self, file: BufferedReader, *, most: int) -> None:
-        self.cut = False
+        self.is_incomplete = False
         self.damaged = False
         self.position = 0
         self._most = most
@@ -74,7 +74,7 @@ class BoundedReader:
             self.damaged = not str(error).startswith("Not a gzipped file")
             return b""
         except (EOFError, zlib.error):
-            self._ended = self.cut = True
+            self._ended = self.is_incomplete = True
             return b""
         self.position += len(piece)
         if self.position > self._most:
@@ -84,11 +84,11 @@ class BoundedReader:
 
 @dataclass(frozen=True)
 class Member:
-    """`cut`: the archive ended before this file did."""
+    """`is_incomplete`: the archive ended before this file did."""
 
     path: tuple[str, ...]
     content: bytes
-    cut: bool = False
+    is_incomplete: bool = False
 
 
 def begins(content: bytes) -> bool:
@@ -117,7 +117,7 @@ def members(reader: BoundedReader, archive: str) -> Iterator[Member]:
             raise _refused_member(archive, header, "duplicate name")
         seen.add(path)
         content = reader.read(header.size)
-        yield Member(path, content, cut=len(content) < header.size)
+        yield Member(path, content, is_incomplete=len(content) < header.size)
 
 
 class _HeaderLimitError(Exception):
@@ -162,10 +162,10 @@ def _headers(reader: BoundedReader, archive: str) -> Iterator[tarfile.TarInfo]:
     except _HeaderLimitError:
         raise _refused(archive, "the headers of a member are too long") from None
     except (tarfile.TarError, ValueError):
-        reader.cut = True
+        reader.is_incomplete = True
     # tarfile ends at anything that is no header; only a block of zeros is an archive's end.
     if len(file.last) < tarfile.BLOCKSIZE or file.last.strip(b"\0"):
-        reader.cut = True
+        reader.is_incomplete = True
 
 
 def _path(header: tarfile.TarInfo, archive: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from rigops.probe.bundle import CUT_OFF, Bundle, Collected
+from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
 from rigops.probe.bundles.bug_report_date import rfc3339
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Part:
 
     def __init__(self, *, keeps_end: bool) -> None:
         self.is_gone = False
-        self.is_cut = False
+        self.is_incomplete = False
         self._first = bytearray()
         self._last: deque[bytes] = deque()
         self._last_length = 0
@@ -129,7 +129,7 @@ class _Part:
         self._last.append(text)
         self._last_length += len(text)
         while self._last_length > self._most_last and self._last:
-            self.is_cut = True
+            self.is_incomplete = True
             self._last_length -= len(self._last.popleft())
 
     def text(self) -> str:
@@ -138,7 +138,7 @@ class _Part:
         The last one keeps its own end: without one it was cut short.
         """
         first, last = bytes(self._first), b"".join(self._last)
-        if len(first) == self._most_first and self.is_cut:
+        if len(first) == self._most_first and self.is_incomplete:
             first = first[: first.rfind(b"\n") + 1]
             last = last[last.find(b"\n") + 1 :]
         whole = (first + last).decode("utf-8", "replace")
@@ -185,7 +185,7 @@ class _Splitter:
         if line.endswith(_GONE):
             part.is_gone = True
         elif line.endswith(_LOCKED):
-            part.is_cut = True
+            part.is_incomplete = True
         known = self._parts.get(name)
         if known is not None and not known.is_gone:
             return None  # of several instances of the driver, the first
@@ -194,7 +194,7 @@ class _Splitter:
 
     def bundle(self, host: str) -> Bundle:
         if self._current and not self._ended:
-            self._current.is_cut = True
+            self._current.is_incomplete = True
         sections = dict(self._sections())
         node = _NODE.match(self._uname)
         return Bundle(
@@ -206,7 +206,7 @@ class _Splitter:
 
     def _sections(self) -> Iterator[tuple[str, Collected]]:
         if self._uname:
-            rc = 0 if self._past_uname else CUT_OFF
+            rc = 0 if self._past_uname else BROKEN_PIPE
             yield "uname", Collected(self._uname + "\n", rc=rc, root=True)
         for name in (
             "os-release",
@@ -237,7 +237,7 @@ class _Splitter:
         dmesg, journal = self._parts.get("dmesg"), self._parts.get("journal 0")
         if dmesg or journal:
             text, is_complete = _kernel_log(dmesg, journal)
-            yield "kernel-log", Collected(text, rc=0 if is_complete else CUT_OFF, root=True)
+            yield "kernel-log", Collected(text, rc=0 if is_complete else BROKEN_PIPE, root=True)
         if previous := self._parts.get("journal 1"):  # only the lines of the driver
             yield "kernel-log-previous", _collected(previous, is_part=True)
 
@@ -260,8 +260,13 @@ def _collected(
     whole = before.text() + own if before else own
     if not whole.strip():
         return Collected("", rc=0 if part.is_gone and is_complete_if_gone else 1, root=True)
-    is_cut = part.is_cut or is_part or not own.strip() or (before is not None and before.is_cut)
-    return Collected(whole, rc=CUT_OFF if is_cut else 0, root=True)
+    is_incomplete = (
+        part.is_incomplete
+        or is_part
+        or not own.strip()
+        or (before is not None and before.is_incomplete)
+    )
+    return Collected(whole, rc=BROKEN_PIPE if is_incomplete else 0, root=True)
 
 
 def _kernel_log(dmesg: _Part | None, journal: _Part | None) -> tuple[str, bool]:
@@ -269,7 +274,7 @@ def _kernel_log(dmesg: _Part | None, journal: _Part | None) -> tuple[str, bool]:
     ring = dmesg.text() if dmesg else ""
     found = journal.text() if journal else ""
     if dmesg and "Linux version " in ring[:_KERNELS_FIRST_LINES]:
-        return ring, not dmesg.is_cut
+        return ring, not dmesg.is_incomplete
     known = {_STAMP.sub("", line) for line in ring.splitlines()}
     earlier = [line for line in found.splitlines() if _message(line) not in known]
     return "".join(f"{line}\n" for line in earlier) + ring, False

@@ -79,7 +79,7 @@ def _of_file(path: Path) -> list[Bundle]:
             return [bug_report.read(_until_too_long(reader), host=_stem(path))]
     if reader.damaged:
         raise _damaged(place)
-    is_cut = reader.cut or not beginning
+    is_incomplete = reader.is_incomplete or not beginning
     with path.open("rb") as file:
         reader = BoundedReader(file, most=MOST_CONTENT)
         try:
@@ -95,11 +95,11 @@ def _of_file(path: Path) -> list[Bundle]:
         message = f"written by a newer rigops (rigops-probe/{newer[1].decode()})"
         fix = "Upgrade rigops on this machine."
         raise UsageError(Problem(message=message, file=place, accepted=FORMAT, fix=fix))
-    raise _none(place, _CUT_SHORT if is_cut else _NO_BUNDLE)
+    raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
 
 
 def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:
-    """A log that is too long counts as cut: its beginning is still good."""
+    """A log that is too long counts as incomplete: its beginning is still good."""
     try:
         yield from reader.pieces()
     except TooLongError:
@@ -116,12 +116,12 @@ def _of_probe(reader: BoundedReader, path: Path) -> Bundle:
 def _of_archive(reader: BoundedReader, path: Path) -> list[Bundle]:
     place = str(path)
     files: dict[tuple[str, ...], list[tuple[str, bytes]]] = defaultdict(list)
-    cut_paths: set[tuple[str, ...]] = set()
+    incomplete_paths: set[tuple[str, ...]] = set()
     for member in archive.members(reader, place):
         folder, name = member.path[:-1], "".join(member.path[-1:])
-        if member.cut:
-            cut_paths.add(member.path)
-        if not (member.cut and name == META):
+        if member.is_incomplete:
+            incomplete_paths.add(member.path)
+        if not (member.is_incomplete and name == META):
             files[folder].append((name, member.content))
     for _ in reader.pieces():  # to the end, where the checksum is
         pass
@@ -132,13 +132,13 @@ def _of_archive(reader: BoundedReader, path: Path) -> list[Bundle]:
         names = {name for name, _ in inside}
         if _is_bundle(names):
             # meta.json, which has how each section ended, may be in the part that is missing.
-            lost = reader.cut and META not in names
-            cut = {name for name in names if lost or (*folder, name) in cut_paths}
+            lost = reader.is_incomplete and META not in names
+            incomplete = {name for name in names if lost or (*folder, name) in incomplete_paths}
             host = folder[-1] if folder else _stem(path)
             inner = "/".join((place, *folder))
-            found.append(assemble(inside, host=host, place=inner, cut=cut))
+            found.append(assemble(inside, host=host, place=inner, incomplete=incomplete))
     if not found:
-        raise _none(place, _CUT_SHORT if reader.cut else _NO_BUNDLE)
+        raise _none(place, _CUT_SHORT if reader.is_incomplete else _NO_BUNDLE)
     return found
 
 

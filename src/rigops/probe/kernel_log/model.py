@@ -52,12 +52,12 @@ class KernelLog:
     left_out: int = 0  # of the total: they were not brought along, or not kept
     first_at: str | None = None  # of any line, RFC 3339 UTC
     absent: str | None = None  # why there is no such log on this host, in the host's words
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def is_a_log(self) -> bool:
         """Something was read, and it was not mostly something else."""
-        return self.total_lines > 0 and len(self.unread) <= self.total_lines
+        return self.total_lines > 0 and len(self.unparsed) <= self.total_lines
 
     def matching(self, pattern: re.Pattern[str]) -> tuple[LogLine, ...]:
         return tuple(entry for entry in self.lines if pattern.search(entry.message))

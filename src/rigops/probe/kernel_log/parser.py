@@ -15,7 +15,7 @@ from rigops.probe.text import lines
 
 MOST_LINES: Final = 30_000
 MOST_EVENTS: Final = 10_000
-_MOST_UNREAD: Final = 200
+_MOST_UNPARSED: Final = 200
 _LONGEST: Final = 2_000  # the kernel writes no more than 1 kB into a line
 
 _LEFT_OUT: Final = re.compile(r"== (?P<count>[0-9]{1,15}) lines left out")
@@ -40,7 +40,7 @@ class _Reader:
         self._clock = stamps.Clock()
         self._boots = BootCount()
         self._seen: set[tuple[object, ...]] = set()
-        self._unread: list[str] = []
+        self._unparsed: list[str] = []
         self._total = 0
         self._left_out = 0
         self._absent: str | None = None
@@ -85,7 +85,7 @@ class _Reader:
             left_out=self._left_out,
             first_at=stamps.utc(self._first) if self._first else None,
             absent=self._absent,
-            unread=tuple(self._unread),
+            unparsed=tuple(self._unparsed),
         )
 
     def _furniture(self, line: str) -> None:
@@ -101,8 +101,8 @@ class _Reader:
     def _other(self, line: str) -> None:
         """Neither a log line nor, being indented, the rest of one."""
         is_rest = line[0] in " \t" and self._total > 0
-        if not is_rest and len(self._unread) < _MOST_UNREAD:
-            self._unread.append(line)
+        if not is_rest and len(self._unparsed) < _MOST_UNPARSED:
+            self._unparsed.append(line)
 
     def _entry(self, line: str, stamped: stamps.Stamped, clock: float | None) -> LogLine:
         repeated = _REPEATED.fullmatch(stamped.message)

@@ -50,7 +50,7 @@ class PortPower:
 class Aer:
     devices: tuple[AerDevice, ...] = ()
     powers: tuple[PortPower, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def of(self, address: str, kind: Kind) -> AerDevice | None:
         wanted = (address, kind)
@@ -60,20 +60,20 @@ class Aer:
 def parse(text: str) -> Aer:
     devices: list[AerDevice] = []
     powers: list[PortPower] = []
-    unread = _before_the_first_head(text)
+    unparsed = _before_the_first_head(text)
     for head, body in blocks(text).items():
         shape = _PATH.fullmatch(head)
         told = [line.strip() for line in lines(body) if line.strip()]
         if shape is None:
-            unread.append(head)
+            unparsed.append(head)
         elif shape["file"] == _POWER and len(told) == 1 and told[0] in {"on", "auto"}:
             line = f"{head}: {told[0]}"
             powers.append(PortPower(address=shape["address"], control=told[0], line=line))
         elif (kind := _FILES.get(shape["file"])) and (counted := _counted(told)):
             devices.append(_device(shape["address"], kind, head, counted))
         else:
-            unread += told or [head]
-    return Aer(devices=tuple(devices), powers=tuple(powers), unread=tuple(unread))
+            unparsed += told or [head]
+    return Aer(devices=tuple(devices), powers=tuple(powers), unparsed=tuple(unparsed))
 
 
 def _before_the_first_head(text: str) -> list[str]:

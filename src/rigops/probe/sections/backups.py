@@ -50,7 +50,7 @@ class Backups:
     units: tuple[BackupUnit, ...] | None = None  # None: there is no systemd to ask
     stamps: tuple[Stamp, ...] = ()
     cron_files: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Backups:
@@ -58,7 +58,7 @@ def parse(text: str) -> Backups:
     units: tuple[BackupUnit, ...] | None = None
     stamped: list[Stamp] = []
     cron: tuple[str, ...] = ()
-    unread = list(preamble(text))
+    unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == NOW:
@@ -73,9 +73,9 @@ def parse(text: str) -> Backups:
             left = [file for file in files if not file.startswith("/")]
         else:
             left = [head]
-        unread += left
+        unparsed += left
     return Backups(
-        now=now, units=units, stamps=tuple(stamped), cron_files=cron, unread=tuple(unread)
+        now=now, units=units, stamps=tuple(stamped), cron_files=cron, unparsed=tuple(unparsed)
     )
 
 
@@ -87,21 +87,21 @@ def _now(body: str) -> tuple[int | None, list[str]]:
 def _units(body: str) -> tuple[tuple[BackupUnit, ...], list[str]]:
     """One stanza for each unit, with a blank line between two."""
     found: list[BackupUnit] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     properties: dict[str, str] = {}
     for line in [*lines(body), ""]:
         shape = _PROPERTY.fullmatch(line)
         if shape:
             properties[shape["name"]] = shape["value"].strip()
         elif line.strip():
-            unread.append(line)
+            unparsed.append(line)
         elif properties:
             if properties.get("Id"):
                 found.append(_unit(properties))
             else:
-                unread.append(f"a unit without Id: {', '.join(properties)}")
+                unparsed.append(f"a unit without Id: {', '.join(properties)}")
             properties = {}
-    return tuple(found), unread
+    return tuple(found), unparsed
 
 
 def _unit(properties: dict[str, str]) -> BackupUnit:

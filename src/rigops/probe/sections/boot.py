@@ -33,7 +33,7 @@ class Boot:
     reboot_packages: tuple[str, ...] = ()
     virtualization: str | None = None  # "none" on bare metal
     epoch_s: int | None = None  # by the host's own clock
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def is_virtual_machine(self) -> bool | None:
@@ -58,7 +58,7 @@ def parse(text: str) -> Boot:
         reboot_packages=tuple(dict.fromkeys(name for name in packages if name)),
         virtualization=virtualization if _VIRTUALIZATION.fullmatch(virtualization) else None,
         epoch_s=int(epoch) if _EPOCH.fullmatch(epoch) else None,
-        unread=(() if known_id else (BOOT_ID,)) + (() if uptime else (UPTIME,)),
+        unparsed=(() if known_id else (BOOT_ID,)) + (() if uptime else (UPTIME,)),
     )
 
 

@@ -77,7 +77,7 @@ class Bootloader:
     texts: Files = field(default_factory=Files)  # of every bootloader, and the running arguments
     loader: str = ""  # how the bootloader calls itself to EFI
     selected: str = ""  # and what it started
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def has_grub(self) -> bool:
@@ -115,7 +115,7 @@ def parse(text: str) -> Bootloader:
         texts=_exact(texts, found.get(_DIGESTS)),
         loader=_first(found, _LOADER),
         selected=_first(found, _SELECTED),
-        unread=tuple(
+        unparsed=tuple(
             head
             for head in found
             if head not in known

@@ -52,30 +52,30 @@ class Boots:
     previous_end: tuple[str, ...] = ()  # the last lines of the previous boot's journal
     persistent: bool | None = None  # whether the journal outlives a boot
     previous_ended_cleanly: bool | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Boots:
     found = blocks(text)
-    listed, unread = _listed(found.get(_LIST, ""))
+    listed, unparsed = _listed(found.get(_LIST, ""))
     end = _end(found.get(_END, ""))
     storage = {"yes": True, "no": False}.get(found.get(_STORAGE, "").strip())
     known = {_LIST, _END, _STORAGE}
-    unread += tuple(head for head in found if head not in known)
+    unparsed += tuple(head for head in found if head not in known)
     if not known & set(found):
-        unread += tuple(line for line in lines(text) if line.strip())
+        unparsed += tuple(line for line in lines(text) if line.strip())
     return Boots(
         boots=listed,
         previous_end=end,
         persistent=storage,
         previous_ended_cleanly=_ended_cleanly(end),
-        unread=unread,
+        unparsed=unparsed,
     )
 
 
 def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
     records: list[BootRecord] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(text):
         shape = _BOOT.fullmatch(line)
         if shape:
@@ -90,8 +90,8 @@ def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
                 )
             )
         elif line.strip() and not line.lstrip().startswith("IDX "):
-            unread.append(line)
-    return tuple(records), tuple(unread)
+            unparsed.append(line)
+    return tuple(records), tuple(unparsed)
 
 
 def _utc(moment: re.Match[str]) -> str | None:

@@ -61,7 +61,7 @@ class Container:
     cdi: tuple[StampedFile, ...] | None = None  # when each specification was written
     named: tuple[NamedDriver, ...] = ()
     libraries: tuple[StampedFile, ...] = ()  # when each libcuda came to this disk
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Container:
@@ -70,8 +70,8 @@ def parse(text: str) -> Container:
     commands = {line.rpartition("/")[2] for line in _said(found, COMMANDS)}
     version = _VERSION.search(found.get(TOOLKIT, ""))
     specs, libraries = (_stamped(_said(found, head)) for head in (SPECS, LIBRARIES))
-    unread = [head for head in found if head not in known]
-    unread += [line for head in (SPECS, LIBRARIES) for line in _said(found, head)
+    unparsed = [head for head in found if head not in known]
+    unparsed += [line for head in (SPECS, LIBRARIES) for line in _said(found, head)
                if not _TIME.fullmatch(line)]  # fmt: skip
     return Container(
         engines=frozenset(commands & _ENGINES) if COMMANDS in found else None,
@@ -86,7 +86,7 @@ def parse(text: str) -> Container:
             if one
         ),
         libraries=libraries,
-        unread=tuple(unread),
+        unparsed=tuple(unparsed),
     )
 
 

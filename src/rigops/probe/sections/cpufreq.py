@@ -57,19 +57,19 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class CpuFreq:
-    """No policies and nothing unread: the kernel does not scale here, as in most VMs."""
+    """No policies and nothing unparsed: the kernel does not scale here, as in most VMs."""
 
     policies: tuple[Policy, ...] = ()
     boost: bool | None = None
     amd_pstate: str | None = None  # active, passive, guided, disable
     intel_pstate: str | None = None  # active, passive, off
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> CpuFreq:
     found = CpuFreq()
     head = ""
-    unread: list[str] = []
+    unparsed: list[str] = []
     policies: list[Policy] = []
     for raw in lines(text):
         line = raw.strip()
@@ -85,8 +85,8 @@ def parse(text: str) -> CpuFreq:
         elif changed is not None:
             found = changed
         elif not _computed(policies, line):
-            unread.append(line)
-    return replace(found, policies=tuple(policies), unread=tuple(unread))
+            unparsed.append(line)
+    return replace(found, policies=tuple(policies), unparsed=tuple(unparsed))
 
 
 def _switch(found: CpuFreq, head: str, line: str) -> CpuFreq | None:

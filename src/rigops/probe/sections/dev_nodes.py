@@ -57,7 +57,7 @@ class DevNodes:
     nodes: tuple[DevNode, ...] = ()
     majors: Mapping[str, int] = field(default_factory=dict)
     helper: DevNode | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def of(self, path: str) -> DevNode | None:
         return next((node for node in self.nodes if node.path == path), None)
@@ -74,13 +74,13 @@ class DevNodes:
 
 def parse(text: str) -> DevNodes:
     headed = blocks(text)
-    unread = [head for head in headed if head not in {_DEVICES, _NODES, _HELPER}]
-    helper = _nodes(headed.get(_HELPER, ""), unread)
+    unparsed = [head for head in headed if head not in {_DEVICES, _NODES, _HELPER}]
+    helper = _nodes(headed.get(_HELPER, ""), unparsed)
     return DevNodes(
-        nodes=_nodes(headed.get(_NODES, "") if headed else text, unread),
+        nodes=_nodes(headed.get(_NODES, "") if headed else text, unparsed),
         majors=_majors(headed.get(_DEVICES, "")),
         helper=helper[0] if helper else None,
-        unread=tuple(unread),
+        unparsed=tuple(unparsed),
     )
 
 
@@ -89,14 +89,14 @@ def _majors(body: str) -> dict[str, int]:
     return {one["name"]: int(one["number"]) for one in shapes if one and "nvidia" in one["name"]}
 
 
-def _nodes(body: str, unread: list[str]) -> tuple[DevNode, ...]:
+def _nodes(body: str, unparsed: list[str]) -> tuple[DevNode, ...]:
     found: list[DevNode] = []
     for line in map(str.strip, lines(body)):
         shape = _NODE.fullmatch(line[:400])
         if shape:
             found.append(_node(shape, line))
         elif line and not _NOISE.fullmatch(line):
-            unread.append(line)
+            unparsed.append(line)
     return tuple(found)
 
 

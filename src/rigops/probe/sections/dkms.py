@@ -54,7 +54,7 @@ class Dkms:
     modules: tuple[DkmsModule, ...] = ()
     errors: tuple[str, ...] = ()
     buildable: tuple[str, ...] | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def nvidia(self) -> tuple[DkmsModule, ...]:
@@ -66,7 +66,7 @@ def parse(text: str) -> Dkms:
     status = headed.get(_STATUS) if headed else text
     modules: list[DkmsModule] = []
     errors: list[str] = []
-    unread = [head for head in headed if head not in {_STATUS, _BUILD}]
+    unparsed = [head for head in headed if head not in {_STATUS, _BUILD}]
     for line in map(str.strip, lines(status or "")):
         module = _module(line)
         if module:
@@ -74,12 +74,12 @@ def parse(text: str) -> Dkms:
         elif _ERROR.match(line):
             errors.append(line)
         elif line and not _CHATTER.match(line):
-            unread.append(line)
+            unparsed.append(line)
     return Dkms(
         modules=tuple(modules),
         errors=tuple(errors),
-        buildable=_trees(headed[_BUILD], unread) if _BUILD in headed else None,
-        unread=tuple(unread),
+        buildable=_trees(headed[_BUILD], unparsed) if _BUILD in headed else None,
+        unparsed=tuple(unparsed),
     )
 
 
@@ -97,13 +97,13 @@ def _module(line: str) -> DkmsModule | None:
     )
 
 
-def _trees(body: str, unread: list[str]) -> tuple[str, ...]:
+def _trees(body: str, unparsed: list[str]) -> tuple[str, ...]:
     found: list[str] = []
     for line in map(str.strip, lines(body)):
         if shape := _TREE.fullmatch(line):
             found.append(shape["kernel"])
         elif line and not line.startswith("ls: "):
-            unread.append(line)
+            unparsed.append(line)
     return tuple(found)
 
 

@@ -43,7 +43,7 @@ class Firmware:
     offers_iommu: bool | None = None
     intel_by_itself: bool | None = None
     said: tuple[str, ...] = ()  # the raw lines of what the two last ones stand on
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ def parse(text: str) -> Firmware:
         offers_iommu=bool(_OFFERED & set(tables)) if TABLES in found else None,
         intel_by_itself=_intel_by_itself(options),
         said=(*tables, *(line for line in map(str.strip, lines(found.get(KERNEL, ""))) if line)),
-        unread=tuple(head for head in found if head not in known),
+        unparsed=tuple(head for head in found if head not in known),
     )
 
 

@@ -23,12 +23,12 @@ class Member:
 @dataclass(frozen=True)
 class IommuGroups:
     members: tuple[Member, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def is_off(self) -> bool:
         """There is no group, and nothing was said that may have been one."""
-        return not self.members and not self.unread
+        return not self.members and not self.unparsed
 
     def of(self, address: str) -> Member | None:
         return next((member for member in self.members if member.address == address), None)
@@ -36,18 +36,18 @@ class IommuGroups:
 
 def parse(text: str) -> IommuGroups:
     members: list[Member] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in single(text):
         if not line.strip():
             continue
         shape = _SHAPE.fullmatch(line.strip())
         if shape is None:
-            unread.append(line)
+            unparsed.append(line)
         else:
             members.append(
                 Member(int(shape["group"]), shape["type"], shape["address"], line.strip())
             )
-    return IommuGroups(tuple(members), tuple(unread))
+    return IommuGroups(tuple(members), tuple(unparsed))
 
 
 _SNIPPET = r"""

@@ -90,7 +90,7 @@ class Limits:
     ntp_synchronized: bool | None = None
     shared_files: tuple[SharedFile, ...] | None = None  # of NCCL and PyTorch
     said: Mapping[str, str] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 _TIME = re.compile(r"NTPSynchronized=|(?:yes|no)$|Leap status", re.IGNORECASE)
@@ -135,7 +135,7 @@ def parse(text: str) -> Limits:
         if LEFT in found
         else None,
         said={name: line for name, line in said.items() if line and not line.endswith("=")},
-        unread=tuple(strange),
+        unparsed=tuple(strange),
     )
 
 

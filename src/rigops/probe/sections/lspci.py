@@ -81,7 +81,7 @@ class Lspci:
 
     functions: tuple[LspciFunction, ...] = ()
     tree: tuple[Branch, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def nvidia_gpus(self) -> tuple[LspciFunction, ...]:
@@ -101,8 +101,8 @@ _PORT = re.compile(r"Express (?:\(v[0-9]{1,2}\) )?([A-Za-z][A-Za-z -]{2,50}?)(?:
 
 
 def parse(text: str) -> Lspci:
-    tree, rest, unread_tree = lspci_tree.split(lines(text))
-    blocks, unread = split(rest)
+    tree, rest, unparsed_tree = lspci_tree.split(lines(text))
+    blocks, unparsed = split(rest)
     if blocks and rest[-1] and not text.endswith("\n"):
         del blocks[-1].lines[-1:]  # a width of 16 that was cut short reads as 1
         blocks[-1].is_closed = False
@@ -111,7 +111,9 @@ def parse(text: str) -> Lspci:
         one = found.get(branch.address)
         if one is not None and one.secondary_bus is None:
             found[branch.address] = replace(one, secondary_bus=branch.secondary_bus)
-    return Lspci(functions=tuple(found.values()), tree=tuple(tree), unread=(*unread, *unread_tree))
+    return Lspci(
+        functions=tuple(found.values()), tree=tuple(tree), unparsed=(*unparsed, *unparsed_tree)
+    )
 
 
 def _function(block: Block) -> LspciFunction:

@@ -74,11 +74,11 @@ class Memory:
     correction: str | None = None  # "None", "Multi-bit ECC"
     maximum_mib: int | None = None  # that the board takes
     counters: tuple[EccCounter, ...] | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Memory:
-    unread = list(preamble(text))
+    unparsed = list(preamble(text))
     kernel: dict[str, int] = {}
     records: list[_Record] = []
     counters: tuple[EccCounter, ...] | None = None
@@ -91,7 +91,7 @@ def parse(text: str) -> Memory:
             counters, left = _counters(body)
         else:
             left = [head]
-        unread += left
+        unparsed += left
     slots = tuple(_slot(one) for one in records if one.title == "Memory Device")
     array = next((one for one in records if one.title == "Physical Memory Array"), None)
     return Memory(
@@ -103,20 +103,20 @@ def parse(text: str) -> Memory:
         correction=array.fields.get("Error Correction Type") if array else None,
         maximum_mib=_mib(array.fields.get("Maximum Capacity", "")) if array else None,
         counters=counters,
-        unread=tuple(unread),
+        unparsed=tuple(unparsed),
     )
 
 
 def _meminfo(body: str) -> tuple[dict[str, int], list[str]]:
     found: dict[str, int] = {}
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(body):
         shape = _MEMINFO.fullmatch(line)
         if shape:
             found[shape["name"]] = int(shape["value"])
         elif line.strip():
-            unread.append(line)
-    return found, unread
+            unparsed.append(line)
+    return found, unparsed
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class _Record:
 
 def _records(body: str) -> tuple[list[_Record], list[str]]:
     found: list[_Record] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     handle: str | None = None
     inside = False
     for line in lines(body):
@@ -144,8 +144,8 @@ def _records(body: str) -> tuple[list[_Record], list[str]]:
             if shape:  # a list below a field has no colon, and is none of ours
                 found[-1].fields.setdefault(shape["name"], (shape["value"] or "").strip())
         elif not line.startswith(_PREAMBLE):
-            unread.append(line)
-    return found, unread
+            unparsed.append(line)
+    return found, unparsed
 
 
 def _slot(record: _Record) -> Slot:
@@ -190,7 +190,7 @@ def _bits(value: str) -> int | None:
 
 def _counters(body: str) -> tuple[tuple[EccCounter, ...], list[str]]:
     found: list[EccCounter] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(body):
         shape = _COUNTER.fullmatch(line.rstrip())
         if shape:
@@ -205,8 +205,8 @@ def _counters(body: str) -> tuple[tuple[EccCounter, ...], list[str]]:
                 )
             )
         elif line.strip():
-            unread.append(line)
-    return tuple(found), unread
+            unparsed.append(line)
+    return tuple(found), unparsed
 
 
 def _count(value: str) -> int | None:

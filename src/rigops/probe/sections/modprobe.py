@@ -59,7 +59,7 @@ class Modprobe:
     files: tuple[FileTime, ...] = ()  # files of /etc/modprobe.d that say something of GPU modules
     uvm_disable_hmm: bool | None = None  # None: nvidia_uvm is not loaded, or has no such parameter
     uvm_disable_hmm_line: str = ""
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def value(self, module: str, name: str) -> str | None:
         """What the module is loaded with: of several, the last counts."""
@@ -76,7 +76,9 @@ def parse(text: str) -> Modprobe:
     found = blocks(text)
     options: list[ModuleOption] = []
     blacklists: list[Blacklisted] = []
-    unread = [head for head in found if head not in {HMM, TIMES} and not head.startswith(_FOLDERS)]
+    unparsed = [
+        head for head in found if head not in {HMM, TIMES} and not head.startswith(_FOLDERS)
+    ]
     for file, body in _in_force(found).items():
         for line in lines(body):
             words = line.split()
@@ -87,7 +89,7 @@ def parse(text: str) -> Modprobe:
             kept_out = _blacklisted(words, file, line)
             blacklists += [kept_out] if kept_out else []
             if not read and not kept_out and words[0] not in _OTHER_WORDS:
-                unread.append(line)
+                unparsed.append(line)
     times, strange = _times(found.get(TIMES, ""))
     said = found.get(HMM, "").strip()
     return Modprobe(
@@ -97,7 +99,7 @@ def parse(text: str) -> Modprobe:
         files=tuple(one for one in times if not one.path.startswith("/boot/")),
         uvm_disable_hmm=_YES.get(said),
         uvm_disable_hmm_line=said,
-        unread=(*unread, *strange),
+        unparsed=(*unparsed, *strange),
     )
 
 

@@ -45,7 +45,7 @@ class Library:
 class Nccl:
     """`closed`: homes into which the login may not look, so that theirs is not known.
 
-    `is_whole`: the last question was reached, so that no setting is lost with the end of the text.
+    `is_complete`: the last question was reached, so that no setting is missing.
     """
 
     processor: str | None = None  # AuthenticAMD, GenuineIntel
@@ -53,8 +53,8 @@ class Nccl:
     caches: tuple[Stamp, ...] = ()  # what vLLM once found out about P2P
     libraries: tuple[Library, ...] = ()
     closed: tuple[str, ...] = ()
-    is_whole: bool = False
-    unread: tuple[str, ...] = ()
+    is_complete: bool = False
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Nccl:
@@ -63,7 +63,7 @@ def parse(text: str) -> Nccl:
     caches: list[Stamp] = []
     libraries: list[Library] = []
     closed: list[str] = []
-    unread = list(preamble(text))
+    unparsed = list(preamble(text))
     found_blocks = blocks(text)
     for head, body in found_blocks.items():
         left: list[str] = []
@@ -84,15 +84,15 @@ def parse(text: str) -> Nccl:
             closed += [line for line in lines(body) if line.strip()]
         else:
             left = [head]
-        unread += left
+        unparsed += left
     return Nccl(
         processor=processor,
         settings=tuple(settings),
         caches=tuple(caches),
         libraries=tuple(libraries),
         closed=tuple(closed),
-        is_whole=LIBRARIES in found_blocks,
-        unread=tuple(unread),
+        is_complete=LIBRARIES in found_blocks,
+        unparsed=tuple(unparsed),
     )
 
 
@@ -103,7 +103,7 @@ def _processor(body: str) -> tuple[str | None, list[str]]:
 
 
 def _assignments(body: str) -> tuple[list[Setting], list[str]]:
-    found, unread = grep_hits(body)
+    found, unparsed = grep_hits(body)
     return [
         Setting(
             name=one["name"],
@@ -115,13 +115,13 @@ def _assignments(body: str) -> tuple[list[Setting], list[str]]:
         for place in found
         if not place.is_comment
         for one in _ASSIGNMENT.finditer(place.text)
-    ], unread
+    ], unparsed
 
 
 def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
     """NCCL's own file: one NAME=VALUE on a line, and the rest of the line after # is a comment."""
     found: list[Setting] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for number, line in enumerate(lines(body), start=1):
         shape = _SETTING.match(line)
         if shape:
@@ -135,8 +135,8 @@ def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
                 )
             )
         elif line.strip() and not line.lstrip().startswith("#"):
-            unread.append(line)
-    return found, unread
+            unparsed.append(line)
+    return found, unparsed
 
 
 def _libraries(body: str) -> list[Library]:

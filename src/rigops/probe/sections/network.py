@@ -45,7 +45,7 @@ class Network:
     interfaces: tuple[Interface, ...] = ()
     matches: tuple[GrepHit, ...] = ()
     default_routes: tuple[str, ...] | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def naming(self, interface: str) -> tuple[GrepHit, ...]:
         """What would have to change if this interface had another name."""
@@ -57,7 +57,7 @@ def parse(text: str) -> Network:
     by_name: dict[str, Interface] = {}
     matches: list[GrepHit] = []
     routes: tuple[str, ...] | None = None
-    unread = list(preamble(text))
+    unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == INTERFACES:
@@ -75,13 +75,13 @@ def parse(text: str) -> Network:
             matches += [place for place in named if not place.is_comment]
         else:
             left = [head]
-        unread += left
-    return Network(tuple(by_name.values()), tuple(matches), routes, tuple(unread))
+        unparsed += left
+    return Network(tuple(by_name.values()), tuple(matches), routes, tuple(unparsed))
 
 
 def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface], list[str]]:
     found: dict[str, Interface] = {}
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(body):
         one = shape.fullmatch(line)
         if one:
@@ -98,8 +98,8 @@ def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface]
                 line=line,
             )
         elif line.strip():
-            unread.append(line)
-    return found, unread
+            unparsed.append(line)
+    return found, unparsed
 
 
 # Of files that may hold passwords only lines that name or choose an interface are taken.

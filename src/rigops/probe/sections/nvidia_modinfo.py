@@ -52,7 +52,7 @@ class NvidiaModinfo:
 
     modules: tuple[ModuleOnDisk, ...] = ()
     kernels_without: tuple[str | None, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def of(self, running: str | None) -> ModuleOnDisk | None:
         """The module of the running kernel, whose release may not be known."""
@@ -62,14 +62,14 @@ class NvidiaModinfo:
 def parse(text: str) -> NvidiaModinfo:
     modules: list[ModuleOnDisk] = []
     without: list[str | None] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     headed = blocks(text)
     bodies: Mapping[str, str] = headed or {"modinfo nvidia": text}
     for head, body in bodies.items():
         asked = _HEAD.fullmatch(head)
         listed = _FILES_HEAD.fullmatch(head)
         if not asked and not listed:
-            unread.append(head)
+            unparsed.append(head)
             continue
         found = _told(asked["kernel"], body) if asked else _listed(head, body)
         if found:
@@ -77,8 +77,8 @@ def parse(text: str) -> NvidiaModinfo:
         elif listed or any(_MISSING.match(line) for line in lines(body)):
             without.append(asked["kernel"] if asked else _kernel_of(head))
         else:
-            unread += [line for line in lines(body) if line.strip()]
-    return NvidiaModinfo(tuple(modules), tuple(without), tuple(unread))
+            unparsed += [line for line in lines(body) if line.strip()]
+    return NvidiaModinfo(tuple(modules), tuple(without), tuple(unparsed))
 
 
 def _told(kernel: str | None, body: str) -> ModuleOnDisk | None:

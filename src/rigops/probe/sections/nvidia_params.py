@@ -21,20 +21,20 @@ class NvidiaParams:
 
     values: Mapping[str, str] = field(default_factory=dict)
     lines: Mapping[str, str] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> NvidiaParams:
     values: dict[str, str] = {}
     said: dict[str, str] = {}
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in map(str.strip, single(text)):
         if shape := _SHAPE.fullmatch(line):
             values[shape["name"]] = _unquoted((shape["value"] or "").strip())
             said[shape["name"]] = line
         elif line:
-            unread.append(line)
-    return NvidiaParams(values, said, tuple(unread))
+            unparsed.append(line)
+    return NvidiaParams(values, said, tuple(unparsed))
 
 
 def _unquoted(value: str) -> str:

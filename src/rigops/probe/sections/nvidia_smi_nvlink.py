@@ -65,7 +65,7 @@ class NvLinkGpu:
 @dataclass(frozen=True)
 class NvLinks:
     gpus: tuple[NvLinkGpu, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 class _Card:
@@ -111,7 +111,7 @@ def _errors(number: int, said: Mapping[str, tuple[int, str]]) -> NvLinkErrors:
 def parse(text: str) -> NvLinks:
     cards: dict[tuple[str, str], _Card] = {}
     card: _Card | None = None
-    unread: list[str] = []
+    unparsed: list[str] = []
     found = lines(text)
     for at, line in enumerate(found, start=1):
         plain = line.strip()
@@ -127,8 +127,8 @@ def parse(text: str) -> NvLinks:
         elif card and any(words in plain.lower() for words in _NO_LINKS):
             card.no_links = line
         elif plain and not line.startswith(_PASTED):
-            unread.append(line)
-    return NvLinks(tuple(one.gpu() for one in cards.values()), tuple(unread))
+            unparsed.append(line)
+    return NvLinks(tuple(one.gpu() for one in cards.values()), tuple(unparsed))
 
 
 SECTION = Section(

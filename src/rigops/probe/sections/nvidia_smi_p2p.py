@@ -27,7 +27,7 @@ class PeerMatrix:
     gpus: tuple[int, ...] = ()
     cells: Mapping[tuple[int, int], str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()  # as they were printed
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def granted(self) -> tuple[tuple[int, int], ...]:
@@ -38,14 +38,14 @@ class PeerMatrix:
         """Every pair is there, and every one is refused. Less is no answer."""
         pairs = {(one, other) for one in self.gpus for other in self.gpus if one != other}
         refused = all(cell in _REFUSED for cell in self.cells.values())
-        return bool(pairs) and pairs == set(self.cells) and refused and not self.unread
+        return bool(pairs) and pairs == set(self.cells) and refused and not self.unparsed
 
 
 def parse(text: str) -> PeerMatrix:
     columns: tuple[int, ...] = ()
     cells: dict[tuple[int, int], str] = {}
     rows: list[str] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(text):
         words = line.split()
         if not words:
@@ -60,10 +60,10 @@ def parse(text: str) -> PeerMatrix:
                 pairs = zip(columns, values, strict=True)
                 cells.update({(row, column): cell for column, cell in pairs if column != row})
             else:
-                unread.append(line)
+                unparsed.append(line)
         elif not line.startswith(("== ", "$ ", "#")) or columns:
-            unread.append(line)
-    return PeerMatrix(columns, cells, tuple(rows), tuple(unread))
+            unparsed.append(line)
+    return PeerMatrix(columns, cells, tuple(rows), tuple(unparsed))
 
 
 def _is_cell(word: str) -> bool:

@@ -33,7 +33,7 @@ class Topology:
     links: Mapping[tuple[int, int], str] = field(default_factory=dict)
     numa: Mapping[int, str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()  # as they were printed
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def parse(text: str) -> Topology:
     links: dict[tuple[int, int], str] = {}
     numa: dict[int, str] = {}
     rows: list[str] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     found = lines(text)
     unended = len(found) - 1 if not text.endswith("\n") else None
     for place, line in enumerate(found):
@@ -57,12 +57,12 @@ def parse(text: str) -> Topology:
         elif header is None:
             header = _header(line)
             if header is None and not line.startswith(_PASTED):
-                unread.append(line)
+                unparsed.append(line)
         else:
             cells = _cells(line, header)
-            is_cut = place == unended and _NUMBERED.search(line) is not None
-            if cells is None or is_cut:
-                unread.append(line)
+            is_incomplete = place == unended and _NUMBERED.search(line) is not None
+            if cells is None or is_incomplete:
+                unparsed.append(line)
                 continue
             rows.append(line)
             row = _GPU.fullmatch(line.split()[0])
@@ -72,7 +72,7 @@ def parse(text: str) -> Topology:
                 node = _numa(line, header)
                 numa |= {index: node} if node else {}
     gpus = tuple(_gpus(header.devices)) if header else ()
-    return Topology(gpus, links, numa, tuple(rows), tuple(unread))
+    return Topology(gpus, links, numa, tuple(rows), tuple(unparsed))
 
 
 def _header(line: str) -> _Header | None:

@@ -47,9 +47,9 @@ def parse(text: str) -> SmiReport:
     error = said.head.get("error_string")
     around = failures.read([*said.outside, *([error.value] if error else [])])
     cards = [card.read(one) for one in said.cards]
-    unread = [*head.unread, *(line for _, missed in cards for line in missed), *around.unread]
-    if not (cards or around.kind or said.is_whole or unread):
-        unread = [line for line in clean if line.strip()]
+    unparsed = [*head.unparsed, *(line for _, missed in cards for line in missed), *around.unparsed]
+    if not (cards or around.kind or said.is_complete or unparsed):
+        unparsed = [line for line in clean if line.strip()]
     return SmiReport(
         driver=head.get(_version, "kmd_version", "driver_version"),
         cuda=head.get(_version, "cuda_umd_version", "cuda_version"),
@@ -59,8 +59,8 @@ def parse(text: str) -> SmiReport:
         failure_lines=tuple(around.lines),
         warnings=tuple(around.warnings),
         lost=tuple(dict.fromkeys(around.lost)),
-        is_whole=said.is_whole,
-        unread=tuple(unread),
+        is_complete=said.is_complete,
+        unparsed=tuple(unparsed),
     )
 
 

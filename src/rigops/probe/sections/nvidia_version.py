@@ -20,11 +20,11 @@ class NvidiaVersion:
     version: str | None = None
     flavor: Literal["proprietary", "open"] | None = None
     line: str = ""
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def is_loaded(self) -> bool:
-        return self.version is not None or bool(self.unread)
+        return self.version is not None or bool(self.unparsed)
 
 
 def parse(text: str) -> NvidiaVersion:
@@ -37,7 +37,7 @@ def parse(text: str) -> NvidiaVersion:
                 flavor="open" if shape["kind"] else "proprietary",
                 line=line.strip(),
             )
-    return NvidiaVersion(unread=tuple(said))
+    return NvidiaVersion(unparsed=tuple(said))
 
 
 _SNIPPET = """

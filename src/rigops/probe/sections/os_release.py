@@ -14,7 +14,7 @@ class OsRelease:
     like: tuple[str, ...] = ()
     pretty_name: str | None = None
     is_image: bool = False  # of ostree, which replaces /usr and keeps kernel arguments itself
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> OsRelease:
@@ -26,7 +26,7 @@ def parse(text: str) -> OsRelease:
         like=tuple(values.get("ID_LIKE", "").split()),
         pretty_name=values.get("PRETTY_NAME") or None,
         is_image="OSTREE_VERSION" in values,
-        unread=() if values.get("ID") else ("there is no ID",),
+        unparsed=() if values.get("ID") else ("there is no ID",),
     )
 
 

@@ -65,7 +65,7 @@ class Change:
 @dataclass(frozen=True)
 class PackageHistory:
     changes: tuple[Change, ...] = ()  # in the order of each log
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def last(self, package: str) -> Change | None:
         return max(
@@ -77,17 +77,17 @@ class PackageHistory:
 
 def parse(text: str) -> PackageHistory:
     changes: list[Change] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for body in blocks(text).values() or (text,):
         read, strange = _log(lines(body))
         changes += read
-        unread += strange
-    return PackageHistory(tuple(dict.fromkeys(changes)), tuple(unread))
+        unparsed += strange
+    return PackageHistory(tuple(dict.fromkeys(changes)), tuple(unparsed))
 
 
 def _log(said: list[str]) -> tuple[list[Change], list[str]]:
     changes: list[Change] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     apt = _Apt()
     for line in said:
         if not line.strip():
@@ -97,8 +97,8 @@ def _log(said: list[str]) -> tuple[list[Change], list[str]]:
         elif _APT_FIELD.search(line):
             changes += apt.read(line)
         else:
-            unread.append(line)
-    return changes, unread
+            unparsed.append(line)
+    return changes, unparsed
 
 
 def _simple(line: str) -> Change | None:

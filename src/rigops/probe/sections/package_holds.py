@@ -46,7 +46,7 @@ class PackageHolds:
     held: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
     unattended_blacklist: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
     asks_apt: bool = False  # holds were asked of apt, and so `held` and `pins` are an answer
     has_unattended_settings: bool | None = None
     unattended_runs: bool | None = None  # apt's daily run upgrades packages
@@ -59,21 +59,21 @@ class PackageHolds:
 def parse(text: str) -> PackageHolds:
     found = blocks(text) or _bare(text)
     pins: list[Pin] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for head, body in found.items():
         if head.startswith("/etc/apt/preferences"):
             pins += _pins(head, body)
         elif head not in {HOLDS, UNATTENDED, PERIODIC, TIMER, POLICY, RUN_FILE, ELSEWHERE}:
-            unread.append(head)
+            unparsed.append(head)
     names = _words(found, HOLDS)
-    unread += [name for name in names if not _PACKAGE.fullmatch(name)]
+    unparsed += [name for name in names if not _PACKAGE.fullmatch(name)]
     settings = _words(found, UNATTENDED)
     policies, strange = read_policies(found[POLICY]) if POLICY in found else (None, ())
     return PackageHolds(
         held=tuple(name for name in names if _PACKAGE.fullmatch(name)),
         pins=tuple(pins),
         unattended_blacklist=_blacklist(settings),
-        unread=(*unread, *strange),
+        unparsed=(*unparsed, *strange),
         asks_apt=HOLDS in found,
         has_unattended_settings=bool(settings) if UNATTENDED in found else None,
         unattended_runs=_runs(found),

@@ -61,7 +61,7 @@ class Package:
 @dataclass(frozen=True)
 class Packages:
     packages: tuple[Package, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
     managers: frozenset[Manager] = frozenset()  # that were asked, or whose format this is
 
     def installed(self, name: str) -> Package | None:
@@ -86,7 +86,7 @@ class Packages:
 
 def parse(text: str) -> Packages:
     packages: list[Package] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     managers: set[Manager] = set()
     told: Manager | None = None
     every = lines(text)
@@ -102,8 +102,8 @@ def parse(text: str) -> Packages:
             managers.add(manager)
             packages.append(package)
         elif line.strip() and not _DPKG_RULES.match(line) and not _PROMPT.match(line):
-            unread.append(line)
-    return Packages(tuple(packages), tuple(unread), frozenset(managers))
+            unparsed.append(line)
+    return Packages(tuple(packages), tuple(unparsed), frozenset(managers))
 
 
 def _is_table(line: str) -> bool:

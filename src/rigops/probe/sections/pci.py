@@ -49,7 +49,7 @@ class PciFunction:
 @dataclass(frozen=True)
 class Pci:
     functions: tuple[PciFunction, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def nvidia_gpus(self) -> tuple[PciFunction, ...]:
@@ -58,16 +58,16 @@ class Pci:
 
 def parse(text: str) -> Pci:
     found: dict[str, PciFunction] = {}
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in single(text):
         if not line.strip():
             continue
         function = _function(line.strip())
         if function is None:
-            unread.append(line)
+            unparsed.append(line)
         else:
             found[function.address] = function
-    return Pci(tuple(found.values()), tuple(unread))
+    return Pci(tuple(found.values()), tuple(unparsed))
 
 
 def _function(line: str) -> PciFunction | None:

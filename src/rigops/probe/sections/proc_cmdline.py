@@ -13,7 +13,7 @@ class CommandLine:
 
     line: str = ""
     arguments: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> CommandLine:

@@ -64,30 +64,30 @@ class Processes:
 
     holders: tuple[Holder, ...] | None = None
     tasks: tuple[Task, ...] | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Processes:
     holders: list[Holder] | None = None
     tasks: list[Task] | None = None
-    unread: list[str] = []
+    unparsed: list[str] = []
     for head, body in (blocks(text) or {"ps": text}).items():
         said = [line for line in map(str.strip, lines(body)) if line]
         if head == _HOLDERS:
             holders = [one for one in map(_holder, said) if one]
-            unread += [line for line in said if not _HOLDER.fullmatch(line)]
+            unparsed += [line for line in said if not _HOLDER.fullmatch(line)]
         elif head == _TASKS or _PS.fullmatch(head):
             rows = [line for line in said if not _PS_HEAD.fullmatch(line)]
             found = [(line, _task(line)) for line in rows]
             if head == _TASKS or rows != said or any(task for _, task in found):
                 tasks = [*(tasks or ()), *(task for _, task in found if task)]
-            unread += [line for line, task in found if not task]
+            unparsed += [line for line, task in found if not task]
         else:
-            unread.append(head)
+            unparsed.append(head)
     return Processes(
         tuple(holders) if holders is not None else None,
         tuple(tasks) if tasks is not None else None,
-        tuple(unread),
+        tuple(unparsed),
     )
 
 

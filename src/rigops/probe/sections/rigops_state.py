@@ -52,7 +52,7 @@ class RigopsState:
     strays: tuple[str, ...] = ()  # files that an interrupted run left half made
     records: Mapping[str, str] = field(default_factory=dict)  # every other JSON file, by path
     journal: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> RigopsState:
@@ -65,7 +65,7 @@ def parse(text: str) -> RigopsState:
         strays=tuple(line for line in lines(found.get(STRAYS, "")) if line.startswith("/")),
         records=records,
         journal=tuple(line for line in lines(found.get(JOURNAL, "")) if line.strip()),
-        unread=tuple(head for head in found if head not in _KNOWN and not head.startswith(STATE)),
+        unparsed=tuple(head for head in found if head not in _KNOWN and not head.startswith(STATE)),
     )
 
 

@@ -39,7 +39,7 @@ class SecureBoot:
     tainted: int | None = None
     line: str = ""
     lockdown_line: str = ""
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def insists(self) -> bool | None:
@@ -53,7 +53,7 @@ def parse(text: str) -> SecureBoot:
     headed = blocks(text) or {_MOKUTIL: text}
     enabled, line = None, ""
     setup, validates = False, True
-    unread = [head for head in headed if not _is_known(head)]
+    unparsed = [head for head in headed if not _is_known(head)]
     for said in map(str.strip, lines(headed.get(_MOKUTIL, ""))):
         state = next((state for shape, state in _SAYS if shape.fullmatch(said)), None)
         if state is not None:
@@ -63,9 +63,9 @@ def parse(text: str) -> SecureBoot:
         elif _NO_VALIDATION.fullmatch(said):
             validates = False
         elif said and not _DOUBT.fullmatch(said):
-            unread.append(said)
+            unparsed.append(said)
     if enabled is None:
-        enabled, line = _by_firmware(headed, unread)
+        enabled, line = _by_firmware(headed, unparsed)
     level = _LEVEL.search(headed.get(_LOCKDOWN, ""))
     tainted = _NUMBER.fullmatch(headed.get(_TAINTED, "").strip())
     return SecureBoot(
@@ -76,7 +76,7 @@ def parse(text: str) -> SecureBoot:
         tainted=int(tainted[0]) if tainted else None,
         line=line,
         lockdown_line=headed[_LOCKDOWN].strip() if level else "",
-        unread=tuple(unread),
+        unparsed=tuple(unparsed),
     )
 
 
@@ -84,14 +84,14 @@ def _is_known(head: str) -> bool:
     return head in {_MOKUTIL, _NO_EFI, _TAINTED, _LOCKDOWN} or head.startswith(_VARIABLE)
 
 
-def _by_firmware(headed: dict[str, str], unread: list[str]) -> tuple[bool | None, str]:
+def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | None, str]:
     for head, body in headed.items():
         if not head.startswith(_VARIABLE):
             continue
         shape = _BYTES.fullmatch(body.strip())
         if shape:
             return shape["state"] == "1", body.strip()
-        unread.append(body.strip())
+        unparsed.append(body.strip())
     said = headed.get(_NO_EFI, "").strip()
     if "No such file or directory" in said:
         return False, said

@@ -80,7 +80,7 @@ class Sensors:
     throttled: tuple[Throttled, ...] = ()  # only CPUs that have
     counted_cpus: int | None = None  # CPUs that count; AMD's do not
     events: tuple[str, ...] = ()  # the BMC's own log, its last lines
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -89,7 +89,7 @@ class _Found:
     throttled: list[Throttled] = field(default_factory=list)
     counted_cpus: int | None = None
     events: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
+    unparsed: list[str] = field(default_factory=list)
 
 
 def parse(text: str) -> Sensors:
@@ -107,7 +107,7 @@ def parse(text: str) -> Sensors:
         throttled=tuple(found.throttled),
         counted_cpus=found.counted_cpus,
         events=tuple(found.events),
-        unread=tuple(found.unread),
+        unparsed=tuple(found.unparsed),
     )
 
 
@@ -131,13 +131,13 @@ def _take(found: _Found, head: str, chip: str, line: str) -> str:
     elif reading := _printed(chip, line):
         found.readings.append(reading)
     elif not _ASIDE.match(line) or not chip:
-        found.unread.append(line)
+        found.unparsed.append(line)
     return chip
 
 
 def _keep(found: _Found, reading: Reading | None, line: str) -> None:
     if reading is None:
-        found.unread.append(line)
+        found.unparsed.append(line)
     else:
         found.readings.append(reading)
 
@@ -175,7 +175,7 @@ def _count(found: _Found, line: str) -> None:
         )
         found.throttled.append(Throttled(shape["cpu"], core, package, line))
     else:
-        found.unread.append(line)
+        found.unparsed.append(line)
 
 
 def _sdr(line: str) -> Reading | None:

@@ -70,13 +70,13 @@ class NvmeLink:
 class Smart:
     disks: tuple[Disk, ...] = ()
     links: tuple[NvmeLink, ...] | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Smart:
     disks: list[Disk] = []
     links: tuple[NvmeLink, ...] | None = None
-    unread = list(preamble(text))
+    unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == LINKS:
@@ -92,8 +92,8 @@ def parse(text: str) -> Smart:
                 disks.append(_by_nvme(device, document))
         else:
             left = [head]
-        unread += left
-    return Smart(tuple(disks), links, tuple(unread))
+        unparsed += left
+    return Smart(tuple(disks), links, tuple(unparsed))
 
 
 def _document(body: str) -> Mapping[str, object] | None:
@@ -184,7 +184,7 @@ def _number(value: object) -> int | None:
 
 def _links(body: str) -> tuple[tuple[NvmeLink, ...], list[str]]:
     found: list[NvmeLink] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(body):
         shape = _LINK.fullmatch(line.rstrip())
         if shape:
@@ -199,8 +199,8 @@ def _links(body: str) -> tuple[tuple[NvmeLink, ...], list[str]]:
                 )
             )
         elif line.strip():
-            unread.append(line)
-    return tuple(found), unread
+            unparsed.append(line)
+    return tuple(found), unparsed
 
 
 def _link(value: str) -> Link | None:

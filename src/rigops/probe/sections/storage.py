@@ -96,12 +96,12 @@ class Storage:
     arrays: tuple[Array, ...] | None = None
     pools_healthy: bool | None = None
     pool_lines: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Storage:
     found = blocks(text)
-    read = _Read(unread=list(preamble(text)))
+    read = _Read(unparsed=list(preamble(text)))
     for head, body in found.items():
         read.take(head, body)
     volumes, left = btrfs(found)
@@ -115,7 +115,7 @@ def parse(text: str) -> Storage:
         arrays=read.arrays,
         pools_healthy=read.pools[0].strip() in _HEALTHY if read.pools else None,
         pool_lines=read.pools,
-        unread=(*read.unread, *left),
+        unparsed=(*read.unparsed, *left),
     )
 
 
@@ -123,7 +123,7 @@ def parse(text: str) -> Storage:
 class _Read:
     """The blocks so far."""
 
-    unread: list[str]
+    unparsed: list[str]
     mounts: Mounts | None = None
     planned: Mounts | None = None
     space: tuple[Room, ...] | None = None
@@ -152,12 +152,12 @@ class _Read:
             self.pools = tuple(line for line in lines(body) if line.strip())
         elif not head.startswith("btrfs "):
             left = [head]
-        self.unread += left
+        self.unparsed += left
 
 
 def _rooms(body: str) -> tuple[tuple[Room, ...], list[str]]:
     found: list[Room] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(body):
         shape = _ROOM.search(line)
         if shape:
@@ -165,20 +165,20 @@ def _rooms(body: str) -> tuple[tuple[Room, ...], list[str]]:
             total, used, free = (int(shape[name]) for name in ("total", "used", "free"))
             found.append(Room(shape["target"].rstrip(), source, total, used, free, line))
         elif line.strip() and not line.startswith("Filesystem"):
-            unread.append(line)
-    return tuple(found), unread
+            unparsed.append(line)
+    return tuple(found), unparsed
 
 
 def _disks(body: str) -> tuple[tuple[BlockDevice, ...], list[str]]:
     found: list[BlockDevice] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for line in lines(body):
         pairs = dict(_PAIR.findall(line))
         if pairs.get("NAME") and "TYPE" in pairs:
             found.append(_disk(pairs, line))
         elif line.strip():
-            unread.append(line)
-    return tuple(found), unread
+            unparsed.append(line)
+    return tuple(found), unparsed
 
 
 def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
@@ -200,7 +200,7 @@ def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
 def _arrays(body: str) -> tuple[tuple[Array, ...], list[str]]:
     said = lines(body)
     found: list[Array] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for at, line in enumerate(said):
         shape = _ARRAY.fullmatch(line)
         if shape:
@@ -219,8 +219,8 @@ def _arrays(body: str) -> tuple[tuple[Array, ...], list[str]]:
                 )
             )
         elif line.strip() and not line.startswith((" ", "Personalities", "unused devices")):
-            unread.append(line)
-    return tuple(found), unread
+            unparsed.append(line)
+    return tuple(found), unparsed
 
 
 # A dead server must not hold up what is known of the disks: df looks at local ones only, where it

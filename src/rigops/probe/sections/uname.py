@@ -14,7 +14,7 @@ _MACHINE = re.compile(r"\b(x86_64|amd64|aarch64|arm64|i[3-6]86|armv\w+|ppc64le|r
 class Uname:
     release: str | None = None
     machine: str | None = None
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Uname:
@@ -22,7 +22,7 @@ def parse(text: str) -> Uname:
         if shape := _SHAPE.fullmatch(line):
             machines = _MACHINE.findall(shape["rest"])
             return Uname(shape["release"], machines[-1] if machines else None)
-    return Uname(unread=(text[:200],))
+    return Uname(unparsed=(text[:200],))
 
 
 SECTION = Section(name="uname", snippet="uname -a", parse=parse, calm=True, technical=EVERY_WORD)

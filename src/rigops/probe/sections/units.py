@@ -82,7 +82,7 @@ class Units:
     units: tuple[Unit, ...] = ()
     setters: tuple[CardSetter, ...] | None = None
     unreadable: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     def unit(self, name: str) -> Unit | None:
         return next((one for one in self.units if one.name == name), None)
@@ -94,7 +94,7 @@ def parse(text: str) -> Units:
     setters: list[CardSetter] = []
     looked = False
     unreadable: list[str] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     for raw in lines(text):
         line = raw.strip()
         if line.startswith("== "):
@@ -107,7 +107,7 @@ def parse(text: str) -> Units:
             elif match:
                 setters += _setter(match, line)
             elif line:
-                unread.append(line)
+                unparsed.append(line)
         else:
             shown.append(line)
     units, rest = _units(shown)
@@ -115,7 +115,7 @@ def parse(text: str) -> Units:
         units=units,
         setters=tuple(setters) if looked else None,
         unreadable=tuple(unreadable),
-        unread=(*rest, *unread),
+        unparsed=(*rest, *unparsed),
     )
 
 
@@ -134,7 +134,7 @@ def _setter(match: re.Match[str], line: str) -> list[CardSetter]:
 
 def _units(shown: list[str]) -> tuple[tuple[Unit, ...], list[str]]:
     found: list[Unit] = []
-    unread: list[str] = []
+    unparsed: list[str] = []
     fields: dict[str, str] = {}
     for line in [*shown, ""]:
         shape = _PROPERTY.fullmatch(line)
@@ -144,8 +144,8 @@ def _units(shown: list[str]) -> tuple[tuple[Unit, ...], list[str]]:
         found += _unit(fields)
         fields = {"Id": shape["value"].strip()} if shape else {}
         if line and not shape:
-            unread.append(line)
-    return tuple(found), unread
+            unparsed.append(line)
+    return tuple(found), unparsed
 
 
 def _unit(fields: dict[str, str]) -> list[Unit]:

@@ -160,7 +160,7 @@ def read(said: SaidCard) -> tuple[SmiGpu, tuple[str, ...]]:
         mhz_max_memory=get(values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"),
         processes=_processes(said, found),
     )
-    return card, tuple(found.unread if where else (*found.unread, said.line))
+    return card, tuple(found.unparsed if where else (*found.unparsed, said.line))
 
 
 def _errors(found: Values, block: str, parts: tuple[str, ...]) -> int | None:
@@ -180,16 +180,16 @@ def _watts(found: Values, *names: str) -> float | None:
 def _throttle(said: SaidCard, found: Values) -> frozenset[str] | None:
     """None where no reason is active and the list of reasons may have lost its end."""
     states: dict[str, bool] = {}
-    is_cut = False
+    is_incomplete = False
     for path in said.leaves:
         shape = _THROTTLE.fullmatch(path)
         reason = _REASONS.get(_REASON_TAG.sub("", shape["reason"])) if shape else None
         state = found.get(values.switch, path) if reason else None
-        is_cut = shape is not None and not said.is_closed
+        is_incomplete = shape is not None and not said.is_closed
         if reason and state is not None:
             states[reason] = state
     active = frozenset(reason for reason, is_active in states.items() if is_active)
-    return active if active or (states and not is_cut) else None
+    return active if active or (states and not is_incomplete) else None
 
 
 def _processes(said: SaidCard, found: Values) -> tuple[SmiProcess, ...] | None:
@@ -204,7 +204,7 @@ def _process(one: Values, card: Values) -> SmiProcess | None:
     """None where its number is not said, or where its last line was cut off."""
     pid = one.get(values.count, "pid", "process_id")
     used = one.get(values.mebibytes, *_USED)
-    card.unread += one.unread
+    card.unparsed += one.unparsed
     if pid is None or not one.says(*_USED):
         return None
     return SmiProcess(

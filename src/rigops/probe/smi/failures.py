@@ -46,7 +46,7 @@ class Failures:
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
+    unparsed: list[str] = field(default_factory=list)
 
 
 def read(outside: Iterable[str]) -> Failures:
@@ -62,7 +62,7 @@ def read(outside: Iterable[str]) -> Failures:
         elif plain.startswith(_WARNING):
             found.warnings.append(line)
         elif plain and not _COMMAND.fullmatch(plain):
-            found.unread.append(line)
+            found.unparsed.append(line)
         if kind == "lost":
             found.lost += _addresses(line)
     return found

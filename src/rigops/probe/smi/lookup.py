@@ -19,7 +19,7 @@ class Values:
 
     def __init__(self, leaves: Mapping[str, Leaf]) -> None:
         self._leaves = leaves
-        self.unread: list[str] = []
+        self.unparsed: list[str] = []
 
     def get(self, reads: Callable[[str], Value | None], *paths: str) -> Value | None:
         """The first of these paths at which there is a value."""
@@ -30,7 +30,7 @@ class Values:
             value = reads(leaf.value)
             if value is not None:
                 return value
-            self.unread.append(leaf.line)
+            self.unparsed.append(leaf.line)
         return None
 
     def says(self, *paths: str) -> bool:

@@ -112,5 +112,5 @@ class SmiReport:
     failure_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()  # its WARNING lines, such as that of a corrupted infoROM
     lost: tuple[str, ...] = ()  # addresses that an error line names
-    is_whole: bool = False  # the output has its proper end
-    unread: tuple[str, ...] = ()
+    is_complete: bool = False  # the output has its proper end
+    unparsed: tuple[str, ...] = ()

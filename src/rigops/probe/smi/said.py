@@ -35,4 +35,4 @@ class Said:
     head: dict[str, Leaf] = field(default_factory=dict)
     cards: list[SaidCard] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
-    is_whole: bool = False
+    is_complete: bool = False

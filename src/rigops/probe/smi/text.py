@@ -36,15 +36,15 @@ class _Reading:
         self._stack: list[tuple[int, str]] = []
         self._margin = 0
         last = "" if ends_a_line or not lines else lines[-1]
-        is_cut = last.rpartition(":")[2].strip().lower() not in _COMPLETE
-        if last and _names_a_value(last) and is_cut:
+        is_incomplete = last.rpartition(":")[2].strip().lower() not in _COMPLETE
+        if last and _names_a_value(last) and is_incomplete:
             lines = lines[:-1]
             self.said.outside.append(last)
         else:
-            is_cut = False
+            is_incomplete = False
         for line in lines:
             self._take(line.expandtabs())
-        self.said.is_whole = not is_cut and self._has_its_end(lines)
+        self.said.is_complete = not is_incomplete and self._has_its_end(lines)
 
     def _take(self, line: str) -> None:
         plain = line.strip()

@@ -67,7 +67,7 @@ class _Reading:
         self._stray("" if in_comment else text[position:])
         cards = self.said.cards
         closed = all(card.is_closed for card in cards) and not in_comment
-        self.said.is_whole = self._was_begun and self._is_ended and closed
+        self.said.is_complete = self._was_begun and self._is_ended and closed
 
     def _take(self, tag: re.Match[str], before: str) -> None:
         if tag["name"] is None:

@@ -53,7 +53,7 @@ def test_an_answer_that_makes_no_sense_stands_in_the_way(text: str) -> None:
 
 
 def test_a_line_that_is_not_understood_stands_in_the_way() -> None:
-    assert facts.parse(f"{SAID}port 0000:00:03.1 zzzz\n").unread == ("port 0000:00:03.1 zzzz",)
+    assert facts.parse(f"{SAID}port 0000:00:03.1 zzzz\n").unparsed == ("port 0000:00:03.1 zzzz",)
     assert "could not be read" in decide.blocker(facts.parse(f"{SAID}dd: no\n"), "")
 
 

@@ -68,7 +68,7 @@ def test_every_shell_gives_a_whole_answer(shell: str) -> None:
 
     assert bundle is not None
     answer = bundle.sections[SECTION.name]
-    assert answer.whole
+    assert answer.is_complete
     found = parse(answer.text)
     assert found.systemd is not None
     assert found.may_raise is not None

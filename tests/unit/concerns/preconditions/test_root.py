@@ -40,7 +40,7 @@ def test_a_snapper_of_another_subvolume_does_not_manage_the_root() -> None:
 
 def test_nothing_that_a_host_may_say_raises() -> None:
     assert parse("\x00== \n/ / /") == Root()
-    assert parse("== /proc/self/mounts\nwhat is this") == Root(unread=("what is this",))
+    assert parse("== /proc/self/mounts\nwhat is this") == Root(unparsed=("what is this",))
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -55,7 +55,7 @@ def test_the_section_sees_the_root_and_snappers_configurations(
     answer = ask(SECTION, shell, tmp_path)
 
     found = parse(answer.text)
-    assert answer.whole
+    assert answer.is_complete
     assert found.snapper == "system"
     assert found.file_system
     assert "ALLOW_USERS" not in answer.text
@@ -67,5 +67,5 @@ def test_a_host_without_snapper_is_answered_in_whole(
 ) -> None:
     answer = ask(SECTION, shell, tmp_path)
 
-    assert answer.whole
+    assert answer.is_complete
     assert parse(answer.text).snapper is None

@@ -65,7 +65,7 @@ def test_each_answer_becomes_its_section() -> None:
     assert texts["kernel-log"].splitlines()[0].startswith("[    0.000000] Linux version")
     assert len(texts["kernel-log"].splitlines()) == 3
     assert "Xid (PCI:0000:0b:00): 31" in texts["kernel-log-previous"]
-    whole = {name for name, one in bundle.sections.items() if one.whole}
+    whole = {name for name, one in bundle.sections.items() if one.is_complete}
     assert whole == set(texts) - {"nvidia-modinfo", "kernel-log-previous"}
 
 
@@ -82,7 +82,7 @@ def test_nothing_that_the_report_does_not_have_is_made_up() -> None:
 def test_the_configuration_space_is_left_out_and_the_list_of_devices_is_whole() -> None:
     lspci = read(report()).sections["lspci"]
 
-    assert lspci.whole
+    assert lspci.is_complete
     assert "de 10 84 26" not in lspci.text
     assert lspci.text.count("VGA compatible controller") == 2
     assert "LnkSta:\tSpeed 2.5GT/s" in lspci.text
@@ -93,7 +93,7 @@ def test_of_the_modules_only_the_driver_itself() -> None:
 
     assert modinfo.text.startswith("vermagic:       6.1.0-18-amd64 SMP preempt")
     assert "of-another-module" not in modinfo.text
-    assert not modinfo.whole  # only one of its lines was asked for
+    assert not modinfo.is_complete  # only one of its lines was asked for
 
 
 def test_a_brief_list_of_devices_does_not_say_what_they_can_do() -> None:
@@ -102,7 +102,7 @@ def test_a_brief_list_of_devices_does_not_say_what_they_can_do() -> None:
     bundle = read(text[:start] + text[text.index("/sbin/modinfo") :])
 
     assert "[10de:2684]" in bundle.sections["lspci"].text
-    assert not bundle.sections["lspci"].whole
+    assert not bundle.sections["lspci"].is_complete
 
 
 def test_a_brief_list_of_devices_comes_with_the_tree_that_says_what_is_below_what() -> None:
@@ -125,7 +125,7 @@ def test_a_brief_list_of_devices_comes_with_the_tree_that_says_what_is_below_wha
     assert pcie.way_to(known, "0000:0a:00.0") == pcie.Way(
         "0000:0a:00.0", ("0000:00:01.1",), host_bridge="0000:00"
     )
-    assert not bundle.sections["lspci"].whole
+    assert not bundle.sections["lspci"].is_complete
 
 
 def test_error_counters_and_states_of_links_are_one_section() -> None:
@@ -135,7 +135,7 @@ def test_error_counters_and_states_of_links_are_one_section() -> None:
     (card,) = known.gpus
     assert [link.gb_per_s for link in card.links] == [None]
     assert [(link.number, link.replay) for link in card.errors] == [(0, 0)]
-    assert not known.unread
+    assert not known.unparsed
 
 
 @pytest.mark.parametrize("states", ["", "/usr/bin/nvidia-smi nvlink --status\n\n\n"])
@@ -146,7 +146,7 @@ def test_error_counters_without_the_states_are_not_the_whole_section(states: str
     bundle = read(text[:start] + states + text[end:])
 
     assert "Replay Errors: 0" in bundle.sections["nvidia-smi-nvlink"].text
-    assert not bundle.sections["nvidia-smi-nvlink"].whole
+    assert not bundle.sections["nvidia-smi-nvlink"].is_complete
 
 
 def test_a_number_at_the_end_of_a_report_that_was_cut_is_not_read_as_another() -> None:
@@ -173,9 +173,9 @@ def test_a_driver_that_is_not_loaded_is_known_and_an_empty_answer_is_none() -> N
     version = HostSnapshot(bundle)[NVIDIA_VERSION].value
     assert version is not None
     assert not version.is_loaded
-    assert bundle.sections["nvidia-version"].whole
-    assert not bundle.sections["nvidia-smi-xml"].whole
-    assert not bundle.sections["nvidia-params"].whole
+    assert bundle.sections["nvidia-version"].is_complete
+    assert not bundle.sections["nvidia-smi-xml"].is_complete
+    assert not bundle.sections["nvidia-params"].is_complete
 
 
 def test_a_ring_buffer_that_lost_its_start_is_completed_from_the_journal() -> None:
@@ -188,7 +188,7 @@ def test_a_ring_buffer_that_lost_its_start_is_completed_from_the_journal() -> No
         "Mar 02 20:00:02 trp6",
         "[ 1800.000000] NVRM:",
     ]
-    assert not log.whole
+    assert not log.is_complete
 
 
 def test_without_a_ring_buffer_the_journal_is_a_part() -> None:
@@ -197,7 +197,7 @@ def test_without_a_ring_buffer_the_journal_is_a_part() -> None:
     bundle = read(text[:start] + text[text.index("____", start) :])
 
     assert "Xid (PCI:0000:0a:00): 79" in bundle.sections["kernel-log"].text
-    assert not bundle.sections["kernel-log"].whole
+    assert not bundle.sections["kernel-log"].is_complete
 
 
 def test_the_older_layout_without_asterisks() -> None:
@@ -261,7 +261,7 @@ def test_a_report_cut_anywhere_is_never_whole_where_it_was_cut(
         except UsageError:
             continue
         for name, one in bundle.sections.items():
-            if one.whole:
+            if one.is_complete:
                 assert one.text == full.sections[name].text, (length, name)
 
 
@@ -309,9 +309,9 @@ def test_a_log_without_end_is_read_within_bounds() -> None:
     assert len(log.text) < 5 * MIB
     assert log.text.startswith("[    0.000000] Linux version")
     assert log.text.endswith("the last words\n")
-    assert not log.whole  # something in the middle was dropped
+    assert not log.is_complete  # something in the middle was dropped
     assert {len(line) for line in log.text.splitlines()[1:-1]} == {71}  # no line was cut in two
-    assert bundle.sections["nvidia-smi-xml"].whole
+    assert bundle.sections["nvidia-smi-xml"].is_complete
 
 
 def test_an_answer_that_is_too_long_and_no_log_keeps_its_beginning() -> None:
@@ -321,4 +321,4 @@ def test_an_answer_that_is_too_long_and_no_log_keeps_its_beginning() -> None:
     assert len(params.text) < 5 * MIB
     assert params.text.startswith("ModifyDeviceFiles: 1\n")
     assert set(params.text.splitlines()[1:]) == {"EnableResizableBar: 0"}
-    assert not params.whole
+    assert not params.is_complete

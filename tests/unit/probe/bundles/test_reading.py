@@ -262,7 +262,7 @@ def test_a_size_below_0_is_refused_or_taken_for_the_end_of_what_was_cut(tmp_path
     with suppress(UsageError):
         (bundle,) = read_all(written(tmp_path / "x.tar", content))
         assert set(bundle.sections) == {"uname"}
-        assert not bundle.sections["uname"].whole
+        assert not bundle.sections["uname"].is_complete
 
 
 def test_a_gzip_file_of_several_streams_and_something_behind_them(tmp_path: Path) -> None:
@@ -289,11 +289,11 @@ def test_an_archive_cut_anywhere_is_read_as_far_as_it_goes(tmp_path: Path) -> No
             except UsageError:
                 continue
             for name, one in found.sections.items():
-                assert not one.whole or one.text == sections[name]
+                assert not one.is_complete or one.text == sections[name]
             # Empty means that the IOMMU is off: what was lost must not look so.
             groups = HostSnapshot(found)[IOMMU_GROUPS].value
-            assert groups is None or found.sections["iommu-groups"].whole
-            seen.add(tuple(name for name, one in found.sections.items() if one.whole))
+            assert groups is None or found.sections["iommu-groups"].is_complete
+            seen.add(tuple(name for name, one in found.sections.items() if one.is_complete))
     assert () in seen
     assert ("iommu-groups", "pci", "uname") in seen
 
@@ -302,7 +302,7 @@ def test_a_cut_archive_without_its_meta_file_says_nothing_for_certain(tmp_path: 
     content = tar([("rig/iommu-groups", ""), ("rig/uname", UNAME), ("rig/meta.json", "{}")], "w")
     (bundle,) = read_all(written(tmp_path / "x.tar", content[: 3 * 512 + 300]))
 
-    assert not bundle.sections["uname"].whole
+    assert not bundle.sections["uname"].is_complete
     assert HostSnapshot(bundle)[IOMMU_GROUPS].value is None
 
 
@@ -355,7 +355,7 @@ def test_a_meta_file_cannot_name_files_elsewhere(tmp_path: Path) -> None:
     (bundle,) = read_all(written(tmp_path / "x.tgz", tar([("rig/meta.json", meta)])))
 
     assert list(bundle.sections) == ["pci"]
-    assert not bundle.sections["pci"].whole
+    assert not bundle.sections["pci"].is_complete
 
 
 def test_a_section_that_is_told_of_and_lost_is_not_empty(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ def test_the_probes_own_output(tmp_path: Path, *, packed: bool) -> None:
 
     assert (bundle.host, bundle.collected_at, bundle.root) == ("rig", "2026-01-31T18:00:00Z", True)
     assert bundle.sections["uname"] == Collected(UNAME, ms=500)
-    assert not read_all(written(tmp_path / "cut", PROBE[:160]))[0].sections["uname"].whole
+    assert not read_all(written(tmp_path / "cut", PROBE[:160]))[0].sections["uname"].is_complete
 
 
 @pytest.mark.parametrize(

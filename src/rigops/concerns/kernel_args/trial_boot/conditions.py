@@ -62,7 +62,7 @@ class Grub:
 
     folder: str
     config: str = ""
-    is_whole: bool = True
+    is_complete: bool = True
     custom: str | None = None
     file_system: str = ""
     abstractions: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Conditions:
     systemd: int | None = None
     entries: Mapping[str, str] = field(default_factory=dict)  # of systemd-boot, by path
     loader_conf: Mapping[str, str] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
 
     @property
     def has_hardware_watchdog(self) -> bool:
@@ -111,7 +111,7 @@ def parse(text: str) -> Conditions:
         systemd=int(version[1]) if version else None,
         entries={path: body for path, body in files.items() if "/loader/entries/" in path},
         loader_conf={path: body for path, body in files.items() if path.endswith("/loader.conf")},
-        unread=() if found else ("it is empty",),
+        unparsed=() if found else ("it is empty",),
     )
 
 
@@ -127,7 +127,7 @@ def _grub(found: Mapping[str, str]) -> Grub | None:
     return Grub(
         folder=head.removeprefix(f"{_CONFIG} "),
         config=found[head],
-        is_whole=size.isdecimal() and 0 < int(size) <= _MOST_BYTES,
+        is_complete=size.isdecimal() and 0 < int(size) <= _MOST_BYTES,
         custom=found[_CUSTOM].strip() if _CUSTOM in found else None,
         file_system=_first(found, _FILE_SYSTEM),
         abstractions=tuple(found.get(_ABSTRACTION, "").split()),

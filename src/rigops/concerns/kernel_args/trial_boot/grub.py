@@ -130,7 +130,7 @@ def _hindrances(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Ite
     tools = [f"{_prefix(grub)}-{tool}" for tool in ("reboot", "editenv", "script-check")]
     if missing := [tool for tool in tools if tool not in conditions.tools]:
         yield f"there is no {' and no '.join(missing)}"
-    if not grub.is_whole:
+    if not grub.is_complete:
         yield f"{grub.folder}/grub.cfg could not be read as a whole"
     if conditions.free_kib is None or conditions.free_kib < _LEAST_KIB:
         yield f"there is less than 1 MiB left where {grub.folder} is"

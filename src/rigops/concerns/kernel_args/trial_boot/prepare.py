@@ -67,7 +67,7 @@ def prepare(
 
 
 def _hindrances(conditions: Conditions, running: str, now: tuple[str, ...]) -> Iterator[str]:
-    if conditions.unread:
+    if conditions.unparsed:
         yield "its bootloader could not be looked at"
     if conditions.systemd is None:
         yield "it does not run systemd, which would take a bad boot back"

@@ -25,7 +25,7 @@ class Closure:
     missing: tuple[str, ...] = ()
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return not self.elsewhere and not self.missing
 
 

@@ -131,7 +131,7 @@ def _with_followers(asked: Question, found: Found) -> Closure:
         if name in its.packages:
             continue
         longer = asked.closure(chosen, (*more, name))
-        if longer.is_whole and set(_modules(longer)) == set(_modules(its)):
+        if longer.is_complete and set(_modules(longer)) == set(_modules(its)):
             its = longer
             more.append(name)
     return its

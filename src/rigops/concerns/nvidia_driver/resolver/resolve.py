@@ -133,7 +133,7 @@ class _Resolver:
         refusals = {one.version: self._unfit(one.version) for one in matching}
         fit = [one for one in matching if refusals[one.version] is None]
         found = [Found(one, self._asked.closure(one)) for one in fit]
-        whole = [one for one in found if one.closure.is_whole]
+        whole = [one for one in found if one.closure.is_complete]
         possible = [one for one in whole if one.candidate.flavor in self._flavors(one.candidate)]
         wanted = list(self._of_usual_flavors(possible))
         built = [one for one in wanted if not self._too_new(one.candidate)]
@@ -223,7 +223,7 @@ class _Resolver:
 
     def _real(self) -> tuple[str, ...]:
         """The versions that the sources have all of, declared or not, the best first."""
-        real = {one.version for one in self._every if self._asked.closure(one).is_whole}
+        real = {one.version for one in self._every if self._asked.closure(one).is_complete}
         return tuple(sorted(real, key=self._preference))
 
     def _is_fit(self, version: str) -> bool:

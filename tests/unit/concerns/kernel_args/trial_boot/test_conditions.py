@@ -59,7 +59,7 @@ def test_a_grub_machine_is_seen_and_can_be_tried(shell: str, tmp_path: Path) -> 
 
     assert found.grub is not None
     assert found.grub.config.strip() == config.strip()
-    assert (found.grub.folder, found.grub.is_whole) == ("/boot/grub", True)
+    assert (found.grub.folder, found.grub.is_complete) == ("/boot/grub", True)
     assert (found.grub.custom, found.grub.file_system, found.grub.abstractions) == (
         None,
         "ext2",
@@ -114,7 +114,7 @@ def test_a_machine_without_any_of_it_gives_a_whole_answer(shell: str, tmp_path: 
 
     assert found.grub is None
     assert found.entries == {}
-    assert not found.unread
+    assert not found.unparsed
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_only_a_partition_of_fat_can_hold_the_order(line: str, is_one: bool) -> 
 
 
 def test_no_answer_is_said_to_be_none() -> None:
-    assert parse("").unread
+    assert parse("").unparsed
     prepared = prepare(
         parse(""), running=RUNNING["plain"], add=("iommu=pt",), remove=(), deadline_s=60
     )

@@ -217,7 +217,7 @@ def test_the_script_gives_the_entry_exactly(shell: str, tmp_path: Path) -> None:
         ({"abstractions": ("cryptodisk", "luks2")}, "ext2 on cryptodisk on luks2"),
         ({"file_system": ""}, "an unknown file system"),
         ({"file_system": "f2fs"}, "(f2fs)"),
-        ({"is_whole": False}, "could not be read as a whole"),
+        ({"is_complete": False}, "could not be read as a whole"),
     ],
 )
 def test_a_boot_that_keeps_no_order_has_no_trial(changes: dict[str, object], words: str) -> None:

@@ -25,7 +25,7 @@ def test_what_packages_ask_for_comes_in_the_version_of_the_driver() -> None:
         "nvidia-smi": _OLD,
         "libnvidia-ml1": _OLD,
     }
-    assert found.is_whole
+    assert found.is_complete
 
 
 def test_packages_that_ask_for_each_other_come_to_an_end() -> None:
@@ -81,7 +81,7 @@ def test_where_apt_would_take_another_package_first_nothing_is_added() -> None:
     found = closure(["nvidia-opencl-icd"], _V, offers)
 
     assert set(found.packages) == {"nvidia-opencl-icd"}
-    assert found.is_whole
+    assert found.is_complete
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_package_that_provides_the_name_answers(asked: str, provides: str) -> 
     found = closure(["nvidia-smi"], _V, offers)
 
     assert found.packages["nvidia-kernel-support"].version == _OLD
-    assert found.is_whole
+    assert found.is_complete
 
 
 def test_a_provided_version_that_is_another_one_answers_nothing() -> None:
@@ -112,7 +112,7 @@ def test_a_provided_version_that_is_another_one_answers_nothing() -> None:
         offer("firmware-nvidia-gsp", _OLD, provides=f"firmware-nvidia-gsp-x (= {_V})"),
     )
 
-    assert not closure(["nvidia-smi"], _V, offers).is_whole
+    assert not closure(["nvidia-smi"], _V, offers).is_complete
 
 
 def test_an_exact_version_is_taken_by_its_letter() -> None:
@@ -143,7 +143,7 @@ def test_a_package_that_leads_to_another_driver_is_told() -> None:
     found = closure(["nvidia-dkms-535"], "535.309.01", offers)
 
     assert found.elsewhere == ("nvidia-dkms-535 535.309.01-0ubuntu2 asks for nvidia-dkms-580",)
-    assert not found.is_whole
+    assert not found.is_complete
 
 
 def test_a_name_that_only_another_driver_provides_leads_there_too() -> None:
@@ -169,7 +169,7 @@ def test_what_is_no_driver_is_left_to_apt() -> None:
     found = closure(["nvidia-smi"], _V, offers)
 
     assert set(found.packages) == {"nvidia-smi"}
-    assert found.is_whole
+    assert found.is_complete
 
 
 def test_what_is_around_the_driver_is_there_beside_it_in_any_version() -> None:
@@ -223,17 +223,17 @@ def test_what_all_drivers_share_may_be_of_another_version() -> None:
     found = closure(["nvidia-tesla-535-egl-icd"], _V, offers)
 
     assert found.packages["nvidia-egl-common"].version == "550.163.01-2"
-    assert found.is_whole
+    assert found.is_complete
 
 
 def test_every_real_driver_is_whole_and_every_empty_package_is_not() -> None:
     offers = archive("bookworm", "bookworm-security", "noble", "noble-updates", "jammy-updates")
     whole = {
-        one.name: closure([one.name], str(one.upstream), offers, one.version).is_whole
+        one.name: closure([one.name], str(one.upstream), offers, one.version).is_complete
         for one in offers.every
         if one.name.startswith("nvidia-dkms-") and one.name != "nvidia-dkms-550-open"
     }
 
     names = "470 470-server 545 545-open 580 580-open 580-server 580-server-open 595 595-open"
     real = {f"nvidia-dkms-{name}" for name in names.split()}
-    assert {name for name, is_whole in whole.items() if is_whole} == real
+    assert {name for name, is_complete in whole.items() if is_complete} == real
