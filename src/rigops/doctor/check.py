@@ -1,9 +1,11 @@
-"""What a check is: a pure function with a name, a title and an explanation."""
+"""What a check is: a pure function with an id, a title and an explanation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 from rigops.doctor import views
@@ -11,8 +13,6 @@ from rigops.doctor.finding import Finding
 from rigops.doctor.views.cards import find_cards
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rigops.catalog import Catalog
     from rigops.doctor.finding import FixKind
     from rigops.doctor.views.cards import Card
@@ -34,26 +34,40 @@ class Examined:
         return find_cards(self.snapshot, self.catalog)
 
 
-@dataclass(frozen=True, kw_only=True)
+Run = Callable[[Examined], "Finding | list[Finding]"]
+
+
+@dataclass(frozen=True)
 class Check:
-    """Essential always, or where one of `keys` is declared: then it must be possible to judge.
+    """A decorator that makes a check of a function: its docstring is the title and explanation.
 
     `needs` are the sections that it looks into. With `needs_gpu` it is skipped where there is no
-    card, and may count cards too. `cause_rank`: of findings of one status those with the lower
-    rank come first, so that a cause is above what it brings about. `fixes` are the kinds of fix
-    that its findings may have.
+    card, and may count cards too. `fixes` are the kinds of fix that its findings may have. It is
+    essential always, or where one of `keys` is declared: then it must be possible to judge.
+    `cause_rank`: of findings of one status those with the lower rank come first, so that a cause
+    is above what it brings about.
     """
 
     id: str
-    title: str
-    explanation: str
-    run: Callable[[Examined], list[Finding]]
+    _: KW_ONLY
     needs: tuple[Section[Any], ...] = ()
-    needs_gpu: bool = False
+    needs_gpu: bool = True
     fixes: tuple[FixKind, ...] = ()
-    cause_rank: int = 1000
-    essential: bool = False
     keys: frozenset[str] = frozenset()
+    essential: bool = False
+    cause_rank: int = 1000
+    run: Run = field(default=lambda _: [])
+
+    def __call__(self, run: Run) -> Check:
+        return replace(self, run=run)
+
+    @property
+    def title(self) -> str:
+        return cleandoc(self.run.__doc__ or "").partition("\n")[0].removesuffix(".")
+
+    @property
+    def explanation(self) -> str:
+        return " ".join(cleandoc(self.run.__doc__ or "").partition("\n")[2].split())
 
     @property
     def sections(self) -> tuple[Section[Any], ...]:
@@ -62,5 +76,7 @@ class Check:
 
     def findings(self, examined: Examined) -> list[Finding]:
         if self.needs_gpu and views.has_no_gpu(examined):
-            return [Finding(id=self.id, status="skipped", summary=views.NO_GPU)]
-        return self.run(examined)
+            return [Finding("skipped", views.NO_GPU, id=self.id)]
+        found = self.run(examined)
+        several = [found] if isinstance(found, Finding) else found
+        return [replace(finding, id=self.id) for finding in several]

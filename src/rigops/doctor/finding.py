@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,15 +46,16 @@ class Fix:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
-    """`essential` is the registry's: an unknown that leaves the whole host unknown."""
+    """`id` and `essential` (an unknown that leaves the whole host unknown) come from the check."""
 
-    id: str
     status: Status
     summary: str
-    subject: str = HOST
     evidence: tuple[Evidence, ...] = ()
+    _: KW_ONLY
+    id: str = ""
+    subject: str = HOST
     why: str = ""
     fix: Fix | None = None
     data: Mapping[str, object] = field(default_factory=dict)
@@ -71,44 +72,3 @@ class Finding:
             "remedy": self.fix.as_json() if self.fix else None,
         }
         return {**document, "data": dict(self.data)} if self.data else document
-
-
-class MakeFinding(Protocol):
-    def __call__(
-        self,
-        status: Status,
-        summary: str,
-        evidence: tuple[Evidence, ...] = (),
-        *,
-        subject: str = HOST,
-        why: str = "",
-        fix: Fix | None = None,
-        data: Mapping[str, object] | None = None,
-    ) -> Finding: ...
-
-
-def finding_for(check: str) -> MakeFinding:
-    """What a check says, under its own id."""
-
-    def say(
-        status: Status,
-        summary: str,
-        evidence: tuple[Evidence, ...] = (),
-        *,
-        subject: str = HOST,
-        why: str = "",
-        fix: Fix | None = None,
-        data: Mapping[str, object] | None = None,
-    ) -> Finding:
-        return Finding(
-            id=check,
-            status=status,
-            summary=summary,
-            subject=subject,
-            evidence=evidence,
-            why=why,
-            fix=fix,
-            data=data or {},
-        )
-
-    return say

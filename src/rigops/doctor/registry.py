@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from rigops.catalog import Catalog
-    from rigops.doctor.finding import Finding, Fix, Status
+    from rigops.doctor.finding import Finding, Status
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
@@ -31,7 +31,8 @@ def _find_checks() -> tuple[Check, ...]:
     """Those of every module in the folder `checks`, by the modules' names."""
     names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
     modules = [import_module(f"{folder.__name__}.{name}") for name in names]
-    return tuple(check for module in modules for check in module.CHECKS)
+    found = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in found if isinstance(value, Check))
 
 
 CHECKS: Final = _find_checks()
@@ -63,27 +64,22 @@ def examine(
         for check in checks
         for finding in check.findings(examined)
     ]
-    found.sort(key=_rank)
+    found.sort(
+        key=lambda one: (
+            _WORST_FIRST.index(one[1].status),
+            one[0].cause_rank,
+            not one[1].essential,
+        )
+    )
     return [finding for _, finding in found]
 
 
 def _completed(
     check: Check, finding: Finding, spec: RigSpec, deployable: Collection[str]
 ) -> Finding:
+    fix = finding.fix
+    if fix and fix.by_apply and fix.concern not in deployable:
+        fix = replace(fix, kind="hands", concern=None, text=fix.by_hand or fix.text)
     is_declared = bool(check.keys & spec.declared)
-    return replace(
-        finding,
-        fix=_possible(finding.fix, deployable),
-        essential=finding.essential or check.essential or is_declared,
-    )
-
-
-def _rank(found: tuple[Check, Finding]) -> tuple[int, int, bool]:
-    check, finding = found
-    return _WORST_FIRST.index(finding.status), check.cause_rank, not finding.essential
-
-
-def _possible(fix: Fix | None, deployable: Collection[str]) -> Fix | None:
-    if fix is None or not fix.by_apply or fix.concern in deployable:
-        return fix
-    return replace(fix, kind="hands", concern=None, text=fix.by_hand or fix.text)
+    essential = finding.essential or check.essential or is_declared
+    return replace(finding, fix=fix, essential=essential)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from rigops.doctor.finding import Finding
 from rigops.doctor.registry import CHECKS
 from rigops.probe.snapshot import HostSnapshot
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rigops.doctor.check import Check, Examined
-    from rigops.doctor.finding import Finding
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer
 
@@ -37,11 +37,14 @@ def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
     def watched(examined: Examined) -> list[Finding]:
         snapshot = _Watched(examined.snapshot.bundle, examined.snapshot.answers)
         found = run(type(examined)(snapshot, examined.spec, examined.catalog))
+        several = [found] if isinstance(found, Finding) else found
+        if isinstance(examined.snapshot, _Watched):  # one check asks another
+            examined.snapshot.seen.update(snapshot.seen)
         undeclared = snapshot.seen - {section.name for section in check.sections}
         assert not undeclared, f"{check.id} does not say that it needs {sorted(undeclared)}"
-        for one in found:
+        for one in several:
             assert one.fix is None or one.fix.kind in check.fixes, one
-        return found
+        return several
 
     return watched
 

@@ -90,9 +90,13 @@ def judge(
     return examine(HostSnapshot(bundle), declared, catalog(), checks=checks, concerns=concerns)
 
 
+def checks_of(*names: str) -> tuple[Check, ...]:
+    by_id = {one.id: one for one in CHECKS}
+    return tuple(by_id[name] for name in names)
+
+
 def check_of(name: str) -> Check:
-    (found,) = [one for one in CHECKS if one.id == name]
-    return found
+    return checks_of(name)[0]
 
 
 def changed_from(

@@ -5,19 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rigops.doctor.checks import (
-    card_drivers,
-    device_nodes,
-    driver_hang,
-    driver_settings,
-    kernel_headers,
-    module,
-    module_build,
-    module_flavor,
-    module_versions,
-    secure_boot,
-)
-from tests.unit.doctor.examining import EVERY_CONCERN, judge
+from tests.unit.doctor.examining import EVERY_CONCERN, checks_of, judge
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
@@ -26,21 +14,19 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
     from rigops.inventory.spec import RigSpec
 
-CHECKS = tuple(
-    check
-    for group in (
-        module,
-        module_build,
-        module_versions,
-        module_flavor,
-        kernel_headers,
-        secure_boot,
-        card_drivers,
-        driver_hang,
-        device_nodes,
-        driver_settings,
-    )
-    for check in group.CHECKS
+CHECKS = checks_of(
+    "drv.loaded",
+    "drv.dkms",
+    "drv.mismatch",
+    "drv.flavor",
+    "drv.patched",
+    "drv.headers",
+    "drv.secureboot",
+    "drv.nouveau",
+    "drv.hang",
+    "drv.uvm_nodes",
+    "drv.params",
+    "drv.persist",
 )
 
 KERNEL, NEXT = "6.1.0-18-amd64", "6.1.0-20-amd64"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.checks import acs, aer, bar1, hypervisor, link, presence, slot
-from tests.unit.doctor.examining import changed_from, judge
+from tests.unit.doctor.examining import changed_from, checks_of, judge
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
@@ -15,14 +14,21 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
     from rigops.inventory.spec import RigSpec
 
-CHECKS: Final = (
-    *presence.CHECKS,
-    *link.CHECKS,
-    *slot.CHECKS,
-    *bar1.CHECKS,
-    *aer.CHECKS,
-    *acs.CHECKS,
-    *hypervisor.CHECKS,
+CHECKS: Final = checks_of(
+    "gpu.count",
+    "gpu.lost",
+    "pci.width",
+    "pci.gen.load",
+    "pci.chipset_lane",
+    "pci.reset",
+    "bar1.size",
+    "bar1.capability",
+    "pci.aer.corr",
+    "pci.aer.uncorr",
+    "acs.path",
+    "acs.srcvalid",
+    "acs.in_vm",
+    "iommu.present",
 )
 FIXTURES: Final = Path(__file__).resolve().parents[2] / "fixtures/lspci"
 ROOT_PORTS: Final = (FIXTURES / "root-ports.txt").read_text()

@@ -7,20 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.concerns.kernel_args.record import Arguments, arguments_document
-from rigops.doctor.checks import command_line
 from rigops.doctor.views import next_arguments
 from rigops.probe.sections import bootloader
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from tests.corpus import CORPUS
 from tests.unit.concerns.kernel_args.bootloader import machines
 from tests.unit.doctor import package_rig as rig
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import checks_of, spec
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHECKS = command_line.CHECKS
+CHECKS = checks_of("cmdline.drift")
 DRIFT = "cmdline.drift"
 BAD = "cmdline.bad"
 PLAIN = "BOOT_IMAGE=/boot/vmlinuz root=UUID=1234 ro quiet"

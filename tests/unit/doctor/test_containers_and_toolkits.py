@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.checks import cuda, mig
 from rigops.doctor.registry import examine
 from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor import package_rig as rig
-from tests.unit.doctor.examining import catalog, snapshot_of
+from tests.unit.doctor.examining import catalog, checks_of, snapshot_of
 from tests.unit.probe import answers
 
 NO_GPU: dict[str, str | None] = {"pci": answers.NO_GPU, "nvidia-smi-p2p-read": None}
@@ -82,7 +81,7 @@ def test_a_section_that_is_cut_never_makes_a_stale_specification_well(
 def report(said: SmiReport | None, check: str) -> list[tuple[str, str, str]]:
     """`status, subject, summary` of each finding, with nvidia-smi's answer as given."""
     known = snapshot_of(HostSnapshot(answers.bundle(rig.WELL)), nvidia_smi_xml=said)
-    found = examine(known, None, catalog(), checks=[*mig.CHECKS, *cuda.CHECKS])
+    found = examine(known, None, catalog(), checks=checks_of("mig", "cuda.compat"))
     return [(one.status, one.subject, one.summary) for one in found if one.id == check]
 
 
@@ -105,7 +104,7 @@ def test_toolkits(packages: str, said: str | None, status: str) -> None:
     known = HostSnapshot(answers.bundle(texts))
     known = snapshot_of(known, nvidia_smi_xml=SmiReport(cuda=said) if said else None)
 
-    (found,) = examine(known, None, catalog(), checks=cuda.CHECKS)
+    (found,) = examine(known, None, catalog(), checks=checks_of("cuda.compat"))
 
     assert found.status == status
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from rigops.concerns.registry import read
-from rigops.doctor.checks.firmware_errors import CHECKS
+from tests.unit.doctor.examining import checks_of
 from tests.unit.doctor.logged import BOOTED_BEFORE, OSC, WELL, journal, look
 from tests.unit.probe import answers
 
-APEI, BLIND = CHECKS
+APEI, BLIND = checks_of("pci.apei", "pci.aer.blind")
 NO_GPU: dict[str, str | None] = {"pci": answers.NO_GPU, "nvidia-smi-p2p-read": None}
 RECORD = (
     "Hardware error from APEI Generic Hardware Error Source: 514",

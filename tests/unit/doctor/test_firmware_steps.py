@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.checks import iommu_fault
 from tests.unit.doctor import logged, pcie_rigs
-from tests.unit.doctor.examining import look, spec
+from tests.unit.doctor.examining import check_of, look, spec
 from tests.unit.probe import answers
 from tests.unit.probe.host_sections import FIRMWARE
 
@@ -78,7 +77,7 @@ def test_acs_by_hand_names_the_boards_setting() -> None:
 
 
 def test_the_last_resort_against_faults_names_the_boards_setting() -> None:
-    (check,) = iommu_fault.CHECKS
+    check = check_of("iommu.fault")
     fault = "DMAR: [DMA Write NO_PASID] Request device [0a:00.0] fault addr 0xfe000000"
     findings = logged.look(
         check,

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.doctor.checks.gsp import CHECKS
+from tests.unit.doctor.examining import check_of
 from tests.unit.doctor.logged import BOOTED_BEFORE, journal, look, xid
 from tests.unit.probe import answers
 
-(GSP,) = CHECKS
+GSP = check_of("drv.gsp")
 TIMEOUT = xid(119, rest="pid=9, name=nvidia-persiste, Timeout after 6s of waiting for RPC response")
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.checks.iommu_fault import CHECKS
+from tests.unit.doctor.examining import check_of
 from tests.unit.doctor.logged import BOOTED_BEFORE, SECTIONS, journal, look, xid
 from tests.unit.probe import answers
 
-(FAULT,) = CHECKS
+FAULT = check_of("iommu.fault")
 AMD = "AMD-Vi: Event logged [IO_PAGE_FAULT device={} domain=0x000e address=0xf8000000 flags=0x0030]"
 DMAR = "DMAR: [DMA Write NO_PASID] Request device [{}] fault addr 0xf0000000 [fault reason 0x05]"
 NVME = (

@@ -10,7 +10,7 @@ from rigops.errors import HostError
 
 
 def finding(status: Status, *, essential: bool = False) -> Finding:
-    return Finding(id="x", status=status, summary="", essential=essential)
+    return Finding(status, "", id="x", essential=essential)
 
 
 @pytest.mark.parametrize(

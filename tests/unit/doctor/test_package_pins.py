@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.checks import package_pins
 from tests.unit.doctor import package_rig as rig
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import checks_of, spec
 
-CHECKS = package_pins.CHECKS
+CHECKS = checks_of("pkg.hold", "pkg.unattended")
 HOLD = "pkg.hold"
 UNATTENDED = "pkg.unattended"
 LOOSE = rig.installed(status="ii")

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
-from rigops.doctor.checks import package_sources
 from rigops.probe.package_names import RUN_FILE
 from tests.unit.doctor import package_rig as rig
+from tests.unit.doctor.examining import checks_of
 
-CHECKS = package_sources.CHECKS
+CHECKS = checks_of("pkg.sources")
 SOURCES = "pkg.sources"
 LOOSE = rig.installed(status="ii")
 NEWER = "535.309.01-0ubuntu1"

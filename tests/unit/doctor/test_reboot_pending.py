@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.doctor.checks import reboot
 from tests.unit.doctor import package_rig as rig
+from tests.unit.doctor.examining import checks_of
 from tests.unit.probe import answers
 
-CHECKS = reboot.CHECKS
+CHECKS = checks_of("drv.reboot_pending")
 PENDING = "drv.reboot_pending"
 ASKED = rig.BOOT + "== /run/reboot-required\n*** System restart required ***\n"
 OTHER = rig.installed(version="535.216.01-0ubuntu0.22.04.1")

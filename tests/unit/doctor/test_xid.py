@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.concerns.registry import read
-from rigops.doctor.checks.xid import CHECKS
-from tests.unit.doctor.examining import catalog
+from tests.unit.doctor.examining import catalog, check_of
 from tests.unit.doctor.logged import (
     BOOTED_BEFORE,
     SECTIONS,
@@ -19,7 +18,7 @@ from tests.unit.doctor.logged import (
 )
 from tests.unit.probe import answers
 
-(XID,) = CHECKS
+XID = check_of("xid")
 CARD = "gpu 0000:0a:00.0"
 DROP = "pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 ACTION = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import board, pcie
 from rigops.doctor.views.peers import Pair, pairs
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.pcie import Way
     from rigops.probe.sections.lspci import LspciFunction
 
-PATH = "acs.path"
-SOURCE_VALIDATION = "acs.srcvalid"
 
 _SRC_VALID = "SrcValid"
 _WHY = (
@@ -44,20 +42,36 @@ _HARMLESS = (
 _GRAVITY: Final[tuple[Status, ...]] = ("fail", "warn", "info")
 
 
-def path(examined: Examined) -> list[Finding]:
-    """Only what is not seen to be set, on every port between every two cards, is well."""
+@Check(
+    "acs.path",
+    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, TOPOLOGY, P2P_READ),
+    fixes=("apply",),
+    keys=frozenset({"acs_redirect"}),
+    cause_rank=130,
+)
+def path(examined: Examined) -> Finding:
+    """No port between two cards redirects what they send to each other.
+
+    Reads ACSCtl (lspci, as root) of the ports between every two cards: below the switch that they
+    share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
+    send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
+    shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
+    nobody knows, and information where P2P over PCIe is refused or the cards have NVLink. A port
+    that could not be read is unknown.
+    """
+    # Only what is not seen to be set, on every port between every two cards, is well.
     nothing = _nothing_to_judge(examined)
     if nothing is not None:
-        return [nothing]
+        return nothing
     judged = _between_cards(examined)
     redirected = [one for one in judged if one.status]
     if redirected:
         is_all_known = all(one.status or one.is_clear for one in judged)
-        return [_redirecting(examined, redirected, is_all_known=is_all_known)]
+        return _redirecting(examined, redirected, is_all_known=is_all_known)
     count = views.gpu_count(examined)
     if count == len(examined.cards) and all(one.is_clear for one in judged):
-        return [_all_clear(examined)]
-    return [_path("unknown", _unreadable(examined))]
+        return _all_clear(examined)
+    return _path("unknown", _unreadable(examined))
 
 
 def _nothing_to_judge(examined: Examined) -> Finding | None:
@@ -78,14 +92,7 @@ def _path(
     why: str = "",
     fix: Fix | None = None,
 ) -> Finding:
-    return Finding(
-        id=PATH,
-        status=status,
-        summary=summary,
-        evidence=tuple(evidence),
-        why=why,
-        fix=fix,
-    )
+    return Finding(status, summary, tuple(evidence), why=why, fix=fix)
 
 
 def _all_clear(examined: Examined) -> Finding:
@@ -144,7 +151,13 @@ def _unreadable(examined: Examined) -> str:
     return "what the ports between the cards redirect could not be read"
 
 
-def source_validation(examined: Examined) -> list[Finding]:
+@Check("acs.srcvalid", needs=(PCI, LSPCI))
+def source_validation(examined: Examined) -> Finding:
+    """SrcValid alone is no fault.
+
+    Other tools flag every plus in ACSCtl. SrcValid makes a port check who sends and does not touch
+    peer traffic, so rigs with it set work: it is only mentioned here. What counts is acs.path.
+    """
     snapshot = examined.snapshot
     listed = pcie.by_address(snapshot)
     ports = _ports_above(examined)
@@ -155,22 +168,16 @@ def source_validation(examined: Examined) -> list[Finding]:
         if _SRC_VALID in acs.enabled and not pcie.redirects(listed[port])
     ]
     if only:
-        return [
-            Finding(
-                id=SOURCE_VALIDATION,
-                status="info",
-                summary=f"SrcValid is set on {', '.join(port for port, _ in only)}: harmless",
-                evidence=tuple(Evidence(LSPCI.name, acs.line) for _, acs in only),
-                why="This bit only makes a port check who sends. What redirects peer traffic is "
-                "ReqRedir, CmpltRedir and EgressCtrl.",
-            )
-        ]
+        return Finding(
+            "info",
+            f"SrcValid is set on {', '.join(port for port, _ in only)}: harmless",
+            tuple(Evidence(LSPCI.name, acs.line) for _, acs in only),
+            why="This bit only makes a port check who sends. What redirects peer traffic is "
+            "ReqRedir, CmpltRedir and EgressCtrl.",
+        )
     if not controls:
-        return [_validation("unknown", _unreadable(examined))]
-    return [_validation("ok", "no port above a card has SrcValid alone")]
-
-
-_validation = finding_for(SOURCE_VALIDATION)
+        return Finding("unknown", _unreadable(examined))
+    return Finding("ok", "no port above a card has SrcValid alone")
 
 
 def _ports_above(examined: Examined) -> tuple[str, ...]:
@@ -255,37 +262,3 @@ def _is_made_for_p2p(card: Card) -> bool:
     product = card.lspci.product if card.lspci else None
     name = ((card.smi.name if card.smi else None) or product or "").removeprefix("NVIDIA ").strip()
     return bool(name) and not name.startswith(("GeForce", "Graphics Device"))
-
-
-CHECKS = (
-    Check(
-        id=PATH,
-        title="No port between two cards redirects what they send to each other",
-        explanation=(
-            "Reads ACSCtl (lspci, as root) of the ports between every two cards: below the switch "
-            "that they share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must "
-            "be off there: they send peer traffic up to the CPU, where it is slow, hangs or gets "
-            "lost. It is a failure below a shared switch and wherever the driver grants P2P or the "
-            "cards are made for it, a warning where nobody knows, and information where P2P over "
-            "PCIe is refused or the cards have NVLink. A port that could not be read is unknown."
-        ),
-        run=path,
-        fixes=("apply",),
-        needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, TOPOLOGY, P2P_READ),
-        needs_gpu=True,
-        cause_rank=130,
-        keys=frozenset({"acs_redirect"}),
-    ),
-    Check(
-        id=SOURCE_VALIDATION,
-        title="SrcValid alone is no fault",
-        explanation=(
-            "Other tools flag every plus in ACSCtl. SrcValid makes a port check who sends and does "
-            "not touch peer traffic, so rigs with it set work: it is only mentioned here. What "
-            "counts is acs.path."
-        ),
-        run=source_validation,
-        needs=(PCI, LSPCI),
-        needs_gpu=True,
-    ),
-)

@@ -17,21 +17,16 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rigops.doctor.finding import Status
     from rigops.probe.sections.aer import AerDevice, Kind
 
-CORRECTED = "pci.aer.corr"
-UNCORRECTED = "pci.aer.uncorr"
-
 _HANDFUL: Final = 10  # at start, or a replay timer that ran out once in a while
 _WARN_PER_MINUTE: Final = 1.0
 _FAIL_PER_MINUTE: Final = 32.0
-_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
-    CORRECTED: ("correctable",),
-    UNCORRECTED: ("nonfatal", "fatal"),
-}
+_CORRECTED: Final[frozenset[Kind]] = frozenset({"correctable"})
+_UNCORRECTED: Final[frozenset[Kind]] = frozenset({"nonfatal", "fatal"})
 _CONTROLS = re.compile(r"_OSC: OS now controls \[")
 _WHY_CORRECTED = (
     "Each of these was repaired by sending again, which costs speed. So many mean that the signal "
@@ -47,28 +42,35 @@ _SEEK = (
 )
 
 
-def corrected(examined: Examined) -> list[Finding]:
-    nothing = _nothing_to_judge(examined, CORRECTED)
-    if nothing:
-        return [nothing]
-    counted = _counted(examined, CORRECTED)
+@Check("pci.aer.corr", needs=(PROC_CMDLINE, BOOT, PCI, AER, KERNEL_LOG, LSPCI), fixes=("hands",))
+def corrected(examined: Examined) -> Finding | list[Finding]:
+    """The links correct few errors.
+
+    Reads aer_dev_correctable of each card and of the ports above it. The counters start with the
+    machine: more than one error a minute since then is a warning, more than 32 a failure. A
+    handful, such as a replay timer that ran out, is normal. Zeros prove nothing with pci=noaer,
+    which turns them off.
+    """
+    counted = _counted(examined, _CORRECTED)
+    if not counted:
+        # A root port also counts what the devices below it report: that counts where they do not.
+        counted = _counted(examined, frozenset({"below"}))
     uptime = examined.snapshot[BOOT].or_empty.uptime_s
     found = [
         _corrected(subject, devices, uptime)
         for subject, devices in _by_subject(examined, counted).items()
     ]
-    return found or [_clean(examined, CORRECTED, "no link has counted a corrected error")]
+    return found or _clean(examined, _CORRECTED, "no link has counted a corrected error")
 
 
 def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None) -> Finding:
     most = max(one.total for one in devices)
     status, words = _rate(most, uptime)
     return Finding(
-        id=CORRECTED,
-        status=status,
-        summary=f"{_errors(most, 'corrected')} at {_where(devices)}{words}",
+        status,
+        f"{_errors(most, 'corrected')} at {_where(devices)}{words}",
+        _evidence(devices),
         subject=subject,
-        evidence=_evidence(devices),
         why="A few are normal: links train, and timers run out under load."
         if status == "info"
         else _WHY_CORRECTED,
@@ -88,61 +90,54 @@ def _rate(most: int, uptime: float | None) -> tuple[Status, str]:
     return ("warn" if per_minute > _WARN_PER_MINUTE else "info"), words
 
 
-def uncorrected(examined: Examined) -> list[Finding]:
-    nothing = _nothing_to_judge(examined, UNCORRECTED)
-    if nothing:
-        return [nothing]
-    counted = _counted(examined, UNCORRECTED)
+@Check("pci.aer.uncorr", needs=(PROC_CMDLINE, PCI, AER, KERNEL_LOG, LSPCI), fixes=("hands",))
+def uncorrected(examined: Examined) -> Finding | list[Finding]:
+    """No link has lost anything.
+
+    Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it. Any uncorrected
+    error is a failure: it is what comes before a card falls off the bus.
+    """
     found = [
         Finding(
-            id=UNCORRECTED,
-            status="fail",
-            summary=f"{_errors(sum(one.total for one in devices), 'uncorrected')} at "
+            "fail",
+            f"{_errors(sum(one.total for one in devices), 'uncorrected')} at "
             f"{_where(devices)} since the start",
+            _evidence(devices),
             subject=subject,
-            evidence=_evidence(devices),
             why=_WHY_UNCORRECTED,
             fix=Fix(kind="hands", text=_SEEK),
         )
-        for subject, devices in _by_subject(examined, counted).items()
+        for subject, devices in _by_subject(examined, _counted(examined, _UNCORRECTED)).items()
     ]
-    return found or [_clean(examined, UNCORRECTED, "no link has counted an uncorrected error")]
+    return found or _clean(examined, _UNCORRECTED, "no link has counted an uncorrected error")
 
 
-def _nothing_to_judge(examined: Examined, check: str) -> Finding | None:
-    if examined.snapshot[AER].value is None:
-        late = examined.snapshot[AER].timed_out
-        summary = "the counters " + ("did not come in time" if late else "were not collected")
-        return Finding(id=check, status="unknown", summary=summary)
-    return None
-
-
-def _counted(examined: Examined, check: str) -> list[AerDevice]:
-    """A root port also counts what it is told of: that matters where nothing below it counts."""
+def _counted(examined: Examined, kinds: Collection[Kind]) -> list[AerDevice]:
     devices = examined.snapshot[AER].or_empty.devices
-    found = [one for one in devices if one.kind in _KINDS[check] and one.total]
-    if found or check == UNCORRECTED:
-        return found
-    return [one for one in devices if one.kind == "below" and one.total]
+    return [one for one in devices if one.kind in kinds and one.total]
 
 
-def _clean(examined: Examined, check: str, summary: str) -> Finding:
-    """Zeros count where every link was read and the kernel is the one who counts."""
+def _clean(examined: Examined, kinds: Collection[Kind], summary: str) -> Finding:
+    """Zeros prove something where every link was read and the kernel counts."""
     snapshot = examined.snapshot
+    if snapshot[AER].value is None:
+        late = snapshot[AER].timed_out
+        summary = "the counters " + ("did not come in time" if late else "were not collected")
+        return Finding("unknown", summary)
     blind = _blindness(examined)
     if blind:
         summary = "the kernel does not count these errors here, so that zeros prove nothing"
-        return Finding(id=check, status="unknown", summary=summary, evidence=(blind,))
-    aer = snapshot[AER].value
-    if aer is None or not aer.devices:
+        return Finding("unknown", summary, (blind,))
+    aer = snapshot[AER].or_empty
+    if not aer.devices:
         summary = "the kernel has no counters for these links (a virtual machine, or AER is off)"
-        return Finding(id=check, status="unknown", summary=summary)
+        return Finding("unknown", summary)
     read = {(one.address, one.kind) for one in aer.devices}
-    wanted = {(address, kind) for address in _links(examined) for kind in _KINDS[check]}
+    wanted = {(address, kind) for address in _links(examined) for kind in kinds}
     is_complete = snapshot[AER].is_exhaustive and views.sees_the_bus(examined)
     if not wanted or not wanted <= read or not is_complete:
-        return Finding(id=check, status="unknown", summary="not every link's counters were read")
-    return Finding(id=check, status="ok", summary=summary)
+        return Finding("unknown", "not every link's counters were read")
+    return Finding("ok", summary)
 
 
 def _links(examined: Examined) -> set[str]:
@@ -196,33 +191,3 @@ def _evidence(devices: Iterable[AerDevice]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(AER.name, line) for one in devices for line in (f"== {one.head}", *one.lines)
     )
-
-
-CHECKS = (
-    Check(
-        id=CORRECTED,
-        title="The links correct few errors",
-        explanation=(
-            "Reads aer_dev_correctable of each card and of the ports above it. The counters start "
-            "with the machine: more than one error a minute since then is a warning, more than 32 "
-            "a failure. A handful, such as a replay timer that ran out, is normal. Zeros prove "
-            "nothing with pci=noaer, which turns them off."
-        ),
-        run=corrected,
-        fixes=("hands",),
-        needs=(PROC_CMDLINE, BOOT, PCI, AER, KERNEL_LOG, LSPCI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=UNCORRECTED,
-        title="No link has lost anything",
-        explanation=(
-            "Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it. Any "
-            "uncorrected error is a failure: it is what comes before a card falls off the bus."
-        ),
-        run=uncorrected,
-        fixes=("hands",),
-        needs=(PROC_CMDLINE, PCI, AER, KERNEL_LOG, LSPCI),
-        needs_gpu=True,
-    ),
-)

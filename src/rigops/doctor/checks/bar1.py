@@ -56,7 +56,15 @@ class _Window:
         return bool(self.size and self.memory and self.size >= _NEARLY * self.memory)
 
 
-def size(examined: Examined) -> list[Finding]:
+@Check("bar1.size", needs=(PCI, FIRMWARE, KERNEL_LOG, SMI), fixes=("bios",))
+def size(examined: Examined) -> Finding | list[Finding]:
+    """BAR1 is large enough.
+
+    Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
+    the card. Less than that is a warning where `p2p` is required, and information otherwise: 256
+    MiB is a normal default. A BAR1 without any room is a failure, since the driver cannot start
+    such a card.
+    """
     lost = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in lost]
     judged = [_judge(examined, card) for card in living]
@@ -66,27 +74,22 @@ def size(examined: Examined) -> list[Finding]:
     ]
     if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
         who = ", ".join(unreadable or lost) or "all cards"
-        found.append(_host(SIZE, "unknown", f"the BAR1 of {who} could not be read"))
+        found.append(Finding("unknown", f"the BAR1 of {who} could not be read"))
     if found:
         return found
     evidence = tuple(one for finding in judged for one in finding.evidence)
     summary = "every card's whole memory is in its BAR1"
-    return [Finding(id=SIZE, status="ok", summary=summary, evidence=evidence)]
-
-
-def _host(check: str, status: Status, summary: str) -> Finding:
-    return Finding(id=check, status=status, summary=summary)
+    return Finding("ok", summary, evidence)
 
 
 def _judge(examined: Examined, card: Card) -> Finding:
     window = _window(examined.snapshot, card)
     status, summary, why = _opinion(examined, window)
     return Finding(
-        id=SIZE,
-        status=status,
-        summary=f"{card.name}: {summary}",
+        status,
+        f"{card.name}: {summary}",
+        window.evidence,
         subject=card.subject,
-        evidence=window.evidence,
         why=why,
         fix=_in_the_bios(examined) if status in {"fail", "warn"} else None,
     )
@@ -147,15 +150,21 @@ def _spelled(size: int) -> str:
     return f"{size // _GIB} GiB" if size >= _GIB else f"{size // _MIB} MiB"
 
 
+@Check("bar1.capability")
 def capability(examined: Examined) -> list[Finding]:
+    """BAR1 can be made large enough.
+
+    Reads the sizes that lspci lists as Physical Resizable BAR. Where they end below the memory of
+    the card, no BIOS setting makes BAR1 large, and a VBIOS update may.
+    """
     judged = [(card, _can_cover(card)) for card in examined.cards]
     small = [_limited(card) for card, can in judged if can is False]
     unreadable = [card.address for card, can in judged if can is None]
     if unreadable or not judged or not views.sees_the_bus(examined):
         who = ", ".join(unreadable) or "all cards"
         summary = f"what sizes of BAR1 {who} can have could not be read (lspci, as root)"
-        small.append(_host(CAPABILITY, "unknown", summary))
-    return small or [_host(CAPABILITY, "ok", "every card can have its whole memory in BAR1")]
+        small.append(Finding("unknown", summary))
+    return small or [Finding("ok", "every card can have its whole memory in BAR1")]
 
 
 def _can_cover(card: Card) -> bool | None:
@@ -182,39 +191,10 @@ def _limited(card: Card) -> Finding:
     listed = card.lspci
     line = listed.resizable_bar_line if listed else ""
     return Finding(
-        id=CAPABILITY,
-        status="info",
-        summary=f"{card.name}: its VBIOS offers no BAR1 as large as its memory",
+        "info",
+        f"{card.name}: its VBIOS offers no BAR1 as large as its memory",
+        (Evidence(LSPCI.name, line),) if line else (),
         subject=card.subject,
-        evidence=(Evidence(LSPCI.name, line),) if line else (),
         why="Cards before the RTX 30 have no resizable BAR, and early RTX 30 cards need a VBIOS "
         "update from their maker. It matters for P2P over PCIe only.",
     )
-
-
-CHECKS = (
-    Check(
-        id=SIZE,
-        title="BAR1 is large enough",
-        explanation=(
-            "Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with "
-            "the memory of the card. Less than that is a warning where `p2p` is required, and "
-            "information otherwise: 256 MiB is a normal default. A BAR1 without any room is a "
-            "failure, since the driver cannot start such a card."
-        ),
-        run=size,
-        fixes=("bios",),
-        needs=(PCI, FIRMWARE, KERNEL_LOG, SMI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=CAPABILITY,
-        title="BAR1 can be made large enough",
-        explanation=(
-            "Reads the sizes that lspci lists as Physical Resizable BAR. Where they end below the "
-            "memory of the card, no BIOS setting makes BAR1 large, and a VBIOS update may."
-        ),
-        run=capability,
-        needs_gpu=True,
-    ),
-)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
 
-NOUVEAU = "drv.nouveau"
 
 _RIVALS = frozenset({"nouveau", "nova", "nova_core", "nova-core", "NovaCore", "nvidiafb", "rivafb"})
 _PASSTHROUGH = frozenset({"vfio-pci", "vfio_pci", "pci-stub", "pciback", "xen-pciback"})
@@ -25,30 +24,38 @@ _AT_WORK = re.compile(r"^nouveau [0-9a-f:.]+: ")
 _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
 
 
-def nouveau(examined: Examined) -> list[Finding]:
+@Check("drv.nouveau", needs=(PACKAGES, KERNEL_LOG), fixes=("apply+reboot", "hands"), cause_rank=30)
+def nouveau(examined: Examined) -> Finding | list[Finding]:
+    """NVIDIA's driver holds the cards, and no other.
+
+    Looks at the kernel driver that is bound to each card (the driver link in sysfs, or lspci), and
+    where that is not known at the kernel's log. nouveau or nova on a card is a failure: NVIDIA's
+    driver cannot have it then. vfio-pci is a warning: it is how a card is given to a virtual
+    machine, and may be meant. A card that nothing holds is the business of drv.loaded.
+    """
     held = [(card, driver_state.bound_to(card)) for card in examined.cards]
     found = [_judged(examined, card, *one) for card, one in held if one and one[0]]
     taken = [one for one in found if one]
     if taken:
         return taken
     if any(one is None for _, one in held) or len(held) != views.gpu_count(examined):
-        return [_by_log(examined)]
+        return _by_log(examined)
     free = [card for card, one in held if one and not one[0]]
     if free:
-        return [_held_by_none(examined, free)]
+        return _held_by_none(examined, free)
     lines = tuple(one[1] for _, one in held if one)
-    return [_finding("ok", "the NVIDIA driver holds every card", evidence=lines[:1])]
+    return Finding("ok", "the NVIDIA driver holds every card", lines[:1])
 
 
 def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> Finding | None:
     if driver == driver_state.DRIVER:
         return None
     if driver in _PASSTHROUGH:
-        return _finding(
+        return Finding(
             "warn",
             f"{card.name} is held by {driver}",
+            (evidence,),
             subject=card.subject,
-            evidence=(evidence,),
             why="That is how a card is kept free for a virtual machine. If this is meant, all is "
             "well; programs on this host cannot use the card.",
             fix=Fix(
@@ -64,11 +71,11 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
 def _taken(
     examined: Examined, status: Status, summary: str, subject: str, evidence: tuple[Evidence, ...]
 ) -> Finding:
-    return _finding(
+    return Finding(
         status,
         summary,
+        evidence,
         subject=subject,
-        evidence=evidence,
         why="Only one driver can hold a card, and the first to come keeps it. nouveau computes "
         "nothing: CUDA needs NVIDIA's.",
         fix=driver_state.by_deploy(
@@ -86,7 +93,7 @@ def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
     if not_probed:
         return _logged(examined, driver_state.cited(not_probed, 1))
     names = ", ".join(card.address for card in free)
-    return _finding("skipped", f"no driver at all holds {names}")
+    return Finding("skipped", f"no driver at all holds {names}")
 
 
 def _by_log(examined: Examined) -> Finding:
@@ -96,31 +103,8 @@ def _by_log(examined: Examined) -> Finding:
     if not_probed or at_work:
         lines = (*driver_state.cited(not_probed, 1), *driver_state.cited(at_work, 2))
         return _logged(examined, lines)
-    return _finding("unknown", "which driver holds each card could not be read")
+    return Finding("unknown", "which driver holds each card could not be read")
 
 
 def _logged(examined: Examined, lines: tuple[Evidence, ...]) -> Finding:
     return _taken(examined, "fail", "another driver has taken a card", HOST, lines)
-
-
-_finding = finding_for(NOUVEAU)
-
-
-CHECKS = (
-    Check(
-        id=NOUVEAU,
-        title="NVIDIA's driver holds the cards, and no other",
-        explanation=(
-            "Looks at the kernel driver that is bound to each card (the driver link in sysfs, or "
-            "lspci), and where that is not known at the kernel's log. nouveau or nova on a card is "
-            "a failure: NVIDIA's driver cannot have it then. vfio-pci is a warning: it is how a "
-            "card is given to a virtual machine, and may be meant. A card that nothing holds is "
-            "the business of drv.loaded."
-        ),
-        run=nouveau,
-        fixes=("apply+reboot", "hands"),
-        needs=(PACKAGES, KERNEL_LOG),
-        needs_gpu=True,
-        cause_rank=30,
-    ),
-)

@@ -41,7 +41,17 @@ _THROTTLE_EVIDENCE: Final = re.compile(r"clocks_(throttle|event)_reasons/")
 _LOST_EVIDENCE: Final = re.compile(r"^(max_)?clocks/")
 
 
+@Check("clk.throttle", needs=(SMI,), fixes=("hands",))
 def throttle(examined: Examined) -> list[Finding]:
+    """Nothing holds the cards back but what is normal.
+
+    Reads the reasons why the driver limits each card's clocks right now. Idle, the power limit,
+    clocks that were set and the display are normal, and so is P0 with 40 W at idle on SXM2 modules.
+    The driver's thermal slowdown (0x20) is a warning; the hardware's thermal slowdown (0x40) and
+    the power brake (0x80) fail. The bare hardware slowdown (0x8) fails under load, and is
+    information at idle, where it may pass.
+    """
+
     def judge(_: Card, smi: SmiGpu) -> Verdict:
         reasons = smi.throttle
         if reasons is None:
@@ -65,11 +75,7 @@ def throttle(examined: Examined) -> list[Finding]:
         return Verdict(status="ok", summary=normal or "at full speed", why=_IDLE_WHY)
 
     return reported.judge_cards(
-        examined,
-        THROTTLE,
-        judge,
-        "nothing but what is normal limits a clock",
-        evidence=_THROTTLE_EVIDENCE,
+        examined, judge, "nothing but what is normal limits a clock", evidence=_THROTTLE_EVIDENCE
     )
 
 
@@ -105,7 +111,17 @@ def _cooler(reason: str) -> Fix:
     )
 
 
+@Check("clk.lost", needs=(SMI,), fixes=("hands",))
 def lost(examined: Examined) -> list[Finding]:
+    """No card is stuck at low clocks under load.
+
+    Only cards that are at least half busy are judged: idle ones clock down, as they should. Under
+    load the SM clock should be above 60 % of what the card may run (its maximum, or the application
+    clocks, or the declared cap). Less is well when the driver names a reason, such as the power
+    limit, and a warning when it names none: then the card is stuck, as after Xid 62 or with a power
+    plug missing.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
         if busy is None:
@@ -135,7 +151,7 @@ def lost(examined: Examined) -> list[Finding]:
         )
 
     return reported.judge_cards(
-        examined, LOST, judge, "the cards under load keep their clocks", evidence=_LOST_EVIDENCE
+        examined, judge, "the cards under load keep their clocks", evidence=_LOST_EVIDENCE
     )
 
 
@@ -147,37 +163,3 @@ def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     if wanted and wanted.graphics_mhz:
         caps.append(wanted.graphics_mhz[1])
     return min((cap for cap in caps if cap), default=None) if smi.mhz_max_sm else None
-
-
-CHECKS = (
-    Check(
-        id=THROTTLE,
-        title="Nothing holds the cards back but what is normal",
-        explanation=(
-            "Reads the reasons why the driver limits each card's clocks right now. Idle, the power "
-            "limit, clocks that were set and the display are normal, and so is P0 with 40 W at "
-            "idle on SXM2 modules. The driver's thermal slowdown (0x20) is a warning; the "
-            "hardware's thermal slowdown (0x40) and the power brake (0x80) fail. The bare hardware "
-            "slowdown (0x8) fails under load, and is information at idle, where it may pass."
-        ),
-        run=throttle,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=LOST,
-        title="No card is stuck at low clocks under load",
-        explanation=(
-            "Only cards that are at least half busy are judged: idle ones clock down, as they "
-            "should. Under load the SM clock should be above 60 % of what the card may run (its "
-            "maximum, or the application clocks, or the declared cap). Less is well when the "
-            "driver names a reason, such as the power limit, and a warning when it names none: "
-            "then the card is stuck, as after Xid 62 or with a power plug missing."
-        ),
-        run=lost,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-)

@@ -8,7 +8,7 @@ from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import next_arguments
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
@@ -21,16 +21,31 @@ if TYPE_CHECKING:
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot
 
-DRIFT = "cmdline.drift"
 
 _CONCERN = "kernel_args"
 _MENU: Final = "/boot/grub/grub.cfg"
 
 
-def drift(examined: Examined) -> list[Finding]:
+@Check(
+    "cmdline.drift",
+    needs_gpu=False,
+    needs=(PROC_CMDLINE, BOOTLOADER, RIGOPS_STATE),
+    fixes=("apply+reboot",),
+    keys=frozenset({"kernel_args"}),
+    cause_rank=140,
+)
+def drift(examined: Examined) -> Finding:
+    """The declared kernel arguments are live.
+
+    Compares `kernel_args` of the inventory, word by word, with /proc/cmdline and with what the
+    bootloader will start next (grub.cfg or its entries where they can be read, else the files that
+    these are made from). Live is well. Configured and not live waits for a reboot: a warning.
+    Neither is a failure. Live and not in grub.cfg or the entries any more is a warning too, since
+    the next boot loses it.
+    """
     snapshot, declared = examined.snapshot, examined.spec.kernel_args
     if not declared:
-        return [_finding("skipped", "no kernel arguments are declared")]
+        return Finding("skipped", "no kernel arguments are declared")
     live = _live(snapshot)
     following = next_arguments.of(snapshot)
     absent = [one for one in declared if live is not None and one not in live]
@@ -40,16 +55,14 @@ def drift(examined: Examined) -> list[Finding]:
     )
     unconfigured = [one for one in declared if one not in arguments]
     if absent or unknown:
-        return [_not_live(examined, declared, absent, unconfigured, following, unknown=unknown)]
+        return _not_live(examined, declared, absent, unconfigured, following, unknown=unknown)
     if unconfigured and following and following.is_complete and following.counts:
-        return [_lost_next(examined, declared, unconfigured, following)]
-    return [
-        _finding(
-            "ok",
-            f"{_told(declared)} {_is(declared)} live",
-            (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
-        )
-    ]
+        return _lost_next(examined, declared, unconfigured, following)
+    return Finding(
+        "ok",
+        f"{_told(declared)} {_is(declared)} live",
+        (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
+    )
 
 
 def _live(snapshot: HostSnapshot) -> frozenset[str] | None:
@@ -78,7 +91,7 @@ def _not_live(
     # Where it is cut, the next boot may be going to try what is missing.
     knows_trials = not snapshot[RIGOPS_STATE].is_incomplete
     if missing and can_read and knows_trials:
-        return _finding(
+        return Finding(
             "fail",
             f"{_told(missing)} {_is(missing)} declared and not configured",
             evidence,
@@ -87,12 +100,12 @@ def _not_live(
             data={"missing": missing},
         )
     if unknown:
-        return _finding(
+        return Finding(
             "unknown", "what the running kernel was started with could not be read", evidence
         )
     is_read = snapshot[BOOTLOADER].is_complete
     if missing and is_read and knows_trials:
-        return _finding(
+        return Finding(
             "fail",
             f"{_told(missing)} {_is(missing)} declared and not live, and nothing that was read "
             "configures the next boot",
@@ -101,7 +114,7 @@ def _not_live(
             data={"missing": missing},
         )
     if missing:
-        return _finding(
+        return Finding(
             "unknown",
             f"{_told(missing)} {_is(missing)} not live, and whether the next boot will have it "
             "could not be read",
@@ -110,7 +123,7 @@ def _not_live(
     if next_arguments.trying(snapshot) & set(absent):
         return _waits_for_its_trial(snapshot, declared, absent)
     place = following.place if following else ""
-    return _finding(
+    return Finding(
         "warn",
         f"{_told(absent)} {_is(absent)} configured and waits for a reboot",
         evidence,
@@ -130,7 +143,7 @@ def _waits_for_its_trial(
     snapshot: HostSnapshot, declared: tuple[str, ...], absent: list[str]
 ) -> Finding:
     """A plain reboot does not bring what rigops' record alone has."""
-    return _finding(
+    return Finding(
         "warn",
         f"{_told(absent)} {_is(absent)} configured and waits for the reboot that tries it",
         (
@@ -156,7 +169,7 @@ def _lost_next(
     following: NextBoot,
 ) -> Finding:
     snapshot = examined.snapshot
-    return _finding(
+    return Finding(
         "warn",
         f"{_told(unconfigured)} {_is(unconfigured)} live, and the next boot will not have it",
         (Evidence(PROC_CMDLINE.name, _line(snapshot)), Evidence(BOOTLOADER.name, following.line)),
@@ -194,26 +207,3 @@ def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
         text=f"`rigops apply` adds {words} to the kernel command line and reboots",
         by_hand=by_hand,
     )
-
-
-_finding = finding_for(DRIFT)
-
-
-CHECKS = (
-    Check(
-        id=DRIFT,
-        title="The declared kernel arguments are live",
-        explanation=(
-            "Compares `kernel_args` of the inventory, word by word, with /proc/cmdline and with "
-            "what the bootloader will start next (grub.cfg or its entries where they can be read, "
-            "else the files that these are made from). Live is well. Configured and not live waits "
-            "for a reboot: a warning. Neither is a failure. Live and not in grub.cfg or the "
-            "entries any more is a warning too, since the next boot loses it."
-        ),
-        run=drift,
-        fixes=("apply+reboot",),
-        needs=(PROC_CMDLINE, BOOTLOADER, RIGOPS_STATE),
-        cause_rank=140,
-        keys=frozenset({"kernel_args"}),
-    ),
-)

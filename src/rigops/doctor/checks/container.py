@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.container import HOOK
 from rigops.probe.sections.container import SECTION as CONTAINER
@@ -15,24 +15,30 @@ if TYPE_CHECKING:
     from rigops.probe.sections.container import Container
     from rigops.probe.snapshot import HostSnapshot
 
-ID = "container"
 
+@Check("container", needs=(NVIDIA_VERSION, CONTAINER), fixes=("hands",))
+def container(examined: Examined) -> Finding:
+    """Container runtimes know the loaded driver.
 
-def container(examined: Examined) -> list[Finding]:
+    Where Docker, podman or containerd is installed: a CDI specification that names a driver that is
+    neither loaded nor on the disk, or that names none and is older than the driver's libraries, is
+    a warning; so is the NVIDIA container toolkit that no runtime knows. Containers without the
+    toolkit are information: not everybody wants GPUs in them.
+    """
     snapshot = examined.snapshot
     found = snapshot[CONTAINER].value
     if found is None or found.engines is None:
-        return [_finding("unknown", not_read(snapshot[CONTAINER], "container runtimes"))]
+        return Finding("unknown", not_read(snapshot[CONTAINER], "container runtimes"))
     if stale := _stale(snapshot, found):
-        return [stale]
+        return stale
     whole = snapshot[CONTAINER].is_exhaustive
     if not found.engines:
-        return [
-            _finding("skipped", "there is no container runtime")
+        return (
+            Finding("skipped", "there is no container runtime")
             if whole
-            else _finding("unknown", "container runtimes could not all be read")
-        ]
-    return [_equipped(found, whole=whole)]
+            else Finding("unknown", "container runtimes could not all be read")
+        )
+    return _equipped(found, whole=whole)
 
 
 def _stale(snapshot: HostSnapshot, found: Container) -> Finding | None:
@@ -63,14 +69,11 @@ def _stale(snapshot: HostSnapshot, found: Container) -> Finding | None:
 
 def _outdated(summary: str, evidence: tuple[Evidence, ...], spec: str) -> Finding:
     return Finding(
-        id=ID,
-        status="warn",
-        summary=summary,
-        evidence=evidence,
-        why=(
-            "A CDI specification lists the driver's files one by one. After a change of the driver "
-            "containers that use it do not start, or find no CUDA."
-        ),
+        "warn",
+        summary,
+        evidence,
+        why="A CDI specification lists the driver's files one by one. After a change of the driver "
+        "containers that use it do not start, or find no CUDA.",
         fix=Fix(kind="hands", text=f"`nvidia-ctk cdi generate --output={spec}`"),
     )
 
@@ -80,15 +83,14 @@ def _equipped(found: Container, *, whole: bool) -> Finding:
     if found.cdi or found.nvidia_runtimes:
         how = "a CDI specification" if found.cdi else "Docker's nvidia runtime"
         if not whole:
-            return _finding("unknown", f"{engines} with {how}; not all of it was read")
-        return _finding("ok", f"{engines}: containers can use the cards by {how}")
+            return Finding("unknown", f"{engines} with {how}; not all of it was read")
+        return Finding("ok", f"{engines}: containers can use the cards by {how}")
     if not whole or found.nvidia_runtimes is None or found.cdi is None:
-        return _finding("unknown", f"how {engines} would give cards to containers was not read")
+        return Finding("unknown", f"how {engines} would give cards to containers was not read")
     if not found.tools:
         return Finding(
-            id=ID,
-            status="info",
-            summary=f"{engines} cannot give the cards to containers",
+            "info",
+            f"{engines} cannot give the cards to containers",
             why="The NVIDIA container toolkit is not installed. Only who wants GPUs in containers "
             "needs it.",
         )
@@ -98,17 +100,14 @@ def _equipped(found: Container, *, whole: bool) -> Finding:
 def _unknown_to(found: Container, engines: str) -> Finding:
     by_hook = "docker" in (found.engines or ()) and HOOK in found.tools
     return Finding(
-        id=ID,
-        status="info" if by_hook else "warn",
-        summary=f"the NVIDIA container toolkit is installed, and {engines} does not know it",
-        evidence=(Evidence(CONTAINER.name, f"nvidia-ctk {found.toolkit or 'is installed'}"),),
-        why=(
-            "There is neither an nvidia runtime in Docker's configuration nor a CDI specification. "
-            + (
-                "Docker's own `--gpus` works without; `--runtime=nvidia` and CDI names do not."
-                if by_hook
-                else "Containers cannot use the cards."
-            )
+        "info" if by_hook else "warn",
+        f"the NVIDIA container toolkit is installed, and {engines} does not know it",
+        (Evidence(CONTAINER.name, f"nvidia-ctk {found.toolkit or 'is installed'}"),),
+        why="There is neither an nvidia runtime in Docker's configuration nor a CDI specification. "
+        + (
+            "Docker's own `--gpus` works without; `--runtime=nvidia` and CDI names do not."
+            if by_hook
+            else "Containers cannot use the cards."
         ),
         fix=Fix(
             kind="hands",
@@ -117,25 +116,3 @@ def _unknown_to(found: Container, engines: str) -> Finding:
             else "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
         ),
     )
-
-
-_finding = finding_for(ID)
-
-
-CHECKS = (
-    Check(
-        id=ID,
-        title="Container runtimes know the loaded driver",
-        explanation=(
-            "Where Docker, podman or containerd is installed: a CDI specification that names a "
-            "driver that is neither loaded nor on the disk, or that names none and is older than "
-            "the driver's libraries, is a warning; so is the NVIDIA container toolkit that no "
-            "runtime knows. Containers without the toolkit are information: not everybody "
-            "wants GPUs in them."
-        ),
-        run=container,
-        fixes=("hands",),
-        needs=(NVIDIA_VERSION, CONTAINER),
-        needs_gpu=True,
-    ),
-)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import find_branch
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -16,7 +16,6 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package, Packages
 
-COMPAT = "cuda.compat"
 
 _BY_NAME = re.compile(r"cuda-toolkit-(?P<major>[0-9]{1,2})-(?P<minor>[0-9]{1,2})")
 _BY_VERSION = re.compile(r"(?:[0-9]+:)?(?P<major>[0-9]{1,2})\.(?P<minor>[0-9]{1,2})[.~-]")
@@ -26,33 +25,40 @@ _CUDA = re.compile(r"(?P<major>[0-9]{1,2})\.(?P<minor>[0-9]{1,2})")
 Cuda = tuple[int, int]
 
 
-def compat(examined: Examined) -> list[Finding]:
+@Check("cuda.compat", needs=(NVIDIA_VERSION, PACKAGES, SMI), fixes=("hands",))
+def compat(examined: Examined) -> Finding:
+    """The driver is new enough for the installed CUDA toolkits.
+
+    Compares the CUDA version that the driver brings (nvidia-smi, or the catalogue for the loaded
+    branch) with the installed packages of CUDA toolkits. An older driver is a warning. Toolkits
+    that did not come as packages, such as those inside PyTorch, are not seen.
+    """
     snapshot = examined.snapshot
     packages = snapshot[PACKAGES].value
     if packages is None:
-        return [_finding("unknown", not_read(snapshot[PACKAGES], "the installed packages"))]
+        return Finding("unknown", not_read(snapshot[PACKAGES], "the installed packages"))
     whole = snapshot[PACKAGES].is_exhaustive
     toolkits = _toolkits(packages)
     if toolkits:
-        return [_compared(examined, toolkits, whole=whole)]
-    return [
-        _finding("skipped", "no package of a CUDA toolkit is installed")
+        return _compared(examined, toolkits, whole=whole)
+    return (
+        Finding("skipped", "no package of a CUDA toolkit is installed")
         if whole
-        else _finding("unknown", "the installed packages could not all be read")
-    ]
+        else Finding("unknown", "the installed packages could not all be read")
+    )
 
 
 def _compared(examined: Examined, toolkits: dict[Cuda, Package], *, whole: bool) -> Finding:
     driver, evidence = _driver(examined)
     if driver is None:
-        return _finding("unknown", "which CUDA the driver brings could not be read")
+        return Finding("unknown", "which CUDA the driver brings could not be read")
     newer = {cuda: package for cuda, package in toolkits.items() if cuda > driver}
     if newer:
         return _too_old(driver, newer, evidence)
     if not whole:
-        return _finding("unknown", "the driver is new enough for the toolkits that were read")
+        return Finding("unknown", "the driver is new enough for the toolkits that were read")
     newest = _told(max(toolkits))
-    return _finding("ok", f"the driver brings CUDA {_told(driver)}, the newest toolkit is {newest}")
+    return Finding("ok", f"the driver brings CUDA {_told(driver)}, the newest toolkit is {newest}")
 
 
 def _toolkits(packages: Packages) -> dict[Cuda, Package]:
@@ -88,20 +94,17 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
     newest = max(newer)
     same_major = newest[0] == driver[0]
     return Finding(
-        id=COMPAT,
-        status="warn",
-        summary=f"the driver brings CUDA {_told(driver)}, and toolkit {_told(newest)} is installed",
-        evidence=(
+        "warn",
+        f"the driver brings CUDA {_told(driver)}, and toolkit {_told(newest)} is installed",
+        (
             *([evidence] if evidence else []),
             *(Evidence(PACKAGES.name, one.line) for one in newer.values()),
         ),
-        why=(
-            "Programs of a newer minor version mostly run on an older driver of the same major "
-            "version; those that are compiled at run time (PTX) do not."
-            if same_major
-            else 'What is built with it says "CUDA driver version is insufficient". PyTorch and '
-            "others bring a CUDA of their own and do not care about the toolkit."
-        ),
+        why="Programs of a newer minor version mostly run on an older driver of the same major "
+        "version; those that are compiled at run time (PTX) do not."
+        if same_major
+        else 'What is built with it says "CUDA driver version is insufficient". PyTorch and '
+        "others bring a CUDA of their own and do not care about the toolkit.",
         fix=Fix(
             kind="hands",
             text=f"build with a toolkit up to {_told(driver)} (packages cuda-toolkit-"
@@ -109,24 +112,3 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
             f"{_told(newest)}: see `rigops drivers`",
         ),
     )
-
-
-_finding = finding_for(COMPAT)
-
-
-CHECKS = (
-    Check(
-        id=COMPAT,
-        title="The driver is new enough for the installed CUDA toolkits",
-        explanation=(
-            "Compares the CUDA version that the driver brings (nvidia-smi, or the catalogue for "
-            "the loaded branch) with the installed packages of CUDA toolkits. An older driver is a "
-            "warning. Toolkits that did not come as packages, such as those inside PyTorch, are "
-            "not seen."
-        ),
-        run=compat,
-        fixes=("hands",),
-        needs=(NVIDIA_VERSION, PACKAGES, SMI),
-        needs_gpu=True,
-    ),
-)

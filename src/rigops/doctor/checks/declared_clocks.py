@@ -27,10 +27,18 @@ _KEY = "gpu_clocks"
 _DECLARED_EVIDENCE: Final = re.compile(r"(^|/)(applications_)?clocks/")
 
 
-def declared(examined: Examined) -> list[Finding]:
+@Check("clk.app", needs=(SMI,), fixes=("apply",), keys=frozenset({_KEY}))
+def declared(examined: Examined) -> Finding | list[Finding]:
+    """The cards have the declared clocks.
+
+    Compares `gpu_clocks` with each card. The driver reports application clocks, which must be equal
+    (V100: 877,1005). Locked clocks are not reported: a clock above the declared maximum is a
+    warning, one within it under load is well, and at idle it cannot be seen, which is skipped. So
+    it is without a declaration.
+    """
     wishes = examined.spec.gpu_clocks
     if wishes is None:
-        return [Finding(id=DECLARED, status="skipped", summary="gpu_clocks is not declared")]
+        return Finding("skipped", "gpu_clocks is not declared")
 
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         choice = per_gpu.choose(wishes, card, examined.cards)
@@ -46,11 +54,7 @@ def declared(examined: Examined) -> list[Finding]:
         return _locked(examined, card, smi, choice.value)
 
     return reported.judge_cards(
-        examined,
-        DECLARED,
-        judge,
-        "the cards run at the declared clocks",
-        evidence=_DECLARED_EVIDENCE,
+        examined, judge, "the cards run at the declared clocks", evidence=_DECLARED_EVIDENCE
     )
 
 
@@ -122,22 +126,3 @@ def _written(clocks: Clocks) -> str:
         ("application", clocks.application_mhz),
     )
     return " ".join(f"{name}={pair[0]},{pair[1]}" for name, pair in named if pair)
-
-
-CHECKS = (
-    Check(
-        id=DECLARED,
-        title="The cards have the declared clocks",
-        explanation=(
-            "Compares `gpu_clocks` with each card. The driver reports application clocks, which "
-            "must be equal (V100: 877,1005). Locked clocks are not reported: a clock above the "
-            "declared maximum is a warning, one within it under load is well, and at idle it "
-            "cannot be seen, which is skipped. So it is without a declaration."
-        ),
-        run=declared,
-        fixes=("apply",),
-        needs=(SMI,),
-        needs_gpu=True,
-        keys=frozenset({_KEY}),
-    ),
-)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.probe.sections.dev_nodes import DevNode, DevNodes
 
-NODES = "drv.uvm_nodes"
 
 _CONTROL = "/dev/nvidiactl"
 _UVM = "/dev/nvidia-uvm"
@@ -22,14 +21,22 @@ _UVM_MAJOR = "nvidia-uvm"
 _MAKE = "`nvidia-modprobe -u -c 0` makes them (as root; package nvidia-modprobe)"
 
 
-def nodes(examined: Examined) -> list[Finding]:
+@Check("drv.uvm_nodes", needs=(NVIDIA_VERSION, DEV_NODES), fixes=("hands",))
+def nodes(examined: Examined) -> Finding:
+    """The driver's device nodes are there and can be opened.
+
+    Looks at /dev/nvidia0 and so on, /dev/nvidiactl and /dev/nvidia-uvm while a driver is loaded. A
+    missing node is a failure, but for those that nvidia-modprobe makes when a program asks; so is
+    an nvidia-uvm with the number of an earlier boot (/proc/devices). Nodes that only root may open
+    are a warning, those of a group are information.
+    """
     snapshot = examined.snapshot
     version, found = snapshot[NVIDIA_VERSION].value, snapshot[DEV_NODES].value
     if version is not None and snapshot[NVIDIA_VERSION].is_complete and not version.is_loaded:
-        return [_finding("skipped", f"{driver_state.NOT_LOADED}, so it has no device nodes")]
+        return _finding("skipped", f"{driver_state.NOT_LOADED}, so it has no device nodes")
     if found is None or version is None or not version.version:
-        return [_finding("unknown", "the driver's device nodes were not collected")]
-    return [_judged(examined, found)]
+        return _finding("unknown", "the driver's device nodes were not collected")
+    return _judged(examined, found)
 
 
 def _judged(examined: Examined, found: DevNodes) -> Finding:
@@ -107,22 +114,4 @@ def _finding(
     fix: Fix | None = None,
 ) -> Finding:
     evidence = tuple(Evidence(DEV_NODES.name, one.line) for one in shown)
-    return Finding(id=NODES, status=status, summary=summary, evidence=evidence, why=why, fix=fix)
-
-
-CHECKS = (
-    Check(
-        id=NODES,
-        title="The driver's device nodes are there and can be opened",
-        explanation=(
-            "Looks at /dev/nvidia0 and so on, /dev/nvidiactl and /dev/nvidia-uvm while a driver is "
-            "loaded. A missing node is a failure, but for those that nvidia-modprobe makes when a "
-            "program asks; so is an nvidia-uvm with the number of an earlier boot (/proc/devices). "
-            "Nodes that only root may open are a warning, those of a group are information."
-        ),
-        run=nodes,
-        fixes=("hands",),
-        needs=(NVIDIA_VERSION, DEV_NODES),
-        needs_gpu=True,
-    ),
-)
+    return Finding(status, summary, evidence, why=why, fix=fix)

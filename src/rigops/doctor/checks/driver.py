@@ -19,39 +19,46 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import DriverWish
     from rigops.probe.sections.nvidia_version import NvidiaVersion
 
-PIN = "drv.pin"
 
 _CATALOG = "catalog"
 _CONCERN = "nvidia_driver"
 
 
-def pin(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.pin",
+    needs=(PCI, NVIDIA_VERSION),
+    fixes=("apply+reboot", "hands"),
+    keys=frozenset({"driver"}),
+    cause_rank=60,
+)
+def pin(examined: Examined) -> Finding:
+    """The loaded driver is the declared one, and not known to be bad.
+
+    Looks at the kernel module that is loaded (/proc/driver/nvidia/version), never at the names of
+    packages: nvidia-driver-535 has come to install 580. With `driver` declared the version must
+    satisfy it. In any case it is looked up in the catalogue for the cards of this host (`rigops
+    drivers`): a version that is known to be bad fails, with the reports that say so; one that
+    nobody has reported on is a warning, never ok.
+    """
     loaded = examined.snapshot[NVIDIA_VERSION].value
     if loaded is None:
-        return [_unknown("the loaded driver could not be read")]
+        return Finding("unknown", "the loaded driver could not be read")
     if not loaded.is_loaded:
-        return [_not_loaded(examined.spec.driver)]
+        return _not_loaded(examined.spec.driver)
     version = _version(loaded)
     if version is None:
         said = tuple(
             Evidence(NVIDIA_VERSION.name, line) for line in loaded.unparsed or (loaded.line,)
         )
-        return [_unknown("a driver is loaded, and its version could not be read", said)]
-    return [_judged(examined, loaded, version)]
-
-
-def _unknown(summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(id=PIN, status="unknown", summary=summary, evidence=evidence)
+        return Finding("unknown", "a driver is loaded, and its version could not be read", said)
+    return _judged(examined, loaded, version)
 
 
 def _not_loaded(wish: DriverWish | None) -> Finding:
     if wish is None:
-        return _unknown("no NVIDIA driver is loaded, so there is no version to judge")
+        return Finding("unknown", "no NVIDIA driver is loaded, so there is no version to judge")
     return Finding(
-        id=PIN,
-        status="fail",
-        summary=f"no NVIDIA driver is loaded, and {wish.text} is declared",
-        fix=_install(wish.text),
+        "fail", f"no NVIDIA driver is loaded, and {wish.text} is declared", fix=_install(wish.text)
     )
 
 
@@ -60,10 +67,9 @@ def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Find
     worst = verdicts[0] if verdicts else None
     status, summary = _opinion(examined, version, worst)
     return Finding(
-        id=PIN,
-        status=status,
-        summary=summary,
-        evidence=(Evidence(NVIDIA_VERSION.name, loaded.line), *(_cited(worst) if worst else ())),
+        status,
+        summary,
+        (Evidence(NVIDIA_VERSION.name, loaded.line), *(_cited(worst) if worst else ())),
         why=worst.why if worst else "",
         fix=_fix(examined) if status == "fail" else None,
     )
@@ -166,24 +172,3 @@ def _install(wanted: str) -> Fix:
             "`apt-cache policy`), hold its packages with `apt-mark hold`, and reboot"
         ),
     )
-
-
-CHECKS = (
-    Check(
-        id=PIN,
-        title="The loaded driver is the declared one, and not known to be bad",
-        explanation=(
-            "Looks at the kernel module that is loaded (/proc/driver/nvidia/version), never at the "
-            "names of packages: nvidia-driver-535 has come to install 580. With `driver` declared "
-            "the version must satisfy it. In any case it is looked up in the catalogue for the "
-            "cards of this host (`rigops drivers`): a version that is known to be bad fails, with "
-            "the reports that say so; one that nobody has reported on is a warning, never ok."
-        ),
-        run=pin,
-        fixes=("apply+reboot", "hands"),
-        needs=(PCI, NVIDIA_VERSION),
-        needs_gpu=True,
-        cause_rank=60,
-        keys=frozenset({"driver"}),
-    ),
-)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state
 from rigops.probe.registry import SECTIONS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.processes import Task
     from rigops.probe.snapshot import HostSnapshot
 
-HANG = "drv.hang"
 
 _BUSY_PERCENT = 50
 _BLOCKED = re.compile(r"task (?:nv|irq/[0-9]+-nv)\S* blocked for more than")
@@ -33,7 +32,15 @@ _FIX = Fix(
 )
 
 
-def hang(examined: Examined) -> list[Finding]:
+@Check("drv.hang", needs=(NVIDIA_VERSION, PROCESSES, KERNEL_LOG, *_ASKING), fixes=("hands",))
+def hang(examined: Examined) -> Finding:
+    """The driver answers.
+
+    A failure is any of these: nvidia-smi does not answer in its time; nvidia-smi or another process
+    waits uninterruptibly (state D) inside the driver, seen twice, a second apart; a thread of the
+    driver (nv_queue, irq/…-nvidia) uses more than half a processor; the kernel reports such tasks
+    as blocked for minutes. Only when all of this was looked at is it well.
+    """
     snapshot = examined.snapshot
     silent = [section for section in _ASKING if snapshot[section].timed_out]
     tasks = snapshot[PROCESSES].or_empty.tasks
@@ -48,13 +55,13 @@ def hang(examined: Examined) -> list[Finding]:
     ]
     if reasons:
         lines = tuple(Evidence(PROCESSES.name, task.line) for task in (*stuck, *busy)[:5])
-        return [_hanging(reasons, (*lines, *driver_state.cited(blocked)))]
+        return _hanging(reasons, (*lines, *driver_state.cited(blocked)))
     if driver_state.loaded(examined).is_loaded is False:
-        return [_finding("skipped", driver_state.NOT_LOADED)]
+        return Finding("skipped", driver_state.NOT_LOADED)
     missing = _not_collected(snapshot)
     if missing:
-        return [_finding("unknown", f"whether the driver hangs: {missing} was not collected")]
-    return [_finding("ok", "nvidia-smi answers, and nothing waits for the driver for long")]
+        return Finding("unknown", f"whether the driver hangs: {missing} was not collected")
+    return Finding("ok", "nvidia-smi answers, and nothing waits for the driver for long")
 
 
 def _is_spinning(task: Task) -> bool:
@@ -82,7 +89,7 @@ def _not_collected(snapshot: HostSnapshot) -> str:
 
 
 def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
-    return _finding(
+    return Finding(
         "fail",
         f"the driver hangs: {', and '.join(reasons)}",
         evidence,
@@ -90,25 +97,3 @@ def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
         "it, and no signal helps. On home machines a bad contact or power is often behind it.",
         fix=_FIX,
     )
-
-
-_finding = finding_for(HANG)
-
-
-CHECKS = (
-    Check(
-        id=HANG,
-        title="The driver answers",
-        explanation=(
-            "A failure is any of these: nvidia-smi does not answer in its time; nvidia-smi or "
-            "another process waits uninterruptibly (state D) inside the driver, seen twice, a "
-            "second apart; a thread of the driver (nv_queue, irq/…-nvidia) uses more than half a "
-            "processor; the kernel reports such tasks as blocked for minutes. Only when all of "
-            "this was looked at is it well."
-        ),
-        run=hang,
-        fixes=("hands",),
-        needs=(NVIDIA_VERSION, PROCESSES, KERNEL_LOG, *_ASKING),
-        needs_gpu=True,
-    ),
-)

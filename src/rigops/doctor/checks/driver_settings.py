@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.nvidia_params import SECTION as NVIDIA_PARAMS
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -18,14 +18,25 @@ if TYPE_CHECKING:
     from rigops.probe.sections.nvidia_params import NvidiaParams
     from rigops.probe.sections.nvidia_smi_xml import SmiReport
 
-PARAMS = "drv.params"
-PERSISTENCE = "drv.persist"
 
 _DRIVER = re.compile(r"nvidia(?:-current|-open|-current-open|-tesla\S*|-legacy\S*)?")
 _NUMBER = re.compile(r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<decimal>-?[0-9]{1,20}))")
 
 
-def params(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.params",
+    needs=(NVIDIA_PARAMS,),
+    fixes=("apply+reboot",),
+    keys=frozenset({"module_options"}),
+)
+def params(examined: Examined) -> Finding:
+    """The loaded driver runs with the declared module options.
+
+    Compares the options of `module_options` for nvidia (or nvidia-current) with
+    /proc/driver/nvidia/params, which shows what the loaded module really has. An option that was
+    written but not taken into the initramfs, or not read because the module has another name, shows
+    here as a warning.
+    """
     declared = examined.spec.module_options
     wanted = {
         name.removeprefix("NVreg_"): value
@@ -34,11 +45,11 @@ def params(examined: Examined) -> list[Finding]:
         for name, value in options
     }
     if not wanted:
-        return [_params("skipped", "no option of the NVIDIA module is declared")]
+        return Finding("skipped", "no option of the NVIDIA module is declared")
     live = examined.snapshot[NVIDIA_PARAMS].value
     if live is None or not live.values:
-        return [_params("unknown", "the parameters of the loaded driver were not collected")]
-    return [_compared(examined, wanted, live)]
+        return Finding("unknown", "the parameters of the loaded driver were not collected")
+    return _compared(examined, wanted, live)
 
 
 def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) -> Finding:
@@ -47,7 +58,7 @@ def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) ->
     if other:
         said = ", ".join(f"{name} is {live.values[name]} and not {wanted[name]}" for name in other)
         options = {module: dict(pairs) for module, pairs in examined.spec.module_options or ()}
-        return _params(
+        return Finding(
             "warn",
             f"the loaded driver does not run with the declared options: {said}",
             tuple(Evidence(NVIDIA_PARAMS.name, live.lines[name]) for name in other),
@@ -66,8 +77,8 @@ def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) ->
     unseen = [name for name in wanted if name not in known]
     if unseen or not examined.snapshot[NVIDIA_PARAMS].is_complete:
         names = ", ".join(unseen) or "all of them"
-        return _params("unknown", f"the loaded driver does not report {names}")
-    return _params("ok", "the loaded driver runs with the declared options")
+        return Finding("unknown", f"the loaded driver does not report {names}")
+    return Finding("ok", "the loaded driver runs with the declared options")
 
 
 def _value(text: str) -> int | str:
@@ -82,15 +93,24 @@ def _value(text: str) -> int | str:
     return int(plain, 8 if is_octal else 10)
 
 
-_params = finding_for(PARAMS)
+@Check(
+    "drv.persist",
+    needs=(NVIDIA_VERSION, SMI),
+    fixes=("apply",),
+    keys=frozenset({"gpu_persistence"}),
+)
+def persistence(examined: Examined) -> Finding | list[Finding]:
+    """The driver keeps the cards initialized.
 
-
-def persistence(examined: Examined) -> list[Finding]:
+    Reads nvidia-smi's persistence mode of every card. Disabled is a warning: the driver then
+    forgets power limits and clocks whenever the last program ends, and each start takes seconds.
+    Where the mode does not exist (N/A) the check does not apply.
+    """
     if driver_state.loaded(examined).is_loaded is False:
-        return [_persistence("skipped", driver_state.NOT_LOADED)]
+        return Finding("skipped", driver_state.NOT_LOADED)
     report = examined.snapshot[SMI].value
     if report is None or not report.gpus:
-        return [_persistence("unknown", "nvidia-smi did not report persistence")]
+        return Finding("unknown", "nvidia-smi did not report persistence")
     return _awake(examined, report)
 
 
@@ -99,27 +119,27 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
     states = [card.smi.persistence for card in cards if card.smi]
     off = [card for card in cards if card.smi and card.smi.persistence is False]
     if off and examined.spec.gpu_persistence is False:
-        return [_persistence("info", "persistence is off, as declared")]
+        return [Finding("info", "persistence is off, as declared")]
     if off and len(off) == len(cards):
         return [_off(off[0], HOST)]
     if off:
         return [_off(card, card.subject) for card in off]
     if not any(states):
-        return [_persistence("skipped", "persistence does not exist here (N/A)")]
+        return [Finding("skipped", "persistence does not exist here (N/A)")]
     is_complete = report.is_complete and examined.snapshot[SMI].is_complete
     if not is_complete or None in states or len(cards) != views.gpu_count(examined):
-        return [_persistence("unknown", "nvidia-smi did not report persistence for every card")]
-    return [_persistence("ok", "the driver keeps every card initialized (persistence)")]
+        return [Finding("unknown", "nvidia-smi did not report persistence for every card")]
+    return [Finding("ok", "the driver keeps every card initialized (persistence)")]
 
 
 def _off(card: Card, subject: str) -> Finding:
     which = "every card" if subject == HOST else card.name
     said = (card.smi.line, card.smi.said.get("persistence_mode", "")) if card.smi else ()
-    return _persistence(
+    return Finding(
         "warn",
         f"persistence is off for {which}",
+        tuple(Evidence(SMI.name, line) for line in said if line),
         subject=subject,
-        evidence=tuple(Evidence(SMI.name, line) for line in said if line),
         why="When the last program ends, the driver lets go of the card: power limit and clocks "
         "are forgotten, and the next program waits seconds for the card to start.",
         fix=Fix(
@@ -131,39 +151,3 @@ def _off(card: Card, subject: str) -> Finding:
             "nvidia-compute-utils); `nvidia-smi -pm 1` does it until the next boot",
         ),
     )
-
-
-_persistence = finding_for(PERSISTENCE)
-
-
-CHECKS = (
-    Check(
-        id=PARAMS,
-        title="The loaded driver runs with the declared module options",
-        explanation=(
-            "Compares the options of `module_options` for nvidia (or nvidia-current) with "
-            "/proc/driver/nvidia/params, which shows what the loaded module really has. An option "
-            "that was written but not taken into the initramfs, or not read because the module has "
-            "another name, shows here as a warning."
-        ),
-        run=params,
-        fixes=("apply+reboot",),
-        needs=(NVIDIA_PARAMS,),
-        needs_gpu=True,
-        keys=frozenset({"module_options"}),
-    ),
-    Check(
-        id=PERSISTENCE,
-        title="The driver keeps the cards initialized",
-        explanation=(
-            "Reads nvidia-smi's persistence mode of every card. Disabled is a warning: the driver "
-            "then forgets power limits and clocks whenever the last program ends, and each start "
-            "takes seconds. Where the mode does not exist (N/A) the check does not apply."
-        ),
-        run=persistence,
-        fixes=("apply",),
-        needs=(NVIDIA_VERSION, SMI),
-        needs_gpu=True,
-        keys=frozenset({"gpu_persistence"}),
-    ),
-)

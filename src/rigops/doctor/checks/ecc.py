@@ -39,7 +39,15 @@ _AGGREGATE_EVIDENCE: Final = re.compile(r"ecc_errors/aggregate/.*(uncorr|double_
 _CORRECTED_EVIDENCE: Final = re.compile(r"ecc_errors/aggregate/.*(_corr|single_bit/total)")
 
 
+@Check("ecc.vol", needs=(SMI,), fixes=("hands",))
 def volatile(examined: Examined) -> list[Finding]:
+    """No uncorrected memory errors since the last reset.
+
+    Reads the volatile ECC counters. One uncorrected error is a failure: data was wrong. Cards
+    without ECC, such as GeForce, and cards with ECC switched off count nothing and are skipped,
+    never taken for well.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         errors = smi.ecc_volatile_uncorrected
         if errors is None:
@@ -55,15 +63,19 @@ def volatile(examined: Examined) -> list[Finding]:
         return Verdict(status="ok", summary="no uncorrected errors")
 
     return reported.judge_cards(
-        examined,
-        VOLATILE,
-        judge,
-        "no uncorrected memory errors since the reset",
-        evidence=_VOLATILE_EVIDENCE,
+        examined, judge, "no uncorrected memory errors since the reset", evidence=_VOLATILE_EVIDENCE
     )
 
 
+@Check("ecc.agg", needs=(SMI,), fixes=("buy",))
 def aggregate(examined: Examined) -> list[Finding]:
+    """Few uncorrected memory errors in a card's life.
+
+    Reads the aggregate ECC counters, which survive reboots. More than 4 uncorrected errors fail,
+    which operators of large clusters take for grounds to replace a card; 1 to 4 are information.
+    Cards without ECC are skipped.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         errors = smi.ecc_aggregate_uncorrected
         if errors is None:
@@ -85,14 +97,21 @@ def aggregate(examined: Examined) -> list[Finding]:
 
     return reported.judge_cards(
         examined,
-        AGGREGATE,
         judge,
         "no uncorrected memory errors in the cards' lives",
         evidence=_AGGREGATE_EVIDENCE,
     )
 
 
+@Check("ecc.corr", needs=(SMI,), fixes=("hands",))
 def corrected(examined: Examined) -> list[Finding]:
+    """No flood of corrected memory errors.
+
+    Reads the aggregate count of errors that ECC has corrected. Some are normal; 50 million, where
+    cluster operators take a card out, are a warning. How fast they grow says more than how many
+    there are. Cards without ECC are skipped.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         errors = smi.ecc_aggregate_corrected
         if errors is None:
@@ -112,11 +131,7 @@ def corrected(examined: Examined) -> list[Finding]:
         return Verdict(status="ok", summary=f"{errors} corrected errors")
 
     return reported.judge_cards(
-        examined,
-        CORRECTED,
-        judge,
-        "few or no corrected memory errors",
-        evidence=_CORRECTED_EVIDENCE,
+        examined, judge, "few or no corrected memory errors", evidence=_CORRECTED_EVIDENCE
     )
 
 
@@ -129,46 +144,3 @@ def _no_ecc(card: Card, smi: SmiGpu) -> Verdict:
         summary=_NO_ECC,
         why=_NO_ECC_WHY,
     )
-
-
-CHECKS = (
-    Check(
-        id=VOLATILE,
-        title="No uncorrected memory errors since the last reset",
-        explanation=(
-            "Reads the volatile ECC counters. One uncorrected error is a failure: data was wrong. "
-            "Cards without ECC, such as GeForce, and cards with ECC switched off count nothing and "
-            "are skipped, never taken for well."
-        ),
-        run=volatile,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=AGGREGATE,
-        title="Few uncorrected memory errors in a card's life",
-        explanation=(
-            "Reads the aggregate ECC counters, which survive reboots. More than 4 uncorrected "
-            "errors fail, which operators of large clusters take for grounds to replace a card; "
-            "1 to 4 are information. Cards without ECC are skipped."
-        ),
-        run=aggregate,
-        fixes=("buy",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=CORRECTED,
-        title="No flood of corrected memory errors",
-        explanation=(
-            "Reads the aggregate count of errors that ECC has corrected. Some are normal; 50 "
-            "million, where cluster operators take a card out, are a warning. How fast they grow "
-            "says more than how many there are. Cards without ECC are skipped."
-        ),
-        run=corrected,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-)

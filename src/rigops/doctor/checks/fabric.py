@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.package_names import driver_version
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -16,14 +16,19 @@ from rigops.probe.sections.units import SECTION as UNITS
 if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package
 
-FABRIC = "fabric"
 
 _SERVICE = "nvidia-fabricmanager.service"
 _BRIDGE = 0x0680
 _WHY = "Without it cuInit answers 802 (system not ready) on machines with NVSwitches."
 
 
-def fabric(examined: Examined) -> list[Finding]:
+@Check("fabric", needs=(PCI, NVIDIA_VERSION, PACKAGES, UNITS), fixes=("hands",))
+def fabric(examined: Examined) -> Finding:
+    """NVSwitches have their fabric manager.
+
+    Only where an NVSwitch is on the bus (class 0x0680 of NVIDIA's), which no home rig has:
+    nvidia-fabricmanager must run, and its version must be the loaded driver's.
+    """
     snapshot = examined.snapshot
     functions = snapshot[PCI].or_empty.functions
     switches = [
@@ -32,19 +37,19 @@ def fabric(examined: Examined) -> list[Finding]:
         if one.vendor == NVIDIA and one.pci_class >> 8 == _BRIDGE
     ]
     if not switches:
-        return [
-            _finding("skipped", "there is no NVSwitch")
+        return (
+            Finding("skipped", "there is no NVSwitch")
             if snapshot[PCI].is_exhaustive
-            else _finding("unknown", "whether there is an NVSwitch could not be read")
-        ]
-    return [_service(examined, tuple(switches))]
+            else Finding("unknown", "whether there is an NVSwitch could not be read")
+        )
+    return _service(examined, tuple(switches))
 
 
 def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
     snapshot = examined.snapshot
     unit = snapshot[UNITS].or_empty.unit(_SERVICE)
     if unit is None or unit.active is None:
-        return _finding("unknown", f"whether {_SERVICE} runs could not be read", switches)
+        return Finding("unknown", f"whether {_SERVICE} runs could not be read", switches)
     evidence = (*switches, Evidence(UNITS.name, unit.line))
     if unit.active != "active":
         text = (
@@ -54,10 +59,9 @@ def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
             f"`systemctl enable --now {_SERVICE}`"
         )
         return Finding(
-            id=FABRIC,
-            status="fail",
-            summary=f"there are NVSwitches, and {_SERVICE} does not run",
-            evidence=evidence,
+            "fail",
+            f"there are NVSwitches, and {_SERVICE} does not run",
+            evidence,
             why=_WHY,
             fix=Fix(kind="hands", text=text),
         )
@@ -70,38 +74,18 @@ def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
     package = _manager(snapshot[PACKAGES].or_empty.packages)
     version = driver_version(package.version) if package else None
     if package is None or version is None or loaded is None:
-        return _finding("unknown", f"{_SERVICE} runs; its version could not be read", evidence)
+        return Finding("unknown", f"{_SERVICE} runs; its version could not be read", evidence)
     if version != loaded:
         return Finding(
-            id=FABRIC,
-            status="fail",
-            summary=f"fabric manager {version} does not fit driver {loaded}",
-            evidence=(*evidence, Evidence(PACKAGES.name, package.line)),
+            "fail",
+            f"fabric manager {version} does not fit driver {loaded}",
+            (*evidence, Evidence(PACKAGES.name, package.line)),
             why=f"Both must be of one version. {_WHY}",
             fix=Fix(kind="hands", text=f"install {package.name} {loaded}, hold it, and reboot"),
         )
-    return _finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
+    return Finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
 
 
 def _manager(packages: tuple[Package, ...]) -> Package | None:
     names = ("nvidia-fabricmanager", "nvidia-fabric-manager")
     return next((one for one in packages if one.is_installed and one.name.startswith(names)), None)
-
-
-_finding = finding_for(FABRIC)
-
-
-CHECKS = (
-    Check(
-        id=FABRIC,
-        title="NVSwitches have their fabric manager",
-        explanation=(
-            "Only where an NVSwitch is on the bus (class 0x0680 of NVIDIA's), which no home rig "
-            "has: nvidia-fabricmanager must run, and its version must be the loaded driver's."
-        ),
-        run=fabric,
-        fixes=("hands",),
-        needs=(PCI, NVIDIA_VERSION, PACKAGES, UNITS),
-        needs_gpu=True,
-    ),
-)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 APEI = "pci.apei"
-BLIND = "pci.aer.blind"
 
 _SHOWN: Final = 6
 # Without a number: what the firmware kept from the previous boot (BERT). Machine checks that the
@@ -47,14 +46,22 @@ _NO_CONTROL: Final = re.compile(
 _Told = tuple["Which", "LogLine"]
 
 
+@Check("pci.apei", needs=(PCI, KERNEL_LOG_PREVIOUS, KERNEL_LOG, LSPCI), fixes=("hands",))
 def apei(examined: Examined) -> list[Finding]:
+    """The firmware reports no hardware errors.
+
+    Reads the kernel logs of this boot and of the one before for `Hardware error from APEI Generic
+    Hardware Error Source` and what follows it. None is healthy. Boards whose firmware handles PCIe
+    errors itself report them here and not in the AER counters: each record names a device, and
+    corrected errors are a warning.
+    """
     snapshot = examined.snapshot
     found = [_record(examined, told) for told in _by_device(snapshot).values()]
     gap = kernel_logs.read(snapshot, "current").gap
     if gap:
         summary = f"whether the firmware reported errors is not known: the kernel log {gap}"
-        return [*found, Finding(id=APEI, status="unknown", summary=summary)]
-    return found or [Finding(id=APEI, status="ok", summary="the firmware reports no error")]
+        return [*found, Finding("unknown", summary)]
+    return found or [Finding("ok", "the firmware reports no error")]
 
 
 def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Told]]:
@@ -87,17 +94,12 @@ def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
     elif address:
         subject = f"/sys/bus/pci/devices/{address}"
     return Finding(
-        id=APEI,
-        status="fail" if grave and owner and owner.is_nvidia else "warn",
+        "fail" if grave and owner and owner.is_nvidia else "warn",
+        f"the firmware reports {what} errors{name}",
+        tuple(Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told[:_SHOWN]),
         subject=subject,
-        summary=f"the firmware reports {what} errors{name}",
-        evidence=tuple(
-            Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told[:_SHOWN]
-        ),
-        why=(
-            "The firmware watches memory and PCIe links and reports what it has seen. Errors of "
-            "a link come of a riser, a cable, a slot or too high a speed."
-        ),
+        why="The firmware watches memory and PCIe links and reports what it has seen. Errors of "
+        "a link come of a riser, a cable, a slot or too high a speed.",
         fix=Fix(
             kind="hands",
             text="for a PCIe device reseat it, shorten or replace its riser, try another slot or "
@@ -106,11 +108,18 @@ def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
     )
 
 
-def blind(examined: Examined) -> list[Finding]:
+@Check("pci.aer.blind", needs=(PROC_CMDLINE, KERNEL_LOG), fixes=("apply+reboot", "bios", "hands"))
+def blind(examined: Examined) -> Finding:
+    """The kernel gets to see PCIe errors.
+
+    Looks for pci=noaer on the running command line, and in the kernel log for what the firmware has
+    handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, or with noaer, error
+    counters of zero prove nothing. Where the log has no such line, this is unknown.
+    """
     snapshot = examined.snapshot
     off = _switched_off(snapshot)
     if off:
-        return [_off(examined, off)]
+        return _off(examined, off)
     log = snapshot[KERNEL_LOG].value
     told = [
         (one, shape)
@@ -120,12 +129,12 @@ def blind(examined: Examined) -> list[Finding]:
     lacking = [one for one, shape in told if "AER" not in shape["what"].split()]
     refused = log.matching(_NO_CONTROL) if log else ()
     if lacking or (refused and not told):
-        return [_firmware_first((*lacking, *refused))]
+        return _firmware_first((*lacking, *refused))
     if not told:
-        return [_blind("unknown", _why_unknown(snapshot))]
+        return _blind("unknown", _why_unknown(snapshot))
     if snapshot[PROC_CMDLINE].value is None or not snapshot[PROC_CMDLINE].is_complete:
-        return [_blind("unknown", "whether pci=noaer hides errors is not known")]
-    return [_blind("ok", "the kernel sees the errors of PCIe links", told[0][0].line)]
+        return _blind("unknown", "whether pci=noaer hides errors is not known")
+    return _blind("ok", "the kernel sees the errors of PCIe links", told[0][0].line)
 
 
 def _why_unknown(snapshot: HostSnapshot) -> str:
@@ -154,10 +163,9 @@ def _off(examined: Examined, argument: str) -> Finding:
             by_hand=by_hand,
         )
     return Finding(
-        id=BLIND,
-        status="warn",
-        summary=f"{argument} hides the errors of PCIe links",
-        evidence=(Evidence(PROC_CMDLINE.name, argument),),
+        "warn",
+        f"{argument} hides the errors of PCIe links",
+        (Evidence(PROC_CMDLINE.name, argument),),
         why="It silences the messages, not the errors: a bad riser or slot stays unseen.",
         fix=fix,
     )
@@ -165,10 +173,9 @@ def _off(examined: Examined, argument: str) -> Finding:
 
 def _firmware_first(told: Sequence[LogLine]) -> Finding:
     return Finding(
-        id=BLIND,
-        status="warn",
-        summary="the firmware keeps the errors of PCIe links to itself",
-        evidence=tuple(Evidence(KERNEL_LOG.name, one.line) for one in told[:_SHOWN]),
+        "warn",
+        "the firmware keeps the errors of PCIe links to itself",
+        tuple(Evidence(KERNEL_LOG.name, one.line) for one in told[:_SHOWN]),
         why="The kernel then counts none, so that counters of zero prove nothing.",
         fix=Fix(
             kind="bios",
@@ -181,36 +188,4 @@ def _firmware_first(told: Sequence[LogLine]) -> Finding:
 
 def _blind(status: Status, summary: str, line: str = "") -> Finding:
     evidence = (Evidence(KERNEL_LOG.name, line),) if line else ()
-    return Finding(id=BLIND, status=status, summary=summary, evidence=evidence)
-
-
-CHECKS = (
-    Check(
-        id=APEI,
-        title="The firmware reports no hardware errors",
-        explanation=(
-            "Reads the kernel logs of this boot and of the one before for `Hardware error from "
-            "APEI Generic Hardware Error Source` and what follows it. None is healthy. Boards "
-            "whose firmware handles PCIe errors itself report them here and not in the AER "
-            "counters: each record names a device, and corrected errors are a warning."
-        ),
-        run=apei,
-        fixes=("hands",),
-        needs=(PCI, KERNEL_LOG_PREVIOUS, KERNEL_LOG, LSPCI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=BLIND,
-        title="The kernel gets to see PCIe errors",
-        explanation=(
-            "Looks for pci=noaer on the running command line, and in the kernel log for what the "
-            "firmware has handed over: `_OSC: OS now controls [… AER …]`. Without AER among it, "
-            "or with noaer, error counters of zero prove nothing. Where the log has no such line, "
-            "this is unknown."
-        ),
-        run=blind,
-        fixes=("apply+reboot", "bios", "hands"),
-        needs=(PROC_CMDLINE, KERNEL_LOG),
-        needs_gpu=True,
-    ),
-)
+    return Finding(status, summary, evidence)

@@ -43,22 +43,35 @@ _SWITCH_OFF: Final = (
 )
 
 
-def gsp(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.gsp",
+    needs_gpu=False,
+    needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
+    fixes=("apply+reboot", "hands"),
+    cause_rank=50,
+)
+def gsp(examined: Examined) -> Finding | list[Finding]:
+    """The cards' own firmware (GSP) answers the driver.
+
+    Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for timeouts of
+    GSP calls. None is healthy. Where the catalogue says that the loaded driver has this fault,
+    another release is the fix; otherwise power and the PCIe link of that card come first.
+    """
     found = _troubles(examined)
     if found:
         return [_failed(examined, subject, told) for subject, told in found.items()]
     if views.has_no_gpu(examined):
-        return [Finding(id=GSP, status="skipped", summary=views.NO_GPU)]
+        return Finding("skipped", views.NO_GPU)
     if driver_state.loaded(examined).is_loaded is False:
-        return [Finding(id=GSP, status="skipped", summary=driver_state.NOT_LOADED)]
+        return Finding("skipped", driver_state.NOT_LOADED)
     current = kernel_logs.read(examined.snapshot, "current")
     if current.gap:
         summary = f"whether GSP firmware failed is not known: the kernel log {current.gap}"
-        return [Finding(id=GSP, status="unknown", summary=summary)]
+        return Finding("unknown", summary)
     if current.log and current.log.starts_at_boot is False:
         summary = "no trouble with GSP firmware in what is left of this boot's kernel log"
-        return [Finding(id=GSP, status="info", summary=summary)]
-    return [Finding(id=GSP, status="ok", summary="no GSP trouble in the kernel log")]
+        return Finding("info", summary)
+    return Finding("ok", "no GSP trouble in the kernel log")
 
 
 def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
@@ -83,13 +96,12 @@ def _failed(examined: Examined, subject: str, told: list[tuple[Which, LogLine]])
     lines = [Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told]
     times = sum(one.repeated for _, one in told)
     return Finding(
-        id=GSP,
-        status="fail",
-        subject=subject,
-        summary="GSP firmware did not answer the driver"
+        "fail",
+        "GSP firmware did not answer the driver"
         + (f", {times} times" if times > 1 else "")
         + (" (in the previous boot)" if is_over else ""),
-        evidence=tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]]),
+        tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]]),
+        subject=subject,
         why=f"{_WHY} {bad.why}" if bad else _WHY,
         fix=_fix(examined, bad),
     )
@@ -142,21 +154,3 @@ def _better(examined: Examined) -> str | None:
             return branch.releases[-1].version
     best = advice.recommended(examined.catalog, cards)
     return best.branch if best else None
-
-
-CHECKS = (
-    Check(
-        id=GSP,
-        title="The cards' own firmware (GSP) answers the driver",
-        explanation=(
-            "Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for "
-            "timeouts of GSP calls. None is healthy. Where the catalogue says that the loaded "
-            "driver has this fault, another release is the fix; otherwise power and the PCIe "
-            "link of that card come first."
-        ),
-        run=gsp,
-        fixes=("apply+reboot", "hands"),
-        needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
-        cause_rank=50,
-    ),
-)

@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.sensors import SECTION as SENSORS
 
 if TYPE_CHECKING:
     from rigops.probe.sections.sensors import Reading, Sensors, Throttled
 
-HOST = "tmp.host"
 
 CPU_CELSIUS: Final = 100.0  # for CPUs that tell no limit; Zen 4 is built to work at 95 °C
 NVME_CELSIUS: Final = 80.0  # for disks that tell no limit; those that do tell 80 to 85 °C
@@ -29,11 +28,20 @@ _DIE = re.compile(r"Tdie|Tccd", re.IGNORECASE)
 _CARD = re.compile(r"nouveau|nvidia|amdgpu|radeon", re.IGNORECASE)
 
 
-def host(examined: Examined) -> list[Finding]:
+@Check("tmp.host", needs_gpu=False, needs=(SENSORS,), fixes=("hands",))
+def host(examined: Examined) -> Finding | list[Finding]:
+    """CPUs and disks are within their temperatures.
+
+    Compares hwmon, the BMC and `sensors` with the limit that each sensor reports; CPUs that report
+    none with 100 °C, NVMe disks with 80 °C. Impossible values (inputs without a sensor, -273 or
+    65261 °C) are left out, and so is Tctl where it reports its dies' temperature. Intel CPUs count
+    how often they slowed down for heat since the boot: 100 times or more is a warning, fewer is
+    information.
+    """
     snapshot, sensors = examined.snapshot, examined.snapshot[SENSORS].value
     if sensors is None:
         reason = " in time" if snapshot[SENSORS].timed_out else ""
-        return [_plain("unknown", f"the host's sensors were not read{reason}")]
+        return Finding("unknown", f"the host's sensors were not read{reason}")
     believed = _believed(sensors)
     found = [_hot(one, limit) for one in believed for limit in _exceeded(one)]
     if slowed := _slowed(sensors.throttled):
@@ -41,23 +49,17 @@ def host(examined: Examined) -> list[Finding]:
     if found:
         return found
     if not snapshot[SENSORS].is_complete or sensors.unparsed:
-        return [_plain("unknown", "the sensors' answer could not be read to its end")]
+        return Finding("unknown", "the sensors' answer could not be read to its end")
     judged = [one for one in believed if _limit(one) is not None]
     if not judged:
-        return [_plain("skipped", "no CPU or disk reports a temperature that can be judged")]
+        return Finding("skipped", "no CPU or disk reports a temperature that can be judged")
     warmest = max(judged, key=lambda one: one.value or 0.0)
-    return [
-        Finding(
-            id=HOST,
-            status="ok",
-            summary=f"{len(judged)} sensors are within their limits; the warmest, {warmest.chip} "
-            f"{warmest.label}, is at {warmest.value:g} °C",
-            evidence=(Evidence(SENSORS.name, warmest.line),),
-        )
-    ]
-
-
-_plain = finding_for(HOST)
+    return Finding(
+        "ok",
+        f"{len(judged)} sensors are within their limits; the warmest, {warmest.chip} "
+        f"{warmest.label}, is at {warmest.value:g} °C",
+        (Evidence(SENSORS.name, warmest.line),),
+    )
 
 
 def _believed(sensors: Sensors) -> list[Reading]:
@@ -104,11 +106,10 @@ def _hot(reading: Reading, limit: float) -> Finding:
         else "clean the cooler, renew its paste, check its fan or pump, and lower cpu_max_freq"
     )
     return Finding(
-        id=HOST,
-        status="warn",
+        "warn",
+        f"{reading.value:g} °C; limit: {limit:g} °C",
+        (Evidence(SENSORS.name, reading.line),),
         subject=f"{reading.chip} {reading.label}",
-        summary=f"{reading.value:g} °C; limit: {limit:g} °C",
-        evidence=(Evidence(SENSORS.name, reading.line),),
         why="It slows down, and what it feeds waits for it.",
         fix=Fix(kind="hands", text=fix),
     )
@@ -122,10 +123,9 @@ def _slowed(throttled: tuple[Throttled, ...]) -> Finding | None:
     worst = sorted(throttled, key=lambda one: -max(one.core, one.package))[:_SHOWN]
     is_often = times >= THROTTLES
     return Finding(
-        id=HOST,
-        status="warn" if is_often else "info",
-        summary=f"a CPU has slowed down for heat {times} times since the boot",
-        evidence=tuple(Evidence(SENSORS.name, one.line) for one in worst),
+        "warn" if is_often else "info",
+        f"a CPU has slowed down for heat {times} times since the boot",
+        tuple(Evidence(SENSORS.name, one.line) for one in worst),
         why="A few times are a passing peak; hundreds mean that the cooler is too small, or loose.",
         fix=Fix(
             kind="hands",
@@ -135,21 +135,3 @@ def _slowed(throttled: tuple[Throttled, ...]) -> Finding | None:
         if is_often
         else None,
     )
-
-
-CHECKS = (
-    Check(
-        id=HOST,
-        title="CPUs and disks are within their temperatures",
-        explanation=(
-            "Compares hwmon, the BMC and `sensors` with the limit that each sensor reports; CPUs "
-            "that report none with 100 °C, NVMe disks with 80 °C. Impossible values (inputs "
-            "without a sensor, -273 or 65261 °C) are left out, and so is Tctl where it reports "
-            "its dies' temperature. Intel CPUs count how often they slowed down for heat since the "
-            "boot: 100 times or more is a warning, fewer is information."
-        ),
-        run=host,
-        fixes=("hands",),
-        needs=(SENSORS,),
-    ),
-)

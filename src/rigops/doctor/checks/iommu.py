@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.iommu_groups import IommuGroups, Member
     from rigops.probe.sections.pci import Pci
 
-MODE = "iommu.mode"
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
 _DIRECT = "identity"
@@ -34,18 +33,43 @@ _WHY = (
 )
 
 
-def mode(examined: Examined) -> list[Finding]:
+@Check(
+    "iommu.mode",
+    needs=(
+        PROC_CMDLINE,
+        PCI,
+        IOMMU_GROUPS,
+        BOOTLOADER,
+        FIRMWARE,
+        RIGOPS_STATE,
+        KERNEL_LOG,
+        TOPOLOGY,
+        P2P_READ,
+    ),
+    fixes=("apply+reboot", "hands"),
+    cause_rank=150,
+)
+def mode(examined: Examined) -> Finding:
+    """The IOMMU does not translate between the cards.
+
+    Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
+    `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
+    translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
+    that is not known, and a warning where it is known to grant none but over NVLink. The kernel's
+    log line "Default domain type: Translated" is not looked at: it is printed even where no IOMMU
+    works.
+    """
     snapshot = examined.snapshot
     groups = snapshot[IOMMU_GROUPS].value
     if groups is None:
-        return [_finding("unknown", "the IOMMU groups were not collected")]
+        return _finding("unknown", "the IOMMU groups were not collected")
     if groups.is_off and snapshot[IOMMU_GROUPS].is_complete:
         said = "the IOMMU is off, so nothing is translated"
-        return [_finding("ok", said, why=_why_off(examined))]
+        return _finding("ok", said, why=_why_off(examined))
     pci = snapshot[PCI].value
     if pci is None:
-        return [_finding("unknown", "which groups are those of the cards is not known")]
-    return [_judged(examined, pci, groups)]
+        return _finding("unknown", "which groups are those of the cards is not known")
+    return _judged(examined, pci, groups)
 
 
 def _why_off(examined: Examined) -> str:
@@ -70,7 +94,7 @@ def _finding(
     fix: Fix | None = None,
 ) -> Finding:
     evidence = (*(Evidence(IOMMU_GROUPS.name, member.line) for member in members), *more)
-    return Finding(id=MODE, status=status, summary=summary, evidence=evidence, why=why, fix=fix)
+    return Finding(status, summary, evidence, why=why, fix=fix)
 
 
 def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
@@ -123,35 +147,3 @@ def _spared(examined: Examined) -> str:
     pairs = peers.pairs(examined) if snapshot[TOPOLOGY].is_complete else ()
     over_nvlink = pairs and all(pair.is_granted is False or pair.has_nvlink for pair in pairs)
     return ", and the P2P that the driver grants goes over NVLink, past it" if over_nvlink else ""
-
-
-CHECKS = (
-    Check(
-        id=MODE,
-        title="The IOMMU does not translate between the cards",
-        explanation=(
-            "Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's "
-            "group. `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and "
-            "`DMA-FQ` are translated: a failure with two cards or more where the driver grants "
-            "P2P over PCIe, or where that is not known, and a warning where it is known to grant "
-            "none but over NVLink. The "
-            'kernel\'s log line "Default domain type: Translated" is not looked at: it is printed '
-            "even where no IOMMU works."
-        ),
-        run=mode,
-        fixes=("apply+reboot", "hands"),
-        needs=(
-            PROC_CMDLINE,
-            PCI,
-            IOMMU_GROUPS,
-            BOOTLOADER,
-            FIRMWARE,
-            RIGOPS_STATE,
-            KERNEL_LOG,
-            TOPOLOGY,
-            P2P_READ,
-        ),
-        needs_gpu=True,
-        cause_rank=150,
-    ),
-)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rigops.probe.kernel_log import IommuFault
     from rigops.probe.snapshot import HostSnapshot
 
-FAULT = "iommu.fault"
 
 _SHOWN = 3
 _IDENTITY = "identity"
@@ -57,18 +56,42 @@ _OF_NOBODY = (
 Told = tuple["Which", "IommuFault"]
 
 
-def fault(examined: Examined) -> list[Finding]:
+@Check(
+    "iommu.fault",
+    needs_gpu=False,
+    needs=(
+        *views.COUNTS_CARDS,
+        PROC_CMDLINE,
+        IOMMU_GROUPS,
+        BOOTLOADER,
+        FIRMWARE,
+        RIGOPS_STATE,
+        KERNEL_LOG_PREVIOUS,
+        KERNEL_LOG,
+    ),
+    fixes=("apply+reboot", "hands"),
+    cause_rank=90,
+)
+def fault(examined: Examined) -> Finding | list[Finding]:
+    """The IOMMU has not stopped a card.
+
+    Reads the kernel log of this boot and of the one before for page faults of the IOMMU: `AMD-Vi:
+    Event logged [IO_PAGE_FAULT …]` and `DMAR: [DMA Write …] Request device …`. Each names a device.
+    An NVIDIA card among them is a failure: copies between cards break like this where the IOMMU
+    translates. Disks, network and RAID cards do it too, which is a warning about them and says
+    nothing about P2P.
+    """
     snapshot = examined.snapshot
     by_device: dict[str | None, list[Told]] = {}
     for told in _faults(snapshot):
         by_device.setdefault(told[1].address, []).append(told)
     if views.has_no_gpu(examined) and not _any_of_nvidia(examined, by_device):
-        return [Finding(id=FAULT, status="skipped", summary=views.NO_GPU)]
+        return Finding("skipped", views.NO_GPU)
     found = [_device(examined, address, told) for address, told in by_device.items()]
     gap = kernel_logs.read(snapshot, "current").gap
     if gap:
         summary = f"whether the IOMMU stopped a device is not known: the kernel log {gap}"
-        return [*found, Finding(id=FAULT, status="unknown", summary=summary)]
+        return [*found, Finding("unknown", summary)]
     return found or [_clean(snapshot)]
 
 
@@ -95,11 +118,10 @@ def _device(examined: Examined, address: str | None, told: Sequence[Told]) -> Fi
     name = owner.name or "a device that is not known here"
     at = f" at {address}" if address else ""
     return Finding(
-        id=FAULT,
-        status="warn",
+        "warn",
+        f"the IOMMU stopped {name}{at} {times}{where}",
+        evidence,
         subject=f"/sys/bus/pci/devices/{address}" if address else HOST,
-        summary=f"the IOMMU stopped {name}{at} {times}{where}",
-        evidence=evidence,
         why=_WHY_OF_OTHERS if owner.name else "",
         fix=Fix(kind="hands", text=_OF_OTHERS if owner.name else _OF_NOBODY),
     )
@@ -113,11 +135,10 @@ def _of_nvidia(
     summary = f"the IOMMU stopped this card {times}"
     card = f"{address.rpartition('.')[0]}.0" if address else "unknown"
     return Finding(
-        id=FAULT,
-        status=status,
+        status,
+        summary + ("; with iommu=pt, live now, no more" if is_over else ""),
+        _evidence(told),
         subject=f"gpu {card}",
-        summary=summary + ("; with iommu=pt, live now, no more" if is_over else ""),
-        evidence=_evidence(told),
         why=_WHY_OF_ONE if views.gpu_count(examined) == 1 else _WHY_OF_MANY,
         fix=None if is_over else _fix(examined, told),
     )
@@ -159,35 +180,7 @@ def _clean(snapshot: HostSnapshot) -> Finding:
     previous, log = kernel_logs.read(snapshot, "previous"), snapshot[KERNEL_LOG].value
     if log and log.starts_at_boot is False:
         summary = "no fault in what is left of this boot's kernel log; its beginning is lost"
-        return Finding(id=FAULT, status="info", summary=summary)
+        return Finding("info", summary)
     more = f"; that of the previous boot {previous.gap}" if previous.gap else ""
     summary = f"the IOMMU stopped no device, by this boot's kernel log{more}"
-    return Finding(id=FAULT, status="ok", summary=summary)
-
-
-CHECKS = (
-    Check(
-        id=FAULT,
-        title="The IOMMU has not stopped a card",
-        explanation=(
-            "Reads the kernel log of this boot and of the one before for page faults of the IOMMU: "
-            "`AMD-Vi: Event logged [IO_PAGE_FAULT …]` and `DMAR: [DMA Write …] Request device …`. "
-            "Each names a device. An NVIDIA card among them is a failure: copies between cards "
-            "break like this where the IOMMU translates. Disks, network and RAID cards do it too, "
-            "which is a warning about them and says nothing about P2P."
-        ),
-        run=fault,
-        fixes=("apply+reboot", "hands"),
-        needs=(
-            *views.COUNTS_CARDS,
-            PROC_CMDLINE,
-            IOMMU_GROUPS,
-            BOOTLOADER,
-            FIRMWARE,
-            RIGOPS_STATE,
-            KERNEL_LOG_PREVIOUS,
-            KERNEL_LOG,
-        ),
-        cause_rank=90,
-    ),
-)
+    return Finding("ok", summary)

@@ -37,7 +37,14 @@ _NARROW = (
 )
 
 
-def width(examined: Examined) -> list[Finding]:
+@Check("pci.width", needs=(PCI, LSPCI, SMI), fixes=("hands",))
+def width(examined: Examined) -> Finding | list[Finding]:
+    """Every card has all its lanes.
+
+    Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci).
+    Fewer than both could have is a warning, fewer because the slot has no more is information. The
+    speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that (downgraded).
+    """
     lost = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in lost]
     judged = [_width(card, lanes.of(examined.snapshot, card)) for card in living]
@@ -47,26 +54,21 @@ def width(examined: Examined) -> list[Finding]:
     ]
     if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
         who = ", ".join(unreadable or lost) or "all cards"
-        found.append(_host(WIDTH, "unknown", f"the link of {who} could not be read"))
+        found.append(Finding("unknown", f"the link of {who} could not be read"))
     if found:
         return found
     evidence = tuple(one for finding in judged for one in finding.evidence)
     summary = "every card has all the lanes that it and its slot have"
-    return [Finding(id=WIDTH, status="ok", summary=summary, evidence=evidence, why=_SAVING)]
-
-
-def _host(check: str, status: Status, summary: str, why: str = "") -> Finding:
-    return Finding(id=check, status=status, summary=summary, why=why)
+    return Finding("ok", summary, evidence, why=_SAVING)
 
 
 def _width(card: Card, link: Lanes) -> Finding:
     status, summary, why = _opinion(link)
     return Finding(
-        id=WIDTH,
-        status=status,
-        summary=f"{card.name}: {summary}",
+        status,
+        f"{card.name}: {summary}",
+        link.evidence,
         subject=card.subject,
-        evidence=link.evidence,
         why=why,
         fix=_reseat() if status == "warn" else None,
     )
@@ -104,7 +106,13 @@ def _reseat() -> Fix:
     )
 
 
-def generation(examined: Examined) -> list[Finding]:
+@Check("pci.gen.load", fixes=("hands",))
+def generation(examined: Examined) -> Finding | list[Finding]:
+    """Links run at full speed under load.
+
+    Looks at the generation that nvidia-smi shows only for cards that work right now: idle cards
+    slow their links down. Otherwise preflight judges it while bytes move.
+    """
     driven = [(card, card.smi) for card in examined.cards if card.smi]
     busy = [(card, smi) for card, smi in driven if _is_busy(smi)]
     slow = [_slow(card, smi) for card, smi in busy if _is_slow(smi)]
@@ -112,8 +120,8 @@ def generation(examined: Examined) -> list[Finding]:
         return slow
     all_busy = bool(busy) and len(busy) == views.gpu_count(examined)
     if all_busy and all(smi.generation and smi.generation_max for _, smi in busy):
-        return [_host(GENERATION, "ok", "under load every link runs at its full speed")]
-    return [_host(GENERATION, "skipped", "judged by preflight, while bytes move", _SAVING)]
+        return Finding("ok", "under load every link runs at its full speed")
+    return Finding("skipped", "judged by preflight, while bytes move", why=_SAVING)
 
 
 def _is_busy(smi: SmiGpu) -> bool:
@@ -130,12 +138,11 @@ def _is_slow(smi: SmiGpu) -> bool:
 
 def _slow(card: Card, smi: SmiGpu) -> Finding:
     return Finding(
-        id=GENERATION,
-        status="warn",
-        summary=f"{card.name}: works hard on a generation {smi.generation} link, and generation "
+        "warn",
+        f"{card.name}: works hard on a generation {smi.generation} link, and generation "
         f"{smi.generation_max} is possible",
+        (Evidence(SMI.name, smi.line),) if smi.line else (),
         subject=card.subject,
-        evidence=(Evidence(SMI.name, smi.line),) if smi.line else (),
         why="A link that stays slow under load was limited in the BIOS, or fell back because of "
         "errors on a riser or a cable.",
         fix=Fix(
@@ -144,32 +151,3 @@ def _slow(card: Card, smi: SmiGpu) -> Finding:
             "back again, use a shorter or better riser, and see pci.aer.corr",
         ),
     )
-
-
-CHECKS = (
-    Check(
-        id=WIDTH,
-        title="Every card has all its lanes",
-        explanation=(
-            "Compares the lanes of the link with those of the card and of the port above it "
-            "(sysfs, lspci). Fewer than both could have is a warning, fewer because the slot has "
-            "no more is information. The speed is not judged: an idle link runs at 2.5 GT/s, and "
-            "lspci calls that (downgraded)."
-        ),
-        run=width,
-        fixes=("hands",),
-        needs=(PCI, LSPCI, SMI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=GENERATION,
-        title="Links run at full speed under load",
-        explanation=(
-            "Looks at the generation that nvidia-smi shows only for cards that work right now: "
-            "idle cards slow their links down. Otherwise preflight judges it while bytes move."
-        ),
-        run=generation,
-        fixes=("hands",),
-        needs_gpu=True,
-    ),
-)

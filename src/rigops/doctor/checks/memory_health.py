@@ -28,7 +28,15 @@ _REMAP_EVIDENCE: Final = re.compile(r"remapped_rows/")
 _RETIRED_EVIDENCE: Final = re.compile(r"retired_pages/")
 
 
+@Check("remap", needs=(SMI,), fixes=("hands", "buy"))
 def remap(examined: Examined) -> list[Finding]:
+    """No memory row waits to be replaced, and none could not be.
+
+    Reads the row remapper of Ampere and newer cards: they replace bad rows of their memory by spare
+    ones. Pending is a warning until the next reset or reboot; a failed replacement, or all 512
+    spare rows used, means that the card must be replaced. Older cards do not answer: skipped.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         pending, failed, rows = smi.remap_pending, smi.remap_failed, smi.remapped_uncorrected
         is_full = rows is not None and rows >= MOST_REMAPPED
@@ -62,7 +70,7 @@ def remap(examined: Examined) -> list[Finding]:
         return Verdict(status="ok", summary="no rows had to be replaced")
 
     return reported.judge_cards(
-        examined, REMAP, judge, "no memory row waits to be replaced", evidence=_REMAP_EVIDENCE
+        examined, judge, "no memory row waits to be replaced", evidence=_REMAP_EVIDENCE
     )
 
 
@@ -76,7 +84,15 @@ def _does_not_remap(card: Card) -> Verdict:
     )
 
 
+@Check("retired", needs=(SMI,), fixes=("hands", "buy"))
 def retired(examined: Examined) -> list[Finding]:
+    """Few memory pages are retired, and none waits.
+
+    Reads the retired pages of cards with ECC up to Volta. A page that waits for a reset is a
+    warning, so are 15 retired pages (DCGM's soft limit); 63 (its hard limit; there is room for 64)
+    fail. Newer cards and GeForce do not answer: skipped.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         counts = (smi.retired_single, smi.retired_double)
         pages = sum(count for count in counts if count is not None)
@@ -104,7 +120,7 @@ def retired(examined: Examined) -> list[Finding]:
         return Verdict(status="ok", summary=f"{pages} pages retired")
 
     return reported.judge_cards(
-        examined, RETIRED, judge, "few or no memory pages are retired", evidence=_RETIRED_EVIDENCE
+        examined, judge, "few or no memory pages are retired", evidence=_RETIRED_EVIDENCE
     )
 
 
@@ -118,77 +134,33 @@ def _does_not_retire(card: Card) -> Verdict:
     )
 
 
-def inforom(examined: Examined) -> list[Finding]:
+@Check("inforom", needs=(SMI,), fixes=("hands",))
+def inforom(examined: Examined) -> Finding:
+    """No card's infoROM is corrupted.
+
+    Looks for nvidia-smi's warning that the infoROM is corrupted: the small memory in which a card
+    keeps its serial number, its limits and its error counts. Without it the other checks of this
+    group cannot be trusted. Well is a whole report without one.
+    """
     report = examined.snapshot[SMI].value
     said = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
         said += gpu.troubles
     corrupt = tuple(Evidence(SMI.name, line) for line in said if _INFOROM.search(line))
     if corrupt:
-        return [
-            Finding(
-                id=INFOROM,
-                status="warn",
-                summary="the infoROM of a card is corrupted",
-                evidence=corrupt,
-                why="The card keeps its serial number, limits and error counts there: what it says "
-                "of them may be wrong.",
-                fix=Fix(
-                    kind="hands",
-                    text="power off and on; if it stays, the maker of the card can write it anew, "
-                    "or replaces the card",
-                ),
-            )
-        ]
+        return Finding(
+            "warn",
+            "the infoROM of a card is corrupted",
+            corrupt,
+            why="The card keeps its serial number, limits and error counts there: what it says "
+            "of them may be wrong.",
+            fix=Fix(
+                kind="hands",
+                text="power off and on; if it stays, the maker of the card can write it anew, "
+                "or replaces the card",
+            ),
+        )
     missing = reported.gap(examined)
     if missing:
-        return [
-            Finding(
-                id=INFOROM, status="unknown", summary=missing.summary, evidence=missing.evidence
-            )
-        ]
-    return [Finding(id=INFOROM, status="ok", summary="no card's infoROM is corrupted")]
-
-
-CHECKS = (
-    Check(
-        id=REMAP,
-        title="No memory row waits to be replaced, and none could not be",
-        explanation=(
-            "Reads the row remapper of Ampere and newer cards: they replace bad rows of their "
-            "memory by spare ones. Pending is a warning until the next reset or reboot; a failed "
-            "replacement, or all 512 spare rows used, means that the card must be replaced. Older "
-            "cards do not answer: skipped."
-        ),
-        run=remap,
-        fixes=("hands", "buy"),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=RETIRED,
-        title="Few memory pages are retired, and none waits",
-        explanation=(
-            "Reads the retired pages of cards with ECC up to Volta. A page that waits for a reset "
-            "is a warning, so are 15 retired pages (DCGM's soft limit); 63 (its hard limit; there "
-            "is room for 64) fail. Newer cards and GeForce do not answer: skipped."
-        ),
-        run=retired,
-        fixes=("hands", "buy"),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=INFOROM,
-        title="No card's infoROM is corrupted",
-        explanation=(
-            "Looks for nvidia-smi's warning that the infoROM is corrupted: the small memory in "
-            "which a card keeps its serial number, its limits and its error counts. Without it the "
-            "other checks of this group cannot be trusted. Well is a whole report without one."
-        ),
-        run=inforom,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-)
+        return Finding("unknown", missing.summary, missing.evidence)
+    return Finding("ok", "no card's infoROM is corrupted")

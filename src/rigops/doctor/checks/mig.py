@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
@@ -14,20 +14,27 @@ if TYPE_CHECKING:
 MIG = "mig"
 
 
-def mig(examined: Examined) -> list[Finding]:
+@Check("mig", needs=(SMI,), fixes=("hands",))
+def mig(examined: Examined) -> Finding | list[Finding]:
+    """No card is divided into instances by accident.
+
+    Reads the current and the pending MIG mode of each card from nvidia-smi. Different ones are a
+    warning, since the next reset changes what programs see; a divided card is only told. GeForce
+    cards have no MIG.
+    """
     snapshot = examined.snapshot
     report = snapshot[SMI].value
     if report is None or not any(card.smi for card in examined.cards):
-        return [_finding("unknown", "nvidia-smi reported nothing about the cards")]
+        return Finding("unknown", "nvidia-smi reported nothing about the cards")
     found = [one for card in examined.cards for one in _card(card)]
     if found:
         return found
     told_all = all(card.smi for card in examined.cards)
     if not told_all or not report.is_complete or not snapshot[SMI].is_complete:
-        return [_finding("unknown", "nvidia-smi did not report all cards")]
+        return Finding("unknown", "nvidia-smi did not report all cards")
     if all(card.smi and card.smi.mig_current is None for card in examined.cards):
-        return [_finding("skipped", "these cards cannot be divided (MIG)")]
-    return [_finding("ok", "no card is divided (MIG), now or after a reset")]
+        return Finding("skipped", "these cards cannot be divided (MIG)")
+    return Finding("ok", "no card is divided (MIG), now or after a reset")
 
 
 def _card(card: Card) -> list[Finding]:
@@ -41,11 +48,10 @@ def _card(card: Card) -> list[Finding]:
         later = "on" if smi.mig_pending else "off"
         return [
             Finding(
-                id=MIG,
-                status="warn",
+                "warn",
+                f"MIG is {now} and will be {later} after a reset of the card",
+                evidence,
                 subject=card.subject,
-                summary=f"MIG is {now} and will be {later} after a reset of the card",
-                evidence=evidence,
                 why="The next reset or reboot changes which devices programs see.",
                 fix=Fix(
                     kind="hands",
@@ -58,31 +64,10 @@ def _card(card: Card) -> list[Finding]:
         return []
     return [
         Finding(
-            id=MIG,
-            status="info",
+            "info",
+            "the card is divided (MIG)",
+            evidence,
             subject=card.subject,
-            summary="the card is divided (MIG)",
-            evidence=evidence,
             why="A program sees one instance, and instances grant no P2P to each other.",
         )
     ]
-
-
-_finding = finding_for(MIG)
-
-
-CHECKS = (
-    Check(
-        id=MIG,
-        title="No card is divided into instances by accident",
-        explanation=(
-            "Reads the current and the pending MIG mode of each card from nvidia-smi. Different "
-            "ones are a warning, since the next reset changes what programs see; a divided card is "
-            "only told. GeForce cards have no MIG."
-        ),
-        run=mig,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-)

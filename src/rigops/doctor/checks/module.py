@@ -5,7 +5,7 @@ from __future__ import annotations
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -18,21 +18,48 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 from rigops.probe.sections.uname import SECTION as UNAME
 
-LOADED = "drv.loaded"
+_CAUSES = (
+    module_build.missing_now,
+    secure_boot.secure_boot.findings,
+    card_drivers.nouveau.findings,
+)
 
-_CAUSES = (module_build.missing_now, secure_boot.secure_boot, card_drivers.nouveau)
 
+@Check(
+    "drv.loaded",
+    needs=(
+        UNAME,
+        PROC_CMDLINE,
+        NVIDIA_VERSION,
+        NVIDIA_MODINFO,
+        DKMS,
+        SECURE_BOOT,
+        BOOTLOADER,
+        PACKAGES,
+        KERNEL_LOG,
+        SMI,
+    ),
+    fixes=("apply+reboot", "hands"),
+    cause_rank=80,
+    essential=True,
+)
+def loaded(examined: Examined) -> Finding:
+    """The NVIDIA driver is loaded.
 
-def loaded(examined: Examined) -> list[Finding]:
+    Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel module is
+    loaded. Where it was not collected, nvidia-smi that lists cards is as good. A host with a card
+    and no driver fails, with the cause that the other evidence names: no module for this kernel,
+    Secure Boot, nouveau, or nothing installed.
+    """
     state = driver_state.loaded(examined)
     if state.is_loaded:
-        return [_finding("ok", f"the NVIDIA driver{_version(examined)} is loaded", state.evidence)]
+        return Finding("ok", f"the NVIDIA driver{_version(examined)} is loaded", state.evidence)
     cause = _cause(examined)
     if state.is_loaded is None and (cause is None or state.evidence or _drives_a_card(examined)):
-        return [_unknown(examined, state.evidence)]
+        return _unknown(examined, state.evidence)
     if views.gpu_count(examined) is None and not examined.cards and not _is_installed(examined):
-        return [_finding("unknown", f"{driver_state.NOT_LOADED}; are there NVIDIA GPUs at all?")]
-    return [_missing(examined, cause, state.evidence)]
+        return Finding("unknown", f"{driver_state.NOT_LOADED}; are there NVIDIA GPUs at all?")
+    return _missing(examined, cause, state.evidence)
 
 
 def _cause(examined: Examined) -> Finding | None:
@@ -57,7 +84,7 @@ def _unknown(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
         summary = "/proc/driver/nvidia/version could not be parsed"
     else:
         summary = "whether a driver is loaded was not collected"
-    return _finding("unknown", summary, evidence)
+    return Finding("unknown", summary, evidence)
 
 
 def _is_installed(examined: Examined) -> bool:
@@ -73,7 +100,7 @@ def _missing(examined: Examined, cause: Finding | None, evidence: tuple[Evidence
         reason, fix = _other_cause(examined)
     cards = [bound[1] for card in examined.cards if (bound := driver_state.bound_to(card))]
     cited = dict.fromkeys((*evidence, *cards[:2], *(cause.evidence[:2] if cause else ())))
-    return _finding(
+    return Finding(
         "fail",
         f"{driver_state.NOT_LOADED}: {reason}",
         tuple(cited),
@@ -101,37 +128,3 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     if modules_on_disk.is_anywhere(snapshot) is False:
         return "none is installed", install
     return "why is not to be seen in what was collected", install
-
-
-_finding = finding_for(LOADED)
-
-
-CHECKS = (
-    Check(
-        id=LOADED,
-        title="The NVIDIA driver is loaded",
-        explanation=(
-            "Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel "
-            "module is loaded. Where it was not collected, nvidia-smi that lists cards is as good. "
-            "A host with a card and no driver fails, with the cause that the other evidence names: "
-            "no module for this kernel, Secure Boot, nouveau, or nothing installed."
-        ),
-        run=loaded,
-        fixes=("apply+reboot", "hands"),
-        needs=(
-            UNAME,
-            PROC_CMDLINE,
-            NVIDIA_VERSION,
-            NVIDIA_MODINFO,
-            DKMS,
-            SECURE_BOOT,
-            BOOTLOADER,
-            PACKAGES,
-            KERNEL_LOG,
-            SMI,
-        ),
-        needs_gpu=True,
-        cause_rank=80,
-        essential=True,
-    ),
-)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.next_boot import NextKernel
     from rigops.probe.snapshot import HostSnapshot
 
-BUILD = "drv.dkms"
 HEADERS = "drv.headers"
 
 _WHY = (
@@ -34,23 +33,33 @@ _DIFFERS = (
 )
 
 
-def build(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.dkms",
+    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, BOOTLOADER, PACKAGES),
+    fixes=("apply+reboot", "hands"),
+    cause_rank=10,
+)
+def build(examined: Examined) -> Finding:
+    """The NVIDIA module is there for this kernel and for the next one.
+
+    Looks for a module for the running kernel and for the one that boots next (GRUB's default entry,
+    else the newest kernel): installed by DKMS, found by modinfo, or prebuilt in a package. A kernel
+    for which there is none, while there is one for another, is a failure: the driver is missing
+    now, or will be after the reboot. Two versions that DKMS has installed for one kernel are a
+    warning.
+    """
     snapshot = examined.snapshot
     anywhere = modules_on_disk.is_anywhere(snapshot)
     if anywhere is None:
-        return [
-            _finding("unknown", "for which kernels there is an NVIDIA module was not collected")
-        ]
+        return _finding("unknown", "for which kernels there is an NVIDIA module was not collected")
     if not anywhere:
-        return [_finding("skipped", "no NVIDIA module is installed, for no kernel")]
-    return [_judged(examined)]
+        return _finding("skipped", "no NVIDIA module is installed, for no kernel")
+    return _judged(examined)
 
 
 def missing_now(examined: Examined) -> list[Finding]:
     """The failure that leaves this boot without a driver, if there is one."""
-    return [
-        one for one in build(examined) if one.status == "fail" and _lacks_now(examined.snapshot)
-    ]
+    return build.findings(examined) if _lacks_now(examined.snapshot) else []
 
 
 def _lacks_now(snapshot: HostSnapshot) -> bool:
@@ -68,10 +77,9 @@ def _finding(
     kernels: tuple[str, ...] = (),
 ) -> Finding:
     return Finding(
-        id=BUILD,
-        status=status,
-        summary=summary,
-        evidence=evidence,
+        status,
+        summary,
+        evidence,
         why=why,
         fix=fix,
         data={"kernels": list(kernels)} if kernels else {},
@@ -209,23 +217,3 @@ def _versions_twice(snapshot: HostSnapshot, running: str | None) -> Finding | No
             "there, then `depmod -a` and reboot",
         ),
     )
-
-
-CHECKS = (
-    Check(
-        id=BUILD,
-        title="The NVIDIA module is there for this kernel and for the next one",
-        explanation=(
-            "Looks for a module for the running kernel and for the one that boots next (GRUB's "
-            "default entry, else the newest kernel): installed by DKMS, found by modinfo, or "
-            "prebuilt in a package. A kernel for which there is none, while there is one for "
-            "another, is a failure: the driver is missing now, or will be after the reboot. Two "
-            "versions that DKMS has installed for one kernel are a warning."
-        ),
-        run=build,
-        fixes=("apply+reboot", "hands"),
-        needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, BOOTLOADER, PACKAGES),
-        needs_gpu=True,
-        cause_rank=10,
-    ),
-)

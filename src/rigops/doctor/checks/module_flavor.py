@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
@@ -22,36 +22,48 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu, ModuleFlavor
 
-FLAVOR = "drv.flavor"
-PATCHED = "drv.patched"
 
 _CONCERN = driver_state.CONCERN
 _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 
-def flavor(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.flavor",
+    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, SMI),
+    fixes=("apply+reboot",),
+    keys=frozenset({"driver_flavor"}),
+    cause_rank=70,
+)
+def flavor(examined: Examined) -> Finding:
+    """The kind of kernel module is the declared one, and drives these cards.
+
+    Looks whether the loaded module calls itself Open (/proc/driver/nvidia/version); with nothing
+    loaded, at the licence of the module on disk. The open module does not drive Volta and older
+    cards, the proprietary one not Blackwell: a failure, as the card stays unused. So is a kind
+    other than the declared `driver_flavor`.
+    """
     found = _found(examined)
     if found is None:
-        return [_not_found(examined)]
+        return _not_found(examined)
     flavor, evidence = found
     undriven = [
         card for card in views.models(examined) if card and not _drives(examined, flavor, card)
     ]
     if undriven:
-        return [_unfit(flavor, undriven, evidence)]
+        return _unfit(flavor, undriven, evidence)
     declared = examined.spec.driver_flavor
     if declared not in {None, "auto", flavor}:
-        return [_undeclared(flavor, str(declared), evidence)]
-    return [_fits(examined, flavor, evidence)]
+        return _undeclared(flavor, str(declared), evidence)
+    return _fits(examined, flavor, evidence)
 
 
 def _fits(examined: Examined, flavor: ModuleFlavor, evidence: tuple[Evidence, ...]) -> Finding:
     cards = views.models(examined)
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
-        return _flavor("unknown", f"the {flavor} module; not all cards were seen", evidence)
+        return Finding("unknown", f"the {flavor} module; not all cards were seen", evidence)
     if None in cards and not _drives_all(examined):
-        return _flavor("unknown", f"the {flavor} module; not all cards are known", evidence)
-    return _flavor("ok", f"the {flavor} module, which drives these cards", evidence)
+        return Finding("unknown", f"the {flavor} module; not all cards are known", evidence)
+    return Finding("ok", f"the {flavor} module, which drives these cards", evidence)
 
 
 def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | None:
@@ -71,8 +83,8 @@ def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | No
 
 def _not_found(examined: Examined) -> Finding:
     if driver_state.loaded(examined).is_loaded is False and not examined.spec.driver_flavor:
-        return _flavor("skipped", driver_state.NOT_LOADED)
-    return _flavor("unknown", "which kind of module it is could not be read")
+        return Finding("skipped", driver_state.NOT_LOADED)
+    return Finding("unknown", "which kind of module it is could not be read")
 
 
 def _drives(examined: Examined, flavor: ModuleFlavor, card: Gpu) -> bool:
@@ -96,7 +108,7 @@ def _drives_all(examined: Examined) -> bool:
 def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:
     names = ", ".join(dict.fromkeys(f"{card.name} ({card.architecture})" for card in cards))
     right: ModuleFlavor = "proprietary" if flavor == "open" else "open"
-    return _flavor(
+    return Finding(
         "fail",
         f"the {flavor} module does not drive {names}",
         evidence,
@@ -107,7 +119,7 @@ def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...
 
 
 def _undeclared(flavor: ModuleFlavor, declared: str, evidence: tuple[Evidence, ...]) -> Finding:
-    return _flavor(
+    return Finding(
         "fail",
         f"the {flavor} module is there, and {declared} is declared",
         evidence,
@@ -128,22 +140,26 @@ def _change(wanted: str) -> Fix:
     )
 
 
-_flavor = finding_for(FLAVOR)
+@Check("drv.patched", needs=(NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, SMI))
+def patched(examined: Examined) -> Finding:
+    """Whether the driver is a patched one.
 
-
-def patched(examined: Examined) -> list[Finding]:
+    Looks for the names of the known forks that grant P2P between GeForce cards, and for versions
+    such as 610.57.04-p2p, in what the module, modinfo and DKMS say. It is told as information:
+    rigops never installs such a module, and an update puts the stock one back.
+    """
     signs = tuple(one for one in _told(examined) if _FORK.search(one.line))
     if signs:
-        return [_fork(signs[:3])]
+        return _fork(signs[:3])
     snapshot = examined.snapshot
     if driver_state.loaded(examined).is_loaded is False:
-        return [Finding(id=PATCHED, status="skipped", summary=driver_state.NOT_LOADED)]
+        return Finding("skipped", driver_state.NOT_LOADED)
     if snapshot[NVIDIA_VERSION].value is None or snapshot[NVIDIA_MODINFO].value is None:
         summary = "the module's own version was not collected"
-        return [Finding(id=PATCHED, status="unknown", summary=summary)]
+        return Finding("unknown", summary)
     summary = "no sign of a patched module"
     why = "A patch that changes no version is not to be seen from outside."
-    return [Finding(id=PATCHED, status="ok", summary=summary, why=why)]
+    return Finding("ok", summary, why=why)
 
 
 def _told(examined: Examined) -> Iterator[Evidence]:
@@ -159,43 +175,9 @@ def _told(examined: Examined) -> Iterator[Evidence]:
 
 def _fork(signs: tuple[Evidence, ...]) -> Finding:
     return Finding(
-        id=PATCHED,
-        status="info",
-        summary="the driver is a patched one, made to grant P2P between GeForce cards",
-        evidence=signs,
+        "info",
+        "the driver is a patched one, made to grant P2P between GeForce cards",
+        signs,
         why="rigops reports such modules and never installs them. They are built for one version "
         "and one kernel: after an update the stock module is back, and P2P gone.",
     )
-
-
-CHECKS = (
-    Check(
-        id=FLAVOR,
-        title="The kind of kernel module is the declared one, and drives these cards",
-        explanation=(
-            "Looks whether the loaded module calls itself Open (/proc/driver/nvidia/version); with "
-            "nothing loaded, at the licence of the module on disk. The open module does not drive "
-            "Volta and older cards, the proprietary one not Blackwell: a failure, as the card "
-            "stays unused. So is a kind other than the declared `driver_flavor`."
-        ),
-        run=flavor,
-        fixes=("apply+reboot",),
-        needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, SMI),
-        needs_gpu=True,
-        cause_rank=70,
-        keys=frozenset({"driver_flavor"}),
-    ),
-    Check(
-        id=PATCHED,
-        title="Whether the driver is a patched one",
-        explanation=(
-            "Looks for the names of the known forks that grant P2P between GeForce cards, and for "
-            "versions such as 610.57.04-p2p, in what the module, modinfo and DKMS say. It is told "
-            "as information: rigops never installs such a module, and an update puts the stock "
-            "one back."
-        ),
-        run=patched,
-        needs=(NVIDIA_VERSION, NVIDIA_MODINFO, DKMS, SMI),
-        needs_gpu=True,
-    ),
-)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.doctor.views.driver_state import numbers
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -22,7 +22,6 @@ from rigops.probe.sections.uname import SECTION as UNAME
 if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
-MISMATCH = "drv.mismatch"
 
 _LIBRARIES = re.compile(
     r"libnvidia-compute(?:-[0-9]{3}(?:-server)?)?|libcuda1|libnvidia-ml1|nvidia-driver-libs"
@@ -35,7 +34,31 @@ _WHY = (
 )
 
 
-def mismatch(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.mismatch",
+    needs=(
+        UNAME,
+        PROC_CMDLINE,
+        NVIDIA_VERSION,
+        NVIDIA_MODINFO,
+        PROCESSES,
+        DKMS,
+        PACKAGES,
+        KERNEL_LOG,
+        SMI,
+    ),
+    fixes=("hands",),
+    cause_rank=40,
+)
+def mismatch(examined: Examined) -> Finding:
+    """The loaded driver, the one on disk and its libraries are of one version.
+
+    Compares the loaded module (/proc/driver/nvidia/version), the module on disk for the running
+    kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), and looks for
+    nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
+    mismatch). After an update without a reboot they differ, and CUDA fails: a failure, cured by the
+    reboot.
+    """
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     disk, libraries, said = _on_disk(snapshot), _libraries(snapshot), _said(snapshot)
@@ -45,29 +68,26 @@ def mismatch(examined: Examined) -> list[Finding]:
     other_libraries = bool(loaded and libraries and loaded not in libraries and not works)
     if (said and not works) or other_disk or other_libraries:
         evidence = (*said, *disk.values(), *(libraries.values() if other_libraries else ()))
-        return [_differs(examined, {*disk, *libraries}, evidence)]
+        return _differs(examined, {*disk, *libraries}, evidence)
     if driver_state.loaded(examined).is_loaded is False:
-        return [_finding("skipped", f"{driver_state.NOT_LOADED}, so there is nothing to compare")]
-    return [_alike(examined, said, works=works)]
+        return Finding("skipped", f"{driver_state.NOT_LOADED}, so there is nothing to compare")
+    return _alike(examined, said, works=works)
 
 
 def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Finding:
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     if loaded is None:
-        return _finding("unknown", "the version of the loaded driver could not be read")
+        return Finding("unknown", "the version of the loaded driver could not be read")
     if not _is_told_by_modinfo(snapshot):
-        return _finding("unknown", f"driver {loaded} is loaded; that on disk could not be read")
+        return Finding("unknown", f"driver {loaded} is loaded; that on disk could not be read")
     if not works:
-        return _finding("unknown", f"driver {loaded} is loaded; nvidia-smi has not proved it fits")
+        return Finding("unknown", f"driver {loaded} is loaded; nvidia-smi has not proved it fits")
     everywhere = f"driver {loaded} is loaded, on disk and in the libraries"
     if said:
         why = "A program with libraries of its own, such as a container's, was refused."
-        return _finding("info", f"{everywhere}, and some program had another", said, why=why)
-    return _finding("ok", everywhere, driver_state.loaded(examined).evidence)
-
-
-_finding = finding_for(MISMATCH)
+        return Finding("info", f"{everywhere}, and some program had another", said, why=why)
+    return Finding("ok", everywhere, driver_state.loaded(examined).evidence)
 
 
 def _is_told_by_modinfo(snapshot: HostSnapshot) -> bool:
@@ -117,7 +137,7 @@ def _differs(examined: Examined, installed: set[str], evidence: tuple[Evidence, 
         if loaded and others
         else "the loaded driver and the libraries of programs are of different versions"
     )
-    return _finding(
+    return Finding(
         "fail",
         summary,
         (*driver_state.loaded(examined).evidence, *evidence),
@@ -142,33 +162,3 @@ def _fix(snapshot: HostSnapshot) -> Fix:
         kind="hands",
         text=f"reboot: `systemctl reboot`{using}; the module of the new version is loaded then",
     )
-
-
-CHECKS = (
-    Check(
-        id=MISMATCH,
-        title="The loaded driver, the one on disk and its libraries are of one version",
-        explanation=(
-            "Compares the loaded module (/proc/driver/nvidia/version), the module on disk for the "
-            "running kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), "
-            "and looks for nvidia-smi's and the kernel's own complaint (Driver/library version "
-            "mismatch, NVRM: API mismatch). After an update without a reboot they differ, and "
-            "CUDA fails: a failure, cured by the reboot."
-        ),
-        run=mismatch,
-        fixes=("hands",),
-        needs=(
-            UNAME,
-            PROC_CMDLINE,
-            NVIDIA_VERSION,
-            NVIDIA_MODINFO,
-            PROCESSES,
-            DKMS,
-            PACKAGES,
-            KERNEL_LOG,
-            SMI,
-        ),
-        needs_gpu=True,
-        cause_rank=40,
-    ),
-)

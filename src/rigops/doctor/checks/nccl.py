@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.nccl import Nccl, Setting
 
 LEVEL = "nccl.level"
-STALE = "nccl.conf_stale"
-CACHE = "vllm.cache"
 
 _PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
 _OLD_NAMES: Final = {"SOC": "SYS"}
@@ -33,24 +31,32 @@ _SLOW = (
 )
 
 
-def level(examined: Examined) -> list[Finding]:
-    nothing = grants.nothing_between(examined, LEVEL)
+@Check("nccl.level", needs=(NCCL, TOPOLOGY, P2P_READ))
+def level(examined: Examined) -> Finding:
+    """Which transport NCCL will choose.
+
+    Reckons from the grants, from the ways in `nvidia-smi topo -m`, the number of cards and the
+    maker of the processor whether NCCL will copy directly (P2P) or through the host's memory (SHM),
+    before and since version 2.23.4, which changed the rule. Always information: SHM is slower on
+    most rigs and faster on some, so measure.
+    """
+    nothing = grants.nothing_between(examined)
     if nothing is not None:
-        return [nothing]
+        return nothing
     found = grants.classify_pairs(examined)
     if found.undetermined or not found.total or not found.all_seen:
-        return [_untold("what the driver grants between the cards is not known")]
+        return _untold("what the driver grants between the cards is not known")
     known = examined.snapshot[NCCL].value
     predictions = _predictions(examined, found, known.processor if known else None)
     if not predictions:
-        return [_untold("how the cards are connected is not known")]
+        return _untold("how the cards are connected is not known")
     if len(predictions) > 1:
-        return [_untold("it depends on the maker of the processor, which was not collected")]
-    return [_predicted(examined, next(iter(predictions)))]
+        return _untold("it depends on the maker of the processor, which was not collected")
+    return _predicted(examined, next(iter(predictions)))
 
 
 def _untold(reason: str) -> Finding:
-    return Finding(id=LEVEL, status="unknown", summary=f"NCCL's transport: {reason}")
+    return Finding("unknown", f"NCCL's transport: {reason}")
 
 
 def _predictions(
@@ -83,11 +89,9 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
     changed = " (settings were found that change this)" if settings else ""
     last, first = nccl_transport.LAST_BEFORE, nccl_transport.CHANGED_IN
     return Finding(
-        id=LEVEL,
-        status="info",
-        summary=f"NCCL up to {last} would use {found.before}, from {first} on {found.since}"
-        + changed,
-        evidence=(
+        "info",
+        f"NCCL up to {last} would use {found.before}, from {first} on {found.since}" + changed,
+        (
             *grants.rows(snapshot),
             *grants.way_rows(snapshot),
             *(Evidence(NCCL.name, one.line) for one in settings),
@@ -105,24 +109,28 @@ def _moves(setting: Setting) -> bool:
     return setting.name.startswith(_MOVES_TRANSPORT)
 
 
-def stale(examined: Examined) -> list[Finding]:
+@Check("nccl.conf_stale", needs=(NCCL,), fixes=("hands",))
+def stale(examined: Examined) -> Finding | list[Finding]:
+    """No forgotten setting keeps NCCL from the direct way.
+
+    Looks into /etc/nccl.conf, ~/.nccl.conf, profiles, environment files and systemd units for
+    NCCL_P2P_DISABLE, NCCL_P2P_LEVEL=LOC, NCCL_SHM_DISABLE and NCCL_IB_*. One that the inventory
+    does not declare with this value is a warning that names the file and the line. Without root
+    other people's homes stay closed, and the answer unknown.
+    """
     known = examined.snapshot[NCCL].value
     if known is None:
         late = examined.snapshot[NCCL].timed_out
         summary = "NCCL's settings were not " + ("read in time" if late else "collected")
-        return [Finding(id=STALE, status="unknown", summary=summary)]
+        return Finding("unknown", summary)
     declared = dict(examined.spec.nccl or ())
     left = [one for one in known.settings if _is_left(one, declared)]
     if left:
         return [_left_behind(one) for one in left]
     gap = _gap(examined, known)
     if gap:
-        return [Finding(id=STALE, status="unknown", summary=f"no setting was found, {gap}")]
-    return [
-        Finding(
-            id=STALE, status="ok", summary="no setting that was not declared keeps NCCL from P2P"
-        )
-    ]
+        return Finding("unknown", f"no setting was found, {gap}")
+    return Finding("ok", "no setting that was not declared keeps NCCL from P2P")
 
 
 def _is_left(setting: Setting, declared: dict[str, str]) -> bool:
@@ -139,11 +147,10 @@ def _left_behind(setting: Setting) -> Finding:
     place = f"{setting.file} line {setting.number}"
     assignment = f"{setting.name}={setting.value}"
     return Finding(
-        id=STALE,
-        status="warn",
+        "warn",
+        f"{assignment} is set and not declared ({place})",
+        (Evidence(NCCL.name, setting.line),),
         subject=setting.file,
-        summary=f"{assignment} is set and not declared ({place})",
-        evidence=(Evidence(NCCL.name, setting.line),),
         why=_SLOW,
         fix=Fix(
             kind="hands",
@@ -165,71 +172,34 @@ def _gap(examined: Examined, known: Nccl) -> str:
     return "and some of the answer could not be read" if known.unparsed else ""
 
 
-def cache(examined: Examined) -> list[Finding]:
+@Check("vllm.cache", needs=(NCCL,))
+def cache(examined: Examined) -> Finding | list[Finding]:
+    """Verdicts on P2P that vLLM remembers.
+
+    Lists ~/.cache/vllm/gpu_p2p_access_cache_for_*.json with their dates. vLLM never renews them, so
+    one from before a change of driver, BIOS or slots may be wrong. Information only: whether
+    anything has changed since then is not judged.
+    """
     known = examined.snapshot[NCCL].value
     if known is None:
-        return [Finding(id=CACHE, status="unknown", summary="vLLM's caches were not collected")]
+        return Finding("unknown", "vLLM's caches were not collected")
     if known.caches:
         return [_remembered(one.path, one.modified, one.line) for one in known.caches]
     gap = _gap(examined, known)
     if gap:
-        return [Finding(id=CACHE, status="unknown", summary=f"no cache of vLLM was found, {gap}")]
-    return [Finding(id=CACHE, status="ok", summary="vLLM remembers no verdict on P2P")]
+        return Finding("unknown", f"no cache of vLLM was found, {gap}")
+    return Finding("ok", "vLLM remembers no verdict on P2P")
 
 
 def _remembered(path: str, modified: int, line: str) -> Finding:
     day = datetime.fromtimestamp(modified, tz=timezone.utc).date().isoformat()
     return Finding(
-        id=CACHE,
-        status="info",
+        "info",
+        f"vLLM goes by what it found out about P2P on {day}",
+        (Evidence(NCCL.name, line),),
         subject=path,
-        summary=f"vLLM goes by what it found out about P2P on {day}",
-        evidence=(Evidence(NCCL.name, line),),
         why="vLLM tests peer access once and believes the answer ever after. If the driver, the "
         "kernel's arguments, the BIOS or the slots have changed since then, the answer may be "
         "wrong in either direction; the file can be deleted at any time, and vLLM tests again.",
         data={"modified": modified},
     )
-
-
-CHECKS = (
-    Check(
-        id=LEVEL,
-        title="Which transport NCCL will choose",
-        explanation=(
-            "Reckons from the grants, from the ways in `nvidia-smi topo -m`, the number of cards "
-            "and the maker of the processor whether NCCL will copy directly (P2P) or through the "
-            "host's memory (SHM), before and since version 2.23.4, which changed the rule. Always "
-            "information: SHM is slower on most rigs and faster on some, so measure."
-        ),
-        run=level,
-        needs=(NCCL, TOPOLOGY, P2P_READ),
-        needs_gpu=True,
-    ),
-    Check(
-        id=STALE,
-        title="No forgotten setting keeps NCCL from the direct way",
-        explanation=(
-            "Looks into /etc/nccl.conf, ~/.nccl.conf, profiles, environment files and systemd "
-            "units for NCCL_P2P_DISABLE, NCCL_P2P_LEVEL=LOC, NCCL_SHM_DISABLE and NCCL_IB_*. One "
-            "that the inventory does not declare with this value is a warning that names the file "
-            "and the line. Without root other people's homes stay closed, and the answer unknown."
-        ),
-        run=stale,
-        fixes=("hands",),
-        needs=(NCCL,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=CACHE,
-        title="vLLM's remembered verdicts on P2P",
-        explanation=(
-            "Lists ~/.cache/vllm/gpu_p2p_access_cache_for_*.json with their dates. vLLM never "
-            "renews them, so one from before a change of driver, BIOS or slots may be wrong. "
-            "Information only: whether anything has changed since then is not judged."
-        ),
-        run=cache,
-        needs=(NCCL,),
-        needs_gpu=True,
-    ),
-)

@@ -20,7 +20,6 @@ from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.probe.sections.packages import Package
 
 HOLD = "pkg.hold"
@@ -46,17 +45,27 @@ _REGEXES = (
 )
 
 
-def hold(examined: Examined) -> list[Finding]:
-    found = apt_rig(HOLD, examined)
+@Check("pkg.hold", needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES), fixes=("apply", "hands"))
+def hold(examined: Examined) -> Finding:
+    """The driver's packages are held or pinned.
+
+    Compares the installed packages of the NVIDIA driver (modules, libraries, tools; not CUDA
+    toolkits and not the container toolkit) with `apt-mark showhold`, dpkg's own marks and
+    /etc/apt/preferences(.d). A pin counts where no other version of the driver can come: its exact
+    version above priority 990, or every version below 0. A held metapackage holds none of the
+    libraries. With `kernel_hold` declared the kernel's metapackages must be held too. Elsewhere
+    than with apt this is not judged.
+    """
+    found = apt_rig(examined)
     if isinstance(found, Finding):
-        return [found]
+        return found
     loose = (*found.loose, *_loose_kernels(examined, found))
     if loose:
-        return [_loose(examined, found, loose)]
+        return _loose(examined, found, loose)
     if not found.are_whole:
-        return [_finding(HOLD, "unknown", "every package that was read is held; not all were read")]
+        return Finding("unknown", "every package that was read is held; not all were read")
     kept = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
-    return [_finding(HOLD, "ok", kept)]
+    return Finding("ok", kept)
 
 
 def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:
@@ -80,10 +89,9 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
     command = "apt-mark hold " + " ".join(named(one) for one in loose)
     does = "pins the driver's packages to the installed version and holds them"
     return Finding(
-        id=HOLD,
-        status="warn",
-        summary=f"{of_all} {what} are neither held nor pinned: {names(loose)}",
-        evidence=(
+        "warn",
+        f"{of_all} {what} are neither held nor pinned: {names(loose)}",
+        (
             *(Evidence(PACKAGES.name, one.line) for one in loose[:_CITED]),
             *(Evidence(PACKAGE_HOLDS.name, name) for name in found.holds.held[:_CITED]),
         ),
@@ -95,30 +103,35 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
     )
 
 
-def unattended(examined: Examined) -> list[Finding]:
-    found = apt_rig(UNATTENDED, examined)
+@Check("pkg.unattended", needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES), fixes=("apply", "hands"))
+def unattended(examined: Examined) -> Finding:
+    """Unattended upgrades leave the driver alone.
+
+    Where unattended-upgrades is installed and apt's daily run uses it, each package of the driver
+    must be held, pinned or matched by Unattended-Upgrade::Package-Blacklist. Its entries are
+    regular expressions that are matched from the beginning of a name.
+    """
+    found = apt_rig(examined)
     if isinstance(found, Finding):
-        return [found]
+        return found
     held = found.holds
     open_to_it = tuple(
         one for one in found.loose if not apt.blacklists(one.name, held.unattended_blacklist)
     )
     runs = _upgrader_runs(found)
     if not open_to_it:
-        return [_nothing_open(found)]
+        return _nothing_open(found)
     if runs is False:
-        return [_finding(UNATTENDED, "ok", f"{_UPGRADER} does not run here")]
+        return Finding("ok", f"{_UPGRADER} does not run here")
     if runs is None:
-        return [_finding(UNATTENDED, "unknown", f"whether {_UPGRADER} runs could not be read")]
-    return [_open(examined, found, open_to_it)]
+        return Finding("unknown", f"whether {_UPGRADER} runs could not be read")
+    return _open(examined, found, open_to_it)
 
 
 def _nothing_open(found: AptRig) -> Finding:
     if not found.are_whole:
-        return _finding(UNATTENDED, "unknown", "not all packages and blacklists were read")
-    return _finding(
-        UNATTENDED, "ok", f"{_UPGRADER} leaves the driver alone: held, pinned or on its blacklist"
-    )
+        return Finding("unknown", "not all packages and blacklists were read")
+    return Finding("ok", f"{_UPGRADER} leaves the driver alone: held, pinned or on its blacklist")
 
 
 def _upgrader_runs(found: AptRig) -> bool | None:
@@ -139,56 +152,16 @@ def _open(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Find
         f"{{\n{entries}\n}};"
     )
     return Finding(
-        id=UNATTENDED,
-        status="warn",
-        summary=f"{_UPGRADER} may replace {len(loose)} packages of the driver: {names(loose)}",
-        evidence=(
+        "warn",
+        f"{_UPGRADER} may replace {len(loose)} packages of the driver: {names(loose)}",
+        (
             *(Evidence(PACKAGE_HOLDS.name, line) for line in lines),
             *(Evidence(PACKAGES.name, one.line) for one in loose[:_CITED]),
         ),
-        why=(
-            "It upgrades at night, without a question. Entries of its blacklist are matched from "
-            'the beginning of a name: "nvidia" does not cover libnvidia-compute or libcuda1.'
-        ),
+        why="It upgrades at night, without a question. Entries of its blacklist are matched from "
+        'the beginning of a name: "nvidia" does not cover libnvidia-compute or libcuda1.',
         fix=keep_fix(
             examined, found, by_hand, f"holds the driver and puts it on {_UPGRADER}' blacklist"
         ),
         data={"packages": [named(one) for one in loose]},
     )
-
-
-def _finding(check: str, status: Status, summary: str) -> Finding:
-    return Finding(id=check, status=status, summary=summary)
-
-
-CHECKS = (
-    Check(
-        id=HOLD,
-        title="The driver's packages are held or pinned",
-        explanation=(
-            "Compares the installed packages of the NVIDIA driver (modules, libraries, tools; not "
-            "CUDA toolkits and not the container toolkit) with `apt-mark showhold`, dpkg's own "
-            "marks and /etc/apt/preferences(.d). A pin counts where no other version of the driver "
-            "can come: its exact version above priority 990, or every version below 0. A held "
-            "metapackage holds none of the libraries. With `kernel_hold` declared the kernel's "
-            "metapackages must be held too. Elsewhere than with apt this is not judged."
-        ),
-        run=hold,
-        fixes=("apply", "hands"),
-        needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
-        needs_gpu=True,
-    ),
-    Check(
-        id=UNATTENDED,
-        title="Unattended upgrades leave the driver alone",
-        explanation=(
-            "Where unattended-upgrades is installed and apt's daily run uses it, each package of "
-            "the driver must be held, pinned or matched by Unattended-Upgrade::Package-Blacklist. "
-            "Its entries are regular expressions that are matched from the beginning of a name."
-        ),
-        run=unattended,
-        fixes=("apply", "hands"),
-        needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
-        needs_gpu=True,
-    ),
-)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver import record
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import AptRig, apt_rig
 from rigops.probe.package_names import RUN_FILE
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -36,25 +36,33 @@ _WHY_RUN = (
 )
 
 
-def sources(examined: Examined) -> list[Finding]:
-    found = apt_rig(SOURCES, examined)
+@Check(
+    "pkg.sources", needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, RIGOPS_STATE), fixes=("hands",)
+)
+def sources(examined: Examined) -> Finding:
+    """The driver comes from one place.
+
+    Reads `apt-cache policy` of the driver's packages: where the installed versions come from, and,
+    of packages that are neither held nor pinned, where the next version would come from. The
+    distribution, NVIDIA's CUDA repository and a PPA are three places, and two of them are a
+    warning. So is a driver from packages over which NVIDIA's own installer (.run) was run, which
+    leaves /usr/bin/nvidia-uninstall behind.
+    """
+    found = apt_rig(examined)
     run_files = _run_files(examined)
     if run_files:
-        return [_installer(examined, run_files)]
+        return _installer(examined, run_files)
     if isinstance(found, Finding):
-        return [found]
+        return found
     policies = found.holds.policies
     if not policies:
-        return [_finding("unknown", "where the driver's packages come from could not be read")]
-    return [_judged(found, policies)]
+        return Finding("unknown", "where the driver's packages come from could not be read")
+    return _judged(found, policies)
 
 
 def _run_files(examined: Examined) -> tuple[str, ...]:
     holds = examined.snapshot[PACKAGE_HOLDS].value
     return holds.run_files or () if holds else ()
-
-
-_finding = finding_for(SOURCES)
 
 
 def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
@@ -63,24 +71,21 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
     evidence = tuple(Evidence(PACKAGE_HOLDS.name, path) for path in run_files)
     if not driver and (kept := _kept_by_rigops(examined)):
         return Finding(
-            id=SOURCES,
-            status="ok",
-            summary=f"driver {kept} came from NVIDIA's installer (.run), and rigops keeps it",
-            evidence=evidence,
+            "ok",
+            f"driver {kept} came from NVIDIA's installer (.run), and rigops keeps it",
+            evidence,
         )
     if not driver:
         return Finding(
-            id=SOURCES,
-            status="info",
-            summary="the driver came from NVIDIA's installer (.run), not from packages",
-            evidence=evidence,
+            "info",
+            "the driver came from NVIDIA's installer (.run), not from packages",
+            evidence,
             why="No package manager knows it: a new kernel may come without its module.",
         )
     return Finding(
-        id=SOURCES,
-        status="warn",
-        summary=f"NVIDIA's installer (.run) was run over {len(driver)} packages of the driver",
-        evidence=(*evidence, *(Evidence(PACKAGES.name, one.line) for one in driver[:_CITED])),
+        "warn",
+        f"NVIDIA's installer (.run) was run over {len(driver)} packages of the driver",
+        (*evidence, *(Evidence(PACKAGES.name, one.line) for one in driver[:_CITED])),
         why=_WHY_RUN,
         fix=Fix(
             kind="hands",
@@ -118,9 +123,9 @@ def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:
     if len(coming) > 1:
         return _mixed(coming, "the next upgrade would mix packages of", found)
     if not found.are_whole or not known or found.holds.run_files is None:
-        return _finding("unknown", "where the driver's packages come from could not all be read")
+        return Finding("unknown", "where the driver's packages come from could not all be read")
     origins = " and ".join(_CALLED[one] for one in installed)
-    return _finding("ok", f"the driver's packages come from {origins or 'no archive any more'}")
+    return Finding("ok", f"the driver's packages come from {origins or 'no archive any more'}")
 
 
 def _note(origins: dict[Origin, Offer], offer: Offer | None) -> None:
@@ -134,10 +139,9 @@ def _note(origins: dict[Origin, Offer], offer: Offer | None) -> None:
 def _mixed(origins: dict[Origin, Offer], what: str, found: AptRig) -> Finding:
     places = " and ".join(_CALLED[one] for one in origins)
     return Finding(
-        id=SOURCES,
-        status="warn",
-        summary=f"{what} {places}",
-        evidence=tuple(
+        "warn",
+        f"{what} {places}",
+        tuple(
             Evidence(PACKAGE_HOLDS.name, line)
             for offer in origins.values()
             for line in offer.lines[:2]
@@ -150,22 +154,3 @@ def _mixed(origins: dict[Origin, Offer], what: str, found: AptRig) -> Finding:
             f"`apt-cache policy {found.driver[0].name}`",
         ),
     )
-
-
-CHECKS = (
-    Check(
-        id=SOURCES,
-        title="The driver comes from one place",
-        explanation=(
-            "Reads `apt-cache policy` of the driver's packages: where the installed versions come "
-            "from, and, of packages that are neither held nor pinned, where the next version would "
-            "come from. The distribution, NVIDIA's CUDA repository and a PPA are three places, "
-            "and two of them are a warning. So is a driver from packages over which NVIDIA's own "
-            "installer (.run) was run, which leaves /usr/bin/nvidia-uninstall behind."
-        ),
-        run=sources,
-        fixes=("hands",),
-        needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, RIGOPS_STATE),
-        needs_gpu=True,
-    ),
-)

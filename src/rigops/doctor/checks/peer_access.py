@@ -35,15 +35,29 @@ _REMEDIES: Final = {
 }
 
 
-def grant(examined: Examined) -> list[Finding]:
+@Check(
+    "p2p.grant",
+    needs=(BOOT, TOPOLOGY, P2P_READ, P2P_WRITE),
+    fixes=("hands", "accept"),
+    keys=frozenset({"p2p"}),
+)
+def grant(examined: Examined) -> Finding:
+    """What the driver grants between the cards is what is declared.
+
+    Reads the matrices of `nvidia-smi topo -p2p r` and `w`. A grant is never taken for working peer
+    access: the driver looks neither at the IOMMU nor at ACS, so only preflight can prove it. With
+    p2p = "required" a refused pair fails, with "nvlink" one that NVLink connects. Without a
+    declaration a refusal is information: on GeForce cards without NVLink the stock driver offers no
+    peer access, and that is no fault.
+    """
     demand = examined.spec.p2p
-    nothing = grants.nothing_between(examined, GRANT)
+    nothing = grants.nothing_between(examined)
     if nothing is not None:
-        return [nothing]
+        return nothing
     if demand == "skip":
-        return [Finding(id=GRANT, status="skipped", summary='p2p = "skip" is declared')]
+        return Finding("skipped", 'p2p = "skip" is declared')
     found = grants.classify_pairs(examined)
-    return [_unmet(examined, found, demand) or _told(examined, found)]
+    return _unmet(examined, found, demand) or _told(examined, found)
 
 
 def _told(examined: Examined, found: Grants) -> Finding:
@@ -70,7 +84,7 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
     pairs = (*found.granted, *found.refused, *found.undetermined)
     if not pairs or any(pair.has_nvlink is None for pair in pairs):
         summary = f"{declared}, and how the cards are connected was not collected"
-        return Finding(id=GRANT, status="unknown", summary=summary)
+        return Finding("unknown", summary)
     if found.all_seen and not any(pair.has_nvlink for pair in pairs):
         return _failed(examined, found, f"{declared}, and no NVLink connects any two cards")
     return None
@@ -79,10 +93,9 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
 def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
     snapshot = examined.snapshot
     return Finding(
-        id=GRANT,
-        status="fail",
-        summary=summary,
-        evidence=(*grants.rows(snapshot), *grants.write_rows(snapshot), *grants.way_rows(snapshot)),
+        "fail",
+        summary,
+        (*grants.rows(snapshot), *grants.write_rows(snapshot), *grants.way_rows(snapshot)),
         why=_why_refused(examined, found),
         fix=_fix(examined, found),
     )
@@ -130,18 +143,15 @@ def _untold(examined: Examined, found: Grants) -> Finding:
     else:
         known = found.total - len(found.undetermined)
         summary = f"what the driver grants is known for {known} of {found.total} pairs only"
-    return Finding(
-        id=GRANT, status="unknown", summary=summary, evidence=(*said, *grants.rows(snapshot))
-    )
+    return Finding("unknown", summary, (*said, *grants.rows(snapshot)))
 
 
 def _read_only(examined: Examined) -> Finding:
     snapshot = examined.snapshot
     return Finding(
-        id=GRANT,
-        status="warn",
-        summary="the driver grants reading between cards and refuses writing between the same two",
-        evidence=(*grants.rows(snapshot), *grants.write_rows(snapshot)),
+        "warn",
+        "the driver grants reading between cards and refuses writing between the same two",
+        (*grants.rows(snapshot), *grants.write_rows(snapshot)),
         why="NCCL wants both and then uses neither; other programs may try what is refused. "
         + _ONLY_A_CLAIM,
         fix=Fix(
@@ -157,11 +167,9 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
     over = _over(found.granted)
     rest = f"; {refused} of {found.total} pairs are refused" if refused else ""
     return Finding(
-        id=GRANT,
-        status="info",
-        summary=f"peer access for {len(found.granted)} of {found.total} pairs{over} is "
-        f"{_UNPROVEN}{rest}",
-        evidence=(*grants.rows(snapshot), *grants.way_rows(snapshot)),
+        "info",
+        f"peer access for {len(found.granted)} of {found.total} pairs{over} is {_UNPROVEN}{rest}",
+        (*grants.rows(snapshot), *grants.way_rows(snapshot)),
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},
     )
@@ -176,10 +184,9 @@ def _over(pairs: tuple[Pair, ...]) -> str:
 def _absent(examined: Examined, found: Grants) -> Finding:
     letters = "/".join(found.letters)
     return Finding(
-        id=GRANT,
-        status="info",
-        summary=f"the driver offers no peer access between these cards ({letters})",
-        evidence=grants.rows(examined.snapshot),
+        "info",
+        f"the driver offers no peer access between these cards ({letters})",
+        grants.rows(examined.snapshot),
         why=_why_refused(examined, found),
         data={"granted": 0, "refused": len(found.refused)},
     )
@@ -200,23 +207,3 @@ def _why_refused(examined: Examined, found: Grants) -> str:
     if found.refused and machine not in {None, "none"}:
         parts.append(f"This is a virtual machine ({machine}), where a refusal is usual.")
     return " ".join(parts)
-
-
-CHECKS = (
-    Check(
-        id=GRANT,
-        title="What the driver grants between the cards is what is declared",
-        explanation=(
-            "Reads the matrices of `nvidia-smi topo -p2p r` and `w`. A grant is never taken for "
-            "working peer access: the driver looks neither at the IOMMU nor at ACS, so only "
-            'preflight can prove it. With p2p = "required" a refused pair fails, with "nvlink" one '
-            "that NVLink connects. Without a declaration a refusal is information: on GeForce "
-            "cards without NVLink the stock driver offers no peer access, and that is no fault."
-        ),
-        run=grant,
-        fixes=("hands", "accept"),
-        needs=(BOOT, TOPOLOGY, P2P_READ, P2P_WRITE),
-        needs_gpu=True,
-        keys=frozenset({"p2p"}),
-    ),
-)

@@ -19,24 +19,25 @@ MIXED = "mixed.gpus"
 DISPLAY = "display.p2p"
 
 
-def mixed(examined: Examined) -> list[Finding]:
-    nothing = grants.nothing_between(examined, MIXED)
+@Check("mixed.gpus", needs=(TOPOLOGY, P2P_READ))
+def mixed(examined: Examined) -> Finding:
+    """The cards have the same chip.
+
+    Compares the PCI device ids: NVIDIA gives each chip a block of 128. The driver offers peer
+    access over PCIe only between cards of one chip: two RTX 3090 and an RTX A6000 can have it, a
+    3090 and a 4090 never. Different chips are information, not a fault.
+    """
+    nothing = grants.nothing_between(examined)
     if nothing is not None:
-        return [nothing]
+        return nothing
     found = grants.classify_pairs(examined)
     pairs = (*found.granted, *found.refused, *found.undetermined)
     differences = [grants.is_mixed(pair) for pair in pairs]
     if True in differences:
-        return [_several_chips(examined, differences.count(True), len(pairs))]
+        return _several_chips(examined, differences.count(True), len(pairs))
     if not pairs or None in differences or not found.all_seen:
-        return [Finding(id=MIXED, status="unknown", summary="not every card could be identified")]
-    return [
-        Finding(
-            id=MIXED,
-            status="ok",
-            summary=f"all {len(examined.cards)} cards have the same chip",
-        )
-    ]
+        return Finding("unknown", "not every card could be identified")
+    return Finding("ok", f"all {len(examined.cards)} cards have the same chip")
 
 
 def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
@@ -48,28 +49,35 @@ def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
         Evidence(PCI.name, card.function.line) for card in examined.cards if card.function
     )
     return Finding(
-        id=MIXED,
-        status="info",
-        summary=f"cards with different chips ({kinds}): no peer access over PCIe between "
+        "info",
+        f"cards with different chips ({kinds}): no peer access over PCIe between "
         f"{mixed_pairs} of {total} pairs",
-        evidence=evidence,
+        evidence,
         why=grants.MIXED_WHY,
         data={"cards": counts},
     )
 
 
-def display(examined: Examined) -> list[Finding]:
-    nothing = grants.nothing_between(examined, DISPLAY)
+@Check("display.p2p", needs=(TOPOLOGY, P2P_READ), fixes=("hands",))
+def display(examined: Examined) -> Finding | list[Finding]:
+    """No display hangs on a card with peer access over PCIe.
+
+    Looks at `display_active` of each card that the driver grants peer access over PCIe. A display
+    there is a warning: with patched drivers it has broken peer copies, and on any driver it takes
+    memory and time from the card. Where nothing is granted, or all of it goes over NVLink, it does
+    not apply.
+    """
+    nothing = grants.nothing_between(examined)
     if nothing is not None:
-        return [nothing]
+        return nothing
     found = grants.classify_pairs(examined)
     everything_is_refused = bool(found.refused) and not found.undetermined and not found.granted
     if everything_is_refused and found.all_seen:
         summary = "the driver grants no peer access that a display could disturb"
-        return [Finding(id=DISPLAY, status="skipped", summary=summary)]
+        return Finding("skipped", summary)
     if found.granted and all(pair.has_nvlink for pair in found.granted) and not found.undetermined:
         summary = "peer access goes over NVLink, which a display does not disturb"
-        return [Finding(id=DISPLAY, status="skipped", summary=summary)]
+        return Finding("skipped", summary)
     by_address = {
         card.address: card
         for pair in found.granted
@@ -81,8 +89,8 @@ def display(examined: Examined) -> list[Finding]:
         return [_drives_a_display(card.subject, card.smi.line) for card in driving if card.smi]
     active = [None if card.smi is None else card.smi.display_active for card in examined.cards]
     if found.all_seen and active and all(one is False for one in active):
-        return [Finding(id=DISPLAY, status="ok", summary="no card drives a display")]
-    return [Finding(id=DISPLAY, status="unknown", summary=_unseen(found, active))]
+        return Finding("ok", "no card drives a display")
+    return Finding("unknown", _unseen(found, active))
 
 
 def _unseen(found: Grants, active: list[bool | None]) -> str:
@@ -95,11 +103,10 @@ def _unseen(found: Grants, active: list[bool | None]) -> str:
 
 def _drives_a_display(subject: str, line: str) -> Finding:
     return Finding(
-        id=DISPLAY,
-        status="warn",
+        "warn",
+        "a display hangs on a card that has peer access over PCIe",
+        (Evidence(SMI.name, line),),
         subject=subject,
-        summary="a display hangs on a card that has peer access over PCIe",
-        evidence=(Evidence(SMI.name, line),),
         why="With drivers that were patched for peer access a display on such a card has broken "
         "the copies between cards; with others it costs memory and time.",
         fix=Fix(
@@ -108,33 +115,3 @@ def _drives_a_display(subject: str, line: str) -> Finding:
             "take part, or on none at all, and boot",
         ),
     )
-
-
-CHECKS = (
-    Check(
-        id=MIXED,
-        title="The cards have the same chip",
-        explanation=(
-            "Compares the PCI device ids: NVIDIA gives each chip a block of 128. The driver offers "
-            "peer access over PCIe only between cards of one chip: two RTX 3090 and an RTX A6000 "
-            "can have it, a 3090 and a 4090 never. Different chips are information, not a fault."
-        ),
-        run=mixed,
-        needs=(TOPOLOGY, P2P_READ),
-        needs_gpu=True,
-    ),
-    Check(
-        id=DISPLAY,
-        title="No display hangs on a card with peer access over PCIe",
-        explanation=(
-            "Looks at `display_active` of each card that the driver grants peer access over PCIe. "
-            "A display there is a warning: with patched drivers it has broken peer copies, and on "
-            "any driver it takes memory and time from the card. Where nothing is granted, or all "
-            "of it goes over NVLink, it does not apply."
-        ),
-        run=display,
-        fixes=("hands",),
-        needs=(TOPOLOGY, P2P_READ),
-        needs_gpu=True,
-    ),
-)

@@ -31,12 +31,21 @@ _CABLES = re.compile(
 )
 
 
-def units(examined: Examined) -> list[Finding]:
+@Check("pwr.units", needs=(UNITS, SMI), fixes=("hands",))
+def units(examined: Examined) -> Finding:
+    """One place only sets power limits.
+
+    Searches /etc/systemd/system, /usr/local/bin and sbin, cron, rc.local and udev rules for lines
+    that call nvidia-smi -pl; root is needed for crontabs. One place is well, and so is none. With
+    two the last writer wins; rigops counts as one where `gpu_power_limit` is declared. A unit that
+    is disabled, and that no timer starts, does not count. A limit below what a card takes is a
+    warning too, because the driver's refusal is lost in the journal.
+    """
     snapshot = examined.snapshot
     found = snapshot[UNITS].value
     setters = found.setters if found else None
     if found is None or setters is None:
-        return [_unknown(SETTERS, "which units and scripts set the cards was not collected")]
+        return Finding("unknown", "which units and scripts set the cards was not collected")
     limiters = [one for one in setters if "power" in one.sets and _may_run(found, one)]
     evidence = tuple(Evidence(UNITS.name, one.line) for one in limiters[:_SHOWN])
     places = list(dict.fromkeys(one.file for one in limiters))
@@ -44,14 +53,14 @@ def units(examined: Examined) -> list[Finding]:
     if declares and not any(_OURS in place for place in places):
         places.append("rigops itself, as declared")
     if len(places) > 1:
-        return [_rivals(places, evidence)]
+        return _rivals(places, evidence)
     if not snapshot[UNITS].is_complete or found.unreadable:
         without = ", ".join(found.unreadable) or "the answer is cut off"
-        return [_unknown(SETTERS, f"not every place could be searched ({without})", evidence)]
+        return Finding("unknown", f"not every place could be searched ({without})", evidence)
     if not places:
         summary = "nothing sets power limits at boot"
-        return [Finding(id=SETTERS, status="ok", summary=summary)]
-    return [_one_writer(examined, limiters, places[0], evidence)]
+        return Finding("ok", summary)
+    return _one_writer(examined, limiters, places[0], evidence)
 
 
 def _may_run(units: Units, setter: CardSetter) -> bool:
@@ -65,10 +74,9 @@ def _may_run(units: Units, setter: CardSetter) -> bool:
 
 def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:
     return Finding(
-        id=SETTERS,
-        status="warn",
-        summary=f"{len(places)} places set power limits: {', '.join(places)}",
-        evidence=evidence,
+        "warn",
+        f"{len(places)} places set power limits: {', '.join(places)}",
+        evidence,
         why="The last writer wins, and which one is last may change from boot to boot.",
         fix=Fix(
             kind="hands",
@@ -90,19 +98,16 @@ def _one_writer(
                 return _refused(one, one.watts, card, least)
     if asked and (reported.gap(examined) or any(least is None for _, least in ranges)):
         summary = f"{place} sets limits, and whether the cards take them is not known"
-        return _unknown(SETTERS, summary, evidence)
-    return Finding(
-        id=SETTERS, status="ok", summary=f"one place sets power limits: {place}", evidence=evidence
-    )
+        return Finding("unknown", summary, evidence)
+    return Finding("ok", f"one place sets power limits: {place}", evidence)
 
 
 def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Finding:
     return Finding(
-        id=SETTERS,
-        status="warn",
+        "warn",
+        f"sets {watts:g} W, and {card.subject} takes no less than {least:g} W",
+        (Evidence(UNITS.name, setter.line),),
         subject=setter.file,
-        summary=f"sets {watts:g} W, and {card.subject} takes no less than {least:g} W",
-        evidence=(Evidence(UNITS.name, setter.line),),
         why="The driver refuses such a limit, and the card keeps the one that it had.",
         fix=Fix(
             kind="hands",
@@ -113,32 +118,36 @@ def _refused(setter: CardSetter, watts: float, card: Card, least: float) -> Find
     )
 
 
-def cable(examined: Examined) -> list[Finding]:
+@Check("pwr.cable", needs=(KERNEL_LOG, SMI), fixes=("hands",))
+def cable(examined: Examined) -> Finding:
+    """No card misses a power cable.
+
+    Looks for insufficient external power in nvidia-smi's output, for Xid 54 and for the driver's
+    complaint about power cables in this boot's kernel log. It is well when nvidia-smi reports every
+    card and the log, from its beginning, has no such line.
+    """
     snapshot = examined.snapshot
     evidence = _cable_lines(examined)
     if evidence:
-        return [
-            Finding(
-                id=CABLE,
-                status="fail",
-                summary="a card reports that a power cable is missing or loose",
-                evidence=evidence[:_SHOWN],
-                why="A card that does not see all its power plugs does not start, or runs at its "
-                "lowest clocks.",
-                fix=Fix(
-                    kind="hands",
-                    text="power off, unplug the rig, and seat every 8-pin or 12VHPWR plug at the "
-                    "card and at the supply until it clicks; one cable for each plug, no splitters",
-                ),
-            )
-        ]
+        return Finding(
+            "fail",
+            "a card reports that a power cable is missing or loose",
+            evidence[:_SHOWN],
+            why="A card that does not see all its power plugs does not start, or runs at its "
+            "lowest clocks.",
+            fix=Fix(
+                kind="hands",
+                text="power off, unplug the rig, and seat every 8-pin or 12VHPWR plug at the "
+                "card and at the supply until it clicks; one cable for each plug, no splitters",
+            ),
+        )
     missing = reported.gap(examined)
     if missing:
-        return [_unknown(CABLE, missing.summary, missing.evidence)]
+        return Finding("unknown", missing.summary, missing.evidence)
     log = snapshot[KERNEL_LOG].value
     if log is None or not snapshot[KERNEL_LOG].is_complete or log.starts_at_boot is False:
-        return [_unknown(CABLE, "the kernel log of this boot was not read from its beginning")]
-    return [Finding(id=CABLE, status="ok", summary="no card complains about its power cables")]
+        return Finding("unknown", "the kernel log of this boot was not read from its beginning")
+    return Finding("ok", "no card complains about its power cables")
 
 
 def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
@@ -154,7 +163,15 @@ def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
     )
 
 
+@Check("pwr.brake", needs=(SMI,), fixes=("hands",))
 def brake(examined: Examined) -> list[Finding]:
+    """No power brake holds a card back.
+
+    Reads the hardware power brake bit (0x80) of the reasons why the driver limits the clocks. It is
+    well when it is not set; it tells of this moment only, so it says most while the cards work. The
+    signal comes from the supply or the board, never from the card's own limit.
+    """
+
     def judge(_: Card, smi: SmiGpu) -> Verdict:
         if smi.throttle is None:
             return Verdict(
@@ -174,57 +191,4 @@ def brake(examined: Examined) -> list[Finding]:
             ),
         )
 
-    return reported.judge_cards(
-        examined, BRAKE, judge, "no card is held by a power brake right now"
-    )
-
-
-def _unknown(check: str, summary: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(id=check, status="unknown", summary=summary, evidence=evidence)
-
-
-CHECKS = (
-    Check(
-        id=SETTERS,
-        title="One place only sets power limits",
-        explanation=(
-            "Searches /etc/systemd/system, /usr/local/bin and sbin, cron, rc.local and udev rules "
-            "for lines that call nvidia-smi -pl; root is needed for crontabs. One place is well, "
-            "and so is none. With two the last writer wins; rigops counts as one where "
-            "`gpu_power_limit` is declared. A unit that is disabled, and that no timer starts, "
-            "does not count. A limit below what a card takes is a warning too, because the "
-            "driver's refusal is lost in the journal."
-        ),
-        run=units,
-        fixes=("hands",),
-        needs=(UNITS, SMI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=CABLE,
-        title="No card misses a power cable",
-        explanation=(
-            "Looks for insufficient external power in nvidia-smi's output, for Xid 54 and for "
-            "the driver's complaint about power cables in this boot's kernel log. It is well when "
-            "nvidia-smi reports every card and the log, from its beginning, has no such line."
-        ),
-        run=cable,
-        fixes=("hands",),
-        needs=(KERNEL_LOG, SMI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=BRAKE,
-        title="No power brake holds a card back",
-        explanation=(
-            "Reads the hardware power brake bit (0x80) of the reasons why the driver limits the "
-            "clocks. It is well when it is not set; it tells of this moment only, so it says most "
-            "while the cards work. The signal comes from the supply or the board, never from the "
-            "card's own limit."
-        ),
-        run=brake,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-)
+    return reported.judge_cards(examined, judge, "no card is held by a power brake right now")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
 from rigops.power import budget
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -36,26 +36,42 @@ _SHARES = {
 }
 
 
-def limits(examined: Examined) -> list[Finding]:
+@Check(
+    "pwr.budget",
+    needs=(KERNEL_LOG_PREVIOUS, KERNEL_LOG, SMI),
+    fixes=("apply", "buy"),
+    keys=frozenset({"psus", "circuits"}),
+)
+def limits(examined: Examined) -> Finding:
+    """Power supplies and circuits carry what the limits add up to.
+
+    Adds up the power limits in force, of the cards that each declared supply feeds, and
+    `other_watts` for all else, the CPU included (without it: 150 W for the CPU and 100 W for the
+    rest). Healthy is up to 90 % of a supply for hours, all its watts in peaks (limit times the
+    catalogue's spike factor, which comes from a 350 W RTX 3090 that drew 600 W), and 80 % of a
+    circuit's volts times amperes, which is the code's rule for loads that last; supplies waste 10
+    %. More is a warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or
+    the one before. Without psus and circuits: skipped.
+    """
     spec = examined.spec
     if spec.psus is None and spec.circuits is None:
-        return [_finding("skipped", "neither psus nor circuits are declared")]
+        return Finding("skipped", "neither psus nor circuits are declared")
     reckoned = _reckoned(examined)
     if reckoned.excesses:
-        return [_over(examined, reckoned)]
+        return _over(examined, reckoned)
     if doubt := _doubt(examined, reckoned):
-        return [doubt]
-    return [_finding("ok", f"{_sum(reckoned)}; {_assumed(examined)}")]
+        return doubt
+    return Finding("ok", f"{_sum(reckoned)}; {_assumed(examined)}")
 
 
 def _doubt(examined: Examined, reckoned: Budget) -> Finding | None:
     if missing := reported.gap(examined):
-        return _finding("unknown", missing.summary, missing.evidence)
+        return Finding("unknown", missing.summary, missing.evidence)
     if reckoned.unknown:
-        return _finding("unknown", f"the limit of {', '.join(reckoned.unknown)} is not known")
+        return Finding("unknown", f"the limit of {', '.join(reckoned.unknown)} is not known")
     if reckoned.unwired:
         supplies = ", ".join(reckoned.unwired)
-        return _finding("unknown", f"on which circuit {supplies} hangs is not declared")
+        return Finding("unknown", f"on which circuit {supplies} hangs is not declared")
     return None
 
 
@@ -85,10 +101,9 @@ def _over(examined: Examined, reckoned: Budget) -> Finding:
     drops = _drops(examined)
     told = "; ".join(_said(one) for one in reckoned.excesses)
     return Finding(
-        id=BUDGET,
-        status="fail" if drops else "warn",
-        summary=told + (", and a card has fallen off the bus (Xid 79)" if drops else ""),
-        evidence=drops,
+        "fail" if drops else "warn",
+        told + (", and a card has fallen off the bus (Xid 79)" if drops else ""),
+        drops,
         why="An overloaded supply drops its voltage or switches off: cards fall off the bus or the "
         f"rig reboots under load. Reckoned with {_assumed(examined)}.",
         fix=_fix(examined, reckoned),
@@ -163,69 +178,38 @@ def _fix(examined: Examined, reckoned: Budget) -> Fix:
     )
 
 
-def split(examined: Examined) -> list[Finding]:
+@Check("pwr.psu_split")
+def split(examined: Examined) -> Finding:
+    """Every card hangs on a declared supply.
+
+    Compares the PCI addresses in `psus` with the cards on the bus. Cards that no supply names, and
+    addresses at which there is no card, make the power budget wrong; both are information. Without
+    addresses in psus: skipped.
+    """
     psus = examined.spec.psus
     if psus is None or not any(psu.gpus or psu.host for psu in psus):
-        return [_split("skipped", "which card hangs on which supply is not declared")]
+        return _split("skipped", "which card hangs on which supply is not declared")
     reckoned = _reckoned(examined)
     missing = reckoned.strangers
     if missing and views.sees_the_bus(examined):
         named = ", ".join(missing)
-        return [_split("info", f"psus names {named}, and no card is there")]
+        return _split("info", f"psus names {named}, and no card is there")
     if reckoned.unfed:
         named = ", ".join(reckoned.unfed)
-        return [_split("info", f"psus does not say what feeds {named}")]
+        return _split("info", f"psus does not say what feeds {named}")
     if missing or not views.sees_the_bus(examined):
-        return [_split("unknown", "which cards there are is not known")]
+        return _split("unknown", "which cards there are is not known")
     cards = "; ".join(
         f"{one.name}: {len(one.loads)} cards" + (" and the board" if one.host_watts else "")
         for one in reckoned.supplies
     )
-    return [_split("ok", cards)]
-
-
-_finding = finding_for(BUDGET)
+    return _split("ok", cards)
 
 
 def _split(status: Status, summary: str) -> Finding:
     return Finding(
-        id=SPLIT,
-        status=status,
-        summary=summary,
+        status,
+        summary,
         why="The budget of each supply is only as good as what is declared of it. Two cards on "
         "one cable, or a riser on another supply than its card, are not seen from here.",
     )
-
-
-CHECKS = (
-    Check(
-        id=BUDGET,
-        title="Power supplies and circuits carry what the limits add up to",
-        explanation=(
-            "Adds up the power limits in force, of the cards that each declared supply feeds, and "
-            "`other_watts` for all else, the CPU included (without it: 150 W for the CPU and 100 W "
-            "for the rest). Healthy is up to 90 % of a supply "
-            "for hours, all its watts in peaks (limit times the catalogue's spike factor, which "
-            "comes from a 350 W RTX 3090 that drew 600 W), and 80 % of a circuit's volts times "
-            "amperes, which is the code's rule for loads that last; supplies waste 10 %. More is a "
-            "warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or "
-            "the one before. Without psus and circuits: skipped."
-        ),
-        run=limits,
-        fixes=("apply", "buy"),
-        needs=(KERNEL_LOG_PREVIOUS, KERNEL_LOG, SMI),
-        needs_gpu=True,
-        keys=frozenset({"psus", "circuits"}),
-    ),
-    Check(
-        id=SPLIT,
-        title="Every card hangs on a declared supply",
-        explanation=(
-            "Compares the PCI addresses in `psus` with the cards on the bus. Cards that no supply "
-            "names, and addresses at which there is no card, make the power budget wrong; both "
-            "are information. Without addresses in psus: skipped."
-        ),
-        run=split,
-        needs_gpu=True,
-    ),
-)

@@ -32,7 +32,17 @@ _SILENTLY = (
 _LIMIT_EVIDENCE: Final = re.compile(r"power_readings.*power_limit")
 
 
+@Check("pwr.limit", needs=(SMI,), fixes=("apply", "hands"), keys=frozenset({_KEY}))
 def limit(examined: Examined) -> list[Finding]:
+    """Every card has the power limit that is declared.
+
+    Compares the limit in force that nvidia-smi reads back from each card with `gpu_power_limit`,
+    within 1 W because nvidia-smi rounds. A declaration outside the card's own range fails: an RTX
+    5090 takes no less than 400 W, and a lower limit has been seen to be dropped without a word.
+    Another limit than the declared one is a warning. Without a declaration a card at its default is
+    well, and one that was capped by hand is information, because the next reboot forgets the cap.
+    Cards that do not report their limit (laptops) are not judged.
+    """
     wishes = examined.spec.gpu_power_limit
 
     def judge(card: Card, smi: SmiGpu) -> Verdict:
@@ -47,11 +57,7 @@ def limit(examined: Examined) -> list[Finding]:
         return _undeclared(card, smi)
 
     return reported.judge_cards(
-        examined,
-        LIMIT,
-        judge,
-        "every card has the power limit it should have",
-        evidence=_LIMIT_EVIDENCE,
+        examined, judge, "every card has the power limit it should have", evidence=_LIMIT_EVIDENCE
     )
 
 
@@ -191,25 +197,3 @@ def _written(wish: PowerLimit) -> object:
 
 def _number(watts: float) -> int | float:
     return int(watts) if watts == int(watts) else watts
-
-
-CHECKS = (
-    Check(
-        id=LIMIT,
-        title="Every card has the power limit that is declared",
-        explanation=(
-            "Compares the limit in force that nvidia-smi reads back from each card with "
-            "`gpu_power_limit`, within 1 W because nvidia-smi rounds. A declaration outside the "
-            "card's own range fails: an RTX 5090 takes no less than 400 W, and a lower limit has "
-            "been seen to be dropped without a word. Another limit than the declared one is a "
-            "warning. Without a declaration a card at its default is well, and one that was "
-            "capped by hand is information, because the next reboot forgets the cap. Cards that do "
-            "not report their limit (laptops) are not judged."
-        ),
-        run=limit,
-        fixes=("apply", "hands"),
-        needs=(SMI,),
-        needs_gpu=True,
-        keys=frozenset({_KEY}),
-    ),
-)

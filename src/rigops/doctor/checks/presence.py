@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import ExpectedGpus
 
-COUNT = "gpu.count"
-LOST = "gpu.lost"
 
 _NVIDIA = "nvidia"
 _WHY_FEWER = (
@@ -45,9 +43,26 @@ _SEEK = (
 )
 
 
-def count(examined: Examined) -> list[Finding]:
+@Check(
+    "gpu.count",
+    needs_gpu=False,
+    needs=(*views.COUNTS_CARDS, NVIDIA_VERSION),
+    fixes=("hands",),
+    keys=frozenset({"gpus"}),
+    cause_rank=120,
+    essential=True,
+)
+def count(examined: Examined) -> Finding:
+    """Every card that belongs here is here.
+
+    Counts the NVIDIA display devices on the bus (sysfs and lspci), those that nvidia-smi lists, and
+    those that the inventory declares in `gpus`: a number, models or UUIDs. A card that has fallen
+    off the bus counts as missing. nvidia-smi that fails as a whole does not mean that there is no
+    card, and where other drivers have the cards it is not asked. Without any NVIDIA device and
+    without a declaration this is information.
+    """
     if views.has_no_gpu(examined):
-        return [_count("info", "there is no NVIDIA GPU, and none is declared", ())]
+        return _count("info", "there is no NVIDIA GPU, and none is declared", ())
     losses = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in losses]
     missing = _missing_cards(examined, living)
@@ -60,11 +75,11 @@ def count(examined: Examined) -> list[Finding]:
     said = [one for loss in losses.values() for one in loss.evidence]
     evidence = [*said, *_failure(examined), *_seen(examined.cards)]
     if complaints:
-        return [_count("fail", "; ".join(complaints), evidence)]
+        return _count("fail", "; ".join(complaints), evidence)
     doubt = missing.possible or _doubt(examined)
     if doubt:
-        return [_count("unknown", doubt, evidence)]
-    return [_complete(examined, evidence)]
+        return _count("unknown", doubt, evidence)
+    return _complete(examined, evidence)
 
 
 def _complete(examined: Examined, evidence: Sequence[Evidence]) -> Finding:
@@ -77,10 +92,9 @@ def _complete(examined: Examined, evidence: Sequence[Evidence]) -> Finding:
 def _count(status: Status, summary: str, evidence: Iterable[Evidence]) -> Finding:
     is_failure = status == "fail"
     return Finding(
-        id=COUNT,
-        status=status,
-        summary=summary,
-        evidence=tuple(dict.fromkeys(evidence)),
+        status,
+        summary,
+        tuple(dict.fromkeys(evidence)),
         why=_WHY_FEWER if is_failure else "",
         fix=Fix(kind="hands", text=_SEEK) if is_failure else None,
     )
@@ -157,7 +171,14 @@ def _may_be_driven(examined: Examined) -> bool:
     return _NVIDIA in drivers or (None in drivers and not is_absent)
 
 
-def lost(examined: Examined) -> list[Finding]:
+@Check("gpu.lost", needs=(NVIDIA_VERSION, LSPCI, SMI), fixes=("hands",), cause_rank=110)
+def lost(examined: Examined) -> Finding | list[Finding]:
+    """Every card answers.
+
+    A card that dropped off the bus reads as (rev ff) in lspci, is named by an error line of
+    nvidia-smi, or says ERR! for several of its values while others look alive. Power alone that
+    cannot be read is normal on some models.
+    """
     losses = lost_cards(examined)
     gone = [_lost(address, loss) for address, loss in losses.items()]
     living = [card for card in examined.cards if card.address not in losses]
@@ -168,17 +189,16 @@ def lost(examined: Examined) -> list[Finding]:
     if silent or not living:
         who = ", ".join(silent) or "the cards"
         summary = f"whether {who} would answer is not known"
-        return [Finding(id=LOST, status="unknown", summary=summary)]
-    return [Finding(id=LOST, status="ok", summary="every card answers")]
+        return Finding("unknown", summary)
+    return Finding("ok", "every card answers")
 
 
 def _lost(address: str, loss: LostCard) -> Finding:
     return Finding(
-        id=LOST,
-        status="fail",
-        summary=f"{loss.name}: {loss.words}",
+        "fail",
+        f"{loss.name}: {loss.words}",
+        loss.evidence,
         subject=f"gpu {address}",
-        evidence=loss.evidence,
         why=_WHY_LOST,
         fix=Fix(kind="hands", text=f"reboot once. If it happens again, {_SEEK}"),
     )
@@ -188,11 +208,10 @@ def _odd(card: Card) -> Finding:
     troubles = card.smi.troubles if card.smi else ()
     is_power = all("power" in line.lower() for line in troubles)
     return Finding(
-        id=LOST,
-        status="info" if is_power else "warn",
-        summary=f"{card.name}: nvidia-smi cannot read {'its power' if is_power else 'a value'}",
+        "info" if is_power else "warn",
+        f"{card.name}: nvidia-smi cannot read {'its power' if is_power else 'a value'}",
+        tuple(Evidence(SMI.name, line) for line in troubles),
         subject=card.subject,
-        evidence=tuple(Evidence(SMI.name, line) for line in troubles),
         why="Everything else of this card answers: some models cannot measure this."
         if is_power
         else "A value that a card reported once and does not any more is often the first sign of a "
@@ -274,38 +293,3 @@ def _uuids(examined: Examined, wanted: Sequence[str]) -> Missing:
     if any(card.smi is None or card.smi.uuid is None for card in examined.cards):
         return Missing(possible=f"{', '.join(absent)}: not every card could be asked for its UUID")
     return Missing(certain=(f"{', '.join(absent)} missing",))
-
-
-CHECKS = (
-    Check(
-        id=COUNT,
-        title="Every card that belongs here is here",
-        explanation=(
-            "Counts the NVIDIA display devices on the bus (sysfs and lspci), those that nvidia-smi "
-            "lists, and those that the inventory declares in `gpus`: a number, models or UUIDs. A "
-            "card that has fallen off the bus counts as missing. nvidia-smi that fails as a whole "
-            "does not mean that there is no card, and where other drivers have the cards it is not "
-            "asked. Without any NVIDIA device and without a declaration this is information."
-        ),
-        run=count,
-        fixes=("hands",),
-        needs=(*views.COUNTS_CARDS, NVIDIA_VERSION),
-        cause_rank=120,
-        essential=True,
-        keys=frozenset({"gpus"}),
-    ),
-    Check(
-        id=LOST,
-        title="Every card answers",
-        explanation=(
-            "A card that dropped off the bus reads as (rev ff) in lspci, is named by an error line "
-            "of nvidia-smi, or says ERR! for several of its values while others look alive. Power "
-            "alone that cannot be read is normal on some models."
-        ),
-        run=lost,
-        fixes=("hands",),
-        needs=(NVIDIA_VERSION, LSPCI, SMI),
-        needs_gpu=True,
-        cause_rank=110,
-    ),
-)

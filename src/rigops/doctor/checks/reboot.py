@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.bootloader import Bootloader, MenuEntry
     from rigops.probe.snapshot import HostSnapshot
 
-PENDING = "drv.reboot_pending"
 
 _RECOVERY: Final = frozenset({"single", "recovery", "rescue", "emergency"})
 _FIRST: Final = frozenset({"", "0"})
@@ -35,21 +34,27 @@ class Reason:
     evidence: tuple[Evidence, ...]
 
 
-def pending(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.reboot_pending",
+    needs=(UNAME, BOOT, NVIDIA_VERSION, BOOTLOADER, PACKAGES, PACKAGE_HISTORY),
+    fixes=("hands",),
+)
+def pending(examined: Examined) -> Finding:
+    """No reboot is pending.
+
+    A reboot is pending where /run/reboot-required exists, where the installed libraries of the
+    driver have another version than the loaded module (distributions do not ask for a reboot after
+    a change of the driver), and where the bootloader's next kernel is not the running one. A menu
+    entry that was chosen by name is taken as meant.
+    """
     snapshot = examined.snapshot
     reasons = [one for one in (_asked(snapshot), _driver(snapshot), _kernel(snapshot)) if one]
     if reasons:
-        return [_owed(reasons)]
+        return _owed(reasons)
     if missing := _missing(snapshot):
         said = f"no reboot is known to be pending, but not read: {', '.join(missing)}"
-        return [Finding(id=PENDING, status="unknown", summary=said)]
-    return [
-        Finding(
-            id=PENDING,
-            status="ok",
-            summary="no reboot is pending: driver and kernel run as they are installed",
-        )
-    ]
+        return Finding("unknown", said)
+    return Finding("ok", "no reboot is pending: driver and kernel run as they are installed")
 
 
 def _missing(snapshot: HostSnapshot) -> list[str]:
@@ -137,32 +142,10 @@ def _by_numbers(release: str) -> tuple[int, ...]:
 
 def _owed(reasons: list[Reason]) -> Finding:
     return Finding(
-        id=PENDING,
-        status="warn",
-        summary="a reboot is pending: " + "; ".join(one.text for one in reasons),
-        evidence=tuple(line for one in reasons for line in one.evidence),
-        why=(
-            "Until then the old kernel and the old driver module run beside new files: CUDA may "
-            "fail with a version mismatch, and the next unplanned restart brings the change."
-        ),
+        "warn",
+        "a reboot is pending: " + "; ".join(one.text for one in reasons),
+        tuple(line for one in reasons for line in one.evidence),
+        why="Until then the old kernel and the old driver module run beside new files: CUDA may "
+        "fail with a version mismatch, and the next unplanned restart brings the change.",
         fix=Fix(kind="hands", text="when the cards are idle: `systemctl reboot`, and look again"),
     )
-
-
-CHECKS = (
-    Check(
-        id=PENDING,
-        title="No reboot is pending",
-        explanation=(
-            "A reboot is pending where /run/reboot-required exists, where the installed "
-            "libraries of the driver have another version than the loaded module (distributions "
-            "do not ask for a reboot after a change of the driver), and where the bootloader's "
-            "next kernel is not the running one. A menu entry that was chosen by name is taken "
-            "as meant."
-        ),
-        run=pending,
-        fixes=("hands",),
-        needs=(UNAME, BOOT, NVIDIA_VERSION, BOOTLOADER, PACKAGES, PACKAGE_HISTORY),
-        needs_gpu=True,
-    ),
-)

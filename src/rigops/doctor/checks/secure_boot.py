@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -21,7 +21,6 @@ from rigops.probe.sections.uname import SECTION as UNAME
 if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
-ID = "drv.secureboot"
 
 _REJECTED = re.compile(
     r"unsigned module loading is restricted|Key was rejected by service"
@@ -44,14 +43,38 @@ _WHY = (
 )
 
 
-def secure_boot(examined: Examined) -> list[Finding]:
+@Check(
+    "drv.secureboot",
+    needs=(
+        UNAME,
+        PROC_CMDLINE,
+        NVIDIA_VERSION,
+        NVIDIA_MODINFO,
+        DKMS,
+        SECURE_BOOT,
+        PACKAGES,
+        KERNEL_LOG,
+        SMI,
+    ),
+    fixes=("hands",),
+    cause_rank=20,
+)
+def secure_boot(examined: Examined) -> Finding:
+    """Secure Boot does not keep the driver out.
+
+    Reads the firmware's state (mokutil, or the EFI variable) and the kernel's lockdown. Secure Boot
+    alone is no fault: it fails only where the kernel's log shows that a module was refused, or
+    where the module on disk is unsigned, and no driver is loaded. With no module for the running
+    kernel there is nothing to refuse, and drv.dkms says what is wrong. The line "module
+    verification failed … tainting kernel" is harmless with Secure Boot off.
+    """
     snapshot = examined.snapshot
     insists = snapshot[SECURE_BOOT].or_empty.insists
     if insists is False:
-        return [_off(snapshot)]
+        return _off(snapshot)
     if driver_state.loaded(examined).is_loaded:
-        return [_accepted(snapshot)]
-    return [_not_loaded(examined, is_on=bool(insists))]
+        return _accepted(snapshot)
+    return _not_loaded(examined, is_on=bool(insists))
 
 
 def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
@@ -63,15 +86,12 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
     if rejected:
         return _rejects(snapshot, driver_state.cited(rejected))
     if not is_on:
-        return _finding("unknown", "whether Secure Boot is on was not collected")
+        return Finding("unknown", "whether Secure Boot is on was not collected")
     module = modules_on_disk.of_running(snapshot, release)
     is_out = driver_state.loaded(examined).is_loaded is False
     if module is not None and module.is_signed is False and is_out:
         return _rejects(snapshot, (Evidence(NVIDIA_MODINFO.name, module.line),))
-    return _finding("unknown", "Secure Boot is on; whether it keeps the module out is unknown")
-
-
-_finding = finding_for(ID)
+    return Finding("unknown", "Secure Boot is on; whether it keeps the module out is unknown")
 
 
 def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
@@ -82,8 +102,8 @@ def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
 
 def _accepted(snapshot: HostSnapshot) -> Finding:
     if snapshot[SECURE_BOOT].or_empty.insists:
-        return _finding("ok", "Secure Boot is on, and the driver was accepted", _state(snapshot))
-    return _finding("ok", "the driver is loaded, so nothing keeps it from being loaded")
+        return Finding("ok", "Secure Boot is on, and the driver was accepted", _state(snapshot))
+    return Finding("ok", "the driver is loaded, so nothing keeps it from being loaded")
 
 
 def _off(snapshot: HostSnapshot) -> Finding:
@@ -92,7 +112,7 @@ def _off(snapshot: HostSnapshot) -> Finding:
         'That the kernel calls the module\'s verification failed ("tainting kernel") is harmless '
         "here: it only notes that it did not build this module itself."
     )
-    return _finding(
+    return Finding(
         "ok",
         "unsigned modules may be loaded: Secure Boot is off",
         (*_state(snapshot), *driver_state.cited(unverified, 1)),
@@ -102,7 +122,7 @@ def _off(snapshot: HostSnapshot) -> Finding:
 
 def _nothing_to_reject(snapshot: HostSnapshot, *, is_on: bool) -> Finding:
     state = "on" if is_on else "perhaps on"
-    return _finding(
+    return Finding(
         "info",
         f"Secure Boot is {state}, and there is no module for this kernel that it could reject",
         _state(snapshot),
@@ -111,41 +131,10 @@ def _nothing_to_reject(snapshot: HostSnapshot, *, is_on: bool) -> Finding:
 
 
 def _rejects(snapshot: HostSnapshot, evidence: tuple[Evidence, ...]) -> Finding:
-    return _finding(
+    return Finding(
         "fail",
         "the kernel refuses the NVIDIA module because of Secure Boot",
         (*_state(snapshot), *evidence),
         why=_WHY,
         fix=_HANDS,
     )
-
-
-CHECKS = (
-    Check(
-        id=ID,
-        title="Secure Boot does not keep the driver out",
-        explanation=(
-            "Reads the firmware's state (mokutil, or the EFI variable) and the kernel's lockdown. "
-            "Secure Boot alone is no fault: it fails only where the kernel's log shows that a "
-            "module was refused, or where the module on disk is unsigned, and no driver is loaded. "
-            "With no module for the running kernel there is nothing to refuse, and drv.dkms says "
-            'what is wrong. The line "module verification failed … tainting kernel" is harmless '
-            "with Secure Boot off."
-        ),
-        run=secure_boot,
-        fixes=("hands",),
-        needs=(
-            UNAME,
-            PROC_CMDLINE,
-            NVIDIA_VERSION,
-            NVIDIA_MODINFO,
-            DKMS,
-            SECURE_BOOT,
-            PACKAGES,
-            KERNEL_LOG,
-            SMI,
-        ),
-        needs_gpu=True,
-        cause_rank=20,
-    ),
-)

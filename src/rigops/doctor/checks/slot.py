@@ -14,7 +14,6 @@ from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.snapshot import HostSnapshot
@@ -36,11 +35,14 @@ _AMD_PORTS = frozenset(
 )
 
 
-def _host(check: str, status: Status, summary: str) -> Finding:
-    return Finding(id=check, status=status, summary=summary)
+@Check("pci.chipset_lane", needs=(PCI, LSPCI), fixes=("hands",))
+def chipset_lane(examined: Examined) -> Finding | list[Finding]:
+    """No card hangs on the chipset while another has the CPU's lanes.
 
-
-def chipset_lane(examined: Examined) -> list[Finding]:
+    Follows the ports from each card to the CPU and looks for those of a chipset by name (lspci). A
+    card with few lanes there is a warning where another card has more. Where a port has no such
+    name, this is skipped.
+    """
     snapshot = examined.snapshot
     behind = {card.address: _is_behind_chipset(snapshot, card.address) for card in examined.cards}
     width_of = {card.address: lanes.of(snapshot, card).now or 0 for card in examined.cards}
@@ -53,20 +55,19 @@ def chipset_lane(examined: Examined) -> list[Finding]:
     if found:
         return found
     if behind and all(one is False for one in behind.values()) and views.sees_the_bus(examined):
-        return [_host(CHIPSET, "ok", "every card uses the CPU's own lanes")]
+        return Finding("ok", "every card uses the CPU's own lanes")
     summary = "the ports' names do not show which part of the board the cards are on"
-    return [_host(CHIPSET, "skipped", summary)]
+    return Finding("skipped", summary)
 
 
 def _behind(card: Card, its_width: int, widest: int) -> Finding:
     is_worse = widest > its_width
     return Finding(
-        id=CHIPSET,
-        status="warn" if is_worse else "info",
-        summary=f"{card.name}: x{its_width} behind the chipset"
+        "warn" if is_worse else "info",
+        f"{card.name}: x{its_width} behind the chipset"
         + (f", and another card has x{widest}" if is_worse else ""),
+        (Evidence(PCI.name, card.function.line),) if card.function else (),
         subject=card.subject,
-        evidence=(Evidence(PCI.name, card.function.line),) if card.function else (),
         why="What goes through the chipset shares a narrow link with disks and network, and takes "
         "a longer way: this card slows down every copy between the cards.",
         fix=Fix(
@@ -80,27 +81,30 @@ def _behind(card: Card, its_width: int, widest: int) -> Finding:
     )
 
 
-def reset(examined: Examined) -> list[Finding]:
+@Check("pci.reset", needs=(PCI, AER, LSPCI))
+def reset(examined: Examined) -> Finding:
+    """Whether the ports above the cards may sleep.
+
+    With `auto` in power/control the kernel may put a port to sleep, which is well on most boards,
+    and a known cause of lost cards on a few.
+    """
     snapshot = examined.snapshot
     ways = [pcie.way_to(snapshot, card.address) for card in examined.cards]
     ports = {port for way in ways if way for port in way.ports}
     powers = {one.address: one for one in snapshot[AER].or_empty.powers}
     asleep = [one for address, one in powers.items() if address in ports and one.control == "auto"]
     if asleep:
-        return [
-            Finding(
-                id=RESET,
-                status="info",
-                summary=f"{len(asleep)} ports above the cards may go to sleep",
-                evidence=tuple(Evidence(AER.name, one.line) for one in asleep),
-                why="Normal, and harmless on most boards. Where cards fall off the bus while they "
-                "are idle or retrain their link (Xid 79), the kernel argument pcie_port_pm=off "
-                "keeps the ports awake.",
-            )
-        ]
+        return Finding(
+            "info",
+            f"{len(asleep)} ports above the cards may go to sleep",
+            tuple(Evidence(AER.name, one.line) for one in asleep),
+            why="Normal, and harmless on most boards. Where cards fall off the bus while they "
+            "are idle or retrain their link (Xid 79), the kernel argument pcie_port_pm=off "
+            "keeps the ports awake.",
+        )
     if ports and ports <= powers.keys():
-        return [_host(RESET, "ok", "no port above a card goes to sleep")]
-    return [_host(RESET, "skipped", "the power settings of the ports were not collected")]
+        return Finding("ok", "no port above a card goes to sleep")
+    return Finding("skipped", "the power settings of the ports were not collected")
 
 
 def _is_behind_chipset(snapshot: HostSnapshot, card: str) -> bool | None:
@@ -121,31 +125,3 @@ def _is_chipset(port: LspciFunction | None) -> bool | None:
     if _WORDS.search(port.name) or (port.vendor == _AMD and port.device in _AMD_PORTS):
         return True
     return None if _UNNAMED.search(port.name) or not port.is_closed else False
-
-
-CHECKS = (
-    Check(
-        id=CHIPSET,
-        title="No card hangs on the chipset while another has the CPU's lanes",
-        explanation=(
-            "Follows the ports from each card to the CPU and looks for those of a chipset by name "
-            "(lspci). A card with few lanes there is a warning where another card has more. Where "
-            "a port has no such name, this is skipped."
-        ),
-        run=chipset_lane,
-        fixes=("hands",),
-        needs=(PCI, LSPCI),
-        needs_gpu=True,
-    ),
-    Check(
-        id=RESET,
-        title="Whether the ports above the cards may sleep",
-        explanation=(
-            "With `auto` in power/control the kernel may put a port to sleep, which is "
-            "well on most boards, and a known cause of lost cards on a few."
-        ),
-        run=reset,
-        needs=(PCI, AER, LSPCI),
-        needs_gpu=True,
-    ),
-)

@@ -40,7 +40,16 @@ _MEMORY_EVIDENCE: Final = re.compile(r"temperature/.*mem")
 _FAN_EVIDENCE: Final = re.compile(r"fan_speed$|temperature/gpu_(temp|current_temp)$")
 
 
+@Check("tmp.core", needs=(SMI,), fixes=("hands",))
 def core(examined: Examined) -> list[Finding]:
+    """No card is near the temperature at which it slows down.
+
+    Compares each chip's temperature with the slowdown temperature that the same card tells.
+    Reaching it fails, within 5 °C of it is a warning. Cards and drivers that tell no such
+    temperature are well below 75 °C and warned about from 85 °C on, because the known cards slow
+    down between 82 and 102 °C. Measure it under load.
+    """
+
     def judge(_: Card, smi: SmiGpu) -> Verdict:
         now = _believed(smi.celsius)
         if now is None:
@@ -66,7 +75,7 @@ def core(examined: Examined) -> list[Finding]:
         return Verdict(status="ok", summary=f"{now:g} °C")
 
     return reported.judge_cards(
-        examined, CORE, judge, "no card is near its slowdown temperature", evidence=_CORE_EVIDENCE
+        examined, judge, "no card is near its slowdown temperature", evidence=_CORE_EVIDENCE
     )
 
 
@@ -104,7 +113,15 @@ def _believed(celsius: float | None) -> float | None:
     return celsius if celsius is not None and low < celsius < high else None
 
 
+@Check("tmp.mem", needs=(SMI,), fixes=("hands",))
 def memory(examined: Examined) -> list[Finding]:
+    """The cards' memory is within its temperature.
+
+    Reads the memory's temperature where the driver reports it: V100, A100, H100 and the like. Above
+    the card's own limit (85 °C where it names none) is a warning, 8 °C more a failure. GeForce and
+    RTX cards do not report it, as expected: skipped, never taken for well.
+    """
+
     def judge(card: Card, smi: SmiGpu) -> Verdict:
         now = _believed(smi.memory_celsius)
         if now is None:
@@ -127,11 +144,7 @@ def memory(examined: Examined) -> list[Finding]:
         )
 
     return reported.judge_cards(
-        examined,
-        MEMORY,
-        judge,
-        "the cards' memory is within its temperature",
-        evidence=_MEMORY_EVIDENCE,
+        examined, judge, "the cards' memory is within its temperature", evidence=_MEMORY_EVIDENCE
     )
 
 
@@ -149,20 +162,32 @@ def _no_memory_temperature(card: Card) -> Verdict:
     )
 
 
-def memory_gddr6(_: Examined) -> list[Finding]:
-    return [
-        Finding(
-            id=MEMORY_GDDR6,
-            status="skipped",
-            summary="the memory's own sensor is not read",
-            why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that "
-            "read it need the card's registers, and so root and often iomem=relaxed, which opens "
-            "all of the host's memory to root: rigops does not ask for that.",
-        )
-    ]
+@Check("tmp.mem.gddr6", needs_gpu=False)
+def memory_gddr6(_: Examined) -> Finding:
+    """The temperature of GDDR6 memory.
+
+    Always skipped. The sensor can be read only through the card's registers, with root and often
+    with iomem=relaxed or without kernel lockdown; rigops does not weaken a host for a temperature.
+    By experience below 100 °C is well for GDDR6X, and at 110 °C it throttles.
+    """
+    return Finding(
+        "skipped",
+        "the memory's own sensor is not read",
+        why="GDDR6 and GDDR6X have a sensor that the driver does not pass on. Programs that "
+        "read it need the card's registers, and so root and often iomem=relaxed, which opens "
+        "all of the host's memory to root: rigops does not ask for that.",
+    )
 
 
+@Check("tmp.fan", needs=(SMI,), fixes=("hands",))
 def fan(examined: Examined) -> list[Finding]:
+    """The cards' fans turn when it is warm.
+
+    Reads each card's fan speed. ERR! is a warning, and so is 0 % above 60 °C; below that many cards
+    let their fans rest. No value at all is normal for passive cards and SXM modules, which the case
+    must cool.
+    """
+
     def judge(_: Card, smi: SmiGpu) -> Verdict:
         if any(_FAN.search(line) for line in smi.troubles):
             return Verdict(
@@ -192,11 +217,7 @@ def fan(examined: Examined) -> list[Finding]:
         )
 
     return reported.judge_cards(
-        examined,
-        FAN,
-        judge,
-        "the cards' fans turn, or rest while it is cool",
-        evidence=_FAN_EVIDENCE,
+        examined, judge, "the cards' fans turn, or rest while it is cool", evidence=_FAN_EVIDENCE
     )
 
 
@@ -206,59 +227,3 @@ def _fan_fix() -> Fix:
         text="look whether a cable blocks the fan and whether its plug sits; reset a manual fan "
         "speed; a dead fan can be replaced alone",
     )
-
-
-CHECKS = (
-    Check(
-        id=CORE,
-        title="No card is near the temperature at which it slows down",
-        explanation=(
-            "Compares each chip's temperature with the slowdown temperature that the same card "
-            "tells. Reaching it fails, within 5 °C of it is a warning. Cards and drivers that tell "
-            "no such temperature are well below 75 °C and warned about from 85 °C on, because the "
-            "known cards slow down between 82 and 102 °C. Measure it under load."
-        ),
-        run=core,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=MEMORY,
-        title="The cards' memory is within its temperature",
-        explanation=(
-            "Reads the memory's temperature where the driver reports it: V100, A100, H100 and the "
-            "like. Above the card's own limit (85 °C where it names none) is a warning, 8 °C more "
-            "a failure. GeForce and RTX cards do not report it, as expected: skipped, "
-            "never taken for well."
-        ),
-        run=memory,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-    Check(
-        id=MEMORY_GDDR6,
-        title="The temperature of GDDR6 memory",
-        explanation=(
-            "Always skipped. The sensor can be read only through the card's registers, with root "
-            "and often with iomem=relaxed or without kernel lockdown; rigops does not weaken a "
-            "host for a temperature. By experience below 100 °C is well for GDDR6X, and at 110 °C "
-            "it throttles."
-        ),
-        run=memory_gddr6,
-    ),
-    Check(
-        id=FAN,
-        title="The cards' fans turn when it is warm",
-        explanation=(
-            "Reads each card's fan speed. ERR! is a warning, and so is 0 % above 60 °C; below that "
-            "many cards let their fans rest. No value at all is normal for passive cards and SXM "
-            "modules, which the case must cool."
-        ),
-        run=fan,
-        fixes=("hands",),
-        needs=(SMI,),
-        needs_gpu=True,
-    ),
-)

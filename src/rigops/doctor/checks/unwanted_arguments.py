@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.iommu import INSTEAD_OF_AMD_ON
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
-BAD = "cmdline.bad"
 
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
 _IOMMU_OFF = ("amd_iommu=off", "intel_iommu=off", "iommu=off")
@@ -100,31 +98,34 @@ _BOOTED_FOR_REPAIR: Final = Trouble(
 )
 
 
-def bad(examined: Examined) -> list[Finding]:
+@Check("cmdline.bad", needs=(PROC_CMDLINE,), fixes=("apply+reboot", "hands"))
+def bad(examined: Examined) -> Finding:
+    """No kernel argument hides faults or is in vain.
+
+    Looks for arguments that guides for GPU machines spread: pci=noaer (hides PCIe errors),
+    pcie_acs_override (isolation on paper), pci=noacs and amd_iommu=on (do nothing), iommu=soft,
+    leftovers of nouveau, mitigations=off, contradictions such as amd_iommu=off with iommu=pt, and a
+    start in rescue mode. Those that hide something or keep the driver away are warnings, the others
+    information.
+    """
     snapshot = examined.snapshot
     running = snapshot[PROC_CMDLINE].value
     if running is None or not running.arguments:
-        return [_finding("unknown", "the kernel's command line could not be read")]
+        return Finding("unknown", "the kernel's command line could not be read")
     found = tuple(dict.fromkeys(_troubles(running.arguments)))
     if not found and not snapshot[PROC_CMDLINE].is_complete:
-        return [_finding("unknown", "the kernel's command line was not read to its end")]
+        return Finding("unknown", "the kernel's command line was not read to its end")
     if not found:
-        return [_finding("ok", "nothing on the kernel command line hides faults or is in vain")]
+        return Finding("ok", "nothing on the kernel command line hides faults or is in vain")
     grave = [one for one in found if one.grave]
-    return [
-        Finding(
-            id=BAD,
-            status="warn" if grave else "info",
-            summary="; ".join(f"{one.argument} {one.text}" for one in found),
-            evidence=(Evidence(PROC_CMDLINE.name, running.line),),
-            why=" ".join(one.why for one in found),
-            fix=_fix(examined, grave),
-            data={"arguments": [one.argument for one in found]},
-        )
-    ]
-
-
-_finding = finding_for(BAD)
+    return Finding(
+        "warn" if grave else "info",
+        "; ".join(f"{one.argument} {one.text}" for one in found),
+        (Evidence(PROC_CMDLINE.name, running.line),),
+        why=" ".join(one.why for one in found),
+        fix=_fix(examined, grave),
+        data={"arguments": [one.argument for one in found]},
+    )
 
 
 def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
@@ -181,22 +182,3 @@ def _fix(examined: Examined, grave: list[Trouble]) -> Fix | None:
         text=f"`rigops apply` takes {words} off the kernel command line and reboots",
         by_hand=by_hand,
     )
-
-
-CHECKS = (
-    Check(
-        id=BAD,
-        title="No kernel argument hides faults or is in vain",
-        explanation=(
-            "Looks for arguments that guides for GPU machines spread: pci=noaer (hides PCIe "
-            "errors), pcie_acs_override (isolation on paper), pci=noacs and amd_iommu=on (do "
-            "nothing), iommu=soft, leftovers of nouveau, mitigations=off, contradictions such as "
-            "amd_iommu=off with iommu=pt, and a start in rescue mode. Those that hide something "
-            "or keep the driver away are warnings, the others information."
-        ),
-        run=bad,
-        fixes=("apply+reboot", "hands"),
-        needs=(PROC_CMDLINE,),
-        needs_gpu=True,
-    ),
-)

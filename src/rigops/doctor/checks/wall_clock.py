@@ -7,41 +7,44 @@ from typing import TYPE_CHECKING
 
 from rigops.concerns.preconditions import clock
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix, finding_for
+from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.limits import SECTION as LIMITS
 
 if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
-TIME = "time"
 
+@Check("time", needs_gpu=False, needs=(BOOT, LIMITS), fixes=("hands",))
+def time(examined: Examined) -> Finding:
+    """The clock is right.
 
-def time(examined: Examined) -> list[Finding]:
+    Compares `date` on the host with the time of the machine that looked. More than a day apart is a
+    warning: certificates and apt's signatures then count as expired or as not yet valid. A time
+    service that has not synchronized yet is information.
+    """
     snapshot = examined.snapshot
     asked, own = _collected_at(snapshot), snapshot[BOOT].or_empty.epoch_s
     if asked is not None and own is not None:
         wrong = clock.wrong(own, asked)
         evidence = (Evidence(BOOT.name, str(own)),)
         if wrong is not None:
-            return [
-                _finding(
-                    "warn",
-                    wrong.summary,
-                    evidence,
-                    why=wrong.breaks,
-                    fix=Fix(kind="hands", text=wrong.fix),
-                )
-            ]
+            return Finding(
+                "warn",
+                wrong.summary,
+                evidence,
+                why=wrong.breaks,
+                fix=Fix(kind="hands", text=wrong.fix),
+            )
     keeps = snapshot[LIMITS].or_empty.ntp_synchronized
     said = snapshot[LIMITS].or_empty.said.get("ntp_synchronized", "")
     kept = (Evidence(LIMITS.name, said),) if said else ()
     if keeps is False:
         summary = "nothing has set the clock by the network since the last boot"
-        return [_finding("info", summary, kept)]
+        return Finding("info", summary, kept)
     if asked is None or own is None:
-        return [_finding("unknown", "the host's clock was not collected")]
-    return [_finding("ok", "the clock is right", kept)]
+        return Finding("unknown", "the host's clock was not collected")
+    return Finding("ok", "the clock is right", kept)
 
 
 def _collected_at(snapshot: HostSnapshot) -> float | None:
@@ -51,22 +54,3 @@ def _collected_at(snapshot: HostSnapshot) -> float | None:
         ).timestamp()
     except ValueError:
         return None
-
-
-_finding = finding_for(TIME)
-
-
-CHECKS = (
-    Check(
-        id=TIME,
-        title="The clock is right",
-        explanation=(
-            "Compares `date` on the host with the time of the machine that looked. More than a day "
-            "apart is a warning: certificates and apt's signatures then count as expired or as "
-            "not yet valid. A time service that has not synchronized yet is information."
-        ),
-        run=time,
-        fixes=("hands",),
-        needs=(BOOT, LIMITS),
-    ),
-)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.incidents import Incident
     from rigops.doctor.views.kernel_logs import Read
 
-XID = "xid"
 
 _SHOWN = 4
 _OLDER_SHOWN = 5
@@ -57,7 +56,30 @@ _NO_ASKED_ACTION: Final = "None"
 _NEXT_TIME: Final = "A second time: "
 
 
+@Check(
+    "xid",
+    needs_gpu=False,
+    needs=(
+        *views.COUNTS_CARDS,
+        NVIDIA_VERSION,
+        BOOTS,
+        XID_HISTORY,
+        KERNEL_LOG_PREVIOUS,
+        KERNEL_LOG,
+    ),
+    fixes=("apply", "hands"),
+    cause_rank=100,
+)
 def xid(examined: Examined) -> list[Finding]:
+    """The driver has reported no trouble with a card (Xid).
+
+    Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards that have
+    fallen off the bus, and the Xids of 90 days to see what comes back after a reboot. Several Xids
+    of one card within two seconds are one incident, named after the first of the gravest; the
+    catalogue says how grave a number is. A log that could not be read is never taken for a clean
+    one: this is then unknown, and the whole host where it timed out or is missing although there
+    was root.
+    """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
     recent = [one for one in found if one.boot != "older"]
@@ -73,11 +95,10 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
     known = find_xid(examined.catalog, incident.number)
     status = _status(examined, incident)
     return Finding(
-        id=XID,
-        status=status,
+        status,
+        _summary(incident, known.meaning if known else _NOT_LISTED, came_back=came_back),
+        _evidence(incident),
         subject=f"gpu {incident.address or 'unknown'}",
-        summary=_summary(incident, known.meaning if known else _NOT_LISTED, came_back=came_back),
-        evidence=_evidence(incident),
         why=known.reading if known else "",
         fix=None
         if status == "info" and not _asked_action(incident)
@@ -137,10 +158,9 @@ def _older(older: Sequence[Incident]) -> list[Finding]:
     ]
     return [
         Finding(
-            id=XID,
-            status="info",
-            summary=f"in boots before the last two: {', '.join(words)}",
-            evidence=tuple(_evidence(one)[-1] for one in older[-_OLDER_SHOWN:]),
+            "info",
+            f"in boots before the last two: {', '.join(words)}",
+            tuple(_evidence(one)[-1] for one in older[-_OLDER_SHOWN:]),
             why="It is long over, and matters only if it comes back.",
         )
     ]
@@ -177,16 +197,15 @@ def _about_previous(examined: Examined) -> str:
 def _unknown(read: Read, where: str) -> Finding:
     said = read.log.unparsed[:_SHOWN] if read.log else ()
     return Finding(
-        id=XID,
-        status="unknown",
-        summary=f"whether there was an Xid {where} is not known: the kernel log {read.gap}",
-        evidence=tuple(Evidence(KERNEL_LOG.name, line) for line in said),
+        "unknown",
+        f"whether there was an Xid {where} is not known: the kernel log {read.gap}",
+        tuple(Evidence(KERNEL_LOG.name, line) for line in said),
         essential=read.is_grave,
     )
 
 
 def _finding(status: Status, summary: str, why: str = "") -> Finding:
-    return Finding(id=XID, status=status, summary=summary, why=why)
+    return Finding(status, summary, why=why)
 
 
 def _hit_a_peer_test(incident: Incident) -> bool:
@@ -223,30 +242,3 @@ def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
         text=f"reboot once; `rigops apply` then lowers the power limit. {text}",
         by_hand=text,
     )
-
-
-CHECKS = (
-    Check(
-        id=XID,
-        title="The driver has reported no trouble with a card (Xid)",
-        explanation=(
-            "Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards "
-            "that have fallen off the bus, and the Xids of 90 days to see what comes back after a "
-            "reboot. Several Xids of one card within two seconds are one incident, named after the "
-            "first of the gravest; the catalogue says how grave a number is. A log that could not "
-            "be read is never taken for a clean one: this is then unknown, and the whole host "
-            "where it timed out or is missing although there was root."
-        ),
-        run=xid,
-        fixes=("apply", "hands"),
-        needs=(
-            *views.COUNTS_CARDS,
-            NVIDIA_VERSION,
-            BOOTS,
-            XID_HISTORY,
-            KERNEL_LOG_PREVIOUS,
-            KERNEL_LOG,
-        ),
-        cause_rank=100,
-    ),
-)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rigops.doctor.check import Examined
-    from rigops.doctor.finding import Status
     from rigops.probe.sections.package_holds import PackageHolds
     from rigops.probe.sections.packages import Package, Packages
     from rigops.probe.snapshot import Answer
@@ -50,41 +49,35 @@ class AptRig:
         )
 
 
-def apt_rig(check: str, examined: Examined) -> AptRig | Finding:
+def apt_rig(examined: Examined) -> AptRig | Finding:
     """What there is to judge, or why there is nothing."""
     snapshot = examined.snapshot
     packages = snapshot[PACKAGES].value
     if packages is None:
-        return _nothing(check, "unknown", not_read(snapshot[PACKAGES], "the installed packages"))
+        return Finding("unknown", not_read(snapshot[PACKAGES], "the installed packages"))
     whole = snapshot[PACKAGES].is_exhaustive
-    if (other := _elsewhere(check, packages, snapshot[PACKAGE_HOLDS].value)) is not None:
+    if (other := _elsewhere(packages, snapshot[PACKAGE_HOLDS].value)) is not None:
         return other
     if not packages.driver:
         return (
-            _nothing(check, "skipped", "no package of the NVIDIA driver is installed")
+            Finding("skipped", "no package of the NVIDIA driver is installed")
             if whole
-            else _nothing(check, "unknown", "the installed packages could not all be read")
+            else Finding("unknown", "the installed packages could not all be read")
         )
     holds = snapshot[PACKAGE_HOLDS].value
     if holds is None or not holds.asks_apt:
-        return _nothing(
-            check, "unknown", not_read(snapshot[PACKAGE_HOLDS], "holds and pins of packages")
-        )
+        return Finding("unknown", not_read(snapshot[PACKAGE_HOLDS], "holds and pins of packages"))
     whole = whole and snapshot[PACKAGE_HOLDS].is_complete
     return AptRig(packages, packages.driver, holds, whole)
 
 
-def _elsewhere(check: str, packages: Packages, holds: PackageHolds | None) -> Finding | None:
+def _elsewhere(packages: Packages, holds: PackageHolds | None) -> Finding | None:
     """What pacman and dnf hold is shown, and not judged."""
     if not packages.managers or "dpkg" in packages.managers:
         return None
     whose = " and ".join(sorted(packages.managers))
     lines = tuple(Evidence(PACKAGE_HOLDS.name, line) for line in holds.elsewhere) if holds else ()
-    return _nothing(check, "skipped", f"packages are {whose}'s here, not apt's", lines)
-
-
-def _nothing(check: str, status: Status, why: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-    return Finding(id=check, status=status, summary=why, evidence=evidence)
+    return Finding("skipped", f"packages are {whose}'s here, not apt's", lines)
 
 
 def not_read(answer: Answer[Any], what: str) -> str:

@@ -54,9 +54,9 @@ class Grants:
         return tuple(letter for letter in LETTERS if letter in said)
 
 
-def nothing_between(examined: Examined, check: str) -> Finding | None:
+def nothing_between(examined: Examined) -> Finding | None:
     if views.gpu_count(examined) == 1:
-        return Finding(id=check, status="skipped", summary="the only card has no peer")
+        return Finding("skipped", "the only card has no peer")
     return None
 
 

@@ -86,7 +86,6 @@ def gap(examined: Examined) -> Gap | None:
 
 def judge_cards(
     examined: Examined,
-    check: str,
     judge: Judge,
     well: str,
     *,
@@ -99,16 +98,14 @@ def judge_cards(
     said = [(card, judge(card, card.smi)) for card in examined.cards if card.smi]
     speaking = {card.name for card, verdict in said if verdict.status not in _NOT_JUDGED}
     found = [
-        _finding(check, card, verdict, evidence)
+        _finding(card, verdict, evidence)
         for card, verdict in said
         if verdict.status not in {"ok", *_NOT_JUDGED} or _should_speak(card, verdict, speaking)
     ]
     missing = gap(examined)
     if missing:
-        found.append(
-            Finding(id=check, status="unknown", summary=missing.summary, evidence=missing.evidence)
-        )
-    return found or [_well(check, [verdict for _, verdict in said], well)]
+        found.append(Finding("unknown", missing.summary, missing.evidence))
+    return found or [_well([verdict for _, verdict in said], well)]
 
 
 def _should_speak(card: Card, verdict: Verdict, speaking: Collection[str]) -> bool:
@@ -118,14 +115,13 @@ def _should_speak(card: Card, verdict: Verdict, speaking: Collection[str]) -> bo
     return card.name in speaking or bool(speaking and not verdict.expected)
 
 
-def _finding(check: str, card: Card, verdict: Verdict, pattern: re.Pattern[str] | None) -> Finding:
+def _finding(card: Card, verdict: Verdict, pattern: re.Pattern[str] | None) -> Finding:
     own = [Evidence(SMI.name, line) for line in _lines(card.smi, pattern)] if card.smi else []
     return Finding(
-        id=check,
-        status="unknown" if verdict.status == "not_reported" else verdict.status,
-        summary=verdict.summary,
+        "unknown" if verdict.status == "not_reported" else verdict.status,
+        verdict.summary,
+        (*own, *verdict.evidence),
         subject=card.subject,
-        evidence=(*own, *verdict.evidence),
         why=verdict.why,
         fix=verdict.fix,
         data=verdict.data,
@@ -142,16 +138,15 @@ def _lines(smi: SmiGpu, pattern: re.Pattern[str] | None) -> list[str]:
     return [line for line in (smi.line, *told[:_MOST_LINES]) if line]
 
 
-def _well(check: str, verdicts: list[Verdict], well: str) -> Finding:
+def _well(verdicts: list[Verdict], well: str) -> Finding:
     healthy = [verdict for verdict in verdicts if verdict.status == "ok"]
     if not healthy:
         first = verdicts[0]
-        return Finding(id=check, status="skipped", summary=first.summary, why=first.why)
+        return Finding("skipped", first.summary, why=first.why)
     others = len(verdicts) - len(healthy)
     return Finding(
-        id=check,
-        status="ok",
-        summary=f"{well} ({len(healthy)} of {len(verdicts)} cards report it)" if others else well,
+        "ok",
+        f"{well} ({len(healthy)} of {len(verdicts)} cards report it)" if others else well,
         why=next((verdict.why for verdict in healthy if verdict.why), ""),
     )
 
