@@ -14,13 +14,10 @@ from rigops import atomic_file
 from rigops.cli.options import common, inventory_option, json_option, read_inventory
 from rigops.cli.output import print_json, warn
 from rigops.errors import Problem, UsageError
-from rigops.inventory.access import Access, Unreached, accesses
+from rigops.inventory.access import UNIT_MARKER, accesses, mount_unit
 
 if TYPE_CHECKING:
-    from rigops.inventory import Inventory
-    from rigops.inventory.sshfs import MountUnit
-
-UNIT_MODE = 0o644
+    from rigops.inventory.access import Access, MountUnit
 
 
 @click.command("ssh-config")
@@ -37,8 +34,8 @@ UNIT_MODE = 0o644
 def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> None:
     """Print an OpenSSH configuration for the inventory.
 
-    With it ssh, scp, rsync and VS Code Remote know the names of the inventory. Writes no files
-    unless --sshfs is given.
+    With it ssh, scp, rsync and VS Code Remote accept the names of the inventory. Files are written
+    only with --sshfs.
 
     \b
     Examples:
@@ -49,36 +46,28 @@ def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> 
     hosts, unreached = accesses(inventory)
     units = _units(hosts, folder)
     if as_json:
-        print_json(_document(hosts, unreached, units))
+        print_json(
+            {
+                "schema": "rigops.ssh-config/1",
+                "hosts": [_document(host, units) for host in hosts],
+                "unreached": [{"host": name, "why": why} for name, why in unreached.items()],
+            }
+        )
     else:
-        click.echo(_config(inventory, hosts, unreached), nl=False)
+        from rigops.rendering import render
+
+        config = render("ssh_config.j2", inventory=inventory.path, hosts=hosts, unreached=unreached)
+        click.echo(config, nl=False)
     _install(units)
 
 
-def _config(inventory: Inventory, hosts: list[Access], unreached: list[Unreached]) -> str:
-    from rigops.rendering import render
-
-    return render("ssh_config.j2", inventory=inventory.path, hosts=hosts, unreached=unreached)
-
-
-def _document(
-    hosts: list[Access], unreached: list[Unreached], units: list[MountUnit]
-) -> dict[str, object]:
-    mounts = {unit.host: unit for unit in units}
+def _document(host: Access, units: list[MountUnit]) -> dict[str, object]:
+    unit = next((unit for unit in units if unit.host == host.alias), None)
     return {
-        "schema": "rigops.ssh-config/1",
-        "hosts": [
-            {
-                "host": host.alias,
-                "options": dict(host.options),
-                "unit": mounts[host.alias].name if host.alias in mounts else None,
-                "mount_point": str(mounts[host.alias].mount_point)
-                if host.alias in mounts
-                else None,
-            }
-            for host in hosts
-        ],
-        "unreached": [{"host": host.name, "why": host.why} for host in unreached],
+        "host": host.alias,
+        "options": host.options,
+        "unit": unit and unit.name,
+        "mount_point": str(unit.mount_point) if unit else None,
     }
 
 
@@ -88,12 +77,10 @@ def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
     if sys.platform != "linux":
         raise UsageError(
             Problem(
-                message="--sshfs writes systemd units; this machine has no systemd",
+                message="--sshfs needs systemd, which this machine does not have",
                 fix=f"mount by hand: sshfs NAME: {folder}/NAME",
             )
         )
-    from rigops.inventory.sshfs import mount_unit
-
     whole = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links are the user's choice
     return [mount_unit(host, whole) for host in hosts]
 
@@ -101,15 +88,13 @@ def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
 def _install(units: list[MountUnit]) -> None:
     if not units:
         return
-    from rigops.inventory.sshfs import MARKER
-
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     folder = config / "systemd" / "user"
     foreign = [
         unit.name
         for unit in units
         if (folder / unit.name).exists()
-        and not (folder / unit.name).read_text(errors="replace").startswith(MARKER)
+        and not (folder / unit.name).read_text(errors="replace").startswith(UNIT_MARKER)
     ]
     if foreign:
         raise UsageError(
@@ -120,7 +105,7 @@ def _install(units: list[MountUnit]) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     for unit in units:
-        atomic_file.replace(folder / unit.name, unit.text, UNIT_MODE)
+        atomic_file.replace(folder / unit.name, unit.text, 0o644)
         click.echo(f"wrote {folder / unit.name}", err=True)
     names = " ".join(f"'{unit.name}'" for unit in units)
     click.echo(
@@ -129,4 +114,4 @@ def _install(units: list[MountUnit]) -> None:
         err=True,
     )
     if which("sshfs") is None:
-        warn(["sshfs is not installed on this machine: install it first"])
+        warn(["sshfs is not installed on this machine; install it first"])

@@ -11,8 +11,7 @@ from rigops.concerns.coming import BORG, CPU_TUNING, GPU_TUNING, SNAPSHOTS, THER
 from rigops.concerns.kernel_args.concern import KERNEL_ARGS
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.errors import UsageError
-from rigops.inventory.spec.keys import GENERAL
-from rigops.inventory.spec.read import examine
+from rigops.inventory.spec.read import GENERAL, examine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

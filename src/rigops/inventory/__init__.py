@@ -4,7 +4,6 @@ Groups, group data and host data are merged in pyinfra's order (a test compares 
 pyinfra would silently misread is an error here, and every value has its file and line.
 """
 
-from rigops.inventory.load import load
-from rigops.inventory.model import Inventory, InventoryHost, Placed
+from rigops.inventory.load import Inventory, InventoryHost, load
 
-__all__ = ["Inventory", "InventoryHost", "Placed", "load"]
+__all__ = ["Inventory", "InventoryHost", "load"]

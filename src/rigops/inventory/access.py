@@ -1,4 +1,4 @@
-"""The ssh_config(5) options of each host of an inventory. Pure."""
+"""The ssh_config(5) options of each host of an inventory, and units that mount its home. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.faults import shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rigops.inventory import Inventory, InventoryHost
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 _WORD = re.compile(r"[^\s\"'\\#-][^\s\"'\\#]*")
 _PATH = re.compile(r"[^\x00-\x1f\x7f\"-][^\x00-\x1f\x7f\"]*")
 _MOST_PORT = 65535
+_OUTSIDE_UNIT_NAMES = re.compile(r"[^A-Za-z0-9:_.-]")
+_SSHFS_OPTIONS = {"IdentityFile", "UserKnownHostsFile", "ForwardAgent", "User", "Port"}
+
+UNIT_MARKER = "# Made by `rigops ssh-config --sshfs`; made anew, never edited."
 
 # pyinfra key, ssh_config(5) option, accepted values.
 _OPTIONS = (
@@ -34,44 +40,30 @@ class Access:
     """One host in terms of ssh_config(5)."""
 
     alias: str
-    options: tuple[tuple[str, str], ...]
-
-    def option(self, name: str) -> str | None:
-        return dict(self.options).get(name)
+    options: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Unreached:
-    """A host that is not reached over ssh, and why."""
-
-    name: str
-    why: str
-
-
-def accesses(inventory: Inventory) -> tuple[list[Access], list[Unreached]]:
+def accesses(inventory: Inventory) -> tuple[list[Access], dict[str, str]]:
+    """And why other hosts are not reached over ssh, by name."""
     reached: list[Access] = []
-    unreached: list[Unreached] = []
+    unreached: dict[str, str] = {}
     problems: list[Problem] = []
     for host in inventory.hosts:
         if host.connector == "ssh":
             problems += _problems(host, str(inventory.path))
-            reached.append(Access(host.name.removeprefix("@ssh/"), _options(host)))
+            options = {
+                option: "yes" if value is True else str(value)
+                for key, option, _ in _OPTIONS
+                if (value := host.data.get(key)) is not None and value is not False
+            }
+            reached.append(Access(host.name.removeprefix("@ssh/"), options))
         elif host.connector == "local":
-            unreached.append(Unreached(host.name, "this machine"))
+            unreached[host.name] = "this machine"
         else:
-            unreached.append(Unreached(host.name, f"connector {host.connector}, not ssh"))
+            unreached[host.name] = f"connector {host.connector}, not ssh"
     if problems:
         raise UsageError(problems)
     return reached, unreached
-
-
-def _options(host: InventoryHost) -> tuple[tuple[str, str], ...]:
-    data = host.data
-    return tuple(
-        (option, "yes" if value is True else str(value))
-        for key, option, _ in _OPTIONS
-        if (value := data.get(key)) is not None and value is not False
-    )
 
 
 def _problems(host: InventoryHost, file: str) -> list[Problem]:
@@ -110,3 +102,41 @@ def _fits(key: str, value: object) -> bool:
         return isinstance(value, bool)
     pattern = _WORD if key in {"ssh_hostname", "ssh_user"} else _PATH
     return isinstance(value, str) and bool(pattern.fullmatch(value))
+
+
+@dataclass(frozen=True)
+class MountUnit:
+    """A systemd user unit."""
+
+    name: str
+    host: str
+    mount_point: Path
+    text: str
+
+
+def mount_unit(access: Access, folder: Path) -> MountUnit:
+    from rigops.rendering import render  # noqa: PLC0415  slow to import
+
+    mount_point = folder / access.alias
+    hostname = access.options.get("HostName", access.alias)
+    address = f"[{hostname}]" if ":" in hostname else hostname
+    config = access.options.get("Include")
+    options = [f"{k}={v}" for k, v in access.options.items() if k in _SSHFS_OPTIONS]
+    text = render(
+        "sshfs.service.j2",
+        marker=UNIT_MARKER,
+        description=f"The files of {access.alias}, in {mount_point}".replace("%", "%%"),
+        mount_point=_unit_word(str(mount_point)),
+        options=[_unit_word(option.replace("\\", r"\\").replace(",", r"\,")) for option in options]
+        + ([_unit_word(f"ssh_command=ssh -F {config}")] if config else []),
+        source=_unit_word(f"{address}:"),
+    )
+    name = _OUTSIDE_UNIT_NAMES.sub(lambda found: f"\\x{ord(found[0]):02x}", access.alias)
+    return MountUnit(f"rigops-sshfs-{name}.service", access.alias, mount_point, text)
+
+
+def _unit_word(text: str) -> str:
+    """One word of a command in a unit file, quoted."""
+    for special, written in (("\\", "\\\\"), ('"', '\\"'), ("$", "$$"), ("%", "%%")):
+        text = text.replace(special, written)
+    return f'"{text}"'

@@ -23,27 +23,19 @@ EXAMPLE = 'rigs = ["threadripper", ("t180", {"ssh_hostname": "192.168.1.20"})]'
 
 @dataclass(frozen=True)
 class Group:
-    name: str
     members: tuple[tuple[str, dict[object, object]], ...]
     data: dict[object, object]
 
 
 def group_of(name: str, value: object, keys: Collection[str]) -> Group | Problem | None:
-    """None: not a group, a name of the user's own."""
+    """None: a name of the user's own."""
     if name.startswith("_") or not isinstance(value, (list, tuple)):
         return None
-    if isinstance(value, tuple):
-        return _group_with_data(name, value, keys)
-    return _group(name, value, {}, keys)
-
-
-def _group_with_data(
-    name: str, value: tuple[object, ...], keys: Collection[str]
-) -> Group | Problem:
+    if isinstance(value, list):
+        return _group(name, value, {}, keys)
     match value:
         case (list() | tuple() as hosts, dict() as data):
-            group = _group(name, hosts, data, keys)
-            if group is not None:
+            if group := _group(name, hosts, data, keys):
                 return group
     return Problem(
         message=f"pyinfra reads {name} as a group of hosts; a tuple has to be (hosts, data)",
@@ -62,7 +54,9 @@ def _group(
 ) -> Group | Problem | None:
     if hosts and not any(isinstance(host, (str, tuple)) for host in hosts):
         return None  # numbers or dicts: not a group to pyinfra either
-    if _names_a_key(name, keys) and hosts and all(isinstance(host, str) for host in hosts):
+    plain = name.lower()
+    like_a_key = any(one in keys for one in (plain, plain.removesuffix("s"), f"{plain}s"))
+    if like_a_key and hosts and all(isinstance(host, str) for host in hosts):
         names = ", ".join(repr(host) for host in hosts)
         return _constant(name, hosts, f"pyinfra reads {name} as a group of hosts named {names}")
     members: list[tuple[str, dict[object, object]]] = []
@@ -74,7 +68,7 @@ def _group(
                 members.append((given, own))
             case _:
                 return _constant(name, hosts, _why_no_host(name, host))
-    return Group(name, tuple(members), data)
+    return Group(tuple(members), data)
 
 
 def is_host(name: str) -> bool:
@@ -89,17 +83,16 @@ def is_host(name: str) -> bool:
 
 def _why_no_host(name: str, host: object) -> str:
     if isinstance(host, str):
-        address = _ADDRESS.fullmatch(host)
-        hint = f"; write {_with_data(*address.groups())}" if address else ""
+        hint = ""
+        if address := _ADDRESS.fullmatch(host):
+            user, hostname, port = address.groups()
+            data = {"ssh_user": user} if user else {}
+            written = (hostname, data | ({"ssh_port": int(port)} if port else {}))
+            hint = f"; write {written!r}"
         return f"pyinfra reads {name} as a group of hosts; {host!r} is not a host name{hint}"
     if isinstance(host, (tuple, list)):
         return f'{shown(host)} is not a host; write one with data as ("name", {{data}})'
     return f"{shown(host)} is not a host"
-
-
-def _with_data(user: str | None, host: str, port: str | None) -> str:
-    data = {"ssh_user": user} if user else {}
-    return repr((host, data | ({"ssh_port": int(port)} if port else {})))
 
 
 def _constant(name: str, hosts: list[object] | tuple[object, ...], message: str) -> Problem:
@@ -110,8 +103,3 @@ def _constant(name: str, hosts: list[object] | tuple[object, ...], message: str)
         accepted=f"a list of hosts, such as {EXAMPLE}",
         fix=f"rename a constant to _{name}; correct the names of hosts, or rename the group",
     )
-
-
-def _names_a_key(name: str, keys: Collection[str]) -> bool:
-    plain = name.lower()
-    return plain in keys or plain.removesuffix("s") in keys or f"{plain}s" in keys

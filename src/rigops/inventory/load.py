@@ -14,22 +14,62 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.errors import Problem, UsageError
 from rigops.inventory import userfile
-from rigops.inventory.groups import EXAMPLE, Group, group_of
-from rigops.inventory.model import Inventory, InventoryHost, Placed
+from rigops.inventory.groups import EXAMPLE, group_of
 from rigops.inventory.spec import examine
-from rigops.inventory.spec.names import nearest
+from rigops.inventory.spec.names import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from rigops.inventory.spec import Key
+    from rigops.inventory.spec import Key, RigSpec
     from rigops.inventory.userfile import UserFile
 
 log = logging.getLogger(__name__)
 
-Data = dict[str, Placed]
 
-_ALMOST = 0.75
+@dataclass(frozen=True)
+class Placed:
+    """A value with its file and line."""
+
+    value: object
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class InventoryHost:
+    name: str
+    groups: tuple[str, ...]
+    placed: Mapping[str, Placed]
+    spec: RigSpec
+
+    @property
+    def data(self) -> dict[str, object]:
+        return {key: placed.value for key, placed in self.placed.items()}
+
+    @property
+    def connector(self) -> str:
+        """The pyinfra connector: ssh, local, docker and so on."""
+        if not self.name.startswith("@"):
+            return "ssh"
+        return self.name[1:].split("/", 1)[0]
+
+
+@dataclass(frozen=True)
+class Inventory:
+    path: Path
+    digest: str  # of every file that was read; for the journal
+    hosts: tuple[InventoryHost, ...]
+    warnings: tuple[str, ...]
+
+    def host(self, name: str) -> InventoryHost | None:
+        return next((host for host in self.hosts if host.name == name), None)
+
+    def nearest(self, name: str) -> str:
+        return did_you_mean(name, [host.name for host in self.hosts])
+
+
+Data = dict[str, Placed]
 
 
 @dataclass
@@ -57,10 +97,11 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
             )
         )
     if str(cwd) not in sys.path:
-        sys.path.append(str(cwd))  # as pyinfra does, for the user's own modules
+        sys.path.append(str(cwd))  # like pyinfra, for the user's own modules
     groups = _read_groups(userfile.run(path), keys)
     _add_implied_groups(groups, path)
-    _read_group_data(groups, _group_data_folders(path, cwd))
+    beside = path.parent.resolve() / "group_data"
+    _read_group_data(groups, dict.fromkeys((cwd / "group_data", beside)))
     hosts = _hosts(groups)
     if not hosts and not groups.problems:
         groups.problems.append(
@@ -74,12 +115,9 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
     if groups.problems:
         raise UsageError(groups.problems)
     log.info("read %d hosts from %s", len(hosts), path)
-    return Inventory(path, _digest([path, *groups.files]), hosts, tuple(groups.warnings))
-
-
-def _digest(files: list[Path]) -> str:
-    each = [sha256(file.read_bytes()).hexdigest() for file in files]
-    return sha256("\n".join(each).encode()).hexdigest()
+    digests = [sha256(file.read_bytes()).hexdigest() for file in (path, *groups.files)]
+    digest = sha256("\n".join(digests).encode()).hexdigest()
+    return Inventory(path, digest, hosts, tuple(groups.warnings))
 
 
 def _read_groups(file: UserFile, keys: Mapping[str, Key[Any]]) -> _Groups:
@@ -90,21 +128,17 @@ def _read_groups(file: UserFile, keys: Mapping[str, Key[Any]]) -> _Groups:
             line = file.lines.names.get(name)
             groups.problems.append(replace(group, file=file.path, line=line))
         elif group is not None:
-            _add_group(groups, group, file)
+            groups.members[name] = [
+                (host, _place(groups, file, data, file.lines.host_keys, host))
+                for host, data in group.members
+            ]
+            groups.data[name] = _place(groups, file, group.data, file.lines.group_keys, name)
         elif name in keys and name not in file.lines.used:
             groups.warnings.append(
                 f"{file.path}: {name} at the top level declares nothing; "
                 "put it into group_data/all.py to declare it for all hosts"
             )
     return groups
-
-
-def _add_group(groups: _Groups, group: Group, file: UserFile) -> None:
-    groups.members[group.name] = [
-        (host, _place(groups, file, data, file.lines.host_keys, host))
-        for host, data in group.members
-    ]
-    groups.data[group.name] = _place(groups, file, group.data, file.lines.group_keys, group.name)
 
 
 def _place(
@@ -148,26 +182,21 @@ def _add_implied_groups(groups: _Groups, path: Path) -> None:
         groups.data[stem] = {}
 
 
-def _group_data_folders(path: Path, cwd: Path) -> list[Path]:
-    folders = [cwd / "group_data"]
-    beside = path.parent.resolve()
-    if beside != cwd:
-        folders.append(beside / "group_data")
-    return folders
-
-
-def _read_group_data(groups: _Groups, folders: list[Path]) -> None:
+def _read_group_data(groups: _Groups, folders: Iterable[Path]) -> None:
     for folder in folders:
         for path in sorted(folder.glob("*.py")):
             try:
-                file = _run_group_data(groups, path)
+                tree = userfile.read(path)
+                reads_pyinfra = "pyinfra" in userfile.Lines.of(tree).modules
+                with _pyinfra_inventory(groups) if reads_pyinfra else contextlib.nullcontext():
+                    file = userfile.execute(path, tree)
             except UsageError as error:
                 groups.problems += error.problems
                 continue
             log.info("read group data from %s", path)
             groups.files.append(path)
             group = path.stem
-            meant = nearest(group, groups.members, cutoff=_ALMOST)
+            meant = nearest(group, groups.members, cutoff=0.75)
             if group not in groups.members and meant:
                 # Other names may belong to another inventory of the same folder.
                 groups.warnings.append(
@@ -175,14 +204,6 @@ def _read_group_data(groups: _Groups, folders: list[Path]) -> None:
                     f"did you mean {meant!r}?"
                 )
             groups.data.setdefault(group, {}).update(_exported(file))
-
-
-def _run_group_data(groups: _Groups, path: Path) -> UserFile:
-    _, tree = userfile.read(path)
-    if "pyinfra" not in userfile.Lines.of(tree).modules:
-        return userfile.execute(path, tree)
-    with _pyinfra_inventory(groups):
-        return userfile.execute(path, tree)
 
 
 @contextlib.contextmanager
@@ -231,7 +252,7 @@ def _hosts(groups: _Groups) -> tuple[InventoryHost, ...]:
 
 def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> InventoryHost:
     merged = dict(groups.data["all"])
-    for group in (*belongs, *_connector_groups(name)):
+    for group in (*belongs, name) if name == "@local" else belongs:
         merged.update(groups.data.get(group, {}))
     if name.startswith("@ssh/"):
         merged["ssh_hostname"] = Placed(name.removeprefix("@ssh/"), "", None)
@@ -248,7 +269,3 @@ def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> In
             )
         )
     return InventoryHost(name, belongs, MappingProxyType(merged), spec)
-
-
-def _connector_groups(name: str) -> tuple[str, ...]:
-    return (name,) if name == "@local" else ()

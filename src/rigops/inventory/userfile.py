@@ -47,12 +47,9 @@ class Lines:
             for target in targets:
                 if isinstance(target, ast.Name):
                     self.names[target.id] = statement.lineno
-                    self._read_group(target.id, statement.value)
-
-    def _read_group(self, group: str, value: ast.expr | None) -> None:
-        match value:
-            case ast.Tuple(elts=[_, ast.Dict() as data]):
-                self._read_keys(self.group_keys, group, data)
+                    match statement.value:
+                        case ast.Tuple(elts=[_, ast.Dict() as data]):
+                            self._read_keys(self.group_keys, target.id, data)
 
     def _read_node(self, node: ast.AST) -> None:
         match node:
@@ -79,11 +76,10 @@ class UserFile:
     lines: Lines
 
 
-def read(path: Path) -> tuple[str, ast.Module]:
+def read(path: Path) -> ast.Module:
     name = str(path)
     try:
-        source = path.read_text(encoding="utf-8")
-        return source, ast.parse(source, filename=name)
+        return ast.parse(path.read_text(encoding="utf-8"), filename=name)
     except SyntaxError as error:
         raise UsageError(
             Problem(
@@ -101,12 +97,11 @@ def read(path: Path) -> tuple[str, ast.Module]:
     except ValueError as error:  # a NUL byte, before Python 3.12
         raise UsageError(Problem(message=f"not valid Python: {error}", file=name)) from error
     except OSError as error:
-        raise UsageError(Problem(message=f"cannot be read: {error.strerror}", file=name)) from error
+        raise UsageError(Problem(message=f"unreadable: {error.strerror}", file=name)) from error
 
 
 def run(path: Path) -> UserFile:
-    _, tree = read(path)
-    return execute(path, tree)
+    return execute(path, read(path))
 
 
 def execute(path: Path, tree: ast.Module) -> UserFile:

@@ -77,7 +77,7 @@ WRONG = {
     "circuit without volts": (host('"circuits": "16A"'), ['"120V/16A"']),
     "power supply on no circuit": (
         host('"psus": [{"watts": 750, "circuit": "B"}], "circuits": {"A": "120V/16A"}'),
-        ["psus[0]['circuit']", "there is no circuit 'B'"],
+        ["psus[0]['circuit']", "unknown circuit 'B'"],
     ),
     "plain passphrase": (
         host('"borg": {"repository": "/b", "paths": ["/h"], "passphrase": "hunter2"}'),

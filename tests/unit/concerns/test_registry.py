@@ -4,7 +4,7 @@ from collections import Counter
 
 from rigops.concerns import registry
 from rigops.inventory.spec import Key, RigSpec, examine
-from rigops.inventory.spec.keys import GENERAL
+from rigops.inventory.spec.read import GENERAL
 from rigops.inventory.spec.scalars import whole_number
 from tests.unit.test_deploys import DEPLOYS
 

@@ -32,14 +32,16 @@ EXAMPLE = '"535", "535.261.03" or ">=535,<536"'
 
 def driver(value: object) -> DriverWish:
     if isinstance(value, float):
-        refuse("a version must be in quotes, or Python drops its zeros", value, fix=f'"{value}"')
+        refuse(
+            "a version must be in quotes, or Python drops its zeros", value, fix=f'write "{value}"'
+        )
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        refuse("this is not a driver branch, version or range", value, fix=f"write {EXAMPLE}")
+        refuse("not a driver branch, version or range", value, fix=f"write {EXAMPLE}")
     wish = str(value).strip()
     if _BRANCH.fullmatch(wish):
         branch = int(wish)
         if not _BRANCHES_BEGIN <= branch <= _BRANCHES_END:
-            refuse(f"there is no driver branch {wish}", value, fix=f"write {EXAMPLE}")
+            refuse(f"no such driver branch: {wish}", value, fix=f"write {EXAMPLE}")
         return DriverWish("branch", wish, SpecifierSet(f">={branch},<{branch + 1}"))
     if _VERSION.fullmatch(wish):
         return DriverWish("version", wish, SpecifierSet(f"=={wish}"))
@@ -50,16 +52,16 @@ def _range(wish: str, value: object) -> SpecifierSet:
     package = _PACKAGE.fullmatch(wish)
     if package:
         refuse(
-            "this is a package name or a wildcard, and those have come to install other branches",
+            "a package name or a wildcard may install another branch",
             value,
             fix=f'write "{package[1]}"',
         )
     if not _RANGE.fullmatch(wish) or not wish:
-        refuse("this is not a driver branch, version or range", value, fix=f"write {EXAMPLE}")
+        refuse("not a driver branch, version or range", value, fix=f"write {EXAMPLE}")
     try:
         versions = SpecifierSet(wish)
     except InvalidSpecifier:
-        refuse("this is not a version range", value, fix=f"write {EXAMPLE}")
+        refuse("not a version range", value, fix=f"write {EXAMPLE}")
     if versions.is_unsatisfiable():
         refuse("no version can satisfy this", value, fix=f"write {EXAMPLE}")
     return versions
@@ -78,21 +80,21 @@ def driver_source(value: object) -> DriverSource:
     kind, colon, rest = word.partition(":")
     if colon and kind == "snapshot":
         if not _SNAPSHOT.fullmatch(rest):
-            refuse("this is not a snapshot date", value, fix='write "snapshot:20240401T000000Z"')
+            refuse("not a snapshot date", value, fix='write "snapshot:20240401T000000Z"')
         return DriverSource("snapshot", snapshot=rest)
     if colon and kind == "dir":
         if not rest.strip():
             refuse("the directory is missing", value, fix='write "dir:/path/to/packages"')
         return DriverSource("dir", directory=rest)
     words = ("auto", "distribution", "vendor", "snapshot:DATE", "dir:PATH")
-    refuse("this is not a source of packages", value, fix=did_you_mean(word, words))
+    refuse("not a source of packages", value, fix=did_you_mean(word, words))
 
 
 def _deb822(value: object) -> DriverSource:
     example = '{"URIs": "…", "Suites": "bookworm", "Components": "main non-free"}'
     data = mapping(value, noun="deb822 fields", example=example)
     if not data:
-        refuse("this names no source", value, fix=f"write {example}")
+        refuse("names no source", value, fix=f"write {example}")
     found = Collector()
     spelled = {name.lower(): name for name in _FIELDS}
     fields: list[tuple[str, str]] = []
@@ -105,9 +107,7 @@ def _deb822(value: object) -> DriverSource:
                 fix="leave Trusted out and give Signed-By",
             )
         elif name.lower() not in spelled:
-            found.refuse(
-                "there is no such deb822 field", given, name, fix=did_you_mean(name, _FIELDS)
-            )
+            found.refuse("unknown deb822 field", given, name, fix=did_you_mean(name, _FIELDS))
         else:
             parsed = found.check(_field(name), given, name, "")
             fields.append((spelled[name.lower()], parsed))
@@ -135,10 +135,10 @@ def _field(name: str) -> Callable[[object], str]:
 def _check_uri(uri: str) -> None:
     parts = urlsplit(uri)
     if not parts.scheme:
-        refuse("this is not a URI", uri)
+        refuse("not a URI", uri)
     if parts.username or parts.password:
         refuse(
-            "a login must not stand in an inventory",
+            "do not put credentials in an inventory",
             uri,
             fix="put it in a file of /etc/apt/auth.conf.d on the host",
             secret=True,

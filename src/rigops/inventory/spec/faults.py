@@ -1,4 +1,4 @@
-"""How a declared value is refused: what was seen, what is accepted, what to write instead."""
+"""What is wrong with a declared value."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ class Fault:
     value: object = None
     secret: bool = False
 
-    def shown_value(self) -> str:
-        return "(hidden)" if self.secret else shown(self.value)
-
 
 class RefusedError(ValueError):
-    """One value, and everything that is wrong with it."""
+    """All faults of one value."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -40,14 +37,14 @@ def refuse(message: str, value: object, *, fix: str = "", secret: bool = False) 
 
 
 def shown(value: object) -> str:
-    """A value as a person wrote it, short, on one line and without the login inside a URL."""
+    """A declared value, short, on one line and without credentials of a URL."""
     text = _USERINFO.sub("(hidden)", repr(value))
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
 
 
 @dataclass
 class Collector:
-    """Gathers the faults of a value made of parts, so that all of them are shown at once."""
+    """Collects all faults of a value made of parts."""
 
     faults: list[Fault] = field(default_factory=list)
 

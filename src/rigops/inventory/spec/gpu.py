@@ -40,14 +40,14 @@ def gpus(value: object) -> ExpectedGpus:
     if isinstance(value, (list, tuple)):
         return ExpectedGpus(uuids=list_of(_uuid, noun="GPU UUIDs")(value))
     if isinstance(value, bool) or not isinstance(value, int):
-        refuse("this is not a number of GPUs, a dict of models or a list of UUIDs", value)
+        refuse("not a number of GPUs, a dict of models or a list of UUIDs", value)
     return ExpectedGpus(total=whole_number(0, _MOST_GPUS)(value))
 
 
 def _uuid(value: object) -> str:
     if isinstance(value, str) and _UUID.fullmatch(value):
         return "GPU-" + value[4:].lower()
-    refuse("this is not a GPU UUID", value, fix="`nvidia-smi -L` prints them: GPU-…")
+    refuse("not a GPU UUID", value, fix="run `nvidia-smi -L` to list them: GPU-…")
 
 
 def address(value: str) -> str | None:
@@ -64,7 +64,7 @@ def per_gpu(parse: Callable[[object], T], example: str) -> Callable[[object], Pe
         if not isinstance(value, dict):
             return PerGpu(((GpuSelector("default", "default"), parse(value)),))
         if not value:
-            refuse("this names no GPU", value, fix=f"write {example}")
+            refuse("names no GPU", value, fix=f"write {example}")
         found = Collector()
         choices: list[tuple[GpuSelector, T]] = []
         for name, given in value.items():
@@ -104,9 +104,9 @@ def power_limit(value: object) -> PowerLimit:
             return PowerLimit(watts=_watts(float(matched[1]), value))
         if value.endswith("%"):
             return PowerLimit(percent=percent(value))
-        refuse("this is not a power limit", value, fix='write 285, "285W" or "80%"')
+        refuse("not a power limit", value, fix='write 285, "285W" or "80%"')
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        refuse("this is not a power limit", value, fix='write 285, "285W" or "80%"')
+        refuse("not a power limit", value, fix='write 285, "285W" or "80%"')
     return PowerLimit(watts=_watts(float(value), value))
 
 
@@ -118,7 +118,7 @@ def _watts(watts: float, value: object) -> float:
 
 def clocks(value: object) -> Clocks:
     if not isinstance(value, str) or not value.strip():
-        refuse("this is not a clock setting", value, fix=f"write {CLOCKS_EXAMPLE}")
+        refuse("not a clock setting", value, fix=f"write {CLOCKS_EXAMPLE}")
     found: dict[str, tuple[int, int]] = {}
     for part in value.split():
         matched = _CLOCK.fullmatch(part)
@@ -143,6 +143,12 @@ def _check_range(name: str, low: int, high: int, value: object, *, paired: bool)
         if not _LEAST_MHZ <= clock <= _MOST_MHZ:
             refuse(f"{clock} MHz is outside {_LEAST_MHZ} to {_MOST_MHZ} MHz", value)
     if name == "application" and not paired:
-        refuse("application clocks are two: memory, graphics", value, fix='"application=877,1005"')
+        refuse(
+            "application clocks need two values: memory, graphics",
+            value,
+            fix='write "application=877,1005"',
+        )
     if name != "application" and low > high:
-        refuse(f"{name} has its minimum above its maximum", value, fix=f'"{name}={high},{low}"')
+        refuse(
+            f"{name}: the minimum is above the maximum", value, fix=f'write "{name}={high},{low}"'
+        )

@@ -1,14 +1,17 @@
-"""The keys of the machine around the GPUs: kernel, modules, CPU, temperature, limits, NCCL."""
+"""The keys of the machine around the GPUs: kernel, CPU, limits, NCCL, power supplies."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from rigops.inventory.spec.faults import Collector, refuse
-from rigops.inventory.spec.model import Limits, ThermalLimit
+from rigops.inventory.spec.gpu import address
+from rigops.inventory.spec.model import Circuit, Limits, Psu, ThermalLimit
 from rigops.inventory.spec.scalars import (
     boolean,
     check_names,
+    list_of,
     mapping,
     number,
     size,
@@ -25,6 +28,12 @@ _FREQUENCY = re.compile(r"(\d+(?:\.\d+)?) ?(GHz|MHz|kHz)", re.IGNORECASE)
 _KHZ = {"ghz": 1_000_000, "mhz": 1_000, "khz": 1}
 _LEAST_KHZ, _MOST_KHZ = 400_000, 10_000_000
 _NCCL = re.compile(r"NCCL_[A-Z0-9_]+")
+_CIRCUIT = re.compile(r"(\d+(?:\.\d+)?) ?V ?/ ?(\d+(?:\.\d+)?) ?A", re.IGNORECASE)
+_VOLTS = (100, 480)
+_AMPERES = (1, 125)
+_PSU_WATTS = whole_number(100, 4000, " W")
+
+CIRCUIT_EXAMPLE = '"120V/16A" or {"A": "120V/16A"}'
 
 ModuleOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
@@ -35,12 +44,12 @@ def kernel_argument(value: object) -> str:
         return argument
     if " " in argument and all(_ARGUMENT.fullmatch(part) for part in argument.split()):
         refuse(
-            "this is several arguments in one text",
+            "several arguments in one string",
             value,
             fix=f"write {', '.join(repr(part) for part in argument.split())}",
         )
     refuse(
-        "root's shell reads this file, so an argument has only letters, digits and _.,:=/+@%-",
+        "an argument may contain only letters, digits and _.,:=/+@%- (root's shell reads the file)",
         value,
         fix="leave out quotes, spaces, dollar signs and semicolons",
     )
@@ -53,7 +62,7 @@ def module_options(value: object) -> ModuleOptions:
     modules = []
     for module, options in data.items():
         if not _MODULE.fullmatch(module):
-            found.refuse("this is not a module name", options, module, fix=f"write {example}")
+            found.refuse("not a module name", options, module, fix=f"write {example}")
             continue
         parsed: tuple[tuple[str, str], ...] = found.check(_options, options, module, ())
         modules.append((module, parsed))
@@ -67,12 +76,12 @@ def _options(value: object) -> tuple[tuple[str, str], ...]:
         value = dict(_split_option(item) for item in value)
     data = mapping(value, noun="options and values", example='{"NVreg_EnableGpuFirmware": 0}')
     if not data:
-        refuse("this module has no option", value)
+        refuse("no option", value)
     found = Collector()
     options = []
     for name, given in data.items():
         if not _OPTION_NAME.fullmatch(name):
-            found.refuse("this is not an option name", given, name)
+            found.refuse("not an option name", given, name)
         options.append((name, found.check(_option_value, given, name, "")))
     return found.finish(tuple(options))
 
@@ -80,24 +89,22 @@ def _options(value: object) -> tuple[tuple[str, str], ...]:
 def _split_option(item: object) -> tuple[str, object]:
     name, equals, given = text(item).partition("=")
     if not equals:
-        refuse("an option has a value", item, fix=f'write "{name}=1"')
+        refuse("an option without a value", item, fix=f'write "{name}=1"')
     return name, given
 
 
 def _option_value(value: object) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, int):  # also True and False, as 1 and 0
         return str(int(value))
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, str) and _OPTION_VALUE.fullmatch(value):
         return value
-    refuse("an option's value is a number or a word without spaces and quotes", value)
+    refuse("not a number or a word without spaces and quotes", value)
 
 
 def cpu_max_freq(value: object) -> int:
     matched = _FREQUENCY.fullmatch(value) if isinstance(value, str) else None
     if not matched:
-        refuse("this is not a frequency with its unit", value, fix='write it as "3.2GHz"')
+        refuse("not a frequency with its unit", value, fix='write it as "3.2GHz"')
     khz = round(float(matched[1]) * _KHZ[matched[2].lower()])
     if not _LEAST_KHZ <= khz <= _MOST_KHZ:
         refuse(f"{value} is outside 0.4 to 10 GHz", value)
@@ -115,7 +122,7 @@ def thermal_limit(value: object) -> ThermalLimit:
         found.take(celsius, data, "gpu", None), found.take(celsius, data, "memory", None)
     )
     if not data:
-        refuse("this names no temperature", value, fix='write {"gpu": 83, "memory": 100}')
+        refuse("names no temperature", value, fix='write {"gpu": 83, "memory": 100}')
     return found.finish(limit)
 
 
@@ -127,15 +134,13 @@ def limits(value: object) -> Limits:
     return found.finish(
         Limits(
             shm=found.take(size_or_percent, data, "shm", None),
-            memlock=found.take(_memlock, data, "memlock", None),
+            memlock=found.take(
+                lambda v: "unlimited" if v == "unlimited" else size(v), data, "memlock", None
+            ),
             nofile=found.take(whole_number(1024, 1 << 30), data, "nofile", None),
             removeipc=found.take(boolean, data, "removeipc", None),
         )
     )
-
-
-def _memlock(value: object) -> str:
-    return value if value == "unlimited" and isinstance(value, str) else size(value)
 
 
 def nccl(value: object) -> tuple[tuple[str, str], ...]:
@@ -145,18 +150,80 @@ def nccl(value: object) -> tuple[tuple[str, str], ...]:
     for name, given in data.items():
         if not _NCCL.fullmatch(name):
             found.refuse(
-                "this is not a NCCL variable", given, name, fix="its name begins with NCCL_"
+                "not a NCCL variable", given, name, fix="write a name that begins with NCCL_"
             )
         lines.append((name, found.check(_nccl_value, given, name, "")))
     return found.finish(tuple(lines))
 
 
 def _nccl_value(value: object) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, int):  # also True and False, as 1 and 0
         return str(int(value))
-    if isinstance(value, int):
-        return str(value)
     line = text(value)
     if "#" in line:
-        refuse("nccl.conf takes the rest of the line after # for a comment", value)
+        refuse("nccl.conf ignores what follows a #", value)
     return line
+
+
+def psus(value: object) -> tuple[Psu, ...]:
+    if isinstance(value, str) or not isinstance(value, (list, tuple)):
+        refuse("not a list of power supplies", value, fix="write [750, 750]")
+    found = Collector()
+    supplies = tuple(found.check(_psu, item, f"[{i}]", Psu(0)) for i, item in enumerate(value))
+    fed: set[str] = set()
+    for position, supply in enumerate(supplies):
+        for card in supply.gpus:
+            if card in fed:
+                found.refuse("two power supplies feed this GPU", card, f"[{position}]")
+            fed.add(card)
+    return found.finish(supplies)
+
+
+def _psu(value: object) -> Psu:
+    if not isinstance(value, dict):
+        return Psu(_PSU_WATTS(value))
+    data = mapping(value, noun="a power supply's properties", example='{"watts": 750}')
+    found = Collector()
+    check_names(found, data, ("watts", "count", "gpus", "host", "circuit"))
+    if data.get("watts") is None:
+        found.refuse("watts is missing", value, "watts", fix='write {"watts": 750, …}')
+    return found.finish(
+        Psu(
+            watts=found.take(_PSU_WATTS, data, "watts", 0),
+            count=found.take(whole_number(1, 8), data, "count", 1),
+            gpus=found.take(list_of(_card, noun="PCI addresses"), data, "gpus", ()),
+            host=found.take(boolean, data, "host", default=False),
+            circuit=found.take(text, data, "circuit", None),
+        )
+    )
+
+
+def _card(value: object) -> str:
+    found = address(value) if isinstance(value, str) else None
+    if found:
+        return found
+    refuse("not a PCI address", value, fix='write it as "0000:0a:00.0"')
+
+
+def circuits(value: object) -> tuple[Circuit, ...]:
+    if isinstance(value, str):
+        return (_circuit(value),)
+    data = mapping(value, noun="circuits", example='{"A": "120V/16A"}')
+    found = Collector()
+    named = tuple(
+        replace(found.check(_circuit, given, name, Circuit("", 0, 0)), name=name)
+        for name, given in data.items()
+    )
+    return found.finish(named)
+
+
+def _circuit(value: object) -> Circuit:
+    matched = _CIRCUIT.fullmatch(value) if isinstance(value, str) else None
+    if not matched:
+        refuse("not a circuit", value, fix=f"write {CIRCUIT_EXAMPLE}")
+    volts, amperes = float(matched[1]), float(matched[2])
+    if not _VOLTS[0] <= volts <= _VOLTS[1]:
+        refuse(f"{volts:g} V is outside {_VOLTS[0]} to {_VOLTS[1]} V", value)
+    if not _AMPERES[0] <= amperes <= _AMPERES[1]:
+        refuse(f"{amperes:g} A is outside {_AMPERES[0]} to {_AMPERES[1]} A", value)
+    return Circuit("", volts, amperes)

@@ -1,19 +1,39 @@
-"""From a host's flat data to a typed spec, with everything that is wrong in it."""
+"""From a host's flat data to a typed spec and all problems; the keys of no concern."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rigops.errors import Problem
-from rigops.inventory.spec.faults import Fault, RefusedError, shown
-from rigops.inventory.spec.keys import RESERVED_PREFIXES
+from rigops.inventory.spec.faults import RefusedError, shown
+from rigops.inventory.spec.gpu import gpus
+from rigops.inventory.spec.key import Key, words
+from rigops.inventory.spec.machine import CIRCUIT_EXAMPLE, circuits, psus
 from rigops.inventory.spec.model import RigSpec
 from rigops.inventory.spec.names import near_miss, nearest
+from rigops.inventory.spec.scalars import choice, number, text, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.inventory.spec.key import Key
+
+_RESERVED_PREFIXES: Final = ("gpu_", "driver_", "kernel_", "thermal_", "cpu_")
+
+GENERAL: Final[tuple[Key[Any], ...]] = (
+    Key("gpus", '4, {"V100": 4} or a list of UUIDs', gpus),
+    Key("psus", '[750, 750] or [{"watts": 750, "gpus": [ADDRESS, …], "host": True}]', psus),
+    Key("circuits", CIRCUIT_EXAMPLE, circuits),
+    Key("electricity_price", "the price of a kWh, such as 0.31", number(0, 100)),
+    Key("other_watts", "watts", whole_number(0, 10000, " W")),
+    Key(
+        "p2p",
+        words("measure", "nvlink", "required", "skip"),
+        choice("measure", "nvlink", "required", "skip"),
+    ),
+    Key("reboot_timeout", "30 to 86400 seconds", whole_number(30, 86400, " s")),
+    Key("rigops_vault", "a directory", text),
+    Key("catalog", "the path of a TOML file", text, ("catalogue",)),
+)
 
 
 def examine(
@@ -24,62 +44,54 @@ def examine(
     for name, value in data.items():
         key = keys.get(name)
         if key is None:
-            problems += _unknown(name, value, keys)
+            if problem := _unknown(name, value, keys):
+                problems.append(problem)
         elif value is not None:
             try:
                 declared[name] = key.parse(value)
             except RefusedError as refused:
-                problems += [_problem(name, key.accepted, fault) for fault in refused.faults]
+                problems += [
+                    Problem(
+                        message=fault.message,
+                        key=name,
+                        within="".join(
+                            step if step.startswith("[") else f"[{step!r}]" for step in fault.path
+                        ),
+                        value="(hidden)" if fault.secret else shown(fault.value),
+                        accepted=key.accepted,
+                        fix=fault.fix,
+                    )
+                    for fault in refused.faults
+                ]
     own = {name: declared.pop(name) for name in set(declared) - RigSpec.FIELDS}
     spec = RigSpec(**declared, others=own)
     return spec, problems + _contradictions(spec, keys)
 
 
-def _unknown(name: str, value: object, keys: Mapping[str, Key[Any]]) -> list[Problem]:
+def _unknown(name: str, value: object, keys: Mapping[str, Key[Any]]) -> Problem | None:
     if name.startswith(("x_", "_")):
-        return []
-    meant = _meant(name, keys)
-    if meant is None and not name.startswith(RESERVED_PREFIXES):
-        return []
+        return None
+    synonyms = (key.name for key in keys.values() if name.lower() in key.also_written)
+    meant = next(synonyms, None) or near_miss(name, keys)
+    if meant is None and not name.startswith(_RESERVED_PREFIXES):
+        return None
     if meant is None:
         meant = nearest(name, keys, cutoff=0)
-    own = f"x_{name}"
-    return [
-        Problem(
-            message="there is no such key",
-            key=name,
-            value=shown(value),
-            accepted=keys[meant].accepted if meant else "",
-            fix=f"did you mean {meant!r}? A key of your own: {own!r}",
-        )
-    ]
-
-
-def _meant(name: str, keys: Mapping[str, Key[Any]]) -> str | None:
-    for key in keys.values():
-        if name.lower() in key.also_written:
-            return key.name
-    return near_miss(name, keys)
-
-
-def _problem(name: str, accepted: str, fault: Fault) -> Problem:
-    path = "".join(step if step.startswith("[") else f"[{step!r}]" for step in fault.path)
     return Problem(
-        message=fault.message,
+        message="unknown key",
         key=name,
-        within=path,
-        value=fault.shown_value(),
-        accepted=accepted,
-        fix=fault.fix,
+        value=shown(value),
+        accepted=keys[meant].accepted if meant else "",
+        fix=f"write {meant!r}, or 'x_{name}' for a key of your own",
     )
 
 
 def _contradictions(spec: RigSpec, keys: Mapping[str, Key[Any]]) -> list[Problem]:
-    """What is wrong only when two keys are seen together."""
+    """Between two keys."""
     named = {circuit.name for circuit in spec.circuits or ()}
     return [
         Problem(
-            message=f"there is no circuit {psu.circuit!r}",
+            message=f"unknown circuit {psu.circuit!r}",
             key="psus",
             within=f"[{position}]['circuit']",
             value=shown(psu.circuit),

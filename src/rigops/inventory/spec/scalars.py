@@ -15,7 +15,6 @@ T = TypeVar("T")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SIZE = re.compile(r"\d+(\.\d+)?[KMGT]i?B?|\d+")
-_WHOLE = 100
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
 
@@ -24,13 +23,13 @@ def boolean(value: object) -> bool:
         return value
     words = {"yes": True, "true": True, "on": True, "1": True, "no": False, "off": False}
     meant = words.get(str(value).lower())
-    refuse("this is not True or False", value, fix=f"write {meant}" if meant is not None else "")
+    refuse("not True or False", value, fix=f"write {meant}" if meant is not None else "")
 
 
 def whole_number(least: int, most: int, unit: str = "") -> Callable[[object], int]:
     def parse(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            refuse("this is not a whole number", value)
+            refuse("not a whole number", value)
         if not least <= value <= most:
             refuse(f"{value}{unit} is outside {least} to {most}{unit}", value)
         return value
@@ -41,7 +40,7 @@ def whole_number(least: int, most: int, unit: str = "") -> Callable[[object], in
 def number(least: float, most: float, unit: str = "") -> Callable[[object], float]:
     def parse(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            refuse("this is not a number", value)
+            refuse("not a number", value)
         if not least <= value <= most:
             refuse(f"{value:g}{unit} is outside {least:g} to {most:g}{unit}", value)
         return float(value)
@@ -51,11 +50,11 @@ def number(least: float, most: float, unit: str = "") -> Callable[[object], floa
 
 def text(value: object) -> str:
     if not isinstance(value, str):
-        refuse("this is not text", value, fix="put it in quotes")
+        refuse("not a string", value, fix="put it in quotes")
     if not value.strip():
-        refuse("this is empty", value)
+        refuse("empty", value)
     if _CONTROL.search(value):
-        refuse("this has a line break or another control character in it", value)
+        refuse("contains a line break or another control character", value)
     return value
 
 
@@ -67,7 +66,8 @@ def choice(*accepted: T) -> Callable[[object], T]:
             if value == word and type(value) is type(word):
                 return word
         words = [str(word) for word in accepted]
-        refuse("this is not one of the accepted words", value, fix=_meant(value, words))
+        fix = did_you_mean(str(value).lower(), words)
+        refuse("not one of the accepted words", value, fix=fix)
 
     return parse
 
@@ -75,29 +75,29 @@ def choice(*accepted: T) -> Callable[[object], T]:
 def list_of(parse: Callable[[object], T], *, noun: str) -> Callable[[object], tuple[T, ...]]:
     def parse_list(value: object) -> tuple[T, ...]:
         if isinstance(value, str):
-            refuse(f"this is one text, not a list of {noun}", value, fix=f"write [{value!r}]")
+            refuse(f"a single string, not a list of {noun}", value, fix=f"write [{value!r}]")
         if not isinstance(value, (list, tuple)):
-            refuse(f"this is not a list of {noun}", value)
+            refuse(f"not a list of {noun}", value)
         found = Collector()
-        kept: list[T] = []
+        parsed_items: list[T] = []
         for position, item in enumerate(value):
             before = len(found.faults)
             parsed = found.check(parse, item, f"[{position}]", item)
             if len(found.faults) == before:
-                if parsed in kept:
-                    found.refuse("this stands in the list twice", item, f"[{position}]")
-                kept.append(parsed)
-        return found.finish(tuple(kept))
+                if parsed in parsed_items:
+                    found.refuse("duplicate entry", item, f"[{position}]")
+                parsed_items.append(parsed)
+        return found.finish(tuple(parsed_items))
 
     return parse_list
 
 
 def mapping(value: object, *, noun: str, example: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        refuse(f"this is not a dict of {noun}", value, fix=f"write {example}")
+        refuse(f"not a dict of {noun}", value, fix=f"write {example}")
     for key in value:
         if not isinstance(key, str):
-            refuse(f"the name {key!r} is not text", value, fix="put it in quotes")
+            refuse(f"name {key!r} is not a string", value, fix="put it in quotes")
     return dict(value)
 
 
@@ -105,16 +105,15 @@ def check_names(found: Collector, data: Mapping[str, object], accepted: Iterable
     known = list(accepted)
     for key in data:
         if key not in known:
-            hint = did_you_mean(key, known)
-            fix = f"{hint} It takes {', '.join(known)}." if hint else f"it takes {', '.join(known)}"
-            found.refuse("there is no such name here", data[key], key, fix=fix, secret=True)
+            fix = f"{did_you_mean(key, known)} Accepted: {', '.join(known)}".lstrip()
+            found.refuse("unknown name", data[key], key, fix=fix, secret=True)
 
 
 def size(value: object) -> str:
     """A size as systemd and mount write it."""
     if isinstance(value, str) and _SIZE.fullmatch(value):
         return value
-    refuse("this is not a size", value, fix='write it as "64G" or "512M"')
+    refuse("not a size", value, fix='write it as "64G" or "512M"')
 
 
 def size_or_percent(value: object) -> str:
@@ -127,12 +126,8 @@ def size_or_percent(value: object) -> str:
 def percent(value: str) -> float:
     matched = _PERCENT.fullmatch(value)
     if not matched:
-        refuse("this is not a percentage", value, fix='write it as "80%"')
+        refuse("not a percentage", value, fix='write it as "80%"')
     share = float(matched[1])
-    if not 0 < share <= _WHOLE:
-        refuse(f"{share:g} % is outside 0 to {_WHOLE} %", value)
+    if not 0 < share <= 100:  # noqa: PLR2004
+        refuse(f"{share:g} % is outside 0 to 100 %", value)
     return share
-
-
-def _meant(value: object, words: list[str]) -> str:
-    return did_you_mean(str(value).lower(), words)

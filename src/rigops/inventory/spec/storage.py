@@ -29,7 +29,7 @@ KEEP_EXAMPLE = '"24h 7d 4w"'
 
 def keep(value: object) -> Retention:
     if not isinstance(value, str) or not value.split():
-        refuse("this is not a retention", value, fix=f"write {KEEP_EXAMPLE}")
+        refuse("not a retention", value, fix=f"write {KEEP_EXAMPLE}")
     counts: dict[str, int] = {}
     for part in value.split():
         matched = _KEPT.fullmatch(part)
@@ -46,9 +46,9 @@ def keep(value: object) -> Retention:
 def absolute_path(value: object) -> str:
     path = text(value)
     if not path.startswith("/"):
-        refuse("this is not an absolute path", value, fix=f'write "/{path.lstrip("~/.")}"')
+        refuse("not an absolute path", value, fix=f'write "/{path.lstrip("~/.")}"')
     if ".." in path.split("/"):
-        refuse("this path climbs with ..", value)
+        refuse("the path contains ..", value)
     return path
 
 
@@ -74,9 +74,9 @@ def _send_to(value: object) -> str:
     if _REMOTE.fullmatch(target):
         return target
     refuse(
-        "this is neither a file system's UUID nor user@host:path",
+        "neither a UUID of a file system nor user@host:path",
         value,
-        fix="`blkid` prints UUIDs",
+        fix="run `blkid` to list UUIDs",
     )
 
 
@@ -100,7 +100,7 @@ def borg(value: object) -> Borg:
         check_every_days=found.take(_interval, data, "check_every", None),
         passphrase_command=found.take(_passphrase_command, data, "passphrase_command", None),
     )
-    _check_whole(found, data, managed=managed, example=example)
+    _check_complete(found, data, managed=managed, example=example)
     return found.finish(wanted)
 
 
@@ -108,7 +108,7 @@ def _refuse_secrets(found: Collector, data: Mapping[str, object]) -> None:
     for name, given in data.items():
         if name != "passphrase_command" and _SECRET_NAME.search(name):
             found.refuse(
-                "a secret must not stand in an inventory",
+                "do not put credentials in an inventory",
                 given,
                 name,
                 fix='give "passphrase_command": a command that prints it, such as "pass show rig"',
@@ -116,7 +116,7 @@ def _refuse_secrets(found: Collector, data: Mapping[str, object]) -> None:
             )
 
 
-def _check_whole(
+def _check_complete(
     found: Collector, data: Mapping[str, object], *, managed: bool, example: str
 ) -> None:
     if managed:
@@ -124,31 +124,33 @@ def _check_whole(
             if data and not data.get(name):
                 found.refuse(f"{name} is missing", None, name, fix=f"write {example}", secret=True)
         if data.get("unit") is not None:
-            fix = 'say "managed": False, or leave unit out'
-            found.refuse("unit goes with a backup of your own", data["unit"], "unit", fix=fix)
+            fix = 'write "managed": False, or leave unit out'
+            found.refuse(
+                "only for a backup that rigops does not manage", data["unit"], "unit", fix=fix
+            )
         return
     if not data.get("unit"):
         fix = 'write {"managed": False, "unit": "borgmatic.service"}'
         found.refuse("unit is missing", data.get("unit"), "unit", fix=fix)
     for name in data.keys() - {"managed", "unit"}:
-        fix = "leave it out: rigops only watches this backup"
-        found.refuse("this goes only with a managed backup", None, name, fix=fix, secret=True)
+        fix = "leave it out; rigops only watches this backup"
+        found.refuse("only for a managed backup", None, name, fix=fix, secret=True)
 
 
 def _unit(value: object) -> str:
     if isinstance(value, str) and _UNIT.fullmatch(value):
         return value
-    refuse("this is not a systemd unit", value, fix='write "borgmatic.service"')
+    refuse("not a systemd unit", value, fix='write "borgmatic.service"')
 
 
 def _repository(value: object) -> str:
     place = text(value)
     if "://" in place and urlsplit(place).password:
-        refuse("a password must not stand in an inventory", value, fix="use a key", secret=True)
+        refuse("do not put a password in an inventory", value, fix="use an SSH key", secret=True)
     if "://" in place or _REMOTE.fullmatch(place) or place.startswith("/"):
         return place
     refuse(
-        "this is not a borg repository",
+        "not a borg repository",
         value,
         fix='write "ssh://user@nas/path", "user@nas:path" or "/path"',
     )
@@ -157,16 +159,16 @@ def _repository(value: object) -> str:
 def _interval(value: object) -> int:
     matched = _INTERVAL.fullmatch(value) if isinstance(value, str) else None
     if not matched:
-        refuse("this is not an interval", value, fix='write "4w" or "30d"')
+        refuse("not an interval", value, fix='write "4w" or "30d"')
     return int(matched[1]) * _DAYS[matched[2]]
 
 
 def _passphrase_command(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        refuse("this is not a command", value, fix='write "pass show rig"', secret=True)
+        refuse("not a command", value, fix='write "pass show rig"', secret=True)
     if _WRITES_ITS_ARGUMENT.match(value):
         refuse(
-            "this command has the passphrase in it, in plain text",
+            "the command contains the passphrase in plain text",
             value,
             fix='use one that reads it from a safe place, such as "pass show rig"',
             secret=True,
