@@ -18,11 +18,19 @@ from rigops.errors import RigopsError
 from rigops.probe.package_names import RUN_FILE
 from rigops.record import lockfile as lock_record
 from rigops.record.lockfile import locked
-from rigops.vault import fill, index
+from rigops.vault import fill
 from rigops.vault.directory import Directory
-from rigops.vault.pinned_set import POOL, RECORD, PinnedSet, merged, parse, with_proven
-from rigops.vault.references import References
-from rigops.vault.store import Store, amount
+from rigops.vault.pinned_set import (
+    POOL,
+    RECORD,
+    PinnedSet,
+    index_digest,
+    index_text,
+    merged,
+    parse,
+    with_proven,
+)
+from rigops.vault.store import References, Store, amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -163,14 +171,14 @@ def _filled(
     if lacking:
         why = found.trouble or "in no package source and not in apt's cache"
         raise DeployError(f"cannot store {_few(lacking)}: {why}")
-    text = index.text_of(found.records)
+    text = index_text(found.records)
     new = PinnedSet(
         version=pinned.version,
         flavor=pinned.flavor,
         at=proven.at,
         kernel=proven.kernel,
         packages=found.packages,
-        index=index.digest(text),
+        index=index_digest(text),
     )
     after = with_proven(sets, new)
     record = fill.record_script(after, after[0], text)

@@ -1,23 +1,34 @@
-"""A folder on the controller with .deb files or NVIDIA's .run files, as a person filled it."""
+"""A folder on the controller with .deb files or NVIDIA's .run files, as a person filled it.
+
+A .deb file is an ar archive with a compressed tar of the control fields in it. It is read without
+dpkg: a controller may be no Debian.
+"""
 
 from __future__ import annotations
 
+import gzip
+import importlib
+import io
+import lzma
 import re
+import tarfile
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from rigops.errors import Problem, RigopsError
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
-from rigops.vault.deb import control
-from rigops.vault.index import stanzas
-from rigops.vault.pinned_set import RUN_FILE_PREFIX, PinnedPackage
+from rigops.vault.pinned_set import RUN_FILE_PREFIX, PinnedPackage, stanzas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _PIECE: Final = 1024 * 1024
+_AR_MAGIC: Final = b"!<arch>\n"
+_AR_HEADER: Final = 60
+_CONTROL: Final = "control.tar"
+_LONGEST_CONTROL: Final = 16 * 1024 * 1024  # real ones have some kilobytes
 _RUN_FILE_HEAD: Final = 64 * 1024  # of the shell script that it begins with
 _RUN_FILE_NAME = re.compile(rf"{RUN_FILE_PREFIX}(?P<version>[0-9]+(?:\.[0-9]+){{1,2}})\.run")
 _RUN_FILE_LABEL = re.compile(
@@ -44,18 +55,14 @@ class Directory:
             while piece := file.read(_PIECE):
                 yield piece
 
-    def _there(self) -> None:
-        if self.folder.is_dir():
-            return
-        is_file = self.folder.is_file()
-        raise self._problem(
-            f"{self.folder} is {'a file' if is_file else 'no folder'} on this machine",
-            f'declare the folder that it is in: "dir:{self.folder.parent}"' if is_file else "",
-        )
-
     @cached_property
     def _files(self) -> tuple[tuple[PinnedPackage, Mapping[str, str], Path], ...]:
-        self._there()
+        if not self.folder.is_dir():
+            is_file = self.folder.is_file()
+            raise self._problem(
+                f"{self.folder} is {'a file' if is_file else 'no folder'} on this machine",
+                f'declare the folder that it is in: "dir:{self.folder.parent}"' if is_file else "",
+            )
         found = [
             _file(path, next(iter(stanzas(control(path))), {}))
             for path in sorted(self.folder.glob("*.deb"))
@@ -114,3 +121,62 @@ def _file(path: Path, record: Mapping[str, str]) -> tuple[PinnedPackage, Mapping
         size,
     )
     return package, record, path
+
+
+def control(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            name, data = _member(file)
+        unpacked = _unpacked(name, data)
+        with tarfile.open(fileobj=io.BytesIO(unpacked)) as tar:
+            for one in tar:
+                if one.isfile() and one.name.removeprefix("./") == "control":
+                    found = tar.extractfile(one)
+                    return found.read().decode() if found else ""
+    except (OSError, EOFError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
+        raise _broken(path, str(error)) from error
+    raise _broken(path, "no control fields")
+
+
+def _member(file: IO[bytes]) -> tuple[str, bytes]:
+    if file.read(len(_AR_MAGIC)) != _AR_MAGIC:
+        raise ValueError("not an ar archive")
+    while header := file.read(_AR_HEADER):
+        name = header[:16].decode("ascii", "replace").strip().rstrip("/")
+        size = int(header[48:58])
+        if name.startswith(_CONTROL):
+            if size > _LONGEST_CONTROL:
+                raise ValueError("control fields too long")
+            return name, file.read(size)
+        file.seek(size + size % 2, io.SEEK_CUR)
+    raise ValueError("no control fields")
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    decompress: dict[str, Callable[[bytes], bytes]] = {
+        "": bytes,
+        ".gz": gzip.decompress,
+        ".xz": lzma.decompress,
+        ".zst": _zstandard,
+    }
+    suffix = name.removeprefix(_CONTROL)
+    if suffix not in decompress:
+        raise ValueError(f"unknown compression of {name}")
+    return decompress[suffix](data)
+
+
+def _zstandard(data: bytes) -> bytes:
+    """As Ubuntu compresses packages. In Python's library from 3.14 on."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            found: bytes = importlib.import_module(name).decompress(data)
+        except ImportError:
+            continue
+        return found
+    raise ValueError("compressed with zstd: reading it takes Python 3.14 or backports.zstd")
+
+
+def _broken(path: Path, why: str) -> RigopsError:
+    return RigopsError(
+        Problem(message=f"cannot read {path} as a package: {why}", key="driver_source")
+    )

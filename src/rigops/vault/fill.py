@@ -16,8 +16,15 @@ from rigops.atomic_file import SHELL, SHELL_SETTLE, shell_replace
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
 from rigops.probe.script import PATH
 from rigops.probe.text import blocks, lines
-from rigops.vault.index import stanzas
-from rigops.vault.pinned_set import FOLDER, POOL, RECORD, RUN_FILE_PREFIX, PinnedPackage, document
+from rigops.vault.pinned_set import (
+    FOLDER,
+    POOL,
+    RECORD,
+    RUN_FILE_PREFIX,
+    PinnedPackage,
+    document,
+    stanzas,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,9 @@
-"""The exact packages that a host was proven with, and the record of them in its vault. Pure.
+"""The exact packages that a host was proven with, and the two texts about them in its vault. Pure.
 
 The record lies beside the packages, so it says where they are, and never whether they are the
-right ones: digests count only from the lockfile.
+right ones: digests count only from the lockfile. From the `Packages` file apt learns of the
+packages. Its digest is in the lockfile with theirs, so the same packages have to give the same text
+for ever, the description included.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
@@ -16,7 +19,7 @@ from rigops.errors import RigopsError
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rigops.catalog.model import ModuleFlavor
     from rigops.json_fields import Fields
@@ -30,6 +33,14 @@ RUN_FILE_PREFIX: Final = "NVIDIA-Linux-x86_64-"  # NVIDIA's name of a .run file:
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~_-]*\.(?:deb|run)")
+_FIELD = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]*):[ \t]*(?P<value>.*)")
+# What apt needs to install them. Descriptions and the like would be most of the text.
+_FIELDS: Final = (
+    "Package", "Version", "Architecture", "Multi-Arch", "Source", "Essential", "Priority",
+    "Section", "Installed-Size", "Pre-Depends", "Depends", "Recommends", "Conflicts", "Breaks",
+    "Replaces", "Provides", "Enhances",
+)  # fmt: skip
+TESTED = re.compile(r"tested up to Linux (?P<release>[0-9]+(?:\.[0-9]+)*)")
 _SHORT: Final = 12
 _MOST_SETS: Final = 2  # the driver proven last, and the one before it
 
@@ -53,7 +64,7 @@ class PinnedPackage:
 
 @dataclass(frozen=True, kw_only=True)
 class PinnedSet:
-    """`index`: the digest of the `Packages` file from which apt learns of them."""
+    """`index`: the digest of the `Packages` file."""
 
     version: str  # NVIDIA's
     flavor: ModuleFlavor
@@ -139,6 +150,43 @@ def set_of(fields: Fields) -> PinnedSet:
         index=_digest(fields, "index"),
         packages=tuple(_package(one) for one in fields.each("packages")),
     )
+
+
+def stanzas(text: str) -> Iterator[Mapping[str, str]]:
+    """The records of a text of control fields, their lines joined."""
+    for stanza in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")):
+        record: dict[str, str] = {}
+        name = ""
+        for line in stanza.split("\n"):
+            shape = _FIELD.fullmatch(line)
+            if shape:
+                name = shape["name"]
+                record[name] = shape["value"].strip()
+            elif name and line[:1] in {" ", "\t"}:
+                record[name] = f"{record[name]} {line.strip()}"
+        if record:
+            yield record
+
+
+def index_text(records: Iterable[tuple[PinnedPackage, Mapping[str, str]]]) -> str:
+    every = sorted(records, key=lambda one: (one[0].name, one[0].architecture, one[0].version))
+    return "\n".join(_stanza(package, record) for package, record in every)
+
+
+def index_digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _stanza(package: PinnedPackage, record: Mapping[str, str]) -> str:
+    fields = {name: record[name] for name in _FIELDS if record.get(name)}
+    tested = TESTED.search(record.get("Description", ""))
+    fields |= {
+        "Filename": f"./pool/{package.file}",
+        "Size": str(package.size),
+        "SHA256": package.sha256,
+        "Description": f"kept by rigops{f', {tested[0]}' if tested else ''}",
+    }
+    return "".join(f"{name}: {value}\n" for name, value in fields.items())
 
 
 def _package(fields: Fields) -> PinnedPackage:

@@ -1,25 +1,36 @@
-"""The vault of this machine: a folder of files that are named for their SHA-256.
+"""The vault of this machine: files that are named for their SHA-256, and who needs which of them.
 
-A file with other content than its name says counts as absent.
+A file with other content than its name says counts as absent. Hosts of several inventories share
+files; beside these is one document for each host with the digests that it needs. A file goes only
+when a host that needed it does not need it any more, and no other host does.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tempfile
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
+from rigops import atomic_file
 from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
+
+SCHEMA: Final = "rigops.references/1"
 
 _PIECE: Final = 1024 * 1024
 _MODE: Final = 0o644
 _FOLDER_MODE: Final = 0o755
+_SHORT: Final = 12
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -83,11 +94,16 @@ class Store:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, _MODE)
-                found = _written(file, pieces)
-            if found != digest:
+                whole = sha256()
+                for piece in pieces:
+                    whole.update(piece)
+                    file.write(piece)
+                file.flush()
+                os.fsync(descriptor)
+            if whole.hexdigest() != digest:
                 raise RigopsError(
                     Problem(
-                        message=f"received {found} instead of {digest}",
+                        message=f"received {whole.hexdigest()} instead of {digest}",
                         fix="Check the connection and the disks, and run this again.",
                     )
                 )
@@ -123,15 +139,63 @@ class Store:
         )
 
 
+class References:
+    """`lockfile`: names of hosts are unique in one inventory only."""
+
+    def __init__(self, store: Store, host: str, lockfile: Path | None) -> None:
+        self._store = store
+        self._host = host
+        self._lockfile = str(lockfile.absolute()) if lockfile else ""
+        whole = f"{self._lockfile}\n{host}"
+        name = f"{_UNSAFE.sub('_', host)}-{sha256(whole.encode()).hexdigest()[:_SHORT]}.json"
+        self.path = store.folder / "hosts" / name
+
+    def add(self, digests: AbstractSet[str]) -> None:
+        """Before the files come, so that no other host's run removes them meanwhile."""
+        with suppress(OSError, ValueError):  # absent or damaged: then nothing is known of before
+            digests = digests | _digests(self.path)
+        self._write(digests)
+
+    def reduce_to(self, digests: AbstractSet[str], *, locked: AbstractSet[str]) -> int:
+        """Remove what nobody needs any more, and return its bytes. `locked`: for other hosts.
+
+        Nothing is removed while the document of another host cannot be read.
+        """
+        try:
+            own = _digests(self.path)
+            others = [
+                _digests(path) for path in self.path.parent.glob("*.json") if path != self.path
+            ]
+        except (OSError, ValueError):
+            return 0
+        freed = sum(self._store.drop(one) for one in own.difference(digests, locked, *others))
+        self._write(digests)
+        return freed
+
+    def _write(self, digests: AbstractSet[str]) -> None:
+        document = {
+            "schema": SCHEMA,
+            "host": self._host,
+            "lock": self._lockfile,
+            "digests": sorted(digests),
+        }
+        try:
+            self._store.made(self.path.parent)
+            atomic_file.replace(self.path, json.dumps(document, indent=1) + "\n", _MODE)
+        except OSError as error:
+            raise self._store.unwritable(error) from error
+
+
 def amount(size: int) -> str:
     return f"{size / 10**6:,.0f} MB" if size >= 10**6 else f"{size / 1000:,.0f} kB"
 
 
-def _written(file: IO[bytes], pieces: Iterable[bytes]) -> str:
-    whole = sha256()
-    for piece in pieces:
-        whole.update(piece)
-        file.write(piece)
-    file.flush()
-    os.fsync(file.fileno())
-    return whole.hexdigest()
+def _digests(path: Path) -> frozenset[str]:
+    """Every digest in the document, which had another form in earlier builds.
+
+    Raises:
+        OSError, ValueError: the document is unreadable.
+    """
+    text = path.read_text(encoding="utf-8")
+    json.loads(text)
+    return frozenset(_DIGEST.findall(text))

@@ -17,8 +17,7 @@ from rigops.probe.sections.rigops_state import RigopsState
 from rigops.record.lockfile import LockedHost, locked
 from rigops.transport import Result, Target
 from rigops.vault.pinned_set import RECORD, PinnedSet, document
-from rigops.vault.references import References
-from rigops.vault.store import Store
+from rigops.vault.store import References, Store
 from tests.unit.record.test_lockfile import PROVEN
 from tests.unit.vault.pinned_sets import index_of, pinned_set, records
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from rigops.vault import index
-from rigops.vault.pinned_set import PinnedPackage, PinnedSet
+from rigops.vault.pinned_set import PinnedPackage, PinnedSet, index_digest, index_text
 
 AT = "2026-11-22T08:00:00Z"
 
@@ -38,7 +37,7 @@ def records(version: str) -> list[tuple[PinnedPackage, dict[str, str]]]:
 
 
 def index_of(version: str) -> str:
-    return index.text_of(records(version))
+    return index_text(records(version))
 
 
 def pinned_set(version: str, at: str = AT) -> PinnedSet:
@@ -49,5 +48,5 @@ def pinned_set(version: str, at: str = AT) -> PinnedSet:
         at=at,
         kernel="6.1.0-47-amd64",
         packages=tuple(one for one, _ in records(version)),
-        index=index.digest(text),
+        index=index_digest(text),
     )

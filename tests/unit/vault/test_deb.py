@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.errors import RigopsError
-from rigops.vault.deb import control
-from rigops.vault.directory import Directory
+from rigops.vault.directory import Directory, control
 
 if TYPE_CHECKING:
     from collections.abc import Callable

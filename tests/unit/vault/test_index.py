@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from rigops.concerns.nvidia_driver.resolver.vault_sets import PLACE, offers
-from rigops.vault import index
+from rigops.vault.pinned_set import index_digest, index_text, stanzas
 from tests.unit.vault.pinned_sets import index_of, package, records
 
 
 def test_the_text_tells_apt_where_each_package_is_and_what_is_in_it() -> None:
     (one, record), *_ = records("535.261.03")
 
-    text = index.text_of([(one, record)])
+    text = index_text([(one, record)])
 
     assert text == (
         "Package: nvidia-kernel-dkms\n"
@@ -26,21 +26,21 @@ def test_the_text_tells_apt_where_each_package_is_and_what_is_in_it() -> None:
 def test_the_same_packages_in_any_order_have_the_same_digest() -> None:
     every = records("535.261.03")
 
-    assert index.digest(index.text_of(every)) == index.digest(index.text_of(every[::-1]))
+    assert index_digest(index_text(every)) == index_digest(index_text(every[::-1]))
 
 
 def test_what_a_package_says_of_its_own_file_does_not_count() -> None:
     one = package("libcuda1", "1")
     lies = {"Package": "libcuda1", "Version": "1", "SHA256": "0" * 64, "Filename": "/etc/passwd"}
 
-    text = index.text_of([(one, lies)])
+    text = index_text([(one, lies)])
 
     assert f"SHA256: {one.sha256}\n" in text
     assert "passwd" not in text
 
 
 def test_a_value_of_several_lines_stays_one_field() -> None:
-    (record,) = index.stanzas("Package: a\nDepends: b,\n c\nX: y\n")
+    (record,) = stanzas("Package: a\nDepends: b,\n c\nX: y\n")
 
     assert record == {"Package": "a", "Depends": "b, c", "X": "y"}
 

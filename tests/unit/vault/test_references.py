@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rigops.vault.references import References
-from rigops.vault.store import Store
+from rigops.vault.store import References, Store
 from tests.unit.vault.pinned_sets import index_of, pinned_set
 
 OLD, NOW, NEW = (pinned_set(version) for version in ("535.183.01", "535.261.03", "580.178.04"))

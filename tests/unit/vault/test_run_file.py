@@ -10,9 +10,9 @@ import pytest
 from rigops.concerns.nvidia_driver.resolver.vault_sets import offers, parse
 from rigops.errors import RigopsError
 from rigops.probe.package_names import RUN_FILE
-from rigops.vault import fill, index
+from rigops.vault import fill
 from rigops.vault.directory import Directory
-from rigops.vault.pinned_set import PinnedSet, document
+from rigops.vault.pinned_set import PinnedSet, document, index_text
 from rigops.vault.pinned_set import parse as parse_record
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_a_folder_with_one_offers_its_driver(tmp_path: Path) -> None:
     assert package.file == NAME
     assert (package.sha256, package.size) == (sha256(FILE).hexdigest(), len(FILE))
     assert b"".join(directory.pieces(package.sha256)) == FILE
-    (offered,) = offers(index.text_of([(package, record)]), place="there").every
+    (offered,) = offers(index_text([(package, record)]), place="there").every
     assert (offered.name, offered.upstream, offered.places) == (
         RUN_FILE,
         "535.261.03",
@@ -95,7 +95,7 @@ def test_others_files_of_that_kind_are_told_what_one_is_called(tmp_path: Path) -
 def test_its_record_is_of_an_architecture_that_dpkg_has_no_such_name_for(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(FILE)
 
-    text = index.text_of(Directory(str(tmp_path)).records)
+    text = index_text(Directory(str(tmp_path)).records)
 
     assert "Architecture: x86_64\n" in text
     assert f"Filename: ./pool/{NAME}\n" in text

@@ -13,17 +13,18 @@ from rigops.concerns.nvidia_driver.resolver.offers import (
     Offers,
     Origin,
     in_order,
-    relations,
+    offer_of,
 )
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.packages import facts, sources
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
+from rigops.vault.pinned_set import stanzas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from rigops.packages.sources import Release, Releases, Source
+    from rigops.packages.sources import Releases, Source
 
 NAME: Final = "driver-offers"
 _APT_S: Final = 60  # it reads all lists four times, on a slow machine too
@@ -41,7 +42,7 @@ _APART: Final = (
 )
 
 _ASK: Final = rf"""{facts.BESIDE}
-asked() {{
+cached() {{
     apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
         -o Acquire::Languages=en "$@" 2>/dev/null
 }}
@@ -53,8 +54,8 @@ offers() {{
     done
     echo "== trouble"; echo "$trouble"
     echo "== lists"; find "$lists" -name '*_Packages*' | wc -l
-    echo "== releases"; asked policy | grep -A 1 ' Packages$' | hide
-    known=$(asked pkgnames)
+    echo "== releases"; cached policy | grep -A 1 ' Packages$' | hide
+    known=$(cached pkgnames)
     names=$(echo "$known" | grep -E '{_OF_THE_DRIVER}' | grep -v -E '{_APART}'
         for release; do
             case $release in
@@ -67,7 +68,7 @@ offers() {{
     # shellcheck disable=SC2086  # several names
     set -- $names
     echo "== places"
-    asked madison "$@" | hide | awk '$NF == "Packages" {{
+    cached madison "$@" | hide | awk '$NF == "Packages" {{
         place = index($(NF - 1), "/") ? $(NF - 1) : $(NF - 2)
         row = $1 " " $3 " " place
         sub(/^[^|]*\|[^|]*\| */, "")
@@ -76,20 +77,24 @@ offers() {{
         seen[row] = 1
     }}'
     echo "== records"
-    asked show -a "$@" | awk '
+    cached show -a "$@" | awk '
         function over() {{
-            if (match(said, /tested up to Linux [0-9]+(\.[0-9]+)*/))
-                print "Tested: " substr(said, RSTART + 19, RLENGTH - 19)
+            if (match(description, /tested up to Linux [0-9]+(\.[0-9]+)*/))
+                print "Tested: " substr(description, RSTART + 19, RLENGTH - 19)
             print ""
-            said = ""
+            description = ""
         }}
         /^[ \t]*$/ {{ over(); next }}
         /^[^ \t]/ {{
-            kept = /^(Package|Version|Source|Depends|Pre-Depends|Provides):/
-            told = /^Description/
+            is_field = /^(Package|Version|Source|Depends|Pre-Depends|Provides):/
+            is_description = /^Description/
         }}
-        kept {{ print }}
-        told {{ gsub(/[ \t]+/, " "); said = said " " $0; gsub(/ +/, " ", said) }}
+        is_field {{ print }}
+        is_description {{
+            gsub(/[ \t]+/, " ")
+            description = description " " $0
+            gsub(/ +/, " ", description)
+        }}
         END {{ over() }}'
     return 0
 }}
@@ -106,7 +111,6 @@ offers "$@"
 """
 
 _FILE = "file "
-_FIELD = re.compile(r"(?P<name>[A-Za-z-]+): ?(?P<value>.*)")
 _PRIORITY = re.compile(r"-?[0-9]+ (?P<index>\S.*)")
 _INDEX = re.compile(r"(?P<uri>\S.*?)/* (?P<suite>\S+)/[^/\s]+(?: \S+)? Packages")
 _FLAT = re.compile(r"(?P<uri>\S+?)/* (?P<suite>\S*?)/* Packages")  # all of it is one suite
@@ -140,8 +144,18 @@ def parse(text: str) -> Offered:
     }
     releases = _releases(found.get("releases", ""))
     places = _places(found.get("places", ""), releases)
+    offers: dict[tuple[str, str], Offer] = {}
+    unparsed = [*sources.unparsed(files)]
+    for record in stanzas("\n".join(lines(found.get("records", "")))):
+        key = (record.get("Package", ""), record.get("Version", ""))
+        if not all(key):
+            unparsed.append(str(record))
+        # A version without a place is installed, and in no source any more.
+        elif (where := places.get(key)) and key not in offers:
+            newest_kernel = record.get("Tested", "")
+            offers[key] = offer_of(record, newest_kernel, tuple(where.places), tuple(where.origins))
     return Offered(
-        offers=_offers(found.get("records", ""), places, sources.unparsed(files)),
+        offers=in_order(offers.values(), tuple(unparsed)),
         sources=sources.parse(files, releases),
         trouble=tuple(line for line in lines(found.get("trouble", "")) if line.strip()),
         has_lists=found.get("lists", "1").strip() != "0",
@@ -168,52 +182,8 @@ def _places(text: str, releases: Releases) -> Mapping[tuple[str, str], _Where]:
     return found
 
 
-def _offers(
-    text: str, places: Mapping[tuple[str, str], _Where], unparsed: tuple[str, ...]
-) -> Offers:
-    """What is installed and in no source any more has no place, and is no offer."""
-    found: dict[tuple[str, str], Offer] = {}
-    others: list[str] = []
-    for record in _records(text):
-        key = (record.get("Package", ""), record.get("Version", ""))
-        if not all(key):
-            others.append(str(record))
-        elif key in places:
-            found.setdefault(key, _offer(record, places[key]))
-    return in_order(found.values(), (*unparsed, *others))
-
-
-def _offer(record: Mapping[str, str], where: _Where) -> Offer:
-    needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
-    return Offer(
-        name=record["Package"],
-        version=record["Version"],
-        source=(record.get("Source", "").split() or [record["Package"]])[0],
-        depends=tuple(one for field in needs for one in relations(field)),
-        provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
-        newest_kernel=record.get("Tested", ""),
-        places=tuple(where.places),
-        origins=tuple(where.origins),
-    )
-
-
-def _records(text: str) -> Iterator[Mapping[str, str]]:
-    for stanza in re.split(r"\n{2,}", "\n".join(lines(text)).strip("\n")):
-        record: dict[str, str] = {}
-        name = ""
-        for line in stanza.split("\n"):
-            shape = _FIELD.fullmatch(line)
-            if shape:
-                name = shape["name"]
-                record[name] = shape["value"].strip()
-            elif name:
-                record[name] += f" {line.strip()}"
-        if record:
-            yield record
-
-
 def _releases(text: str) -> Releases:
-    """Who made which suite, from what `apt-cache policy` says of all."""
+    """The makers of the suites, by `apt-cache policy`."""
     found: Releases = {}
     at: tuple[str, str] | None = None
     for line in lines(text):
@@ -221,9 +191,10 @@ def _releases(text: str) -> Releases:
         if named and (index := _index(named["index"])):
             at = (index["uri"], index["suite"])
         elif at and line.strip().startswith("release "):
-            release = _release(line.strip().removeprefix("release "))
-            if release:
-                found[at] = release
+            fields = _RELEASE.finditer(line.strip().removeprefix("release "))
+            release = {one["key"]: one["value"].strip() for one in fields}
+            if release.get("o"):
+                found[at] = sources.Release(release["o"], release.get("n", ""))
             at = None
     return found
 
@@ -231,11 +202,6 @@ def _releases(text: str) -> Releases:
 def _index(text: str) -> re.Match[str] | None:
     """A list of packages is called the same wherever apt speaks of it."""
     return _INDEX.fullmatch(text) or _FLAT.fullmatch(text)
-
-
-def _release(text: str) -> Release | None:
-    said = {one["key"]: one["value"].strip() for one in _RELEASE.finditer(text)}
-    return sources.Release(said["o"], said.get("n", "")) if said.get("o") else None
 
 
 def offers_section(

@@ -27,7 +27,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import (
 from rigops.inventory.spec.model import DriverWish
 from rigops.packages.sources import uris
 from rigops.probe.package_names import RUN_FILE, is_driver
-from rigops.vault import index
+from rigops.vault.pinned_set import index_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -240,7 +240,7 @@ def _taken(folder: Folder, wanted: Resolution) -> AvailableSet:
         and (one.name in wanted.packages or not _is_another_kind(one.name, wanted))
     ]
     packages = tuple(one for one, _ in coming)
-    return AvailableSet(wanted.version, packages, index.text_of(coming), folder.origin)
+    return AvailableSet(wanted.version, packages, index_text(coming), folder.origin)
 
 
 def _is_another_kind(name: str, wanted: Resolution) -> bool:

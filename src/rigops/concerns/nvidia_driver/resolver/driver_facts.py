@@ -17,7 +17,7 @@ from rigops.errors import RigopsError
 from rigops.inventory.spec import RigSpec
 from rigops.probe.package_names import is_driver
 from rigops.vault.directory import Directory
-from rigops.vault.index import text_of
+from rigops.vault.pinned_set import index_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,9 @@ class Folder:
     def offers(self, sources: Offers) -> Offers:
         """The drivers that are in it; other packages come from the sources."""
         others = Offers(tuple(one for one in sources.every if not is_driver(one.name)))
-        return others.and_also(offers(text_of(self.records), place=f"{self.name} on this machine"))
+        return others.and_also(
+            offers(index_text(self.records), place=f"{self.name} on this machine")
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

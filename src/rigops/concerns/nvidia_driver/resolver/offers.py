@@ -117,6 +117,26 @@ def relations(text: str) -> tuple[Alternatives, ...]:
     return tuple(group for group in groups if group)
 
 
+def offer_of(
+    record: Mapping[str, str],
+    newest_kernel: str,
+    places: tuple[str, ...],
+    origins: tuple[Origin, ...] = (),
+) -> Offer:
+    """`record`: the control fields of a package."""
+    needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
+    return Offer(
+        name=record.get("Package", ""),
+        version=record.get("Version", ""),
+        source=(record.get("Source", "").split() or [record.get("Package", "")])[0],
+        depends=tuple(one for field in needs for one in relations(field)),
+        provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
+        newest_kernel=newest_kernel,
+        places=places,
+        origins=origins,
+    )
+
+
 def in_order(found: Iterable[Offer], unparsed: tuple[str, ...] = ()) -> Offers:
     """By name, and of each package the oldest build first."""
     by_version = cmp_to_key(compare)

@@ -9,13 +9,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, relations
+from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, offer_of
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.probe.package_names import is_driver
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
-from rigops.vault import index
-from rigops.vault.pinned_set import FOLDER, POOL
+from rigops.vault.pinned_set import FOLDER, POOL, TESTED, index_digest, stanzas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,8 +119,16 @@ def available(
     found: list[AvailableSet] = []
     refusals: list[Refusal] = []
     for one in sets:
-        text = _index(contents, one)
-        lost = [its.file for its in one.packages if not _is_available(its, contents)]
+        text = contents.indexes.get(one.index)
+        if text is None:
+            on_host = (it for it in contents.pool.indexes if index_digest(it) == one.index)
+            text = next(on_host, None)
+        digests = contents.pool.digests
+        lost = [
+            its.file
+            for its in one.packages
+            if digests.get(its.file) != its.sha256 and its.sha256 not in contents.stored
+        ]
         if text is None or lost:
             refusals.append(_incomplete(one, lost, store))
         else:
@@ -157,11 +164,11 @@ def tampered(pool: Pool, sets: Iterable[PinnedSet]) -> Refusal | None:
 
 def offers(*indexes: str, place: str = PLACE) -> Offers:
     """The packages of these Packages files. `place`: where they are, as printed."""
-    found = {
-        (one.name, one.version): one
-        for text in indexes
-        for one in (_offer(record, place) for record in index.stanzas(text))
-    }
+    found: dict[tuple[str, str], Offer] = {}
+    for record in (record for text in indexes for record in stanzas(text)):
+        tested = TESTED.search(record.get("Description", ""))
+        one = offer_of(record, tested["release"] if tested else "", (place,))
+        found[one.name, one.version] = one
     return in_order(found.values())
 
 
@@ -172,17 +179,6 @@ def is_installed(one: PinnedSet, installed: Mapping[str, str]) -> bool:
     )
 
 
-def _index(contents: VaultContents, one: PinnedSet) -> str | None:
-    own = contents.indexes.get(one.index)
-    if own is not None:
-        return own
-    return next((text for text in contents.pool.indexes if index.digest(text) == one.index), None)
-
-
-def _is_available(one: PinnedPackage, contents: VaultContents) -> bool:
-    return contents.pool.digests.get(one.file) == one.sha256 or one.sha256 in contents.stored
-
-
 def _incomplete(one: PinnedSet, names: list[str], store: Store) -> Refusal:
     more = f" and {len(names) - _SHORT} more" if len(names) > _SHORT else ""
     what = f"{', '.join(names[:_SHORT])}{more}" if names else "the Packages file of its packages"
@@ -190,18 +186,4 @@ def _incomplete(one: PinnedSet, names: list[str], store: Store) -> Refusal:
         f"driver {one.version} was proven here, but {what} is neither in {FOLDER} nor in "
         f"{store.folder}",
         "declare the vault of another controller or of a backup (rigops_vault)",
-    )
-
-
-def _offer(record: Mapping[str, str], place: str) -> Offer:
-    needs = (record.get("Pre-Depends", ""), record.get("Depends", ""))
-    tested = index.TESTED.search(record.get("Description", ""))
-    return Offer(
-        name=record.get("Package", ""),
-        version=record.get("Version", ""),
-        source=(record.get("Source", "").split() or [record.get("Package", "")])[0],
-        depends=tuple(one for field in needs for one in relations(field)),
-        provides=tuple(one[0] for one in relations(record.get("Provides", ""))),
-        newest_kernel=tested["release"] if tested else "",
-        places=(place,),
     )
