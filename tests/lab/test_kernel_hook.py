@@ -30,7 +30,7 @@ SECRET: Final = "hush-hush-7f3a"
 PATIENCE_S: Final = 60
 DEPLOY: Final = """
 from pyinfra.context import host
-from rigops.packages.holds import held, kernel_metas
+from rigops.packages.operations import held, kernel_metas
 from rigops.concerns.nvidia_driver.services import kernel_hook
 from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
 from rigops.ownership.owned_files import undo_undeclared

@@ -30,16 +30,24 @@ if TYPE_CHECKING:
 Facts = TypeVar("Facts")
 
 
+def section_command(section: Section[Any]) -> StringCommand:
+    return StringCommand("sh", "-c", QuoteString(script([section])))
+
+
+def section_value(section: Section[Facts], output: list[str]) -> Facts:
+    bundle = reading.read("\n".join([*output, ""]).encode())
+    collected = bundle.sections.get(section.name) if bundle else None
+    return section.parse(collected.text if collected else "")
+
+
 class SectionFact(FactBase[Facts]):
     section: ClassVar[Section[Any]]
 
     def command(self) -> StringCommand:  # type: ignore[mutable-override]  # as all of pyinfra's do
-        return StringCommand("sh", "-c", QuoteString(script([self.section])))
+        return section_command(self.section)
 
     def process(self, output: list[str]) -> Facts:
-        bundle = reading.read("\n".join([*output, ""]).encode())
-        collected = bundle.sections.get(self.section.name) if bundle else None
-        facts: Facts = self.section.parse(collected.text if collected else "")
+        facts: Facts = section_value(self.section, output)
         return facts
 
 

@@ -1,16 +1,17 @@
-"""What `apt-get -s` said that it would do, or why it would not. Pure."""
+"""The parsed output of `apt-get -s`: what apt would do, or why it would not. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _STEP = re.compile(
     r"(?P<kind>Inst|Remv|Purg) (?P<name>[a-z0-9][a-z0-9+.:-]*)"
@@ -25,6 +26,7 @@ _ROOM = re.compile(r"(?P<label>\S+) .* (?P<free>-?[0-9]+) +[0-9]+% (?P<mount>/.*
 _KNOWN = re.compile(r" *(?P<name>[a-z0-9][a-z0-9+.:-]*) \| +(?P<version>\S+) \| .*")
 _BOOT_FILE = re.compile(r"(?P<bytes>[0-9]+) /boot/(?P<kind>initrd|vmlinuz|initramfs).*")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
+_HELD = "The following held packages will be changed:"
 _UNMET = "The following packages have unmet dependencies:"
 
 
@@ -73,7 +75,7 @@ def parse(text: str) -> Simulated:
         done=found.get("code", "").strip() == "0",
         steps=_steps([shape for _, shape in shapes if shape]),
         said=tuple(sorted(acting)),
-        held_changed=_listed(said, "The following held packages will be changed:"),
+        held_changed=tuple(" ".join(_below(_HELD, said)).split()),
         errors=tuple(line[3:] for line in said if line.startswith("E: ")),
         unmet=_unmet(said),
         known=_known(lines(found.get("versions", ""))),
@@ -81,7 +83,11 @@ def parse(text: str) -> Simulated:
         lists_age_s=_age(found.get("age", "")),
         download=sum(int(one["bytes"]) for one in map(_SIZE.fullmatch, sizes) if one),
         growth=_growth(sizes),
-        room=_room(lines(found.get("room", ""))),
+        room={
+            shape["label"]: Room(shape["mount"], int(shape["free"]) * 1024)
+            for shape in map(_ROOM.fullmatch, lines(found.get("room", "")))
+            if shape
+        },
         boot_files=_largest(lines(found.get("boot", ""))),
         unparsed=tuple(line for line, shape in shapes if shape is None),
     )
@@ -99,23 +105,17 @@ def _steps(shapes: list[re.Match[str]]) -> tuple[Step, ...]:
     return tuple(step for step in found.values() if step.before != step.after)
 
 
-def _listed(said: list[str], head: str) -> tuple[str, ...]:
-    """The names in the indented lines below a sentence of apt's."""
-    names: list[str] = []
-    for line in said[said.index(head) + 1 :] if head in said else ():
-        if not line.startswith("  "):
-            break
-        names += line.split()
-    return tuple(names)
+def _below(head: str, said: list[str]) -> Iterator[str]:
+    """The indented lines below a sentence of apt's."""
+    after = said[said.index(head) + 1 :] if head in said else []
+    return takewhile(lambda line: line.startswith(" "), after)
 
 
 def _unmet(said: list[str]) -> tuple[str, ...]:
     """One line a fault, each beginning with the package that has it."""
     found: list[str] = []
     name = ""
-    for line in said[said.index(_UNMET) + 1 :] if _UNMET in said else ():
-        if not line.startswith(" "):
-            break
+    for line in _below(_UNMET, said):
         owner, colon, rest = line.partition(" : ")
         if colon:
             name = owner.strip()
@@ -144,11 +144,6 @@ def _growth(sizes: list[str]) -> int:
         number, unit = (shape["more"] or shape["needed"]).split()
         return int(float(number.replace(",", "")) * _UNITS[unit])
     return 0
-
-
-def _room(rows: list[str]) -> dict[str, Room]:
-    shapes = filter(None, map(_ROOM.fullmatch, rows))
-    return {one["label"]: Room(one["mount"], int(one["free"]) * 1024) for one in shapes}
 
 
 def _largest(rows: list[str]) -> dict[str, int]:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
+from rigops.facts.sections import section_command, section_value
 from rigops.packages import apt_simulated, dpkg
 from rigops.packages.apt_simulated import Simulated
 from rigops.packages.dpkg import DpkgState
 from rigops.packages.records import PACKAGES_RECORD
 from rigops.packages.sources import FILE
-from rigops.probe import reading
-from rigops.probe.script import PATH, script
+from rigops.probe.script import PATH
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 from rigops.vault.pinned_set import SOURCE as VAULT
@@ -210,7 +210,6 @@ room() {{ echo "$1 $(df -kP "$2" | tail -n 1)"; }}
 """
 Uris = dict[str, tuple[str, ...]]  # by suite
 
-_SNAPSHOT_NAME: Final = "apt-snapshot"
 _SNAPSHOT_S: Final = 60
 _URI_ROW = re.compile(r"(?P<uri>\S+) (?P<suite>\S+)")
 
@@ -239,23 +238,23 @@ resolve() {
 
 
 def with_index(source: str, index: str) -> str:
-    """A text of sources with kept packages, which apt is told of by this text."""
+    """A text of sources, and the Packages file of the vault's set behind it."""
     return f"{source.rstrip()}\n{_INDEX}\n{index}".lstrip("\n") if index else source
 
 
 def beside(source: str) -> str:
-    """The call for this text of a file of sources. Without one it is the host as it stands."""
+    """The call for this text of a file of sources; without one, apt is asked as it is."""
     return shlex.join(("beside", source)) if source else ""
 
 
 def packages_section(names: Iterable[str]) -> Section[DpkgState]:
-    """As one section of a probe, for those who want to ask together with other things."""
+    """What `Dpkg` asks, as a section that one probe can have beside others."""
     snippet = f"{_STATE}{shlex.join(('state', *sorted(names)))}"
     return Section(name="packages-of", snippet=snippet, parse=dpkg.parse, wants_root=True)
 
 
 def simulated_section(words: Sequence[str], number: int, source: str = "") -> Section[Simulated]:
-    """What apt would do, likewise. The number tells several of them apart."""
+    """What `AptWould` asks, likewise. `number` distinguishes several in one probe."""
     return Section(
         name=f"apt-would-{number}",
         snippet=f"{_ASK_APT}{_asking(words, source)}",
@@ -315,7 +314,7 @@ def _shell(text: str) -> StringCommand:
 def snapshot_section(stanzas: Sequence[str]) -> Section[tuple[Uris, ...]]:
     asked = shlex.join(("resolve", *stanzas))
     return Section(
-        name=_SNAPSHOT_NAME,
+        name="apt-snapshot",
         snippet=f"{_RESOLVE}if command -v apt-get >/dev/null; then\n{asked}\nfi\nexit 0\n",
         parse=parse_uris,
         timeout_s=_SNAPSHOT_S,
@@ -341,12 +340,10 @@ class AptSnapshot(FactBase[tuple[Uris, ...]]):
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
         self, *, stanzas: tuple[str, ...]
     ) -> StringCommand:
-        return StringCommand("sh", "-c", QuoteString(script([snapshot_section(stanzas)])))
+        return section_command(snapshot_section(stanzas))
 
     def process(self, output: list[str]) -> tuple[Uris, ...]:
-        bundle = reading.read("\n".join([*output, ""]).encode())
-        collected = bundle.sections.get(_SNAPSHOT_NAME) if bundle else None
-        return parse_uris(collected.text if collected else "")
+        return section_value(snapshot_section(()), output)
 
     @staticmethod
     def default() -> tuple[Uris, ...]:

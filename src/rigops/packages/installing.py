@@ -1,9 +1,9 @@
-"""The sh script that has apt do on a host what it said that it would do, in one exec. Pure.
+"""The sh script that has apt make the announced changes on a host, in one exec. Pure.
 
-Two parts. The first waits for whoever has apt's locks, asks apt once more, and ends here if it says
-anything but what was announced; a line every second ends it where nobody listens any more. The
+Two parts. The first waits for whoever has apt's locks, asks apt once more, and ends here if its
+output is not what was announced; a line every second ends it where nobody listens any more. The
 second is a session of its own, with a log for its output: it comes to its end even if the
-connection does not, or whoever waits here is ended. Lines on stdout say what is going on.
+connection does not, or whoever waits here is ended. Lines on stdout report progress.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ began() {{
 # Building modules takes minutes, in which dpkg says nothing. A sleep that outlives its shell must
 # not keep the connection open.
 _APART: Final = """
-tell_of_it() {
-    told=
+report() {
+    reported=
     while sleep 5 >/dev/null 2>&1 && kill -s 0 "$$" 2>/dev/null; do
         now_at=$(grep -E '^(Get:|Unpacking |Setting up |Building |Processing triggers )' "$log" |
             tail -n 1 | cut -c -100)
-        [ "$now_at" = "$told" ] || echo "$now_at"
-        told=$now_at
+        [ "$now_at" = "$reported" ] || echo "$now_at"
+        reported=$now_at
     done
 }
 apart() {
@@ -79,16 +79,16 @@ apart() {
     : >"$log"
     code=0
     trap '' HUP PIPE
-    tell_of_it & teller=$!
+    report & reporter=$!
     (trap - PIPE; exec setsid --wait sh -c "$1" </dev/null >>"$log" 2>&1) || code=$?
-    kill "$teller" 2>/dev/null || :
-    wait "$teller" 2>/dev/null || :
+    kill "$reporter" 2>/dev/null || :
+    wait "$reporter" 2>/dev/null || :
     if [ "$code" != 0 ]; then
         grep -E '^(E: |dpkg: |Error)' "$log" >&2 || tail -n 20 "$log" >&2
         left=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' |
             sed -n 's/^.\\([HUFWt]\\|.R\\)[^ ]* *//p' | tr '\\n' ' ')
         [ -z "$left" ] || echo "dpkg did not finish with ${left% }: sudo dpkg --configure -a" >&2
-        echo "all that was said is in $log" >&2
+        echo "all output is in $log" >&2
         exit "$code"
     fi
     rm -f "$log"
@@ -132,12 +132,7 @@ class Installing:
 
 
 def waiting(lock_wait_s: int) -> str:
-    """Nothing but the wait."""
     return f"{_HEAD}{_WAIT}\nmain() {{\nwait_for_locks {lock_wait_s}\n}}\n{_RUN}"
-
-
-def script(work: Installing) -> str:
-    return _whole(_lines(work))
 
 
 def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
@@ -164,17 +159,20 @@ def _whole(lines: Iterable[str]) -> str:
     return f"{tools}\nmain() {{\n{body}\n}}\n{_RUN}"  # in part, it does nothing
 
 
-def _lines(work: Installing) -> Iterator[str]:
-    yield f"wait_for_locks {work.lock_wait_s}"
+def script(work: Installing) -> str:
+    steps = [f"wait_for_locks {work.lock_wait_s}"]
     if work.repairs:
-        yield "echo 'dpkg finishes what it was interrupted in'"
-        yield shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}"))
-    if not work.said:
-        return
-    announced = "\n".join(work.said)
-    yield shlex.join(("as_announced", announced, *work.words))
-    yield "echo 'apt is at work'"
-    yield shlex.join(("apart", "\n".join(_acting(work))))
+        steps += [
+            "echo 'dpkg finishes what it was interrupted in'",
+            shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}")),
+        ]
+    if work.said:
+        steps += [
+            shlex.join(("as_announced", "\n".join(work.said), *work.words)),
+            "echo 'apt is at work'",
+            shlex.join(("apart", "\n".join(_acting(work)))),
+        ]
+    return _whole(steps)
 
 
 def _acting(work: Installing) -> Iterator[str]:

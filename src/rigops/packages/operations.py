@@ -1,18 +1,29 @@
-"""Packages that a host should have, or not have. Complete for apt."""
+"""Packages that a host has, or has not, and those that apt-mark holds. Complete for apt."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.errors import RigopsError
+from rigops.facts.sections import GpuPackages, RigopsState
+from rigops.ownership import Ownership
+from rigops.ownership.file_work import Effect, FileWork, noted
+from rigops.ownership.file_work import script as file_work_script
 from rigops.packages.apt_simulated import Step
-from rigops.packages.blockers import (
+from rigops.packages.dpkg import compare
+from rigops.packages.facts import AptWould, Dpkg
+from rigops.packages.installing import Installing, finishing, script, waiting
+from rigops.packages.records import HOLDS_RECORD, Holds, OwnedPackage, OwnedPackages
+from rigops.packages.request import (
     CONFIGURE,
     FINISH,
+    PackageRequest,
     blocker,
     not_to_be_configured,
     old_lists,
@@ -20,33 +31,35 @@ from rigops.packages.blockers import (
     unfinished,
     without_apt,
 )
-from rigops.packages.dpkg import compare
-from rigops.packages.facts import AptWould, Dpkg
-from rigops.packages.installing import Installing, finishing, script, waiting
-from rigops.packages.records import OwnedPackage, OwnedPackages
-from rigops.packages.request import PackageRequest
 from rigops.plan.blocked import blocked
-from rigops.plan.change import Package, PackageChanges, Repair
+from rigops.plan.change import Change, Package, PackageChanges, Repair
 from rigops.plan.context import (
+    announce,
     announce_packages,
     announce_repair,
     consent_of,
     context_of,
     housekeeping,
+    may_undo,
     notice,
+    plan_log,
 )
 from rigops.plan.streaming import StreamingCommand
+from rigops.probe.package_names import is_kernel_meta
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
 
-    from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 
     from rigops.packages.apt_simulated import Simulated
     from rigops.packages.dpkg import DpkgState
 
+HOLDS: Final = "packages that are held"
+
 _PACKAGE_WORK: Final = "the package work of others, or of an earlier run"
+_LOCK_WAIT_S: Final = 600
+_SLOW_S: Final = _LOCK_WAIT_S + 60
 _LONGEST_S: Final = 3 * 3600  # a driver is built for each kernel, on a slow machine
 
 
@@ -196,7 +209,7 @@ def _planned(
     try:
         before, after = _records(asked, state, simulated.steps)
     except RigopsError as error:
-        return "; ".join(f"{one.message}: {one.fix}" for one in error.problems)
+        return _unreadable(error)
     announce_packages(host, asked.concern, found)
     if not found:
         housekeeping(host, asked.concern, "packages that are not configured")
@@ -243,3 +256,85 @@ def _records(
     before = owned.having(new)
     after = before.without(gone)
     return (before.to_json() if new else None, after.to_json() if gone else None)
+
+
+def _unreadable(error: RigopsError) -> str:
+    return "; ".join(f"{one.message}: {one.fix}" for one in error.problems)
+
+
+def kernel_metas(host: Host) -> tuple[str, ...]:
+    """The packages that bring the host its newer kernels, as far as they are installed."""
+    found = host.get_fact(GpuPackages).packages
+    return tuple(
+        sorted({one.name for one in found if one.is_installed and is_kernel_meta(one.name)})
+    )
+
+
+@operation()
+def held(
+    *, concern: str, names: Collection[str], declared: bool = True
+) -> Generator[StringCommand, None, None]:
+    """Hold these packages, and release what this concern held before and does not name any more.
+
+    A package that somebody else holds is held, and stays so when it is not named any more.
+
+    + concern: the deploy that wants it; all of its names come in one call
+    + names: packages that are installed by then
+    + declared: whether anything of the concern is declared; else releasing needs consent of its own
+    """
+    try:
+        record = Holds.parse(host.get_fact(RigopsState).records.get(HOLDS_RECORD))
+    except RigopsError as error:
+        yield blocked(host, concern, _unreadable(error))
+        return
+    ending = [name for name in record.of(concern) if name not in names]
+    if (
+        ending
+        and not declared
+        and not may_undo(host, concern, [*plan_log(host).undeclared.get(concern, ()), *ending])
+    ):
+        host.noop(f"{', '.join(ending)} stay held: releasing them was not confirmed")
+        ending = []
+    if not names and not ending:
+        host.noop("nothing is to be held or released")
+        return
+    every = host.get_fact(GpuPackages).packages
+    known = {one.name for one in every if one.is_installed and one.is_held}
+    if not ending and known.issuperset(names):
+        host.noop(f"{', '.join(sorted(names))}: held")
+        return
+    state: DpkgState = host.get_fact(Dpkg, names=tuple(sorted({*names, *ending})))
+    if state.manager != "apt":
+        known = state.manager or "no package manager that rigops knows"
+        yield blocked(host, concern, f"packages are held with apt only, and this host has {known}")
+        return
+    coming = [name for name in sorted(names) if not _is_held(state, name)]
+    going = [name for name in ending if _is_held(state, name)]
+    if not coming and not ending:
+        host.noop(f"{', '.join(sorted(names))}: held")
+        return
+    before, after = ("".join(f"{name}\n" for name in one) or None for one in (ending, coming))
+    announce(host, Change(concern, "hold", HOLDS, before, after))
+    # The record has every hold of rigops at every moment.
+    having = record.having(coming, concern)
+    effects = [
+        shlex.join(("apt-mark", "-q", how, *marked))
+        for how, marked in (("hold", coming), ("unhold", going))
+        if marked
+    ]
+    if ending:
+        effects.append(noted(HOLDS_RECORD, having.without(ending).to_json().encode()))
+    work = FileWork(
+        before=Ownership.of(host.get_fact(RigopsState)),
+        notes={HOLDS_RECORD: having.to_json().encode()} if coming else {},
+        anew=tuple(map(Effect, effects)),
+    )
+    marks = StringCommand("sh", "-s", _stdin=file_work_script(work))
+    # apt-mark itself does not wait for whoever works on packages.
+    yield StreamingCommand("sh", "-s", _stdin=waiting(_LOCK_WAIT_S), _timeout=_SLOW_S)
+    yield marks
+
+
+def _is_held(state: DpkgState, name: str) -> bool:
+    entry = state.get(name)
+    return entry is not None and entry.held

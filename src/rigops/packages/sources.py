@@ -33,7 +33,7 @@ _FIRST_WITH_FIRMWARE_APART = 12
 
 @dataclass(frozen=True)
 class Release:
-    """What the Release file of a suite says of itself."""
+    """From the Release file of a suite."""
 
     origin: str
     codename: str = ""
@@ -59,7 +59,7 @@ Releases = dict[tuple[str, str], Release]  # by URI and suite
 def parse(
     files: Mapping[str, str], releases: Mapping[tuple[str, str], Release] | None = None
 ) -> tuple[Source, ...]:
-    """All that stands in these files, by their names."""
+    """`files`: their texts by their names."""
     found = (one for file, text in files.items() for one in _read(file, text))
     return tuple(_released(one, releases or {}) for one in found if isinstance(one, Source))
 
@@ -77,7 +77,7 @@ def unparsed(files: Mapping[str, str]) -> tuple[str, ...]:
 def with_components(sources: Iterable[Source], distribution: OsRelease) -> str | None:
     """The text of a file of sources that brings what the distribution's own do not have of it.
 
-    None: nothing is missing, or which ones are its own cannot be told, or they hold a secret.
+    None: nothing is missing, or its own ones cannot be recognized, or they hold a secret.
     """
     needed = _needed(distribution)
     active = [one for one in sources if _counts(one)]
@@ -238,16 +238,7 @@ def _released(source: Source, releases: Mapping[tuple[str, str], Release]) -> So
         for uri in reversed(source.uris)
         if (_same(uri), suite.rstrip("/")) in releases
     }
-    return Source(
-        types=source.types,
-        uris=source.uris,
-        suites=source.suites,
-        components=source.components,
-        options=source.options,
-        file=source.file,
-        enabled=source.enabled,
-        releases=found,
-    )
+    return replace(source, releases=found)
 
 
 def _read(file: str, text: str) -> Iterator[Source | str]:
@@ -265,50 +256,41 @@ def _line(file: str, line: str) -> Source | None:
     shape = _ONE_LINE.fullmatch(line)
     if shape is None:
         return None
-    options = (_OPTION.fullmatch(word) for word in (shape["options"] or "").split())
+    options: list[tuple[str, str]] = []
+    for one in map(_OPTION.fullmatch, (shape["options"] or "").split()):
+        if one:
+            name = _SPELLED.get(one["name"]) or one["name"].title()
+            options.append((name + _ADDED[one["how"]], one["value"].replace(",", " ")))
     return Source(
         types=(shape["type"],),
         uris=(shape["uri"],),
         suites=(shape["suite"],),
         components=tuple(shape["components"].split()),
-        options=tuple(
-            (_spelled(one["name"]) + _ADDED[one["how"]], one["value"].replace(",", " "))
-            for one in options
-            if one
-        ),
+        options=tuple(options),
         file=file,
     )
-
-
-def _spelled(name: str) -> str:
-    return _SPELLED.get(name) or "-".join(word.capitalize() for word in name.split("-"))
 
 
 def _stanzas(file: str, text: str) -> Iterator[Source | str]:
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith("#")]
     for stanza in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")):
-        if stanza.strip():
-            fields = _fields(stanza)
-            types, uris, suites, components = (
-                tuple(fields.get(name, ("", ""))[1].split())
-                for name in ("types", "uris", "suites", "components")
-            )
-            if not (types and uris and suites):
-                yield stanza.split("\n")[0]
-                continue
-            yield Source(
-                types=types,
-                uris=uris,
-                suites=suites,
-                components=components,
-                options=tuple(
-                    (spelled, value)
-                    for name, (spelled, value) in fields.items()
-                    if name not in _STRUCTURE and not name.startswith(("x-", "description"))
-                ),
-                file=file,
-                enabled=fields.get("enabled", ("", ""))[1].lower() not in _NO,
-            )
+        if not stanza.strip():
+            continue
+        fields = _fields(stanza)
+        types, uris, suites, components = (
+            tuple(fields.get(name, ("", ""))[1].split())
+            for name in ("types", "uris", "suites", "components")
+        )
+        if not (types and uris and suites):
+            yield stanza.split("\n")[0]
+            continue
+        options = (
+            spelled
+            for name, spelled in fields.items()
+            if name not in _STRUCTURE and not name.startswith(("x-", "description"))
+        )
+        is_enabled = fields.get("enabled", ("", ""))[1].lower() not in _NO
+        yield Source(types, uris, suites, components, tuple(options), file, is_enabled)
 
 
 def _fields(stanza: str) -> dict[str, tuple[str, str]]:

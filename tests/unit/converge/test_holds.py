@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 HELD = "packages that are held"
 A, B, C = "linux-headers-amd64", "linux-image-amd64", "nvidia-driver"
 DEPLOY = """
-from rigops.packages.holds import held
+from rigops.packages.operations import held
 
 held(concern="things", names={names!r}, declared={declared!r})
 """
 METAS = """
 from pyinfra.context import host
-from rigops.packages.holds import held, kernel_metas
+from rigops.packages.operations import held, kernel_metas
 
 held(concern="things", names=kernel_metas(host))
 """

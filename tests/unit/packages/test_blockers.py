@@ -6,16 +6,16 @@ import pytest
 
 from rigops.packages.apt_simulated import Room, Simulated, Step
 from rigops.packages.apt_simulated import parse as simulated_from
-from rigops.packages.blockers import (
+from rigops.packages.dpkg import DpkgState, Entry
+from rigops.packages.dpkg import parse as state_from
+from rigops.packages.request import (
+    PackageRequest,
     blocker,
     not_to_be_configured,
     old_lists,
     unfinished,
     without_apt,
 )
-from rigops.packages.dpkg import DpkgState, Entry
-from rigops.packages.dpkg import parse as state_from
-from rigops.packages.request import PackageRequest
 from tests.unit.packages.test_apt_simulated import fixture
 
 EMPTY = DpkgState(manager="apt", architecture="amd64")
@@ -56,11 +56,11 @@ def test_a_hold_is_in_the_way_unless_it_may_be_broken() -> None:
 def test_an_answer_that_is_not_the_request_is_no_success() -> None:
     assert why("nothing", dkms="9") == "apt would not bring dkms to 9"
     assert why("downgrade-and-rival", "rigdemo", rigdemo_rival=None) == (
-        "apt would remove rigdemo-rival, which is wanted"
+        "apt would remove rigdemo-rival, which is to be installed"
     )
     unwanted = PackageRequest({"rigdemo-new": None}, remove=("rigdemo-lib",))
     found = simulated_from(fixture("downgrade-and-rival"))
-    assert "rigdemo-lib is not wanted" in (blocker(unwanted, EMPTY, found, ["rigdemo"]) or "")
+    assert "rigdemo-lib is to be removed" in (blocker(unwanted, EMPTY, found, ["rigdemo"]) or "")
 
 
 def test_nothing_readable_is_never_a_success() -> None:
@@ -139,6 +139,6 @@ def test_a_host_without_apt_gets_commands_only_where_the_names_are_the_same() ->
     assert (
         "install" not in without_apt(PackageRequest({"libnccl2": "2.18"}), fedora).partition(";")[2]
     )
-    assert "see to libnccl2 2.18 by hand" in without_apt(
+    assert "; by hand: libnccl2 2.18" in without_apt(
         PackageRequest({"libnccl2": "2.18"}), DpkgState()
     )

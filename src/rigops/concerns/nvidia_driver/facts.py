@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
-from rigops.concerns.nvidia_driver import apt_offers
 from rigops.concerns.nvidia_driver.apt_offers import Offered, offers_section
 from rigops.concerns.nvidia_driver.resolver import host_facts, vault_sets
 from rigops.concerns.nvidia_driver.resolver.host_facts import HostSections, machine_of
-from rigops.facts.sections import GpuPackages, OsRelease, Pci, SectionFact, Uname
-from rigops.probe import reading
-from rigops.probe.script import script
+from rigops.facts.sections import (
+    GpuPackages,
+    OsRelease,
+    Pci,
+    SectionFact,
+    Uname,
+    section_command,
+    section_value,
+)
 from rigops.probe.sections import nvidia_modinfo, nvidia_version, secure_boot
 
 if TYPE_CHECKING:
+    from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 
     from rigops.catalog.loader import Catalog
@@ -49,13 +54,10 @@ class DriverOffers(FactBase[Offered]):
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do
         self, *, source: str = "", headers: tuple[str, ...] = (), signed: tuple[str, ...] = ()
     ) -> StringCommand:
-        section = offers_section(source, headers, signed)
-        return StringCommand("sh", "-c", QuoteString(script([section])))
+        return section_command(offers_section(source, headers, signed))
 
     def process(self, output: list[str]) -> Offered:
-        bundle = reading.read("\n".join([*output, ""]).encode())
-        collected = bundle.sections.get(apt_offers.NAME) if bundle else None
-        return apt_offers.parse(collected.text if collected else "")
+        return section_value(offers_section(), output)
 
     @staticmethod
     def default() -> Offered:

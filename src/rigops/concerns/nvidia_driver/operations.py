@@ -54,9 +54,7 @@ from rigops.ownership.file_work import FileWork, script
 from rigops.ownership.owned_files import owned_file, undo_undeclared
 from rigops.packages import sources
 from rigops.packages.facts import with_index
-from rigops.packages.holds import SUBJECT as HOLDS
-from rigops.packages.holds import held, kernel_metas
-from rigops.packages.operations import packages
+from rigops.packages.operations import HOLDS, held, kernel_metas, packages
 from rigops.plan.blocked import blockers
 from rigops.plan.change import LaterChange
 from rigops.plan.context import announce_later, housekeeping, may_undo, needs_reboot, notice
