@@ -299,8 +299,8 @@ def held(
         host.noop("nothing is to be held or released")
         return
     every = host.get_fact(GpuPackages).packages
-    known = {one.name for one in every if one.is_installed and one.is_held}
-    if not ending and known.issuperset(names):
+    already = {one.name for one in every if one.is_installed and one.is_held}
+    if not ending and already.issuperset(names):
         host.noop(f"{', '.join(sorted(names))}: held")
         return
     state: DpkgState = host.get_fact(Dpkg, names=tuple(sorted({*names, *ending})))
