@@ -30,10 +30,8 @@ from rigops.cli.options import (
 )
 from rigops.cli.output import print_json
 from rigops.doctor import notes
-from rigops.doctor.host_report import HostReport, document
-from rigops.doctor.judge import exit_code
+from rigops.doctor.host_report import HostReport, document, exit_code, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
-from rigops.doctor.summary import summary
 from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.names import did_you_mean
 from rigops.probe.bundles import refuse_to_overwrite

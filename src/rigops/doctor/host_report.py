@@ -1,22 +1,32 @@
-"""What doctor says about one host, whether it was reached or not."""
+"""The report of doctor on one host, whether it was reached or not: findings, status and facts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from rigops.doctor.judge import host_status, worst
+from rigops.doctor import views
+from rigops.doctor.views.cards import find_cards
+from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.os_release import SECTION as OS_RELEASE
+from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from rigops.catalog import Catalog
     from rigops.doctor.finding import Finding
-    from rigops.doctor.judge import HostStatus
     from rigops.errors import HostError
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
 
 SCHEMA = "rigops.doctor/1"
-
 Source = Literal["ssh", "local", "bundle"]
+HostStatus = Literal["fail", "unknown", "warn", "ok"]
+WORST_FIRST: Final[tuple[HostStatus, ...]] = ("fail", "unknown", "warn", "ok")
+_FAILED: Final = 1
+_COULD_NOT_TELL: Final = 3
+SUMMARIZED: Final[tuple[Section[Any], ...]] = (OS_RELEASE, UNAME, NVIDIA_VERSION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,3 +68,50 @@ def document(hosts: Sequence[HostReport]) -> dict[str, object]:
         "status": worst(host.status for host in hosts),
         "hosts": [host.as_json() for host in hosts],
     }
+
+
+def host_status(findings: Iterable[Finding]) -> HostStatus:
+    found = tuple(findings)
+    statuses = {finding.status for finding in found}
+    if "fail" in statuses:
+        return "fail"
+    if any(finding.status == "unknown" and finding.essential for finding in found):
+        return "unknown"
+    return "warn" if "warn" in statuses else "ok"
+
+
+def worst(statuses: Iterable[HostStatus]) -> HostStatus:
+    return min(statuses, key=WORST_FIRST.index, default="ok")
+
+
+def exit_code(statuses: Iterable[HostStatus], *, strict: bool = False) -> int:
+    """`strict` counts warnings as failures."""
+    found = set(statuses)
+    if "fail" in found or (strict and "warn" in found):
+        return _FAILED
+    return _COULD_NOT_TELL if "unknown" in found else 0
+
+
+def summary(snapshot: HostSnapshot, catalog: Catalog) -> dict[str, object]:
+    """None where it was not collected; `gpus` are those on the bus, whatever the driver says."""
+    system = snapshot[OS_RELEASE].value
+    return {
+        "os": system and (system.pretty_name or system.id),
+        "kernel": snapshot[UNAME].or_empty.release,
+        "driver": snapshot[NVIDIA_VERSION].or_empty.version,
+        "gpus": _gpus(snapshot, catalog),
+    }
+
+
+def _gpus(snapshot: HostSnapshot, catalog: Catalog) -> list[dict[str, object]] | None:
+    if all(snapshot[section].value is None for section in views.NAMES_CARDS):
+        return None
+    return [
+        {
+            "address": card.address,
+            "model": card.model.name if card.model else None,
+            "name": card.name,
+            "driver": card.function.driver if card.function else None,
+        }
+        for card in find_cards(snapshot, catalog)
+    ]

@@ -11,7 +11,7 @@ from rigops.concerns.registry import names_in_this_version
 from rigops.doctor import checks as folder
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.summary import SUMMARIZED
+from rigops.doctor.host_report import SUMMARIZED
 from rigops.inventory.spec import RigSpec
 from rigops.probe.registry import SECTIONS
 

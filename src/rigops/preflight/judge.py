@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog.nccl_transport import NEAR_TO_FAR
+from rigops.catalog.nccl_transport import CHANGED_IN, NEAR_TO_FAR, SHARED_MEMORY, predict
 from rigops.hostside.p2p.verdict import (
     FAIL,
     OK,
@@ -17,11 +17,10 @@ from rigops.hostside.p2p.verdict import (
     judge_host,
 )
 from rigops.preflight.document import HostFound
-from rigops.preflight.nccl import predicted_transport
 from rigops.probe.sections import nvidia_smi_topo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.payload import Answer
@@ -109,3 +108,23 @@ def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:
         yield FAIL, f"CUDA does not list {', '.join(unseen)}, bound to the NVIDIA driver"
     elif answer.on_bus and not answer.gpus:
         yield UNKNOWN, f"CUDA lists none of the {answer.on_bus} NVIDIA cards on the bus"
+
+
+def predicted_transport(
+    ways: Mapping[tuple[str, str], str] | None,
+    granted: Collection[tuple[str, str]],
+    *,
+    gpus: int,
+    processor: str,
+) -> str | None:
+    """P2P or SHM, by NCCL version where they differ; None if unknown."""
+    if gpus < 2:  # noqa: PLR2004 - a pair
+        return None
+    if not granted:
+        return SHARED_MEMORY
+    if ways is None:
+        return None
+    found = predict(ways, granted, gpus=gpus, processor=processor)
+    if found.since == found.before:
+        return found.since
+    return f"{found.since} (before NCCL {CHANGED_IN}: {found.before})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rigops.doctor.finding import HOST
-from rigops.doctor.judge import WORST_FIRST as WORST_HOST_FIRST
+from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
 from rigops.report.words import plain
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.concerns.kernel_args.record import Arguments, arguments_document
-from rigops.doctor.views import next_arguments
+from rigops.doctor.views import kernel_arguments
 from rigops.probe.sections import bootloader
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from tests.corpus import CORPUS
@@ -257,7 +257,7 @@ def test_defaults_of_grub_of_real_machines(path: str) -> None:
     text = f"== {'/etc/default/grub'}\n{pasted}"
     arguments, count, told = ROWS[path]
 
-    following = next_arguments.configured(bootloader.parse(text))
+    following = kernel_arguments.configured(bootloader.parse(text))
 
     assert following is not None
     assert following.place == "/etc/default/grub"

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rigops.doctor.finding import Evidence, Finding, Fix, Status
-from rigops.doctor.host_report import HostReport, document
-from rigops.doctor.judge import HostStatus, exit_code, host_status
+from rigops.doctor.host_report import HostReport, HostStatus, document, exit_code, host_status
 from rigops.doctor.registry import CHECKS
 from rigops.errors import HostError
 

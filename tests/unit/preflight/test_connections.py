@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.preflight.judge import connections
-from rigops.preflight.nccl import predicted_transport
+from rigops.preflight.judge import connections, predicted_transport
 
 TOPOLOGY = (
     "\t\x1b[4mGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"

@@ -10,7 +10,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import board
-from rigops.doctor.views.lost import lost_cards
+from rigops.doctor.views.cards import lost_cards
 from rigops.probe import address as addresses
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG

@@ -1,4 +1,4 @@
-"""How fast the cards run, and what holds them back."""
+"""How fast the cards run, what holds them back, and whether they have the declared clocks."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import declared_clocks
-from rigops.doctor.finding import Fix
+from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import per_gpu, reported
 from rigops.doctor.views.reported import Verdict
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
     from rigops.doctor.views.cards import Card
+    from rigops.inventory.spec.model import Clocks
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 THROTTLE, LOST = "clk.throttle", "clk.lost"
-
 # Under load, with nothing that explains it, a card keeps more than this share of what it may run.
 LEAST_SHARE: Final = 0.6
-
 _NORMAL = {
     "gpu_idle": "idle",
     "applications_clocks": "at the clocks that were set",
@@ -39,6 +36,13 @@ _HOT = {
 }
 _THROTTLE_EVIDENCE: Final = re.compile(r"clocks_(throttle|event)_reasons/")
 _LOST_EVIDENCE: Final = re.compile(r"^(max_)?clocks/")
+DECLARED = "clk.app"
+# One step of the boost clock; nvidia-smi rounds to steps.
+STEP_MHZ: Final = 15
+# Below this utilisation a card may clock down as it likes.
+BUSY_PERCENT: Final = 50
+_KEY = "gpu_clocks"
+_DECLARED_EVIDENCE: Final = re.compile(r"(^|/)(applications_)?clocks/")
 
 
 @Check("clk.throttle", needs=(SMI,), fixes=("hands",))
@@ -126,7 +130,7 @@ def lost(examined: Examined) -> list[Finding]:
         busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
         if busy is None:
             return Verdict(status="not_reported", summary="the card does not report how busy it is")
-        if busy < declared_clocks.BUSY_PERCENT:
+        if busy < BUSY_PERCENT:
             return Verdict(status="skipped", summary="no card is under load: clocks are low then")
         if live is None or most is None or smi.throttle is None:
             return Verdict(status="unknown", summary="under load, and its clock is not reported")
@@ -163,3 +167,104 @@ def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     if wanted and wanted.graphics_mhz:
         caps.append(wanted.graphics_mhz[1])
     return min((cap for cap in caps if cap), default=None) if smi.mhz_max_sm else None
+
+
+@Check("clk.app", needs=(SMI,), fixes=("apply",), keys=frozenset({_KEY}))
+def declared(examined: Examined) -> Finding | list[Finding]:
+    """The cards have the declared clocks.
+
+    Compares `gpu_clocks` with each card. The driver reports application clocks, which must be equal
+    (V100: 877,1005). Locked clocks are not reported: a clock above the declared maximum is a
+    warning, one within it under load is well, and at idle it cannot be seen, which is skipped. So
+    it is without a declaration.
+    """
+    wishes = examined.spec.gpu_clocks
+    if wishes is None:
+        return Finding("skipped", "gpu_clocks is not declared")
+
+    def judge(card: Card, smi: SmiGpu) -> Verdict:
+        choice = per_gpu.choose(wishes, card, examined.cards)
+        if not choice.is_certain:
+            return Verdict(
+                status="unknown",
+                summary="gpu_clocks names cards by UUID, and which is this one is not known",
+            )
+        if choice.value is None:
+            return Verdict(status="skipped", summary="no clocks are declared for this card")
+        if choice.value.application_mhz:
+            return _application(examined, card, smi, choice.value.application_mhz)
+        return _locked(examined, card, smi, choice.value)
+
+    return reported.judge_cards(
+        examined, judge, "the cards run at the declared clocks", evidence=_DECLARED_EVIDENCE
+    )
+
+
+def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int, int]) -> Verdict:
+    memory, graphics = smi.mhz_application_memory, smi.mhz_application_graphics
+    if memory is None or graphics is None:
+        return Verdict(
+            status="unknown",
+            summary="application clocks are declared, and this card reports none",
+            why="GeForce cards and new drivers do not have them: graphics=LOW,HIGH does the same.",
+        )
+    if (memory, graphics) == wanted:
+        return Verdict(status="ok", summary=f"application clocks {memory},{graphics} MHz")
+    return Verdict(
+        status="warn",
+        summary=f"application clocks {wanted[0]},{wanted[1]} MHz are declared, and "
+        f"{memory},{graphics} MHz are set",
+        why="The driver forgets them at a reboot. V100 modules need such a cap where power limits "
+        "do not hold their peaks.",
+        fix=_apply(examined, f"nvidia-smi -i {card.address} -ac {wanted[0]},{wanted[1]}"),
+    )
+
+
+def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Verdict:
+    """The driver does not tell a lock, only where the clock is now."""
+    clocks = (
+        ("graphics", "lgc", wanted.graphics_mhz, smi.mhz_graphics),
+        ("memory", "lmc", wanted.memory_mhz, smi.mhz_memory),
+    )
+    busy = (smi.utilization_percent or 0) >= BUSY_PERCENT
+    for name, option, limits, live in clocks:
+        if limits is None:
+            continue
+        if live is None:
+            return Verdict(status="unknown", summary=f"the {name} clock is not reported")
+        low, high = limits
+        if live > high + STEP_MHZ:
+            return Verdict(
+                status="warn",
+                summary=f"the {name} clock is {live} MHz; no more than {high} MHz is declared",
+                why="A lock is gone after a reboot and whenever the driver is unloaded.",
+                fix=_apply(examined, f"nvidia-smi -i {card.address} -{option} {low},{high}"),
+            )
+    if busy:
+        return Verdict(status="ok", summary="under load, and within the declared clocks")
+    return Verdict(
+        status="skipped",
+        summary="idle, and within the declared clocks: whether they are locked shows under load",
+        why="The driver does not report a lock, only how fast the card runs now.",
+    )
+
+
+def _apply(examined: Examined, by_hand: str) -> Fix:
+    wishes = examined.spec.gpu_clocks
+    return Fix(
+        kind="apply",
+        concern="gpu_tuning",
+        declare={_KEY: per_gpu.declaration(wishes, _written)} if wishes else None,
+        text="`rigops apply` sets the clocks now and at every boot",
+        by_hand=f"`nvidia-smi -pm 1`, then `{by_hand}`; and a systemd unit that does the same "
+        "after nvidia-persistenced.service",
+    )
+
+
+def _written(clocks: Clocks) -> str:
+    named = (
+        ("graphics", clocks.graphics_mhz),
+        ("memory", clocks.memory_mhz),
+        ("application", clocks.application_mhz),
+    )
+    return " ".join(f"{name}={pair[0]},{pair[1]}" for name, pair in named if pair)

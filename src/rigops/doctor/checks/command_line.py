@@ -9,7 +9,7 @@ from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import next_arguments
+from rigops.doctor.views import kernel_arguments
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -17,7 +17,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.doctor.views.next_arguments import NextBoot
+    from rigops.doctor.views.kernel_arguments import NextBoot
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot
 
@@ -47,10 +47,10 @@ def drift(examined: Examined) -> Finding:
     if not declared:
         return Finding("skipped", "no kernel arguments are declared")
     live = _live(snapshot)
-    following = next_arguments.of(snapshot)
+    following = kernel_arguments.of_next_boot(snapshot)
     absent = [one for one in declared if live is not None and one not in live]
     unknown = live is None or (bool(absent) and not snapshot[PROC_CMDLINE].is_complete)
-    arguments = (following.arguments if following else frozenset()) | next_arguments.trying(
+    arguments = (following.arguments if following else frozenset()) | kernel_arguments.trying(
         snapshot
     )
     unconfigured = [one for one in declared if one not in arguments]
@@ -120,7 +120,7 @@ def _not_live(
             "could not be read",
             evidence,
         )
-    if next_arguments.trying(snapshot) & set(absent):
+    if kernel_arguments.trying(snapshot) & set(absent):
         return _waits_for_its_trial(snapshot, declared, absent)
     place = following.place if following else ""
     return Finding(
@@ -148,7 +148,7 @@ def _waits_for_its_trial(
         f"{_told(absent)} {_is(absent)} configured and waits for the reboot that tries it",
         (
             Evidence(PROC_CMDLINE.name, _line(snapshot)),
-            Evidence(RIGOPS_STATE.name, next_arguments.record(snapshot).strip()),
+            Evidence(RIGOPS_STATE.name, kernel_arguments.record(snapshot).strip()),
         ),
         why="It becomes permanent once one boot with it was verified.",
         fix=Fix(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs
-from rigops.doctor.views.device_names import owner_of
+from rigops.doctor.views.kernel_logs import owner_of
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.lspci import SECTION as LSPCI

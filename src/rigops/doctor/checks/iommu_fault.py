@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
-from rigops.doctor.views import board, kernel_logs, passthrough
-from rigops.doctor.views.device_names import Owner, owner_of
+from rigops.doctor.views import board, kernel_arguments, kernel_logs
+from rigops.doctor.views.kernel_logs import Owner, owner_of
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
@@ -148,7 +148,7 @@ def _is_over(snapshot: HostSnapshot, told: Sequence[Told]) -> bool:
     """It was in the previous boot only, and since then the cause has been removed."""
     return (
         all(which == "previous" for which, _ in told)
-        and passthrough.is_asked_for(snapshot)
+        and kernel_arguments.is_asked_for(snapshot)
         and _reaches_directly(snapshot, told) is True
         and not kernel_logs.read(snapshot, "current").gap
     )
@@ -165,10 +165,10 @@ def _reaches_directly(snapshot: HostSnapshot, told: Sequence[Told]) -> bool | No
 
 def _fix(examined: Examined, told: Sequence[Told]) -> Fix:
     direct = _reaches_directly(examined.snapshot, told)
-    if direct or (direct is None and passthrough.is_asked_for(examined.snapshot)):
+    if direct or (direct is None and kernel_arguments.is_asked_for(examined.snapshot)):
         off = board.steps(examined, "iommu", turn="off")
         return Fix(kind="hands", text=_REMAINS.format(bios=off))
-    return passthrough.fix(examined)
+    return kernel_arguments.passthrough_fix(examined)
 
 
 def _evidence(told: Sequence[Told]) -> tuple[Evidence, ...]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import lanes
-from rigops.doctor.views.lost import lost_cards
+from rigops.doctor.views import pcie
+from rigops.doctor.views.cards import lost_cards
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -16,7 +16,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
-    from rigops.doctor.views.lanes import Lanes
+    from rigops.doctor.views.pcie import Lanes
     from rigops.probe.sections.nvidia_smi_xml import SmiGpu
 
 WIDTH = "pci.width"
@@ -47,7 +47,7 @@ def width(examined: Examined) -> Finding | list[Finding]:
     """
     lost = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in lost]
-    judged = [_width(card, lanes.of(examined.snapshot, card)) for card in living]
+    judged = [_width(card, pcie.lanes_of(examined.snapshot, card)) for card in living]
     found = [finding for finding in judged if finding.status in {"warn", "info"}]
     unreadable = [
         finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"

@@ -1,4 +1,4 @@
-"""Whether the NVIDIA module is built for the kernel that runs, and for the one that boots next."""
+"""Whether the NVIDIA module is built, or could be, for the kernel that runs and the next one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 HEADERS = "drv.headers"
-
 _WHY = (
     "A kernel module fits one kernel only, so DKMS builds the driver anew for every kernel that is "
     "installed. Where that failed, this kernel comes up without a driver."
@@ -215,5 +214,50 @@ def _versions_twice(snapshot: HostSnapshot, running: str | None) -> Finding | No
             kind="hands",
             text=f"`dkms remove {name}/VERSION --all` for each but the one that is meant to be "
             "there, then `depmod -a` and reboot",
+        ),
+    )
+
+
+@Check("drv.headers", needs=(UNAME, PROC_CMDLINE, DKMS, BOOTLOADER, PACKAGES), fixes=("hands",))
+def headers(examined: Examined) -> Finding:
+    """The headers of this kernel and of the next one are installed.
+
+    Where DKMS builds the driver, looks whether /lib/modules/KERNEL/build leads somewhere, for the
+    running kernel and for the one that boots next. Where it does not, nothing can be built: a
+    warning, since what was built before still works.
+    """
+    snapshot = examined.snapshot
+    dkms = snapshot[DKMS].value
+    if dkms is None:
+        return Finding("unknown", "whether DKMS can build was not collected")
+    if not dkms.nvidia:
+        return Finding("skipped", "DKMS builds no NVIDIA module here")
+    upcoming = next_boot.next_kernel(snapshot)
+    kernels = [one for one in (next_boot.running(snapshot), upcoming and upcoming.release) if one]
+    wanted = tuple(dict.fromkeys(kernels))
+    missing = [one for one in wanted if modules_on_disk.has_headers(snapshot, one) is False]
+    if missing:
+        evidence = tuple(Evidence(DKMS.name, one.line) for one in dkms.nvidia[:3])
+        return _no_headers(missing, evidence)
+    unsure = any(modules_on_disk.has_headers(snapshot, one) is None for one in wanted)
+    is_configured = snapshot[BOOTLOADER].is_complete
+    if unsure or not wanted or upcoming is None or not is_configured:
+        return Finding("unknown", "for which kernels there are headers is not known")
+    return Finding("ok", f"the headers of {' and '.join(wanted)} are installed")
+
+
+def _no_headers(kernels: list[str], evidence: tuple[Evidence, ...]) -> Finding:
+    names = " and ".join(kernels)
+    packages = " ".join(f"linux-headers-{kernel}" for kernel in kernels)
+    return Finding(
+        "warn",
+        f"the headers of {names} are not installed",
+        evidence,
+        why="DKMS builds the driver against the headers of exactly that kernel. Without them it "
+        "silently builds nothing, and the kernel comes up without a driver.",
+        fix=Fix(
+            kind="hands",
+            text=f"`apt-get install {packages}`; the packages linux-headers-amd64 (Debian) and "
+            "linux-headers-generic (Ubuntu) bring those of every later kernel",
         ),
     )

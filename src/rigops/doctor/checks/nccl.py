@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import nccl_transport
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import grants
+from rigops.doctor.views import peers
 from rigops.probe.sections.nccl import SECTION as NCCL
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.grants import Grants
+    from rigops.doctor.views.peers import Grants
     from rigops.probe.sections.nccl import Nccl, Setting
 
 LEVEL = "nccl.level"
@@ -40,10 +40,10 @@ def level(examined: Examined) -> Finding:
     before and since version 2.23.4, which changed the rule. Always information: SHM is slower on
     most rigs and faster on some, so measure.
     """
-    nothing = grants.nothing_between(examined)
+    nothing = peers.nothing_between(examined)
     if nothing is not None:
         return nothing
-    found = grants.classify_pairs(examined)
+    found = peers.classify_pairs(examined)
     if found.undetermined or not found.total or not found.all_seen:
         return _untold("what the driver grants between the cards is not known")
     known = examined.snapshot[NCCL].value
@@ -92,8 +92,8 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
         "info",
         f"NCCL up to {last} would use {found.before}, from {first} on {found.since}" + changed,
         (
-            *grants.rows(snapshot),
-            *grants.way_rows(snapshot),
+            *peers.rows(snapshot),
+            *peers.way_rows(snapshot),
             *(Evidence(NCCL.name, one.line) for one in settings),
             *(Evidence(NCCL.name, one.path) for one in libraries),
         ),

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import grants
+from rigops.doctor.views import peers
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.grants import Grants
-    from rigops.doctor.views.peers import Pair
+    from rigops.doctor.views.peers import Grants, Pair
     from rigops.inventory.spec.model import P2PDemand
 
 GRANT = "p2p.grant"
@@ -51,19 +50,19 @@ def grant(examined: Examined) -> Finding:
     peer access, and that is no fault.
     """
     demand = examined.spec.p2p
-    nothing = grants.nothing_between(examined)
+    nothing = peers.nothing_between(examined)
     if nothing is not None:
         return nothing
     if demand == "skip":
         return Finding("skipped", 'p2p = "skip" is declared')
-    found = grants.classify_pairs(examined)
+    found = peers.classify_pairs(examined)
     return _unmet(examined, found, demand) or _told(examined, found)
 
 
 def _told(examined: Examined, found: Grants) -> Finding:
     if found.undetermined or not found.total:
         return _untold(examined, found)
-    if grants.write_refused(examined.snapshot):
+    if peers.write_refused(examined.snapshot):
         return _read_only(examined)
     return _advertised(examined, found) if found.granted else _absent(examined, found)
 
@@ -75,7 +74,7 @@ def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Findi
     declared = f'p2p = "{demand}" is declared'
     wired = demand == "nvlink"
     refused = [pair for pair in found.refused if not wired or pair.has_nvlink]
-    if refused or (not wired and grants.write_refused(examined.snapshot)):
+    if refused or (not wired and peers.write_refused(examined.snapshot)):
         which = "pairs that NVLink connects" if wired else "pairs"
         many = f"{len(refused)} {which}" if refused else f"writing between some {which}"
         return _failed(examined, found, f"{declared}, and the driver refuses {many}")
@@ -95,7 +94,7 @@ def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
     return Finding(
         "fail",
         summary,
-        (*grants.rows(snapshot), *grants.write_rows(snapshot), *grants.way_rows(snapshot)),
+        (*peers.rows(snapshot), *peers.write_rows(snapshot), *peers.way_rows(snapshot)),
         why=_why_refused(examined, found),
         fix=_fix(examined, found),
     )
@@ -111,7 +110,7 @@ def _fix(examined: Examined, found: Grants) -> Fix:
         )
     offered = [model.p2p in {"pcie", "nvlink"} for model in views.models(examined) if model]
     never = bool(offered) and not any(offered)
-    if never or any(grants.is_mixed(pair) for pair in found.refused):
+    if never or any(peers.is_mixed(pair) for pair in found.refused):
         return Fix(
             kind="accept",
             declare={"p2p": "measure"},
@@ -143,7 +142,7 @@ def _untold(examined: Examined, found: Grants) -> Finding:
     else:
         known = found.total - len(found.undetermined)
         summary = f"what the driver grants is known for {known} of {found.total} pairs only"
-    return Finding("unknown", summary, (*said, *grants.rows(snapshot)))
+    return Finding("unknown", summary, (*said, *peers.rows(snapshot)))
 
 
 def _read_only(examined: Examined) -> Finding:
@@ -151,7 +150,7 @@ def _read_only(examined: Examined) -> Finding:
     return Finding(
         "warn",
         "the driver grants reading between cards and refuses writing between the same two",
-        (*grants.rows(snapshot), *grants.write_rows(snapshot)),
+        (*peers.rows(snapshot), *peers.write_rows(snapshot)),
         why="NCCL wants both and then uses neither; other programs may try what is refused. "
         + _ONLY_A_CLAIM,
         fix=Fix(
@@ -169,7 +168,7 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
     return Finding(
         "info",
         f"peer access for {len(found.granted)} of {found.total} pairs{over} is {_UNPROVEN}{rest}",
-        (*grants.rows(snapshot), *grants.way_rows(snapshot)),
+        (*peers.rows(snapshot), *peers.way_rows(snapshot)),
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},
     )
@@ -186,7 +185,7 @@ def _absent(examined: Examined, found: Grants) -> Finding:
     return Finding(
         "info",
         f"the driver offers no peer access between these cards ({letters})",
-        grants.rows(examined.snapshot),
+        peers.rows(examined.snapshot),
         why=_why_refused(examined, found),
         data={"granted": 0, "refused": len(found.refused)},
     )
@@ -194,9 +193,9 @@ def _absent(examined: Examined, found: Grants) -> Finding:
 
 def _why_refused(examined: Examined, found: Grants) -> str:
     """The letters, the cards, and what else makes a refusal expected."""
-    parts = [f"{grants.LETTERS[letter]}." for letter in found.letters]
-    if any(grants.is_mixed(pair) for pair in found.refused):
-        parts.append(grants.MIXED_WHY)
+    parts = [f"{peers.LETTERS[letter]}." for letter in found.letters]
+    if any(peers.is_mixed(pair) for pair in found.refused):
+        parts.append(peers.MIXED_WHY)
     parts += [
         f"{model.name}: {model.p2p_why}"
         for model in views.models(examined)

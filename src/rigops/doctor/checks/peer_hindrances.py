@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import grants
+from rigops.doctor.views import peers
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.grants import Grants
+    from rigops.doctor.views.peers import Grants
 
 MIXED = "mixed.gpus"
 DISPLAY = "display.p2p"
@@ -27,12 +27,12 @@ def mixed(examined: Examined) -> Finding:
     access over PCIe only between cards of one chip: two RTX 3090 and an RTX A6000 can have it, a
     3090 and a 4090 never. Different chips are information, not a fault.
     """
-    nothing = grants.nothing_between(examined)
+    nothing = peers.nothing_between(examined)
     if nothing is not None:
         return nothing
-    found = grants.classify_pairs(examined)
+    found = peers.classify_pairs(examined)
     pairs = (*found.granted, *found.refused, *found.undetermined)
-    differences = [grants.is_mixed(pair) for pair in pairs]
+    differences = [peers.is_mixed(pair) for pair in pairs]
     if True in differences:
         return _several_chips(examined, differences.count(True), len(pairs))
     if not pairs or None in differences or not found.all_seen:
@@ -53,7 +53,7 @@ def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
         f"cards with different chips ({kinds}): no peer access over PCIe between "
         f"{mixed_pairs} of {total} pairs",
         evidence,
-        why=grants.MIXED_WHY,
+        why=peers.MIXED_WHY,
         data={"cards": counts},
     )
 
@@ -67,10 +67,10 @@ def display(examined: Examined) -> Finding | list[Finding]:
     memory and time from the card. Where nothing is granted, or all of it goes over NVLink, it does
     not apply.
     """
-    nothing = grants.nothing_between(examined)
+    nothing = peers.nothing_between(examined)
     if nothing is not None:
         return nothing
-    found = grants.classify_pairs(examined)
+    found = peers.classify_pairs(examined)
     everything_is_refused = bool(found.refused) and not found.undetermined and not found.granted
     if everything_is_refused and found.all_seen:
         summary = "the driver grants no peer access that a display could disturb"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rigops import power
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
-from rigops.power import budget
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.power.budget import Budget, Excess
+    from rigops.power import Budget, Excess
 
 BUDGET, SPLIT = "pwr.budget", "pwr.psu_split"
 
@@ -30,9 +30,9 @@ _WHAT = {
     "circuit": "from the wall, losses of the supplies included",
 }
 _SHARES = {
-    "steady": f"{budget.STEADY_SHARE:.0%} of its watts",
+    "steady": f"{power.STEADY_SHARE:.0%} of its watts",
     "peak": "all its watts",
-    "circuit": f"{budget.CIRCUIT_SHARE:.0%} of the breaker",
+    "circuit": f"{power.CIRCUIT_SHARE:.0%} of the breaker",
 }
 
 
@@ -77,21 +77,21 @@ def _doubt(examined: Examined, reckoned: Budget) -> Finding | None:
 
 def _reckoned(examined: Examined) -> Budget:
     spec = examined.spec
-    return budget.reckon(
+    return power.reckon(
         _loads(examined),
-        host=budget.host_watts(spec.other_watts),
+        host=power.host_watts(spec.other_watts),
         psus=spec.psus,
         circuits=spec.circuits,
     )
 
 
-def _loads(examined: Examined) -> list[budget.Load]:
+def _loads(examined: Examined) -> list[power.Load]:
     return [
-        budget.Load(
+        power.Load(
             address=card.address,
             watts=card.smi.watts_limit if card.smi else None,
             least_watts=card.smi.watts_min if card.smi else None,
-            spike_factor=card.model.spike_factor if card.model else budget.SPIKE_FACTOR,
+            spike_factor=card.model.spike_factor if card.model else power.SPIKE_FACTOR,
         )
         for card in examined.cards
     ]
@@ -152,13 +152,13 @@ def _sum(reckoned: Budget) -> str:
 
 def _assumed(examined: Examined) -> str:
     declared = examined.spec.other_watts
-    host = budget.host_watts(declared)
+    host = power.host_watts(declared)
     source = "declared" if declared is not None else "an estimate; declare other_watts"
     return f"{host:.0f} W for all but the cards ({source})"
 
 
 def _fix(examined: Examined, reckoned: Budget) -> Fix:
-    fitting = budget.fitting(reckoned, _loads(examined))
+    fitting = power.fitting(reckoned, _loads(examined))
     if fitting is None:
         return Fix(
             kind="buy",

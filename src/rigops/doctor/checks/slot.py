@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import lanes, pcie
+from rigops.doctor.views import pcie
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -45,7 +45,7 @@ def chipset_lane(examined: Examined) -> Finding | list[Finding]:
     """
     snapshot = examined.snapshot
     behind = {card.address: _is_behind_chipset(snapshot, card.address) for card in examined.cards}
-    width_of = {card.address: lanes.of(snapshot, card).now or 0 for card in examined.cards}
+    width_of = {card.address: pcie.lanes_of(snapshot, card).now or 0 for card in examined.cards}
     widest = max(width_of.values(), default=0)
     found = [
         _behind(card, width_of[card.address], widest)

@@ -1,4 +1,4 @@
-"""How far the kernel logs can be trusted: what is not in them may still have happened."""
+"""What the kernel logs leave out, and which device an address in them is."""
 
 from __future__ import annotations
 
@@ -7,20 +7,33 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
+from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.pci import NVIDIA
+from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     import re
 
+    from rigops.doctor.check import Examined
     from rigops.probe.kernel_log import KernelLog, LogLine
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer, HostSnapshot
 
 Which = Literal["current", "previous"]
-
-
 SOURCES: Final[dict[Which, Section[KernelLog]]] = {
     "current": KERNEL_LOG,
     "previous": KERNEL_LOG_PREVIOUS,
+}
+_CLASSES: Final = {
+    0x0104: "a RAID controller",
+    0x0106: "a SATA controller",
+    0x0107: "a SAS controller",
+    0x0108: "an NVMe disk",
+    0x0200: "a network card",
+    0x0280: "a wireless network card",
+    0x0300: "a graphics card",
+    0x0403: "a sound device",
+    0x0C03: "a USB controller",
 }
 
 
@@ -67,3 +80,39 @@ def matching(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> list[tuple[Whi
         for which in oldest_first
         for line in snapshot[SOURCES[which]].or_empty.matching(pattern)
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """Nothing is known of a device that no source names."""
+
+    name: str = ""
+    is_nvidia: bool = False
+
+
+def owner_of(examined: Examined, address: str) -> Owner:
+    snapshot, slot = examined.snapshot, _slot(address)
+    if slot in {_slot(card.address) for card in examined.cards} or slot in _told_of(examined):
+        return Owner(name="an NVIDIA card", is_nvidia=True)
+    for function in snapshot[PCI].or_empty.functions:
+        if function.address == address:
+            kind = _CLASSES.get(function.pci_class >> 8, "a device")
+            listed = snapshot[LSPCI].or_empty.of(address)
+            name = (listed and listed.name) or f"{function.vendor:04x}:{function.device:04x}"
+            return Owner(name=f"{kind} ({name})", is_nvidia=function.vendor == NVIDIA)
+    listed = snapshot[LSPCI].or_empty.of(address)
+    if listed is None:
+        return Owner()
+    kind = _CLASSES.get(listed.pci_class or 0, "a device")
+    return Owner(name=f"{kind} ({listed.name})", is_nvidia=listed.vendor == NVIDIA)
+
+
+def _told_of(examined: Examined) -> frozenset[str]:
+    """Cards that the driver complained of: they may be gone from the bus since."""
+    logs = (examined.snapshot[KERNEL_LOG].value, examined.snapshot[KERNEL_LOG_PREVIOUS].value)
+    return frozenset(_slot(xid.address) for log in logs if log for xid in log.xids if xid.address)
+
+
+def _slot(address: str) -> str:
+    """A card's sound function is on the card."""
+    return address.rpartition(".")[0]

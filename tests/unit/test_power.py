@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.inventory.spec.model import Circuit, Psu
-from rigops.power.budget import Budget, Load, Supply, fitting, host_watts, reckon
+from rigops.power import Budget, Load, Supply, fitting, host_watts, reckon
 
 A, B, C = "0000:0a:00.0", "0000:0b:00.0", "0000:0c:00.0"
 
