@@ -10,9 +10,8 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
 from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
-from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
+from rigops.concerns.nvidia_driver.resolver.driver_facts import INSTALLED, Folder
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
-from rigops.concerns.nvidia_driver.resolver.run_file import INSTALLED
 from rigops.concerns.registry import read
 from rigops.inventory.spec.driver import driver as whole_driver
 from rigops.probe.bundle import Bundle, Collected

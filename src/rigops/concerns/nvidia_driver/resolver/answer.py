@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from packaging.specifiers import SpecifierSet
 
-from rigops.concerns.nvidia_driver.resolver import fitness, request, secure_boot
-from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder, set_of
+from rigops.concerns.nvidia_driver.resolver import fitness, request
+from rigops.concerns.nvidia_driver.resolver.by_hand import unsigned
+from rigops.concerns.nvidia_driver.resolver.driver_facts import set_of
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
@@ -164,7 +165,11 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | N
     machine, pinned, spec = facts.machine, facts.pinned, facts.spec
     target = rollback_target(facts, vault)
     if target is None:
-        return _nothing_earlier(vault)
+        there = " and ".join(f"{one.version}, proven {one.at}" for one in vault.sets)
+        return Refusal(
+            "the vault has no driver that was proven here before the installed one",
+            f"it has only {there}" if there else "nothing was proven yet: run rigops apply",
+        )
     if facts.contents is None:
         return NotCollected("vault")
     found, lacking = available(facts.contents, vault.store, [target])
@@ -197,7 +202,7 @@ def _from_vault(
 ) -> Answer | Refusal | NotCollected:
     """What was proven comes before other drivers. `without`: what the sources alone bring."""
     machine, source = facts.machine, facts.source if isinstance(facts.source, str) else ""
-    fitting = _that_count(vault.sets, machine, asked, without)
+    fitting = _preferred_sets(vault.sets, machine, asked, without)
     if not fitting:
         return _answer(without, source)
     if facts.contents is None:
@@ -206,7 +211,12 @@ def _from_vault(
         return wrong
     found, refusals = available(facts.contents, vault.store, fitting)
     if not found:
-        return _answer(_noted(without, refusals[0]), source)
+        why = refusals[0]
+        if isinstance(without, Resolution):
+            without = replace(without, notes=(*without.notes, str(why)))
+        else:
+            without = Refusal(f"{without.reason}; {why.reason}", without.fix or why.fix)
+        return _answer(without, source)
     own = of_source(facts.offers, asked.source, machine, uris(source))
     every = own.and_also(offers(*(one.index for one in found)))
     resolution = resolve(machine, asked, every, facts.catalog)
@@ -227,28 +237,24 @@ def _from_folder(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCo
         return Refusal(f"of {folder.name}: {resolution.reason}", resolution.fix)
     if facts.contents is None:
         return NotCollected("vault")
-    taken = _taken(folder, resolution)
-    return clash(facts.contents.pool, taken.packages) or Answer(resolution, from_vault=taken)
-
-
-def _taken(folder: Folder, wanted: Resolution) -> AvailableSet:
-    """What comes from the folder: the driver, and what else is in it of no other driver."""
+    # The driver, and what else is in the folder of no other driver: neither the .run file beside
+    # packages, nor the driver's packages beside that.
+    is_run_file = resolution.is_run_file
     coming = [
         (one, record)
         for one, record in folder.records
-        if wanted.packages.get(one.name, one.version) == one.version
-        and (one.name in wanted.packages or not _is_another_kind(one.name, wanted))
+        if resolution.packages.get(one.name, one.version) == one.version
+        and (
+            one.name in resolution.packages
+            or not (one.name == RUN_FILE or (is_run_file and is_driver(one.name)))
+        )
     ]
     packages = tuple(one for one, _ in coming)
-    return AvailableSet(wanted.version, packages, index_text(coming), folder.origin)
+    taken = AvailableSet(resolution.version, packages, index_text(coming), folder.origin)
+    return clash(facts.contents.pool, taken.packages) or Answer(resolution, from_vault=taken)
 
 
-def _is_another_kind(name: str, wanted: Resolution) -> bool:
-    """The .run file where packages come, and the driver's packages where that comes."""
-    return name == RUN_FILE or (wanted.is_run_file and is_driver(name))
-
-
-def _that_count(
+def _preferred_sets(
     sets: Iterable[PinnedSet], machine: Machine, asked: Request, without: Resolution | Refusal
 ) -> list[PinnedSet]:
     """The sets that come before what the sources alone would bring."""
@@ -279,7 +285,7 @@ def _unfit(pinned: PinnedDriver, facts: DriverFacts, asked: Request) -> Refusal 
     """After another card was put in, the catalog changed, or Secure Boot was switched on."""
     machine, catalog = facts.machine, facts.catalog
     if machine.takes_signed_only and not pinned.prebuilt:
-        return secure_boot.unsigned(machine, asked)
+        return unsigned(machine, asked)
     _, refusal = fitness.flavors(catalog, pinned.version, machine.cards)
     if refusal is None and not asked.allow_bad:
         return fitness.bad(catalog, pinned.version, machine.cards)
@@ -288,18 +294,3 @@ def _unfit(pinned: PinnedDriver, facts: DriverFacts, asked: Request) -> Refusal 
 
 def _answer(found: Resolution | Refusal, source: str) -> Answer | Refusal:
     return found if isinstance(found, Refusal) else Answer(found, source)
-
-
-def _noted(without: Resolution | Refusal, why: Refusal) -> Resolution | Refusal:
-    """What the sources have is taken, and why the proven set is not."""
-    if isinstance(without, Resolution):
-        return replace(without, notes=(*without.notes, str(why)))
-    return Refusal(f"{without.reason}; {why.reason}", without.fix or why.fix)
-
-
-def _nothing_earlier(vault: VaultAccess) -> Refusal:
-    there = " and ".join(f"{one.version}, proven {one.at}" for one in vault.sets)
-    return Refusal(
-        "the vault has no driver that was proven here before the installed one",
-        f"it has only {there}" if there else "nothing was proven yet: run rigops apply",
-    )

@@ -1,24 +1,29 @@
-"""Where the package manager is not apt: the exact commands for a person. Nothing is changed."""
+"""What a person has to do where rigops does not: the exact commands. Nothing is changed.
+
+Other package managers than apt, the keys of Secure Boot, and a driver of NVIDIA's own installer.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
-from rigops.catalog.lookup import find_branch
 from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import ModuleFlavor
-    from rigops.concerns.nvidia_driver.resolver.machine import Machine
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.concerns.nvidia_driver.resolver.request import Request
 
 # The oldest branch of which Arch's own packages are; older ones are built by users.
 _ARCH_OWN: Final = 590
 _ARCH_BY_USERS: Final = frozenset({"470", "535", "550", "580"})
 _WITHOUT_STREAMS: Final = 10  # of Enterprise Linux
+_CONSOLE: Final = "enroll the key in the blue menu at the machine's own console"
 
 
 def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
@@ -27,10 +32,9 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
     reason = f"rigops installs drivers with apt only, and this machine ({machine.name}) {has}"
     if version is None:
         return Refusal(reason, f"install driver {request.wish.text} and lock it there by hand")
-    supported, refusal = fitness.flavors(catalog, version, machine.cards)
-    refusal = refusal or fitness.flavor_refused(catalog, version, machine.cards, request.flavor)
-    if refusal:
+    if refusal := fitness.unfit(catalog, version, machine.cards, request):
         return refusal
+    supported, _ = fitness.flavors(catalog, version, machine.cards)
     order = fitness.in_order(supported, version, machine.flavor)
     flavor = request.flavor if request.flavor != "auto" else order[0]
     branch = versions.branch_of(version)
@@ -50,12 +54,7 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
 
 def _version(machine: Machine, request: Request, catalog: Catalog) -> str | None:
     """The best judged fit release of those declared; one that the catalog lacks may be fit."""
-    every = [
-        release.version
-        for branch in catalog.drivers
-        for release in branch.releases
-        if request.takes(release.version)
-    ]
+    every = fitness.releases(catalog, request)
     fit = [
         one
         for one in every
@@ -70,10 +69,7 @@ def _version(machine: Machine, request: Request, catalog: Catalog) -> str | None
                 [-part for part in versions.parse(one).release],
             ),
         )
-    if request.wish.kind == "version":
-        return request.wish.text
-    known = request.wish.kind == "branch" and find_branch(catalog, request.wish.text)
-    return f"{request.wish.text}.0" if known else None
+    return next(iter(fitness.unlisted(catalog, request)), None)
 
 
 def _pacman(branch: str, flavor: ModuleFlavor) -> str:
@@ -110,7 +106,9 @@ def _dnf(branch: str, flavor: ModuleFlavor, machine: Machine) -> str:
         "the headers of the running kernel have to be there first (`sudo dnf install "
         "kernel-devel-$(uname -r)`), or nothing is built"
     )
-    if machine.distribution == "fedora" or _major(machine.release) >= _WITHOUT_STREAMS:
+    major = machine.release.partition(".")[0]
+    is_fedora = machine.distribution == "fedora"
+    if is_fedora or (major.isdecimal() and int(major) >= _WITHOUT_STREAMS):
         package = "nvidia-open" if flavor == "open" else "cuda-drivers"
         return (
             f"with NVIDIA's repository: `sudo dnf versionlock add '*nvidia*{branch}*'`, which "
@@ -123,6 +121,61 @@ def _dnf(branch: str, flavor: ModuleFlavor, machine: Machine) -> str:
     )
 
 
-def _major(release: str) -> int:
-    head = release.partition(".")[0]
-    return int(head) if head.isdecimal() else 0
+def foreign(found: RunFile) -> Refusal:
+    """`found`: a driver that rigops did not install."""
+    version = f" {found.version}" if found.version else ""
+    reason = (
+        f"NVIDIA's own installer put driver{version} here, and packages would replace its files"
+    )
+    if not found.uninstaller:
+        name = f"NVIDIA-Linux-x86_64-{found.version or 'VERSION'}.run"
+        return Refusal(
+            reason,
+            f"its uninstaller is gone: run `sudo sh {name} --uninstall` with the file that it came "
+            "from, then this again",
+        )
+    return Refusal(
+        reason,
+        "`rigops apply --remove-foreign-driver` runs its uninstaller first; by hand: "
+        f"`sudo {found.uninstaller} --uninstall --silent`",
+    )
+
+
+def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> Refusal:
+    """`signed`: other versions that the sources have signed modules of."""
+    known = "is not enrolled" if machine.has_key is False else "is not known to be enrolled"
+    reason = f"Secure Boot is on, and the key that signs modules built here {known}"
+    fixes = [_enrolling(machine), "or switch Secure Boot off in the firmware"]
+    if machine.manager == "apt":
+        kernels = " and ".join(machine.own_kernels) or "any kernel"
+        reason += (
+            f"; the package sources have no signed modules of driver {request.wish.text} for "
+            f"{kernels}"
+        )
+    if signed:
+        fixes.insert(0, f'declare driver = "{signed[0]}", whose signed modules they have')
+    return Refusal(reason, "; ".join(fixes))
+
+
+def signed_note(machine: Machine) -> str:
+    """For where the distribution's own modules are installed."""
+    return (
+        "Secure Boot is on and no key of this machine's own is enrolled: the modules are those "
+        f"that the distribution built and signed for {' and '.join(machine.own_kernels)}, and the "
+        f"kernel is held with them; to have modules built here instead, {_enrolling(machine)}"
+    )
+
+
+def _enrolling(machine: Machine) -> str:
+    if machine.is_enrolling:
+        return f"reboot, and {_CONSOLE} with the password that was given to mokutil"
+    if machine.distribution == "ubuntu":
+        key = machine.key or "/var/lib/shim-signed/mok/MOK.der"
+        make = "`sudo update-secureboot-policy --new-key`"
+    else:
+        key = machine.key or "/var/lib/dkms/mok.pub"
+        make = "let dkms build any module once"
+    first = "" if machine.key else f"where {key} is not there yet, {make}; then "
+    return (
+        f"{first}`sudo mokutil --import {key}` with a password of your own, reboot, and {_CONSOLE}"
+    )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog.versions import branch_of
-from rigops.concerns.nvidia_driver.resolver import run_file
 from rigops.probe.package_names import RUN_FILE, driver_version
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ _PROMISE = re.compile(
 _MODULES = re.compile(
     r"linux-modules-nvidia-(?P<branch>\d{3})(?P<server>-server)?(?P<open>-open)?-(?P<kernel>\S+)"
 )
+_OPEN_IN_RUN_FILE_SINCE: Final = 515
 _LIBRARIES: Final = ("nvidia-smi", "libcuda1", "libnvidia-ml1", "nvidia-persistenced")
 
 
@@ -71,8 +71,9 @@ def candidates(offers: Offers) -> tuple[Candidate, ...]:
 
 def _candidates(offer: Offer, version: str, offers: Offers) -> Iterator[Candidate]:
     if offer.name == RUN_FILE:
-        for flavor in run_file.flavors(version):
-            yield Candidate(version, flavor, offer, (RUN_FILE,), (RUN_FILE,))
+        yield Candidate(version, "proprietary", offer, (RUN_FILE,), (RUN_FILE,))
+        if int(branch_of(version)) >= _OPEN_IN_RUN_FILE_SINCE:
+            yield Candidate(version, "open", offer, (RUN_FILE,), (RUN_FILE,))
     elif found := _of_nvidia(offer, version, offers) or _candidate(offer, version):
         yield found
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.nvidia_driver.resolver import request, run_file
-from rigops.concerns.nvidia_driver.resolver.offers import Offers
+from rigops.concerns.nvidia_driver.resolver import request
+from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request
 from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
 from rigops.errors import RigopsError
 from rigops.inventory.spec import RigSpec
-from rigops.probe.package_names import is_driver
+from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.vault.directory import Directory
 from rigops.vault.pinned_set import index_text
 
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents
-    from rigops.inventory.spec.model import DriverSet, DriverWish
+    from rigops.inventory.spec.model import DriverSet, DriverWish, Flavor
     from rigops.vault.pinned_set import PinnedPackage, PinnedSet
     from rigops.vault.store import Store
+
+
+INSTALLED: Final = "installed here"  # a place, as printed
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class DriverFacts:
         """Of the package sources, and the .run file that rigops installed: it stays available."""
         own = self.offered.offers if self.offered else Offers()
         spec = self.spec
-        stays = run_file.installed_here(self.machine, spec.driver_flavor or "auto", spec.driver_set)
+        stays = installed_run_file(self.machine, spec.driver_flavor or "auto", spec.driver_set)
         return own.and_also(Offers(stays)) if stays else own
 
     @property
@@ -109,6 +112,19 @@ class DriverFacts:
     def request(self, wish: DriverWish) -> Request:
         found = request.request(self.spec, wish, locked=self.locked, upgrade=self.upgrade)
         return replace(found, set_=self.set_)
+
+
+def installed_run_file(
+    machine: Machine, flavor: Flavor = "auto", set_: DriverSet | None = None
+) -> tuple[Offer, ...]:
+    """The .run file that rigops installed: where it is as declared, no source is needed."""
+    found = machine.run_file
+    version = machine.installed.get(RUN_FILE)
+    if not version or not found or flavor not in {"auto", found.flavor}:
+        return ()
+    return (
+        () if set_ not in {None, found.set_} else (Offer(RUN_FILE, version, places=(INSTALLED,)),)
+    )
 
 
 def set_of(machine: Machine, proven: PinnedSet) -> DriverSet:

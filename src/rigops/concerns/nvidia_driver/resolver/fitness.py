@@ -14,24 +14,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import DriverBranch, Evidence, Gpu, ModuleFlavor, Verdict
+    from rigops.catalog.model import DriverBranch, Gpu, ModuleFlavor, Verdict
     from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
+    from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import Flavor
 
 _OPEN_FROM = 560
 _SERIES = re.compile(r"(?P<major>\d+)\.(?P<minor>\d+)")
-_ENDED = "ended"
+ENDED = "ended"
 _SEPARATE = "put the cards into separate machines"
+
+
+def releases(catalog: Catalog, request: Request) -> list[str]:
+    """Those of the catalog that are declared."""
+    every = (release.version for branch in catalog.drivers for release in branch.releases)
+    return [one for one in every if request.takes(one)]
+
+
+def unlisted(catalog: Catalog, request: Request) -> list[str]:
+    """A release that the catalog lacks, of a branch that it knows: its cards can be judged."""
+    if request.wish.kind == "version":
+        return [request.wish.text]
+    if request.wish.kind != "branch" or find_branch(catalog, request.wish.text) is None:
+        return []
+    return [f"{request.wish.text}.0"]
+
+
+def unfit(
+    catalog: Catalog, version: str, cards: Iterable[Card], request: Request
+) -> Refusal | None:
+    _, refusal = flavors(catalog, version, cards)
+    refusal = refusal or flavor_refused(catalog, version, cards, request.flavor)
+    if refusal is None and not request.allow_bad:
+        return bad(catalog, version, cards)
+    return refusal
 
 
 def bad(catalog: Catalog, version: str, cards: Iterable[Card]) -> Refusal | None:
     """Why it is bad, with evidence."""
     cards = tuple(cards)
-    for gpu in _known(cards) or (None,):
+    for gpu in known_gpus(cards) or (None,):
         verdicts = [one for one in _verdicts(catalog, version, gpu) if one.status == "bad"]
         if verdicts:
             worst = verdicts[0]
-            evidence = "; ".join(map(_cited, worst.evidence))
+            evidence = "; ".join(
+                f"{one.where} ({', '.join(filter(None, (one.date, one.hardware)))})"
+                for one in worst.evidence
+            )
             on_what = f" for {gpu.name}" if gpu else ""
             return Refusal(
                 f"driver {version} is known to be bad{on_what}: {worst.why} [{evidence}]",
@@ -45,7 +74,7 @@ def rank(catalog: Catalog, version: str, cards: Iterable[Card]) -> int:
     order = {"known-good": 0, "caution": 2, "bad": 3}
     worst = [
         order[verdict.status]
-        for gpu in _known(cards) or (None,)
+        for gpu in known_gpus(cards) or (None,)
         for verdict in _verdicts(catalog, version, gpu)
     ]
     return max(worst, default=1)
@@ -57,12 +86,12 @@ def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str
     end = branch.end_of_life if branch else ""
     found = {
         f"driver {version}: {verdict.why}": None
-        for gpu in _known(cards) or (None,)
+        for gpu in known_gpus(cards) or (None,)
         for verdict in _verdicts(catalog, version, gpu)
         if verdict.status != "known-good"
     }
     if branch and end:
-        until = "no fixes" if end == _ENDED else f"fixes until {end}"
+        until = "no fixes" if end == ENDED else f"fixes until {end}"
         found[f"branch {branch.branch} gets {until}"] = None
     return tuple(found)
 
@@ -77,7 +106,7 @@ def flavors(
         return both, None
     cards = tuple(cards)
     left = both
-    for gpu in _known(cards):
+    for gpu in known_gpus(cards):
         support = runs_on(branch, gpu)
         if not support:
             return (), Refusal(
@@ -97,7 +126,7 @@ def flavors(
 def flavor_refused(
     catalog: Catalog, version: str, cards: Iterable[Card], wanted: Flavor
 ) -> Refusal | None:
-    """Why the declared flavor drives not all of them, where another one does."""
+    """Why the declared flavor does not drive all of them, where another one does."""
     cards = tuple(cards)
     branch = find_branch(catalog, branch_of(version))
     supported, _ = flavors(catalog, version, cards)
@@ -157,26 +186,21 @@ def unknown_cards(machine: Machine) -> tuple[str, ...]:
 
 def drives(branch: DriverBranch, cards: Iterable[Card]) -> bool:
     supported: set[ModuleFlavor] = {"proprietary", "open"}
-    for gpu in _known(cards):
+    for gpu in known_gpus(cards):
         supported &= set(runs_on(branch, gpu).flavors)
     return bool(supported)
 
 
 def _instead(catalog: Catalog, cards: tuple[Card, ...]) -> str:
     """The branches that are known to be good for all of them, else those that drive them."""
-    driving = [one.branch for one in catalog.drivers if drives(one, cards)]
-    good = [one for one in driving if rank(catalog, _last(catalog, one), cards) == 0]
-    words = [f'"{one}"' for one in good or driving[-1:]]
-    return (
-        f"declare driver = {' or '.join(words)}"
-        if words
-        else "put the cards into separate machines"
-    )
-
-
-def _last(catalog: Catalog, name: str) -> str:
-    branch = find_branch(catalog, name)
-    return branch.releases[-1].version if branch and branch.releases else f"{name}.0"
+    driving = [one for one in catalog.drivers if drives(one, cards)]
+    last = {
+        one.branch: one.releases[-1].version if one.releases else f"{one.branch}.0"
+        for one in driving
+    }
+    good = [name for name, version in last.items() if rank(catalog, version, cards) == 0]
+    words = [f'"{name}"' for name in good or list(last)[-1:]]
+    return f"declare driver = {' or '.join(words)}" if words else _SEPARATE
 
 
 def _shared(catalog: Catalog, cards: tuple[Card, ...]) -> str:
@@ -190,7 +214,7 @@ def _shared(catalog: Catalog, cards: tuple[Card, ...]) -> str:
 def _takes(branch: DriverBranch, cards: Iterable[Card]) -> str:
     return ", ".join(
         f"{gpu.name} takes the {' or '.join(found)} modules"
-        for gpu in _known(cards)
+        for gpu in known_gpus(cards)
         if (found := runs_on(branch, gpu).flavors)
     )
 
@@ -201,9 +225,5 @@ def _verdicts(catalog: Catalog, version: str, gpu: Gpu | None) -> list[Verdict]:
     return found if gpu else [one for one in found if EVERY_CARD in one.gpus]
 
 
-def _cited(one: Evidence) -> str:
-    return f"{one.where} ({', '.join(filter(None, (one.date, one.hardware)))})"
-
-
-def _known(cards: Iterable[Card]) -> tuple[Gpu, ...]:
+def known_gpus(cards: Iterable[Card]) -> tuple[Gpu, ...]:
     return tuple({card.gpu.name: card.gpu for card in cards if card.gpu}.values())

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog.lookup import find_gpu
-from rigops.concerns.nvidia_driver.resolver import run_file
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine, RunFile
+from rigops.concerns.nvidia_driver.resolver.offers import is_shared
 from rigops.packages import sources
-from rigops.probe.package_names import RUN_FILE
+from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
@@ -46,6 +46,7 @@ _MARKED = re.compile(
     r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavor>open|proprietary)"
     r" (?P<set>compute|desktop) (?P<log>[0-9a-f]{64}|-)"
 )
+_OF_THE_SAME_NAMES = re.compile(r"nvidia-(?:modprobe|persistenced|settings|xconfig)")
 _DIGEST: Final = "digest "
 _UNINSTALLERS: Final = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 
@@ -212,7 +213,7 @@ def machine_of(asked: HostSections, catalog: Catalog) -> Machine:
         rivals_of_run_file=tuple(
             one.name
             for one in asked.packages.packages
-            if one.is_there and run_file.is_in_its_way(one.name)
+            if one.is_there and is_rival_of_run_file(one.name)
         ),
     )
 
@@ -230,6 +231,11 @@ def with_archive(machine: Machine, offered: Offered, system: OsRelease) -> Machi
         archive=own.uris[0] if own and own.uris else "",
         keyring=dict(own.options).get("Signed-By", "") if own else "",
     )
+
+
+def is_rival_of_run_file(name: str) -> bool:
+    """Whether the package has files of the same names."""
+    return is_driver(name) or is_shared(name) or _OF_THE_SAME_NAMES.fullmatch(name) is not None
 
 
 def _manager(asked: frozenset[str]) -> Manager | None:

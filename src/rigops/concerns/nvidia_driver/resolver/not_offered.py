@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
 from rigops.concerns.nvidia_driver.resolver.candidates import named_for_branches
-from rigops.concerns.nvidia_driver.resolver.closure import closure
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.concerns.nvidia_driver.resolver.resolution import closure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date
 
-    from rigops.catalog.model import DriverBranch, Gpu, ModuleFlavor, RowStatus
+    from rigops.catalog.model import DriverBranch, ModuleFlavor, RowStatus
     from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.offers import Offers
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _SETS: Final[tuple[DriverSet, ...]] = ("compute", "desktop")
 _STATUS: Final[Mapping[int, RowStatus]] = {0: "known-good", 1: "unknown", 2: "caution", 3: "bad"}
 _GOOD, _BAD = 0, 3
-_ENDED: Final = "ended"
 _ANY: Final = DriverWish("range", "of any version", SpecifierSet())
 
 
@@ -103,12 +102,12 @@ class _Options:
         self._machine = facts.machine
         self._catalog = facts.catalog
         self._today = today
-        # What blocks every driver says nothing of any one.
-        own = facts.machine.run_file if _has_our_run_file(facts.machine) else None
-        self._clear = replace(facts.machine, run_file=own, secure_boot=False)
-        self._gpus: tuple[Gpu, ...] = tuple(
-            {one.gpu.name: one.gpu for one in facts.machine.cards if one.gpu}.values()
+        # Without what blocks every driver alike.
+        own = facts.machine.run_file
+        self._clear = replace(
+            facts.machine, run_file=own if own and own.is_ours else None, secure_boot=False
         )
+        self._gpus = fitness.known_gpus(facts.machine.cards)
 
     def choice(self) -> Choice:
         recommended, refusal = self._recommended()
@@ -279,7 +278,7 @@ class _Options:
         branch = find_branch(self._catalog, versions.branch_of(version))
         if branch is None or not self._has_ended(branch):
             return ""
-        since = "" if branch.end_of_life == _ENDED else f" since {branch.end_of_life}"
+        since = "" if branch.end_of_life == fitness.ENDED else f" since {branch.end_of_life}"
         text = f"; {branch.branch} has had no fixes{since}"
         best = advice.recommended(self._catalog, self._gpus)
         if best is None or int(best.branch) <= int(branch.branch) or self._has_ended(best):
@@ -315,7 +314,7 @@ class _Options:
     def _has_ended(self, branch: DriverBranch) -> bool:
         """An end without a day is the end of that month or year."""
         end = branch.end_of_life
-        return end == _ENDED or bool(end and end < self._today.isoformat()[: len(end)])
+        return end == fitness.ENDED or bool(end and end < self._today.isoformat()[: len(end)])
 
     @property
     def _for_these(self) -> str:
@@ -361,10 +360,6 @@ class _Options:
             )
         its = found.resolution
         return Declared(wish=wish, version=its.version, flavor=its.flavor, why=its.why)
-
-
-def _has_our_run_file(machine: Machine) -> bool:
-    return machine.run_file is not None and machine.run_file.is_ours
 
 
 def _wish(text: str) -> DriverWish:

@@ -1,33 +1,173 @@
-"""The resolution of a driver that was chosen: every package that comes, and every one that goes."""
+"""The resolution of a driver that was chosen: every package that comes, and every one that goes.
+
+What comes is a closure: the packages of one version that come with some of them, by relations.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
-from rigops.concerns.nvidia_driver.resolver import fitness, run_file, secure_boot
-from rigops.concerns.nvidia_driver.resolver.closure import closure
+from rigops.concerns.nvidia_driver.resolver import fitness
+from rigops.concerns.nvidia_driver.resolver.by_hand import signed_note
 from rigops.concerns.nvidia_driver.resolver.offers import conflicts, is_shared
 from rigops.concerns.nvidia_driver.resolver.request import Resolution
-from rigops.probe.package_names import RUN_FILE
+from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
-    from rigops.concerns.nvidia_driver.resolver.closure import Closure
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.offers import Offers
+    from rigops.concerns.nvidia_driver.resolver.offers import Alternatives, Offer, Offers, Relation
     from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import DriverSet
 
 _OF_A_BRANCH = re.compile(
     r"(?P<name>libnvidia-[a-z0-9]+|nvidia-fabricmanager)-\d{3}(?P<server>-server)?"
 )
+
+
+@dataclass(frozen=True)
+class Closure:
+    """`also`: not versioned with the driver. `elsewhere`: what leads to another driver."""
+
+    packages: Mapping[str, Offer]
+    also: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.elsewhere and not self.missing
+
+
+def closure(
+    names: Iterable[str],
+    version: str,
+    offers: Offers,
+    build: str = "",
+    given: Iterable[Offer] = (),
+) -> Closure:
+    """With these packages of NVIDIA's version. `build`: the package version that is preferred.
+
+    `given`: packages of the driver whose own versions say nothing of NVIDIA's.
+    """
+    search = _Search(version, offers, build)
+    for offer in given:
+        search.take(offer)
+    for name in names:
+        search.begin_with(name)
+    return search.end()
+
+
+class _Search:
+    def __init__(self, version: str, offers: Offers, build: str) -> None:
+        self._version = version
+        self._offers = offers
+        self._build = build
+        self._found: dict[str, Offer] = {}
+        self._around: set[str] = set()
+        self._also: dict[str, None] = {}
+        self._missing: dict[str, None] = {}
+        self._elsewhere: dict[str, None] = {}
+        self._ahead: deque[Offer] = deque()
+        self._choices: deque[tuple[Offer, Alternatives]] = deque()
+
+    def begin_with(self, name: str) -> None:
+        if is_driver(name):
+            if offer := self._best(self._offers.named(name)):
+                self.take(offer)
+            else:
+                self._missing[name] = None
+        elif self._offers.named(name):
+            self._also[name] = None
+            self._walk_around(name)
+        else:
+            self._missing[name] = None
+
+    def end(self) -> Closure:
+        """What leaves a choice comes last: something else may have made it by then."""
+        while self._ahead or self._choices:
+            while self._ahead:
+                offer = self._ahead.popleft()
+                for group in offer.depends:
+                    if len(group) == 1:
+                        self._follow(offer, group)
+                    else:
+                        self._choices.append((offer, group))
+            if self._choices:
+                self._follow(*self._choices.popleft())
+        return Closure(self._found, tuple(self._also), tuple(self._elsewhere), tuple(self._missing))
+
+    def take(self, offer: Offer) -> None:
+        if offer.name not in self._found:
+            self._found[offer.name] = offer
+            self._ahead.append(offer)
+
+    def _walk_around(self, name: str) -> None:
+        """What is no part of the driver may still ask for parts of it, and apt takes any driver's.
+
+        nvidia-persistenced is such a one: it is content with the libraries of each.
+        """
+        if name not in self._around and (named := self._offers.named(name)):
+            self._around.add(name)
+            self._ahead.append(named[-1])
+
+    def _follow(self, offer: Offer, group: Alternatives) -> None:
+        first = group[0]
+        if self._is_no_driver(first.name):
+            self._walk_around(first.name)
+            return
+        if any(_fits(one, its) for one in group for its in self._found.values()):
+            return
+        answer = next(filter(None, map(self._answer, group)), None)
+        answer = answer or next(filter(None, map(self._shared, group)), None)
+        if answer:
+            self.take(answer)
+        elif not any(self._is_no_driver(one.name) for one in group):
+            spelled = " or ".join(
+                f"{one.name} ({one.operator} {one.version})" if one.operator else one.name
+                for one in group
+            )
+            self._elsewhere[f"{offer.name} {offer.version} asks for {spelled}"] = None
+
+    def _answer(self, one: Relation) -> Offer | None:
+        providing = (its for its in self._offers.providing(one.name) if is_driver(its.name))
+        return self._best(
+            its for its in self._offers.named(one.name) if _fits(one, its)
+        ) or self._best(its for its in providing if _fits(one, its))
+
+    def _shared(self, one: Relation) -> Offer | None:
+        named = self._offers.named(one.name) if is_shared(one.name) else ()
+        return named[-1] if named and _fits(one, named[-1]) else None
+
+    def _best(self, every: Iterable[Offer]) -> Offer | None:
+        fitting = [one for one in every if one.upstream == self._version]
+        preferred = [one for one in fitting if one.version == self._build]
+        return next(reversed(preferred or fitting), None)
+
+    def _is_no_driver(self, name: str) -> bool:
+        """Something that apt may see to: not the driver, and no name that only drivers have."""
+        if is_driver(name):
+            return False
+        providers = self._offers.providing(name)
+        return not providers or not all(is_driver(one.name) for one in providers)
+
+
+def _fits(one: Relation, offer: Offer) -> bool:
+    """Only exact versions are compared: bounds are met by any build of the version looked for."""
+    if offer.name == one.name and one.operator != "=":
+        return True
+    versions = {offer.version} if offer.name == one.name else set()
+    provided = [its for its in offer.provides if its.name == one.name]
+    if one.operator != "=":
+        return bool(provided)
+    return one.version in versions | {its.version for its in provided}
 
 
 @dataclass(frozen=True)
@@ -74,7 +214,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
             if name in its.packages
         ),
         sources={} if chosen.is_run_file else _sources(its, chosen.version),
-        also=(*its.also, *(run_file.NEEDS if chosen.is_run_file else ()), *offered),
+        also=(*its.also, *(("dkms",) if chosen.is_run_file else ()), *offered),
         beside=dict(_beside(asked.offers, its.also, chosen.version)),
         remove=tuple(_conflicting(machine, chosen, {*its.packages, *its.also})),
         places=tuple(dict.fromkeys(places)),
@@ -82,8 +222,12 @@ def resolution(asked: Question, found: Found) -> Resolution:
         notes=(
             *fitness.unknown_cards(machine),
             *fitness.cautions(asked.catalog, chosen.version, machine.cards),
-            *_without_headers(set(headers.values()) - set(offered)),
-            *([secure_boot.of_signed(machine)] if chosen.prebuilt else []),
+            *(
+                f"no source has {name}: no module is built for that kernel, and with it the "
+                "machine would boot without its cards"
+                for name in sorted(set(headers.values()) - set(offered))
+            ),
+            *([signed_note(machine)] if chosen.prebuilt else []),
         ),
         prebuilt=machine.own_kernels if chosen.prebuilt else (),
         set_=asked.set_,
@@ -159,11 +303,3 @@ def _why(asked: Question, version: str) -> str:
 def _modules(its: Closure) -> Iterator[str]:
     """The packages that decide which modules there are: a machine has one set of them."""
     return (name for name in its.packages if "kernel" in name or "dkms" in name)
-
-
-def _without_headers(names: Iterable[str]) -> Iterator[str]:
-    for name in sorted(names):
-        yield (
-            f"no source has {name}: no module is built for that kernel, and with it the machine "
-            "would boot without its cards"
-        )

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
 from rigops.catalog.lookup import find_branch
-from rigops.concerns.nvidia_driver.resolver import (
-    fitness,
-    run_file,
-    secure_boot,
-)
-from rigops.concerns.nvidia_driver.resolver.by_hand import by_hand
+from rigops.concerns.nvidia_driver.resolver import fitness
+from rigops.concerns.nvidia_driver.resolver.by_hand import by_hand, foreign, unsigned
 from rigops.concerns.nvidia_driver.resolver.candidates import candidates, prebuilt_candidates
 from rigops.concerns.nvidia_driver.resolver.not_offered import not_offered
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution
@@ -49,21 +45,16 @@ def _hopeless(
 ) -> Refusal | None:
     """What no source can change."""
     if machine.run_file and not machine.run_file.is_ours:
-        return run_file.foreign(machine.run_file)
+        return foreign(machine.run_file)
     if machine.takes_signed_only and machine.manager != "apt":
-        return secure_boot.unsigned(machine, request)
-    known = [
-        release.version
-        for branch in catalog.drivers
-        for release in branch.releases
-        if request.takes(release.version)
-    ]
+        return unsigned(machine, request)
+    known = fitness.releases(catalog, request)
     is_there = any(one.version == request.wish.text for one in candidates(offers))
     if request.wish.kind == "version" and not known and not is_there:
         return _never_released(request.wish.text, catalog)
     refusals = []
-    for version in known or _unlisted(request, catalog):
-        refusal = _unfit(version, machine, request, catalog)
+    for version in known or fitness.unlisted(catalog, request):
+        refusal = fitness.unfit(catalog, version, machine.cards, request)
         if refusal is None:
             return None
         refusals.append(refusal)
@@ -79,15 +70,7 @@ def _signed(
     found = resolver.answer()
     if isinstance(found, Resolution):
         return found
-    return secure_boot.unsigned(machine, request, resolver.usable())
-
-
-def _unfit(version: str, machine: Machine, request: Request, catalog: Catalog) -> Refusal | None:
-    _, refusal = fitness.flavors(catalog, version, machine.cards)
-    refusal = refusal or fitness.flavor_refused(catalog, version, machine.cards, request.flavor)
-    if refusal is None and not request.allow_bad:
-        return fitness.bad(catalog, version, machine.cards)
-    return refusal
+    return unsigned(machine, request, resolver.usable())
 
 
 def _never_released(version: str, catalog: Catalog) -> Refusal | None:
@@ -103,15 +86,6 @@ def _never_released(version: str, catalog: Catalog) -> Refusal | None:
         f"no NVIDIA release {version} is known",
         f"declare driver = {' or '.join(map(_quoted, near))}, the nearest releases",
     )
-
-
-def _unlisted(request: Request, catalog: Catalog) -> list[str]:
-    """A release that the catalog lacks, of a branch that it knows: its cards can be judged."""
-    if request.wish.kind == "version":
-        return [request.wish.text]
-    if request.wish.kind != "branch" or find_branch(catalog, request.wish.text) is None:
-        return []
-    return [f"{request.wish.text}.0"]
 
 
 class _Resolver:
@@ -155,7 +129,7 @@ class _Resolver:
         return tuple(one for one in self._real() if self._is_fit(one))
 
     def _unfit(self, version: str) -> Refusal | None:
-        return _unfit(version, self._machine, self._request, self._catalog)
+        return fitness.unfit(self._catalog, version, self._machine.cards, self._request)
 
     def _flavors(self, one: Candidate) -> tuple[ModuleFlavor, ...]:
         supported, _ = fitness.flavors(self._catalog, one.version, self._machine.cards)
@@ -173,11 +147,9 @@ class _Resolver:
         for one in possible:
             version = one.candidate.version
             offered = {its.candidate.flavor for its in possible if its.candidate.version == version}
-            if one.candidate.flavor == self._in_order(version, offered)[0]:
+            usual = fitness.in_order(tuple(offered), version, self._machine.flavor)[0]
+            if one.candidate.flavor == usual:
                 yield one
-
-    def _in_order(self, version: str, offered: Iterable[ModuleFlavor]) -> tuple[ModuleFlavor, ...]:
-        return fitness.in_order(tuple(offered), version, self._machine.flavor)
 
     def _for_newer_kernels(self, one: Candidate, possible: Iterable[Found]) -> Refusal:
         newer = self._too_new(one)

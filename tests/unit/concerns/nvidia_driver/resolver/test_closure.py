@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.concerns.nvidia_driver.resolver.closure import closure
+from rigops.concerns.nvidia_driver.resolver.resolution import closure
 from tests.unit.concerns.nvidia_driver.resolver.archives import archive, offer, together
 
 _V = "535.261.03"

@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.concerns.nvidia_driver.resolver import run_file
-from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
+from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder, installed_run_file
 from rigops.concerns.nvidia_driver.resolver.machine import RunFile
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
@@ -166,7 +165,7 @@ def test_a_folder_that_cannot_be_used_refuses_only_what_is_declared() -> None:
 def test_what_rigops_put_there_from_a_run_file_stays() -> None:
     ours = RunFile("/usr/bin/nvidia-uninstall", NOW, "whole", "proprietary", "desktop")
     machine = replace(RIG, run_file=ours, installed={RUN_FILE: NOW}, flavor="proprietary")
-    own = Offers(run_file.installed_here(machine))
+    own = Offers(installed_run_file(machine))
 
     choice = chosen(machine, own=own, driver="535")
 
@@ -182,7 +181,7 @@ def test_a_run_file_that_does_not_do_is_no_source() -> None:
     ours = RunFile("/usr/bin/nvidia-uninstall", "545.29.06", "whole")
     machine = replace(RIG, run_file=ours, installed={RUN_FILE: "545.29.06"})
 
-    choice = chosen(machine, own=Offers(run_file.installed_here(machine)), unusable=UNUSABLE)
+    choice = chosen(machine, own=Offers(installed_run_file(machine)), unusable=UNUSABLE)
 
     assert (of(choice, "545.29.06").status, choice.recommended) == ("bad", None)
     assert choice.refusal == UNUSABLE

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rigops.concerns.nvidia_driver import modprobe, pin
-from rigops.concerns.nvidia_driver.resolver import run_file
 from rigops.concerns.nvidia_driver.resolver.answer import of_source
+from rigops.concerns.nvidia_driver.resolver.candidates import candidates
+from rigops.concerns.nvidia_driver.resolver.driver_facts import installed_run_file
+from rigops.concerns.nvidia_driver.resolver.host_facts import is_rival_of_run_file
 from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine, RunFile
-from rigops.concerns.nvidia_driver.resolver.offers import Offers
+from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
 from rigops.probe.package_names import RUN_FILE
 from tests.unit.concerns.nvidia_driver.resolver.archives import archive, together
 from tests.unit.concerns.nvidia_driver.resolver.machines import (
@@ -28,7 +30,7 @@ RIG = with_cards(BOOKWORM, "3090", "3090")
 
 
 def folder(*versions: str) -> Offers:
-    return Offers(tuple(run_file.offer(one, FOLDER) for one in versions))
+    return Offers(tuple(Offer(RUN_FILE, one, places=(FOLDER,)) for one in versions))
 
 
 def having(machine: Machine, version: str, whose: str = "whole") -> Machine:
@@ -83,7 +85,7 @@ def test_every_package_with_files_of_the_same_names_goes() -> None:
     ],
 )
 def test_what_is_in_its_way(name: str, is_hit: bool) -> None:  # noqa: FBT001 - a table
-    assert run_file.is_in_its_way(name) is is_hit
+    assert is_rival_of_run_file(name) is is_hit
 
 
 def test_packages_of_the_same_version_are_preferred_unless_it_is_there() -> None:
@@ -108,7 +110,7 @@ def test_it_has_open_modules_from_515_on() -> None:
     newer = with_cards(BOOKWORM, "RTX 5090")
 
     assert resolved(newer, wish("580"), folder("580.95.05")).flavor == "open"
-    assert run_file.flavors("470.256.02") == ("proprietary",)
+    assert [one.flavor for one in candidates(folder("470.256.02"))] == ["proprietary"]
     request = replace(wish("535"), flavor="open")
     assert resolved(RIG, request, folder("535.261.03")).flavor == "open"
 
@@ -148,15 +150,15 @@ def test_one_of_rigops_is_in_nobodys_way(whose: str) -> None:
 
 def test_what_is_there_counts_as_an_offer_of_no_certain_source() -> None:
     there = having(RIG, "535.261.03")
-    stays = Offers(run_file.installed_here(there))
+    stays = Offers(installed_run_file(there))
 
     assert resolved(there, wish("535"), stays).places == ("installed here",)
     assert of_source(stays, "auto", there) == stays
     assert of_source(stays, "distribution", there).every == ()
-    assert run_file.installed_here(having(RIG, "535.261.03", "begun")) == ()
-    assert run_file.installed_here(there, "proprietary", "compute") == stays.every
-    assert run_file.installed_here(there, "open") == ()
-    assert run_file.installed_here(there, "auto", "desktop") == ()
+    assert installed_run_file(having(RIG, "535.261.03", "begun")) == ()
+    assert installed_run_file(there, "proprietary", "compute") == stays.every
+    assert installed_run_file(there, "open") == ()
+    assert installed_run_file(there, "auto", "desktop") == ()
 
 
 def test_with_secure_boot_and_no_key_it_is_refused() -> None:
