@@ -1,17 +1,17 @@
-"""What is known about drivers, cards, Xids and links, with evidence for each entry."""
+"""What is known about drivers, cards, Xids and firmware, with evidence for each entry."""
 
 from rigops.catalog.loader import Catalog, load
 from rigops.catalog.lookup import (
+    DriverRow,
     Match,
     Support,
-    expected_link,
+    driver_rows,
     find_branch,
     find_gpu,
     find_xid,
     judge,
     runs_on,
 )
-from rigops.catalog.rows import DriverRow, driver_rows
 
 __all__ = [
     "Catalog",
@@ -19,7 +19,6 @@ __all__ = [
     "Match",
     "Support",
     "driver_rows",
-    "expected_link",
     "find_branch",
     "find_gpu",
     "find_xid",

@@ -1,8 +1,8 @@
-"""Which driver to have, by what the catalog knows of these cards."""
+"""Which driver suits these cards."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
 from rigops.catalog.lookup import concerns, judge, runs_on
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import DriverBranch, Gpu, Verdict
 
-_LASTS: Final = "LTSB"
-
 
 def verdicts(catalog: Catalog, version: Version, cards: Sequence[Gpu]) -> list[Verdict]:
-    """Worst first. That a module is hard to build says nothing about one that runs."""
+    """Worst first; without those on installing, since these are about a driver that runs."""
     return [
         verdict
         for verdict in judge(catalog, version)
@@ -34,7 +32,7 @@ def is_bad(catalog: Catalog, version: Version, cards: Sequence[Gpu]) -> bool:
 
 
 def is_good(catalog: Catalog, version: Version, cards: Sequence[Gpu]) -> bool:
-    """Somebody has reported on it, and nobody anything bad."""
+    """There are reports, and all are good."""
     return {verdict.status for verdict in verdicts(catalog, version, cards)} == {"known-good"}
 
 
@@ -52,5 +50,5 @@ def good_branches(catalog: Catalog, cards: Sequence[Gpu]) -> list[DriverBranch]:
 def recommended(catalog: Catalog, cards: Sequence[Gpu]) -> DriverBranch | None:
     """The newest good branch that is maintained for years; where there is none, the newest."""
     good = good_branches(catalog, cards)
-    lasting = [branch for branch in good if branch.kind == _LASTS]
-    return max(lasting or good, key=lambda branch: int(branch.branch), default=None)
+    long_term = [branch for branch in good if branch.kind == "LTSB"]
+    return max(long_term or good, key=lambda branch: int(branch.branch), default=None)

@@ -1,4 +1,4 @@
-"""What a well-typed entry can still get wrong."""
+"""Faults of well-typed entries."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from rigops.catalog.model import (
     Evidence,
     FirmwareSetting,
     Gpu,
-    Link,
     Xid,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rigops.catalog.model import KernelCeiling, Release, Verdict
+    from rigops.catalog.model import Release
 
-Entry = DriverBranch | Gpu | Xid | Link | FirmwareSetting
+Entry = DriverBranch | Gpu | Xid | FirmwareSetting
 
 _DATE = re.compile(r"(\d{4}(-\d{2}(-\d{2})?)?)?")
 _BRANCH = re.compile(r"[1-9]\d{1,3}")
@@ -42,12 +41,10 @@ def faults(entry: Entry) -> Iterator[Fault]:
         yield from _branch(entry)
     elif isinstance(entry, Gpu):
         yield from _gpu(entry)
-    elif isinstance(entry, Link):
-        yield from _link(entry)
     elif isinstance(entry, FirmwareSetting):
         yield from _firmware(entry)
     elif entry.number < 1:
-        yield Fault("number is no Xid", str(entry.number), "a whole number from 1 on")
+        yield Fault("number is not an Xid", str(entry.number), "a whole number from 1 on")
 
 
 def _branch(entry: DriverBranch) -> Iterator[Fault]:
@@ -57,15 +54,24 @@ def _branch(entry: DriverBranch) -> Iterator[Fault]:
     for at, release in enumerate(entry.releases):
         yield from _release(f"releases[{at}]", release, entry.branch)
     for at, verdict in enumerate(entry.verdicts):
-        yield from _verdict(f"verdicts[{at}]", verdict)
+        field = f"verdicts[{at}]"
+        yield from _evidence(f"{field}.evidence", verdict.evidence)
+        yield from _date(f"{field}.since", verdict.since)
+        if not verdict.gpus:
+            yield Fault(f"{field}.gpus is empty", "[]", f'names of cards, or ["{EVERY_CARD}"]')
+        yield from _specifier(f"{field}.versions", verdict.versions)
     for at, ceiling in enumerate(entry.kernels):
-        yield from _ceiling(f"kernels[{at}]", ceiling)
+        field = f"kernels[{at}]"
+        yield from _evidence(f"{field}.evidence", ceiling.evidence)
+        yield from _specifier(f"{field}.versions", ceiling.versions)
+        if not _SERIES.fullmatch(ceiling.newest):
+            yield Fault(f"{field}.newest is not a kernel series", ceiling.newest, '"6.8"')
 
 
 def _release(field: str, release: Release, branch: str) -> Iterator[Fault]:
     yield from _date(f"{field}.date", release.date)
     accepted = f"{versions.EXAMPLES}, of branch {branch}, as NVIDIA writes it"
-    fault = Fault(f"{field}.version is no release of this branch", release.version, accepted)
+    fault = Fault(f"{field}.version is not a release of this branch", release.version, accepted)
     try:
         version = versions.parse(release.version)
     except ValueError:
@@ -75,27 +81,12 @@ def _release(field: str, release: Release, branch: str) -> Iterator[Fault]:
         yield fault
 
 
-def _verdict(field: str, verdict: Verdict) -> Iterator[Fault]:
-    yield from _evidence(f"{field}.evidence", verdict.evidence)
-    yield from _date(f"{field}.since", verdict.since)
-    if not verdict.gpus:
-        yield Fault(f"{field}.gpus is empty", "[]", f'names of cards, or ["{EVERY_CARD}"]')
-    yield from _specifier(f"{field}.versions", verdict.versions)
-
-
-def _ceiling(field: str, ceiling: KernelCeiling) -> Iterator[Fault]:
-    yield from _evidence(f"{field}.evidence", ceiling.evidence)
-    yield from _specifier(f"{field}.versions", ceiling.versions)
-    if not _SERIES.fullmatch(ceiling.newest):
-        yield Fault(f"{field}.newest is no series of kernels", ceiling.newest, '"6.8"')
-
-
 def _specifier(field: str, text: str) -> Iterator[Fault]:
     try:
         versions.specifier(text)
     except ValueError:
         accepted = 'a specifier such as "<525.105.17", or "" for the whole branch'
-        yield Fault(f"{field} is no version specifier", text, accepted)
+        yield Fault(f"{field} is not a version specifier", text, accepted)
 
 
 def _gpu(entry: Gpu) -> Iterator[Fault]:
@@ -106,24 +97,17 @@ def _gpu(entry: Gpu) -> Iterator[Fault]:
     for pci_id in entry.pci_ids:
         if not _PCI_ID.fullmatch(pci_id):
             accepted = 'four lower-case hexadecimal digits such as "2204"'
-            yield Fault("pci_ids holds what is no device id", pci_id, accepted)
+            yield Fault("pci_ids has an invalid device id", pci_id, accepted)
     least, most = entry.watts_min or entry.watts_default, entry.watts_max or entry.watts_default
     if not 0 < least <= entry.watts_default <= most:
         seen = f"{entry.watts_min}, {entry.watts_default}, {entry.watts_max}"
         yield Fault(
             "watts_min, watts_default and watts_max are out of order",
             seen,
-            "0 < min <= default <= max, with 0 for a min or max that nobody looked up",
+            "0 < min <= default <= max; 0 for an unknown min or max",
         )
     if entry.spike_factor < 1:
         yield Fault("spike_factor is below 1", str(entry.spike_factor), "1 or more")
-
-
-def _link(entry: Link) -> Iterator[Fault]:
-    low, high = entry.one_way
-    if not 0 < low <= high <= entry.theoretical:
-        accepted = "0 < low <= high <= theoretical"
-        yield Fault("one_way is out of order", f"{low}, {high}", accepted)
 
 
 def _firmware(entry: FirmwareSetting) -> Iterator[Fault]:
@@ -135,11 +119,11 @@ def _firmware(entry: FirmwareSetting) -> Iterator[Fault]:
         for maker in board.makers:
             if not maker or maker != maker.lower():
                 accepted = 'a part of the vendor\'s name in lower case, such as "asus"'
-                yield Fault(f"{field}.makers holds what is never found", maker, accepted)
+                yield Fault(f"{field}.makers has a name that never matches", maker, accepted)
     every = [board.cpu for board in entry.boards if not board.makers]
     if not ("any" in every or {"amd", "intel"} <= set(every)):
         accepted = "words with makers = [], for any cpu or for amd and intel each"
-        yield Fault("boards has no words for every other board", str(every), accepted)
+        yield Fault("boards lacks words for all other boards", str(every), accepted)
 
 
 def _evidence(field: str, evidence: tuple[Evidence, ...]) -> Iterator[Fault]:
@@ -153,15 +137,17 @@ def _evidence(field: str, evidence: tuple[Evidence, ...]) -> Iterator[Fault]:
 
 def _date(field: str, date: str) -> Iterator[Fault]:
     if not _DATE.fullmatch(date):
-        yield Fault(f"{field} is no date", date, '"2024", "2024-02", "2024-02-19" or ""')
+        yield Fault(f"{field} is not a date", date, '"2024", "2024-02", "2024-02-19" or ""')
 
 
 def _branch_name(field: str, branch: str) -> Iterator[Fault]:
     if not _BRANCH.fullmatch(branch):
-        yield Fault(f"{field} is no driver branch", branch, 'the first number of a version: "535"')
+        yield Fault(
+            f"{field} is not a driver branch", branch, 'the first number of a version: "535"'
+        )
 
 
 def _architectures(field: str, names: Iterable[str]) -> Iterator[Fault]:
     for name in names:
         if name not in ARCHITECTURES:
-            yield Fault(f"{field} names no architecture", name, ", ".join(ARCHITECTURES))
+            yield Fault(f"{field} has an unknown architecture", name, ", ".join(ARCHITECTURES))

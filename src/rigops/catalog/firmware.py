@@ -1,4 +1,4 @@
-"""What a setting of the firmware is called on a board, as a step that a person can take."""
+"""Firmware settings in the words of the board, for a person to change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Turn = Literal["on", "off"]
 
 @dataclass(frozen=True)
 class FirmwareStep:
-    """`do`: in the words of the board. `along`: what goes with it. `seen`: whether it took."""
+    """`do`: in the words of the board. `along`: what to set with it. `seen`: how to verify it."""
 
     do: str
     along: tuple[str, ...]
@@ -26,15 +26,19 @@ class FirmwareStep:
 def step(
     catalog: Catalog, setting: Setting, turn: Turn, *, vendor: str = "", cpu: str = ""
 ) -> FirmwareStep:
-    """`vendor` as DMI names the board's; a board that nobody knows gets the words of most."""
+    """`vendor` as DMI names the board's; an unknown board gets the words of most."""
     entry = next(one for one in catalog.firmware if one.setting == setting)
-    boards = list(_fitting(entry, vendor, cpu))
-    ways = " or ".join(dict.fromkeys(_way(one) for one in boards))
-    along = dict.fromkeys(word for one in boards for word in one.along)
-    return FirmwareStep(f"turn {turn} {ways}", tuple(along) if turn == "on" else (), entry.seen)
+    boards = list(_boards_like(entry, vendor, cpu))
+    names = []
+    for board in boards:
+        words = " or ".join(f'"{word}"' for word in board.words)
+        names.append(f"{words} (under {board.place})" if board.place else words)
+    do = f"turn {turn} {' or '.join(dict.fromkeys(names))}"
+    along = dict.fromkeys(word for board in boards for word in board.along)
+    return FirmwareStep(do, tuple(along) if turn == "on" else (), entry.seen)
 
 
-def _fitting(entry: FirmwareSetting, vendor: str, cpu: str) -> Iterator[BoardWords]:
+def _boards_like(entry: FirmwareSetting, vendor: str, cpu: str) -> Iterator[BoardWords]:
     """Those of the maker, else those of every board; for either CPU where it is not known."""
     name = vendor.lower()
     for kind in [cpu] if cpu else ["amd", "intel"]:
@@ -50,8 +54,3 @@ def _fitting(entry: FirmwareSetting, vendor: str, cpu: str) -> Iterator[BoardWor
 
 def _fit(board: BoardWords, name: str) -> int:
     return max((len(maker) for maker in board.makers if maker in name), default=0)
-
-
-def _way(board: BoardWords) -> str:
-    words = " or ".join(f'"{word}"' for word in board.words)
-    return f"{words} (under {board.place})" if board.place else words

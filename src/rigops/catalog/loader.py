@@ -21,7 +21,6 @@ from rigops.catalog.model import (
     DriverBranch,
     FirmwareSetting,
     Gpu,
-    Link,
     Xid,
 )
 from rigops.catalog.reader import Place, Reader, Values, build
@@ -38,7 +37,7 @@ SHIPPED = Path(__file__).with_name("data")
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line (\d+)")
 
-E = TypeVar("E", DriverBranch, Gpu, Xid, Link, FirmwareSetting)
+E = TypeVar("E", DriverBranch, Gpu, Xid, FirmwareSetting)
 
 
 @dataclass(frozen=True)
@@ -49,29 +48,20 @@ class Table(Generic[E]):
     kind: type[E]
     key: str
 
-    def key_of(self, entry: E) -> object:
-        return getattr(entry, self.key)
 
-
-DRIVERS = Table("drivers", DriverBranch, "branch")
-GPUS = Table("gpus", Gpu, "name")
-XIDS = Table("xids", Xid, "number")
-LINKS = Table("links", Link, "name")
-FIRMWARE = Table("firmware", FirmwareSetting, "setting")
-
-TABLES = ("drivers", "gpus", "xids", "links", "firmware")
+TABLES = ("drivers", "gpus", "xids", "firmware")
 
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed TOML file and the name to blame it by."""
+    """A parsed TOML file."""
 
     file: str
     content: Mapping[str, object]
 
 
 class Catalog:
-    """The tables. Each is read on first use, so that a look at one never parses another."""
+    """The tables. Each is read on first use."""
 
     def __init__(self, directory: Path = SHIPPED, additions: Document | None = None) -> None:
         self._directory = directory
@@ -79,51 +69,65 @@ class Catalog:
 
     @cached_property
     def drivers(self) -> tuple[DriverBranch, ...]:
-        return self._entries(DRIVERS)
+        return self._entries(Table("drivers", DriverBranch, "branch"))
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
-        return self._entries(GPUS)
+        return self._entries(Table("gpus", Gpu, "name"))
 
     @cached_property
     def xids(self) -> tuple[Xid, ...]:
-        return self._entries(XIDS)
-
-    @cached_property
-    def links(self) -> tuple[Link, ...]:
-        return self._entries(LINKS)
+        return self._entries(Table("xids", Xid, "number"))
 
     @cached_property
     def firmware(self) -> tuple[FirmwareSetting, ...]:
-        return self._entries(FIRMWARE)
+        return self._entries(Table("firmware", FirmwareSetting, "setting"))
 
     def _entries(self, table: Table[E]) -> tuple[E, ...]:
-        own = merged(table, (), open_document(self._directory / f"{table.name}.toml"))
-        return merged(table, own, self._additions) if self._additions else own
-
-
-def load(extra: Path | None = None) -> Catalog:
-    """Return the catalog, with the entries of a user's file where one is named.
-
-    Raises:
-        UsageError: the user's file cannot be used; it carries everything that is wrong with it.
-    """
-    if extra is None:
-        return _shipped()
-    document = open_document(extra)
-    catalog = Catalog(additions=document)
-    problems = [*_unknown_tables(document), *_broken_tables(catalog, document)]
-    if problems or (problems := list(_unknown_cards(catalog, document))):
-        raise UsageError(problems)
-    return catalog
+        own = _merged(table, (), _open(self._directory / f"{table.name}.toml"))
+        return _merged(table, own, self._additions) if self._additions else own
 
 
 @cache
-def _shipped() -> Catalog:
-    return Catalog()
+def load(extra: Path | None = None) -> Catalog:
+    """With the entries of a user's file; UsageError carries all problems of that file."""
+    if extra is None:
+        return Catalog()
+    document = _open(extra)
+    catalog = Catalog(additions=document)
+    reader = Reader(document.file)
+    for name in document.content:
+        if name not in TABLES:
+            reader.complain(
+                Place(name), f"{name} is not a table of the catalog", name, ", ".join(TABLES)
+            )
+            continue
+        try:
+            getattr(catalog, name)
+        except UsageError as error:
+            reader.problems += error.problems
+    if not reader.problems and "drivers" in document.content:
+        _check_cards(catalog, reader)
+    if reader.problems:
+        raise UsageError(reader.problems)
+    return catalog
 
 
-def open_document(path: Path) -> Document:
+def _check_cards(catalog: Catalog, reader: Reader) -> None:
+    """A verdict on a card that the catalog does not know would never apply."""
+    known = {EVERY_CARD, *ARCHITECTURES, *(gpu.name for gpu in catalog.gpus)}
+    for branch in catalog.drivers:
+        for verdict in branch.verdicts:
+            for name in set(verdict.gpus) - known:
+                reader.complain(
+                    Place(branch.branch),
+                    "a verdict names a card that is not in the catalog",
+                    name,
+                    ", ".join(sorted(known)),
+                )
+
+
+def _open(path: Path) -> Document:
     try:
         return Document(str(path), _TOML.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -142,17 +146,17 @@ def open_document(path: Path) -> Document:
         line = _LINE.search(str(error))
         problem = Problem(
             message=f"the catalog file is not valid TOML: {error}",
-            fix="correct that line; texts in quotes, lists in brackets, one key a line",
+            fix="correct that line: texts in quotes, lists in brackets, one key a line",
             file=str(path),
             line=int(line[1]) if line else None,
         )
     raise UsageError(problem)
 
 
-def merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E, ...]:
-    """Return the entries with those of the document added and put over them."""
+def _merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E, ...]:
+    """The entries with those of the document added, or overriding them."""
     reader = Reader(document.file)
-    entries = {table.key_of(entry): entry for entry in own}
+    entries: dict[object, E] = {getattr(entry, table.key): entry for entry in own}
     seen: set[object] = set()
     for at, raw in enumerate(_tables_of(table, document, reader)):
         place = Place(str(raw.get(table.key, f"{table.name}[{at}]")))
@@ -170,7 +174,7 @@ def merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E, 
             reader.complain(place, f"two entries have the same {table.key}", key, "one entry each")
         seen.add(key)
         known = entries.get(key)
-        # What is given but unreadable has its complaint already and is not missing as well.
+        # What is given but unreadable is already reported, and not missing as well.
         if known is None and reader.missing(table.kind, raw, place):
             continue
         if len(reader.problems) > before:
@@ -207,51 +211,12 @@ def _overridden(entry: E, values: Values) -> E:
 
 
 def _together(own: Iterable[Release], added: Iterable[Release]) -> tuple[Release, ...]:
-    releases = {release.version: release for release in (*own, *added)}
-    return tuple(sorted(releases.values(), key=_order))
+    return tuple(sorted({one.version: one for one in (*own, *added)}.values(), key=_order))
 
 
 def _order(release: Release) -> tuple[int, ...]:
-    # A malformed version gets its complaint from the checks, not from here.
+    # Checks report a malformed version.
     try:
         return versions.parse(release.version).release
     except ValueError:
         return ()
-
-
-def _unknown_tables(document: Document) -> list[Problem]:
-    reader = Reader(document.file)
-    for name in document.content:
-        if name not in TABLES:
-            reader.complain(
-                Place(name), f"{name} is not a table of the catalog", name, ", ".join(TABLES)
-            )
-    return reader.problems
-
-
-def _broken_tables(catalog: Catalog, document: Document) -> list[Problem]:
-    problems: list[Problem] = []
-    for name in TABLES:
-        if name in document.content:
-            try:
-                getattr(catalog, name)
-            except UsageError as error:
-                problems.extend(error.problems)
-    return problems
-
-
-def _unknown_cards(catalog: Catalog, document: Document) -> list[Problem]:
-    """A verdict on a card that the catalog does not know would silently never apply."""
-    reader = Reader(document.file)
-    if "drivers" in document.content:
-        known = {EVERY_CARD, *ARCHITECTURES, *(gpu.name for gpu in catalog.gpus)}
-        for branch in catalog.drivers:
-            for verdict in branch.verdicts:
-                for name in set(verdict.gpus) - known:
-                    reader.complain(
-                        Place(branch.branch),
-                        "a verdict names a card that is not in the catalog",
-                        name,
-                        ", ".join(sorted(known)),
-                    )
-    return reader.problems

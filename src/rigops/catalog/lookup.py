@@ -1,41 +1,35 @@
-"""Questions to the catalog, answered without looking at any machine."""
+"""Lookups in the catalog."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
-from rigops.catalog.model import EVERY_CARD, Link
+from rigops.catalog.model import EVERY_CARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from packaging.version import Version
 
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import (
         DriverBranch,
+        Evidence,
         Gpu,
-        LinkKind,
         ModuleFlavor,
         Purpose,
+        RowStatus,
         Verdict,
         Xid,
     )
 
-WORST_FIRST = ("bad", "caution", "known-good")
+_NO_REPORT = "No reports, good or bad."
 
-# Of what the wire carries, a healthy link delivers this much at least.
-_DELIVERED = 0.85
-# GB/s a lane, after the line's encoding: 8b/10b up to generation 2, 128b/130b from 3 on.
-_PCIE_LANE = {1: 0.25, 2: 0.5, 3: 8 / 8.125, 4: 16 / 8.125, 5: 32 / 8.125}
-# GB/s a link and way. RTX 3090 and A6000 run generation 3 at 14.0625; say so with gb_per_lane.
-_NVLINK = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
-# nvidia-smi prints 25.781 or 26.562 where the data sheet says 25.
-_SAME_RATE = 0.1
+WORST_FIRST = ("bad", "caution", "known-good")
 
 _PCI_ID = re.compile(r"(?:10de[:-])?(?:0x)?([0-9a-f]{4})(?:10de)?")
 
@@ -66,16 +60,21 @@ class Support:
 def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
     """Find a card: exact model, then alias, then PCI device id, then part of the model name."""
     wanted = _plain(name_or_pci_id)
-    ways: tuple[Callable[[Gpu], bool], ...] = (
+    pci_id = _PCI_ID.fullmatch(name_or_pci_id.strip().lower())
+    tests: tuple[Callable[[Gpu], bool], ...] = (
         lambda gpu: wanted == _plain(gpu.name),
         lambda gpu: wanted in map(_plain, gpu.aliases),
-        lambda gpu: _pci_id(name_or_pci_id) in gpu.pci_ids,
+        lambda gpu: pci_id is not None and pci_id[1] in gpu.pci_ids,
         lambda gpu: bool(wanted) and wanted in _plain(gpu.name),
     )
-    for fits in ways:
+    for fits in tests:
         if found := tuple(gpu for gpu in catalog.gpus if fits(gpu)):
             return Match(found)
-    return Match((), _near(wanted, catalog.gpus))
+    spellings = {
+        _plain(name): gpu.name for gpu in catalog.gpus for name in (gpu.name, *gpu.aliases)
+    }
+    close = get_close_matches(wanted, list(spellings), n=5, cutoff=0.6)
+    return Match((), tuple(dict.fromkeys(spellings[one] for one in close)))
 
 
 def find_xid(catalog: Catalog, number: int) -> Xid | None:
@@ -87,57 +86,21 @@ def find_branch(catalog: Catalog, branch: str) -> DriverBranch | None:
 
 
 def newest_kernel(branch: DriverBranch, version: str | Version) -> str:
-    """The series of the newest kernel that the release is known to build for; "" if nobody knows.
+    """Series of the newest kernel that the release is known to build for, or "".
 
-    Of a release without a ceiling of its own only that of the branch's last release is known, which
-    is no lower.
+    A release without a ceiling of its own has that of the branch's last release.
     """
     parsed = versions.parse(version) if isinstance(version, str) else version
     fitting = (one.newest for one in branch.kernels if versions.matches(one.versions, parsed))
     return next(fitting, branch.newest_kernel)
 
 
-def expected_link(
-    catalog: Catalog,
-    kind: LinkKind,
-    generation: int,
-    width: int,
-    gb_per_lane: float | None = None,
-) -> Link | None:
-    """Return what such a link should deliver, or None where nobody can say.
-
-    Links that nobody measured are reckoned from their rate and marked so. gb_per_lane is the rate
-    of one NVLink as nvidia-smi prints it; it tells links of one generation apart.
-    """
-    for link in catalog.links:
-        same_shape = (link.kind, link.generation, link.width) == (kind, generation, width)
-        if same_shape and (gb_per_lane is None or _close(gb_per_lane * width, link.theoretical)):
-            return link
-    rates = {"pcie": _PCIE_LANE, "nvlink": _NVLINK}.get(kind, {})
-    rate = gb_per_lane or rates.get(generation)
-    if rate is None or not rates or width < 1:
-        return None
-    theoretical = rate * width
-    expected = round(_DELIVERED * theoretical, 2)
-    return Link(
-        name=f"{'NVLink' if kind == 'nvlink' else 'PCIe'} {generation}.0 x{width}",
-        kind=kind,
-        generation=generation,
-        width=width,
-        theoretical=round(theoretical, 2),
-        one_way=(expected, expected),
-        measured=False,
-        evidence=(),
-    )
-
-
 def judge(
     catalog: Catalog, version: str | Version, gpu: Gpu | None = None, purpose: Purpose = "any"
 ) -> list[Verdict]:
-    """Return the verdicts that apply, worst first.
+    """Verdicts that apply, worst first; none where nothing is known, good or bad.
 
-    Without a card every card is meant; with purpose "any" every purpose. An empty list is no
-    praise: it means that nothing is known. Whether the branch drives the card says runs_on.
+    Without a card every card is meant; with purpose "any" every purpose.
     """
     parsed = versions.parse(version) if isinstance(version, str) else version
     branch = find_branch(catalog, versions.branch_of(parsed))
@@ -160,7 +123,7 @@ def concerns(verdict: Verdict, gpu: Gpu | None) -> bool:
 
 
 def runs_on(branch: DriverBranch, gpu: Gpu) -> Support:
-    """Return the flavors that drive the card, or none and the reason."""
+    """The flavors that drive the card, or none and the reason."""
     if int(branch.branch) < int(gpu.first_branch):
         return Support((), f"{gpu.name} is driven from branch {gpu.first_branch} on")
     if gpu.last_branch and int(branch.branch) > int(gpu.last_branch):
@@ -184,16 +147,77 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.lower().replace("nvidia", ""))
 
 
-def _pci_id(text: str) -> str:
-    match = _PCI_ID.fullmatch(text.strip().lower())
-    return match[1] if match else ""
+@dataclass(frozen=True)
+class DriverRow:
+    branch: str
+    version: str | None  # None: the branch as a whole
+    status: RowStatus
+    gpus: tuple[str, ...]
+    purpose: Purpose
+    since: str
+    why: str
+    evidence: tuple[Evidence, ...]
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
 
 
-def _near(wanted: str, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-    spellings = {_plain(name): gpu.name for gpu in gpus for name in (gpu.name, *gpu.aliases)}
-    close = get_close_matches(wanted, list(spellings), n=5, cutoff=0.6)
-    return tuple(dict.fromkeys(spellings[one] for one in close))
+def driver_rows(catalog: Catalog, gpu: Gpu | None = None) -> list[DriverRow]:
+    """A row for each version and verdict, after those of the branch as a whole."""
+    return [row for branch in catalog.drivers for row in _rows(branch, gpu)]
 
 
-def _close(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME_RATE * other
+def _rows(branch: DriverBranch, gpu: Gpu | None) -> Iterator[DriverRow]:
+    if gpu is not None and not (support := runs_on(branch, gpu)):
+        yield _bare(branch, None, "unsupported", (gpu.name,), support.reason)
+        return
+    verdicts = sorted(
+        (verdict for verdict in branch.verdicts if concerns(verdict, gpu)),
+        key=lambda verdict: WORST_FIRST.index(verdict.status),
+    )
+    cards = (gpu.name,) if gpu else (EVERY_CARD,)
+    releases = [(release.version, versions.parse(release.version)) for release in branch.releases]
+    # Verdicts on versions that have no row of their own are shown with the branch.
+    for_all = [
+        verdict
+        for verdict in verdicts
+        if not verdict.versions
+        or not any(versions.matches(verdict.versions, version) for _, version in releases)
+    ]
+    yield from (_judged(branch, None, verdict) for verdict in for_all)
+    if not for_all:
+        yield _bare(branch, None, "unknown", cards, _NO_REPORT)
+    for name, version in releases:
+        applying = [one for one in verdicts if versions.matches(one.versions, version)]
+        yield from (_judged(branch, name, verdict) for verdict in applying)
+        if not applying:
+            yield _bare(branch, name, "unknown", cards, _NO_REPORT)
+
+
+def _judged(branch: DriverBranch, version: str | None, verdict: Verdict) -> DriverRow:
+    named = version or not verdict.versions
+    return DriverRow(
+        branch=branch.branch,
+        version=version,
+        status=verdict.status,
+        gpus=verdict.gpus,
+        purpose=verdict.purpose,
+        since=verdict.since,
+        why=verdict.why if named else f"{verdict.versions}: {verdict.why}",
+        evidence=verdict.evidence,
+    )
+
+
+def _bare(
+    branch: DriverBranch, version: str | None, status: RowStatus, gpus: tuple[str, ...], why: str
+) -> DriverRow:
+    return DriverRow(
+        branch=branch.branch,
+        version=version,
+        status=status,
+        gpus=gpus,
+        purpose="any",
+        since="",
+        why=why,
+        evidence=branch.evidence,
+    )

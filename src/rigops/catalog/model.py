@@ -13,7 +13,6 @@ Severity = Literal["fail", "warn", "info"]
 P2PExpectation = Literal["nvlink", "pcie", "nvlink-or-none", "none", "unknown"]
 Setting = Literal["iommu", "acs", "above-4g", "resizable-bar"]
 Cpu = Literal["any", "amd", "intel"]
-LinkKind = Literal["pcie", "nvlink", "staged", "cross-socket"]
 
 ARCHITECTURES = (
     "Kepler",
@@ -117,24 +116,8 @@ class Xid:
 
 
 @dataclass(frozen=True)
-class Link:
-    """What a healthy link delivers, in GB/s."""
-
-    name: str
-    kind: LinkKind
-    generation: int
-    width: int  # lanes, or NVLink links
-    theoretical: float
-    one_way: tuple[float, float]
-    measured: bool  # False: expected from the figures, nobody's measurement
-    evidence: tuple[Evidence, ...]
-    both_ways: tuple[float, float] | None = None
-    latency_us: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
 class BoardWords:
-    """What a setting is called on the boards of a maker, and in which menu it stands."""
+    """What a setting is called on the boards of a maker, and in which menu it is."""
 
     makers: tuple[str, ...]  # parts of the vendor that DMI names, lower case; () is every board
     cpu: Cpu

@@ -1,4 +1,4 @@
-"""What NCCL will do with what the driver grants; it never tries whether that works."""
+"""Predicts NCCL's transport from what the driver grants, without a test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-# From near to far, as `nvidia-smi topo -m` names the ways; NV stands for any number of NVLinks.
+# From near to far, as `nvidia-smi topo -m` names the paths; NV stands for any number of NVLinks.
 NEAR_TO_FAR: Final = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 # NCCL 2.23.4 (commit 68b54236) stopped crossing host bridges, but for two cards on an AMD
@@ -18,7 +18,6 @@ CHANGED_IN: Final = "2.23.4"
 SHARED_MEMORY: Final = "SHM"
 PEER: Final = "P2P"
 
-_AMD = "AuthenticAMD"
 _A_PAIR = 2
 _FAR = "SYS"
 _BELOW_ONE_BRIDGE = "PXB"
@@ -40,7 +39,7 @@ def predict(
     processor: str,
 ) -> Transports:
     """`ways` and `granted` are of ordered pairs; `processor` is the vendor in /proc/cpuinfo."""
-    is_amd = processor == _AMD
+    is_amd = processor == "AuthenticAMD"
     return Transports(
         before=_overall(ways, granted, _FAR if is_amd else _BELOW_ONE_BRIDGE),
         since=_overall(ways, granted, _FAR if is_amd and gpus == _A_PAIR else _BELOW_ONE_BRIDGE),

@@ -1,8 +1,7 @@
-"""From a parsed TOML table to a typed entry; complaints are collected, not raised one by one."""
+"""From a parsed TOML table to a typed entry; problems are collected."""
 
 from __future__ import annotations
 
-import types
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -11,7 +10,6 @@ from typing import (
     Literal,
     NamedTuple,
     TypeVar,
-    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -34,18 +32,17 @@ _PLAIN: dict[object, str] = {
     float: "a number",
     bool: "true or false",
 }
-_ELLIPSIS_PAIR = 2
 
 
 class _Unreadable:
-    """Stands for a value that was complained about."""
+    """A value that was complained about."""
 
 
 _UNREADABLE = _Unreadable()
 
 
 class Place(NamedTuple):
-    """Where in a file something stands: the entry's name, and the field inside it."""
+    """The name of an entry, and a field inside it."""
 
     entry: str
     field: str = ""
@@ -75,7 +72,7 @@ class Reader:
         )
 
     def values(self, kind: Kind, raw: Mapping[str, object], place: Place) -> Values:
-        """Return the fields that are given and readable; unknown ones are complained about."""
+        """The fields that are given and readable; unknown ones are complained about."""
         hints = _hints(kind)
         for name in sorted(raw.keys() - hints.keys()):
             self.complain(
@@ -109,9 +106,7 @@ class Reader:
         if origin is Literal:
             return self._choice(arguments, raw, place)
         if origin is tuple:
-            return self._list(arguments, raw, place)
-        if origin in (Union, types.UnionType):
-            return self._value(next(one for one in arguments if one is not type(None)), raw, place)
+            return self._list(arguments[0], raw, place)
         if isinstance(hint, type) and is_dataclass(hint):
             return self._nested(hint, raw, place)
         raise TypeError(f"the catalog cannot read a field of type {hint}")
@@ -128,16 +123,14 @@ class Reader:
         if raw in accepted:
             return raw
         hint = _meant(raw, accepted) if isinstance(raw, str) else ""
-        self.complain(place, f"{place.field} is none of its values{hint}", raw, ", ".join(accepted))
+        self.complain(place, f"{place.field} has an unknown value{hint}", raw, ", ".join(accepted))
         return _UNREADABLE
 
-    def _list(self, arguments: tuple[object, ...], raw: object, place: Place) -> object:
-        fixed = len(arguments) == _ELLIPSIS_PAIR and arguments[1] is not Ellipsis
-        if not isinstance(raw, list) or (fixed and len(raw) != len(arguments)):
-            accepted = "two numbers in brackets" if fixed else "a list in brackets"
-            self.complain(place, f"{place.field} has the wrong type", raw, accepted)
+    def _list(self, item: object, raw: object, place: Place) -> object:
+        if not isinstance(raw, list):
+            self.complain(place, f"{place.field} has the wrong type", raw, "a list in brackets")
             return _UNREADABLE
-        items = [self._value(arguments[0], one, place.item(at)) for at, one in enumerate(raw)]
+        items = [self._value(item, one, place.item(at)) for at, one in enumerate(raw)]
         return _UNREADABLE if any(one is _UNREADABLE for one in items) else tuple(items)
 
     def _nested(self, kind: Kind, raw: object, place: Place) -> object:

@@ -14,23 +14,20 @@ if TYPE_CHECKING:
 EXAMPLES = "a version such as 535.54.03 or 570.144"
 
 _SHAPE = re.compile(r"[1-9]\d{1,3}(\.\d{1,3}){1,2}")
-_THIRD_PART_DIGITS = 2
 
 
 def parse(text: str) -> Version:
-    """Return the version, or raise ValueError for what is none of NVIDIA's."""
+    """ValueError for what is not a version of NVIDIA's."""
     stripped = text.strip()
     if not _SHAPE.fullmatch(stripped):
-        raise ValueError(f"{text!r} is no NVIDIA driver version, which is {EXAMPLES}")
+        raise ValueError(f"{text!r} is not an NVIDIA driver version, which is {EXAMPLES}")
     return Version(stripped)
 
 
 def spelled(version: Version | str) -> str:
     """Print a version as NVIDIA does: packaging alone would turn 535.54.03 into 535.54.3."""
     first, second, *rest = (parse(version) if isinstance(version, str) else version).release
-    return ".".join(
-        [str(first), str(second), *(str(part).zfill(_THIRD_PART_DIGITS) for part in rest)]
-    )
+    return ".".join([str(first), str(second), *(str(part).zfill(2) for part in rest)])
 
 
 def branch_of(version: Version | str) -> str:
@@ -38,11 +35,11 @@ def branch_of(version: Version | str) -> str:
 
 
 def specifier(text: str) -> SpecifierSet:
-    """Return the set of versions that the text names, or raise ValueError."""
+    """ValueError where the text is not a specifier."""
     try:
         return SpecifierSet(text)
     except InvalidSpecifier:
-        raise ValueError(f"{text!r} is no version specifier") from None
+        raise ValueError(f"{text!r} is not a version specifier") from None
 
 
 def matches(versions: str, version: Version) -> bool:
@@ -50,9 +47,9 @@ def matches(versions: str, version: Version) -> bool:
 
 
 def nearest(version: Version | str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the known neighbours below and above, or the version alone where it is known.
+    """The known neighbors below and above, or the version alone where it is known.
 
-    Neighbours come from the version's own branch, unless nothing of that branch is known.
+    Neighbors are of the same branch, unless nothing of that branch is known.
     """
     wanted = parse(version) if isinstance(version, str) else version
     candidates = sorted({parse(one) for one in known})

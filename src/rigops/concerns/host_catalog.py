@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,4 @@ def catalog_of(host: Host) -> Catalog:
     """By the path that rigops gives, which is whole; under plain pyinfra from where that is run."""
     spec = provided(host, RigSpec)
     named = spec.catalog if spec else None
-    return _loaded(Path(named).expanduser().absolute()) if named else catalog.load()
-
-
-@cache
-def _loaded(additions: Path) -> Catalog:
-    return catalog.load(additions)
+    return catalog.load(Path(named).expanduser().absolute()) if named else catalog.load()

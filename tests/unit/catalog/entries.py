@@ -44,18 +44,6 @@ nvidia_action = "none"
 {EVIDENCE}
 """
 
-LINK = f"""
-[[links]]
-name = "PCIe 3.0 x2"
-kind = "pcie"
-generation = 3
-width = 2
-theoretical = 1.97
-one_way = [1.5, 1.7]
-measured = true
-{EVIDENCE}
-"""
-
 DRIVER = f"""
 [[drivers]]
 branch = "999"

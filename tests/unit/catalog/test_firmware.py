@@ -91,5 +91,5 @@ def test_a_users_entry_without_words_or_with_capitals_is_refused(tmp_path: Path)
 
     told = " ".join(problem.message for problem in refused.value.problems)
     assert "words is empty" in told
-    assert "never found" in told
-    assert "no words for every other board" in told
+    assert "never matches" in told
+    assert "lacks words for all other boards" in told

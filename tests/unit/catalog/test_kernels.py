@@ -77,9 +77,9 @@ def test_a_users_ceilings_come_before_those_of_the_catalogue(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        (("535", "6.8"), "kernels[0].versions is no version specifier"),
-        (("", "six"), "kernels[0].newest is no series of kernels"),
-        (("", "6.8.1"), "kernels[0].newest is no series of kernels"),
+        (("535", "6.8"), "kernels[0].versions is not a version specifier"),
+        (("", "six"), "kernels[0].newest is not a kernel series"),
+        (("", "6.8.1"), "kernels[0].newest is not a kernel series"),
     ],
 )
 def test_a_ceiling_that_cannot_be_meant_is_refused(

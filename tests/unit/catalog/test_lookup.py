@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from rigops.catalog import expected_link, find_branch, find_gpu, find_xid, load
-
-if TYPE_CHECKING:
-    from rigops.catalog.model import LinkKind
+from rigops.catalog import find_branch, find_gpu, find_xid, load
 
 
 @pytest.mark.parametrize(
@@ -114,61 +109,3 @@ def test_an_xid_is_found_by_its_number() -> None:
 def test_a_branch_is_found_by_its_name() -> None:
     assert find_branch(load(), "580") is not None
     assert find_branch(load(), "58") is None
-
-
-def test_a_link_in_the_table_is_returned_as_it_stands_there() -> None:
-    link = expected_link(load(), "pcie", 4, 16)
-
-    assert link is not None
-    assert link.measured
-    assert link.one_way == (24.2, 27.1)
-
-
-@pytest.mark.parametrize(
-    ("generation", "width", "expected"),
-    [(1, 16, 3.4), (2, 8, 3.4), (3, 4, 3.35), (3, 1, 0.84), (4, 1, 1.67), (5, 4, 13.39)],
-)
-def test_a_link_nobody_measured_is_reckoned_and_marked(
-    generation: int, width: int, expected: float
-) -> None:
-    link = expected_link(load(), "pcie", generation, width)
-
-    assert link is not None
-    assert not link.measured
-    assert set(link.one_way) == {expected}
-    assert link.one_way[0] < link.theoretical
-
-
-def test_nvlink_of_one_generation_is_told_apart_by_the_rate_of_a_link() -> None:
-    bridge = expected_link(load(), "nvlink", 3, 4, gb_per_lane=14.062)
-    four_of_an_a100 = expected_link(load(), "nvlink", 3, 4, gb_per_lane=25.0)
-
-    assert bridge is not None
-    assert four_of_an_a100 is not None
-    assert bridge.theoretical == 56.25
-    assert four_of_an_a100.theoretical == 100.0
-    assert four_of_an_a100.one_way == (85.0, 85.0)
-
-
-def test_the_rate_that_nvidia_smi_prints_fits_the_data_sheet() -> None:
-    link = expected_link(load(), "nvlink", 4, 18, gb_per_lane=26.562)
-
-    assert link is not None
-    assert link.measured
-
-
-@pytest.mark.parametrize(
-    ("kind", "generation", "width"),
-    [("staged", 3, 8), ("cross-socket", 4, 16), ("pcie", 9, 16), ("nvlink", 9, 2), ("pcie", 4, 0)],
-)
-def test_what_nobody_can_reckon_is_not_made_up(kind: LinkKind, generation: int, width: int) -> None:
-    assert expected_link(load(), kind, generation, width) is None
-
-
-def test_staged_and_direct_links_of_one_shape_are_different() -> None:
-    direct = expected_link(load(), "pcie", 5, 16)
-    staged = expected_link(load(), "staged", 5, 16)
-
-    assert direct is not None
-    assert staged is not None
-    assert staged.one_way[1] < direct.one_way[0]

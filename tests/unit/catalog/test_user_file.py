@@ -6,7 +6,7 @@ import pytest
 
 from rigops.catalog import find_branch, find_gpu, find_xid, judge, load
 from rigops.errors import UsageError
-from tests.unit.catalog.entries import DRIVER, EVIDENCE, GPU, LINK, XID, changed, without, write
+from tests.unit.catalog.entries import DRIVER, EVIDENCE, GPU, XID, changed, without, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,12 +26,11 @@ def _only_problem(directory: Path, text: str) -> Problem:
 
 
 def test_entries_of_every_table_can_be_added(tmp_path: Path) -> None:
-    catalog = load(write(tmp_path, GPU + XID + LINK + DRIVER))
+    catalog = load(write(tmp_path, GPU + XID + DRIVER))
 
     assert find_gpu(catalog, "gtx 1650").only is not None
     assert find_xid(catalog, 999) is not None
     assert find_branch(catalog, "999") is not None
-    assert any(link.name == "PCIe 3.0 x2" for link in catalog.links)
     assert find_gpu(catalog, "3090").only is not None
 
 
@@ -168,14 +167,6 @@ def test_a_new_entry_must_be_complete(tmp_path: Path, field: str) -> None:
     assert problem.accepted
 
 
-def test_optional_fields_may_be_left_out_and_given(tmp_path: Path) -> None:
-    catalog = load(write(tmp_path, LINK + "both_ways = [3, 3.4]\n"))
-    link = next(one for one in catalog.links if one.name == "PCIe 3.0 x2")
-
-    assert link.both_ways == (3.0, 3.4)
-    assert link.latency_us is None
-
-
 @pytest.mark.parametrize(
     ("field", "value", "accepted"),
     [
@@ -197,12 +188,6 @@ def test_a_wrong_type_is_an_error(tmp_path: Path, field: str, value: str, accept
     assert problem.message.startswith(field)
     assert "wrong type" in problem.message
     assert problem.accepted == accepted
-
-
-def test_a_pair_of_numbers_has_two(tmp_path: Path) -> None:
-    problem = _only_problem(tmp_path, changed(LINK, "one_way", "[1.5]"))
-
-    assert (problem.key, problem.accepted) == ("PCIe 3.0 x2", "two numbers in brackets")
 
 
 def test_a_bad_status_shows_what_is_accepted(tmp_path: Path) -> None:
@@ -247,8 +232,6 @@ why = "Made up."
             "evidence[0].date",
         ),
         (changed(XID, "number", "0"), "number"),
-        (changed(LINK, "one_way", "[1.7, 1.5]"), "one_way"),
-        (changed(LINK, "one_way", "[1.7, 2.5]"), "one_way"),
         (changed(DRIVER, "branch", '"999.10"'), "branch"),
         (changed(DRIVER, "open_architectures", '["Volt"]'), "open_architectures"),
         (
