@@ -13,8 +13,14 @@ import pytest
 
 from rigops.concerns.kernel_args.bootloader.trial_marks import MARK
 from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, Conditions
-from rigops.concerns.kernel_args.trial_boot.log import told
-from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, DISARM, LOG, PROGRAM, Trial
+from rigops.concerns.kernel_args.trial_boot.parts import (
+    CONFIRMED,
+    DISARM,
+    LOG,
+    PROGRAM,
+    Trial,
+    events,
+)
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.probe import reading
 from rigops.probe.script import script
@@ -137,7 +143,7 @@ def test_a_host_that_cannot_be_reached_comes_back_and_says_why(host: Host) -> No
     _reboot(host)  # twice: nobody can look at the first
 
     assert _says(host, "cat /proc/cmdline") == before
-    story = told(_says(host, f"cat {LOG}"))
+    story = tuple(events(_says(host, f"cat {LOG}")))
     assert "no ssh server ran" in story
     assert any(text.startswith("it was not confirmed") for text in story)
 
@@ -154,7 +160,9 @@ def test_a_host_in_emergency_comes_back_too(host: Host) -> None:
         machine.enter(host.record, leader, "systemctl", "--no-block", "isolate", "emergency.target")
 
     assert _says(host, "cat /proc/cmdline") == before
-    assert any(text.startswith("it was not confirmed") for text in told(_says(host, f"cat {LOG}")))
+    assert any(
+        text.startswith("it was not confirmed") for text in events(_says(host, f"cat {LOG}"))
+    )
 
 
 @slow

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader.trial_marks import MARK
 from rigops.concerns.kernel_args.record import read_arguments
-from rigops.concerns.kernel_args.trial_boot.log import became
-from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, LOG
+from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, LOG, outcome
 from rigops.converge.errors import DeployError
 from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import ARGUMENTS
@@ -138,7 +137,7 @@ def after_this(arguments: tuple[str, ...], deadline_s: float) -> str:
 
 def failure(arguments: tuple[str, ...], reason: str, log: str) -> Iterator[str]:
     """`log`: what the boot that was tried has left behind."""
-    yield f"one boot tried {' '.join(arguments)}: {became(log)}"
+    yield f"one boot tried {' '.join(arguments)}: {outcome(log)}"
     yield f"{reason}: its old arguments are in force, and nothing of the new ones is left"
 
 

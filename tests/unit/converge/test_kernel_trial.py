@@ -11,7 +11,7 @@ import pytest
 
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.facts import TrialConditions as Ground
+from rigops.concerns.kernel_args.kernel_trial import TrialConditions as Ground
 from rigops.concerns.kernel_args.record import Arguments, arguments_document, read_arguments
 from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub
 from rigops.concerns.kernel_args.trial_boot.parts import LOG, PROGRAM, UNIT_FILE

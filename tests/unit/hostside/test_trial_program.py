@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.concerns.kernel_args.trial_boot.log import told
+from rigops.concerns.kernel_args.trial_boot.parts import events
 from rigops.hostside import pack
 from tests.unit.hostside.forced import SHELLS, SLEEP, Tree, path_of, shellcheck_says
 
@@ -65,7 +65,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
 def test_at_its_deadline_it_tells_and_reboots(machine: Machine) -> None:
     machine.run(20)
 
-    assert told(machine.log) == (
+    assert tuple(events(machine.log)) == (
         "its services were started, 12 s after it began",
         "it was not confirmed, and ended itself 20 s after it began",
         "its addresses were enp5s0 192.168.1.20/24",

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.kernel_args.bootloader.configuration import exact
-from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, exact
 from rigops.probe.sections.bootloader import SECTION, parse
 from tests.unit.concerns.kernel_args.bootloader import machines
 

@@ -15,7 +15,8 @@ from rigops.plan.change import Change
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.concerns.kernel_args.bootloader.configuration import Configuration, Edit
+    from rigops.concerns.kernel_args.bootloader.choice import Configuration
+    from rigops.concerns.kernel_args.bootloader.tokens import Edit
     from rigops.concerns.kernel_args.record import Arguments
     from rigops.ownership import Ownership
     from rigops.probe.boot_files import Files

@@ -25,10 +25,7 @@ def _facts(_: RigSpec) -> Sequence[type[SectionFact[Any]]]:
 
 
 def _deploy(spec: RigSpec) -> None:
-    from rigops.concerns.kernel_args.guards import (
-        arguments_can_count,
-        consequences,
-    )
+    from rigops.concerns.kernel_args.guards import arguments_can_count, consequences
     from rigops.concerns.kernel_args.operations import kernel_args
     from rigops.concerns.preconditions import guards
 
@@ -52,7 +49,7 @@ def _deploy(spec: RigSpec) -> None:
 
 
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
-    from rigops.concerns.kernel_args.reboot_reasons import reboot_reasons
+    from rigops.concerns.kernel_args.guards import reboot_reasons
 
     return reboot_reasons(NAME, spec.kernel_args)
 

@@ -1,4 +1,4 @@
-"""What blocks new kernel arguments, and what a person should know of them."""
+"""What blocks new kernel arguments, what a person should know of them, and why a reboot is due."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ from pyinfra.context import host
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.kernel_args import iommu, kernel_line
 from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.record import read_arguments, read_leaving
 from rigops.concerns.preconditions import firmware, vfio
 from rigops.concerns.preconditions.facts import Firmware
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
-from rigops.facts.sections import Bootloader, CommandLine, Pci
+from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, RigopsState
+from rigops.ownership import Ownership
 from rigops.plan.blocked import blocked
+from rigops.plan.context import is_undone
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from pyinfra.api.command import StringCommand
 
+    from rigops.probe.sections.rigops_state import RigopsState as State
+
 
 @operation()
 def arguments_can_count(
     *, concern: str, wanted: tuple[str, ...]
 ) -> Generator[StringCommand, None, None]:
-    """Block arguments that would do nothing, or get lost. It comes before the change.
+    """Block arguments that would do nothing, or get lost. Call it before the change.
 
     + concern: the deploy that adds them
     + wanted: the kernel arguments
@@ -47,7 +53,7 @@ def arguments_can_count(
 
 
 def consequences(wanted: tuple[str, ...], *, p2p: str | None) -> Iterator[str]:
-    """What new arguments do to this machine, what they need beside, and who else writes some.
+    """What new arguments do to this machine, what else they need, and who else writes some.
 
     + p2p: as declared: ``required`` needs the whole memory of each card in its BAR1
     """
@@ -72,3 +78,36 @@ def _of_the_iommu(wanted: tuple[str, ...]) -> Iterator[str]:
         yield lacking
     else:
         yield from iommu.notes(coming, with_them, seen)
+
+
+def reboot_reasons(concern: str, declared: tuple[str, ...] | None) -> Iterator[str]:
+    """Arguments that only a reboot brings into force, or ends."""
+    state = host.get_fact(RigopsState)
+    left = read_leaving(state.records.get(LEAVING), host.get_fact(Boot).boot_id)
+    if declared is None and not left and not is_undone(host, concern):
+        return
+    added: tuple[str, ...] = ()
+    if declared is not None or is_undone(host, concern):
+        added = (*read_arguments(state.records.get(ARGUMENTS)).written, *_in_drop_in(state))
+    live = host.get_fact(CommandLine).arguments
+    yield from reasons(live, declared or (), tuple(dict.fromkeys((*left, *added))))
+
+
+def reasons(
+    live: tuple[str, ...], declared: tuple[str, ...], leaving: tuple[str, ...]
+) -> Iterator[str]:
+    """`leaving`: what rigops had added, now or before the last change."""
+    for argument in declared:
+        if argument not in live:
+            yield f"the kernel does not run with {argument} yet"
+    for argument in leaving:
+        if argument in live and argument not in declared:
+            yield f"the kernel still runs with {argument}"
+
+
+def _in_drop_in(state: State) -> tuple[str, ...]:
+    """None where somebody changed the file: it is left, and no reboot ends it."""
+    owned, found = Ownership.of(state).files.get(grub.DROP_IN), state.present.get(grub.DROP_IN)
+    if owned is None or found is None or not owned.has_ours(found):
+        return ()
+    return grub.added_arguments(host.get_fact(Bootloader).files.get(grub.DROP_IN, ""))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args.facts import TrialConditions
-from rigops.concerns.kernel_args.trial_boot.log import became
-from rigops.concerns.kernel_args.trial_boot.parts import LOG, NoTrial
+from rigops.concerns.kernel_args.trial_boot import conditions
+from rigops.concerns.kernel_args.trial_boot.parts import LOG, NoTrial, outcome
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.facts.files import FileAt
-from rigops.facts.sections import Boot, CommandLine
+from rigops.facts.sections import Boot, CommandLine, SectionFact
 from rigops.plan.context import notice, plan_log, trial_options
 
 if TYPE_CHECKING:
@@ -21,16 +20,17 @@ if TYPE_CHECKING:
     from rigops.plan.context import TrialOptions
 
 _CONCERN: Final = "kernel_args"
-_PLAIN: Final = (
-    "new kernel arguments are tried by one boot first, and plain pyinfra cannot bring a host back: "
-    'use `rigops apply`, or declare kernel_trial = "off"'
-)
-_CONSENT: Final = 'pass --accept-no-trial, or declare kernel_trial = "off"'
+
+
+class TrialConditions(SectionFact[conditions.Conditions]):
+    """Asked only where a trial is planned."""
+
+    section = conditions.SECTION
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """`holds_back`: what every boot reads stays as it is until one boot was verified."""
+    """`holds_back`: what every boot reads is not changed until one boot was verified."""
 
     holds_back: bool = False
     is_given_up: bool = False
@@ -54,10 +54,18 @@ def attempt(
         return Attempt()
     options = trial_options(host)
     if options is None:
-        return Attempt(refusal=_PLAIN)
+        return Attempt(
+            refusal="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
+            'undo that: use `rigops apply`, or declare kernel_trial = "off"'
+        )
     if options.given_up:
         return Attempt(holds_back=True, is_given_up=True)
-    _notice_last_trial(host, record)
+    boot_id = host.get_fact(Boot).boot_id
+    if record.trying and record.armed_in and boot_id and record.armed_in != boot_id:
+        # For a run that ended before it could report it.
+        log = host.get_fact(FileAt, path=LOG)
+        how = outcome(log.text if log else "")
+        notice(host, _CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")
     is_known = record.trying and set(new) <= set(record.trying)
     if is_known and not options.now:
         plan_log(host).trial_arguments = new
@@ -68,31 +76,21 @@ def attempt(
 def _prepared(
     host: Host, options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, ...]
 ) -> Attempt:
-    line = host.get_fact(CommandLine).line
     prepared = prepare(
         host.get_fact(TrialConditions),
-        running=line,
+        running=host.get_fact(CommandLine).line,
         add=new,
         remove=leaving,
         deadline_s=options.deadline_s,
     )
     if isinstance(prepared, NoTrial):
         plan_log(host).no_trial = prepared.reason
+        reason = f"{' '.join(new)} cannot be tried first: {prepared.reason}"
         if options.may_skip:
-            notice(host, _CONCERN, f"{' '.join(new)} cannot be tried first: {prepared.reason}")
+            notice(host, _CONCERN, reason)
             return Attempt()
-        reason = f"{' '.join(new)} cannot be tried by one boot first: {prepared.reason}"
-        return Attempt(refusal=f"{reason}; {_CONSENT}")
+        return Attempt(refusal=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"')
     for text in prepared.notices:
         notice(host, _CONCERN, text)
     plan_log(host).trial_arguments, plan_log(host).trial_wait_s = new, prepared.extra_wait_s
     return Attempt(holds_back=True, trial=prepared if options.now else None)
-
-
-def _notice_last_trial(host: Host, record: Arguments) -> None:
-    """For a run that ended before it could report it."""
-    boot_id = host.get_fact(Boot).boot_id
-    if record.trying and record.armed_in and boot_id and record.armed_in != boot_id:
-        log = host.get_fact(FileAt, path=LOG)
-        how = became(log.text if log else "")
-        notice(host, _CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")

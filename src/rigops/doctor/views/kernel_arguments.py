@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rigops.concerns.kernel_args.bootloader import entries, grub
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
-from rigops.concerns.kernel_args.bootloader.mkinitcpio import Mkinitcpio
+from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
 from rigops.concerns.kernel_args.record import read_arguments
 from rigops.doctor.finding import Fix

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rigops.concerns.kernel_args.reboot_reasons import reasons
+from rigops.concerns.kernel_args.guards import reasons
 
 
 def test_a_reboot_is_needed_for_what_is_declared_and_not_live_and_the_other_way_round() -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
-from rigops.concerns.kernel_args.bootloader import (
-    entries,
-    grub,
-    kernel_install,
-    kernelstub,
-    mkinitcpio,
-)
-from rigops.concerns.kernel_args.bootloader.entries import SystemdBoot
-from rigops.concerns.kernel_args.bootloader.grub import Defaults
-from rigops.concerns.kernel_args.bootloader.grubby import Bls
+from rigops.concerns.kernel_args.bootloader import entries, grub
+from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, SystemdBoot
+from rigops.concerns.kernel_args.bootloader.unified import KernelInstall, Mkinitcpio
 from rigops.probe.boot_files import (
     EXTLINUX,
     GRUB_MENUS,
@@ -32,24 +25,47 @@ from rigops.probe.boot_files import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rigops.concerns.kernel_args.bootloader.configuration import Configuration
     from rigops.concerns.kernel_args.bootloader.entries import Entry
+    from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.sections.bootloader import Bootloader
 
-_TRUE: Final = frozenset({"true", "y", "yes", "1"})
-_SYSTEMD_BOOT: Final = "systemd-boot"
+
+class Configuration(Protocol):
+    """Where one bootloader has the arguments of every normal boot. Nothing is changed here.
+
+    `add`: arguments that nobody else has there; `remove`: those that were added before.
+    """
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+
+    def arguments(self, files: Files) -> tuple[str, ...]:
+        """Those of the next normal boot, as configured."""
+
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        """Raises CannotEditError rather than corrupt a file."""
+
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
+        """Shell that makes the edited files count, run after them; empty where nothing has to be.
+
+        It is one statement under `set -eu`, and may be run again.
+        """
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        """What a person has to do, as a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """`loader` and `selected` are what the bootloader told the firmware's variables."""
+class _Seen:
+    """`loader` and `selected`: variables of the firmware that the bootloader sets."""
 
-    files: Files = field(default_factory=Files)
-    tools: tuple[str, ...] = ()  # their names
-    traces: tuple[str, ...] = ()
-    reads_drop_ins: bool = False
-    loader: str = ""
-    selected: str = ""
+    files: Files
+    tools: frozenset[str]  # their names
+    traces: frozenset[str]
+    reads_drop_ins: bool
+    loader: str
+    selected: str
 
 
 @dataclass(frozen=True)
@@ -73,11 +89,11 @@ class _Foreign:
     loader: str = ""  # how it calls itself to EFI
     argument: str = ""  # the kernel's, by which it is known
 
-    def is_seen(self, seen: Seen) -> bool:
-        return any(one in seen.traces for one in self.traces)
+    def is_seen(self, seen: _Seen) -> bool:
+        return not seen.traces.isdisjoint(self.traces)
 
 
-# These stand above every bootloader: what they make is made anew from elsewhere.
+# These overrule every bootloader: they write its configuration.
 _SYSTEMS: Final = (
     _Foreign("NixOS", NIXOS, "add {} to boot.kernelParams of the NixOS configuration, run "
              "`nixos-rebuild boot` and reboot"),
@@ -98,22 +114,16 @@ _FOREIGN: Final = (
 
 
 def configuration_of(boot: Bootloader) -> Configuration | Refused:
-    """Where this machine's kernel arguments are changed."""
+    """Where this machine's kernel arguments are changed, or why that is not certain."""
     has_menu = (boot.menu_path,) if boot.menu is not None else ()
-    return choose(
-        Seen(
-            files=boot.every_file,
-            tools=tuple(tool.rpartition("/")[2] for tool in boot.tools),
-            traces=(*boot.others, *has_menu),
-            reads_drop_ins=boot.reads_drop_ins,
-            loader=boot.loader,
-            selected=boot.selected,
-        )
+    seen = _Seen(
+        files=boot.every_file,
+        tools=frozenset(tool.rpartition("/")[2] for tool in boot.tools),
+        traces=frozenset((*boot.others, *has_menu)),
+        reads_drop_ins=boot.reads_drop_ins,
+        loader=boot.loader.lower(),
+        selected=boot.selected.lower(),
     )
-
-
-def choose(seen: Seen) -> Configuration | Refused:
-    """The one that is sure to count, or why none is."""
     above = next(_above_all(seen), None)
     found = [above] if above else list(_candidates(seen))
     if not found:
@@ -121,14 +131,14 @@ def choose(seen: Seen) -> Configuration | Refused:
     if len(found) > 1:
         titles = " and ".join(one.title for one in found)
         return Refused(
-            f"more than one bootloader may start this machine ({titles}), and nothing tells which",
+            f"more than one bootloader may start this machine ({titles}), and which one is unknown",
             "find out which one starts it, and there " + ", or ".join(map(_how, found)),
         )
     only = found[0]
     if isinstance(only, _Foreign):
         reason = f"rigops does not change the configuration of {only.title}"
         return Refused(reason, only.how)
-    if isinstance(only, Bls) and "grubby" not in seen.tools:
+    if isinstance(only, grub.Bls) and "grubby" not in seen.tools:
         reason = "GRUB has its entries in loader/entries here, and grubby is not installed"
         return Refused(reason, f"install grubby, {_how(only)}")
     return only
@@ -138,68 +148,64 @@ def _how(one: Configuration | _Foreign) -> str:
     return one.how if isinstance(one, _Foreign) else one.by_hand(("{}",))
 
 
-def _above_all(seen: Seen) -> Iterator[Configuration | _Foreign]:
+def _above_all(seen: _Seen) -> Iterator[Configuration | _Foreign]:
     running = {one.partition("=")[0] for one in seen.files.get(RUNNING, "").split()}
     for system in _SYSTEMS:
         if system.is_seen(seen) or (system.argument and system.argument in running):
             yield system
     for foreign in _FOREIGN:
-        if foreign.loader and seen.loader.lower().startswith(foreign.loader):
+        if foreign.loader and seen.loader.startswith(foreign.loader):
             yield foreign
 
 
-def _candidates(seen: Seen) -> Iterator[Configuration | _Foreign]:
-    is_systemd_boot = seen.loader.lower().startswith(_SYSTEMD_BOOT)
+def _candidates(seen: _Seen) -> Iterator[Configuration | _Foreign]:
+    is_systemd_boot, is_grub = (
+        seen.loader.startswith("systemd-boot"),
+        seen.loader.startswith("grub"),
+    )
     has_grub = _has_grub(seen)
     found = entries.normal(seen.files)
     uses_bls = has_grub and bool(found) and _enables_bls(seen)
-    # Whoever told the firmware that it booted this machine did.
+    # The bootloader that set the firmware's variable did boot this machine.
     if has_grub and not is_systemd_boot:
-        yield _grub(seen, uses_bls=uses_bls)
-    tells_grub = seen.loader.lower().startswith("grub")
-    if not tells_grub:
+        if uses_bls:
+            yield grub.Bls()
+        else:
+            yield grub.DropIns() if seen.reads_drop_ins else grub.Defaults()
+    if not is_grub:
         yield from _systemd_boot(seen, () if uses_bls and not is_systemd_boot else found)
-    if not (is_systemd_boot or tells_grub):
+    if not (is_systemd_boot or is_grub):
         yield from (foreign for foreign in _FOREIGN if foreign.is_seen(seen))
 
 
-def _has_grub(seen: Seen) -> bool:
-    makes = {"update-grub", "grub-mkconfig", "grub2-mkconfig"}.intersection(seen.tools)
+def _has_grub(seen: _Seen) -> bool:
+    makes = seen.tools & {"update-grub", "grub-mkconfig", "grub2-mkconfig"}
     if grub.DEFAULTS not in seen.files or not makes:
         return False
-    if any(one in seen.traces for one in GRUB_MENUS):
+    if not seen.traces.isdisjoint(GRUB_MENUS):
         return True
     # The package alone brings the defaults; a menu that nobody may look at is no proof either.
-    return not seen.loader and not any(one in seen.traces for one in LOADER_CONFS)
+    return not seen.loader and seen.traces.isdisjoint(LOADER_CONFS)
 
 
-def _enables_bls(seen: Seen) -> bool:
+def _enables_bls(seen: _Seen) -> bool:
     values: dict[str, str] = {}
     grub.source(seen.files[grub.DEFAULTS], values)
-    return values.get("GRUB_ENABLE_BLSCFG", "").lower() in _TRUE
+    return values.get("GRUB_ENABLE_BLSCFG", "").lower() in {"true", "y", "yes", "1"}
 
 
-def _grub(seen: Seen, *, uses_bls: bool) -> Configuration:
-    if uses_bls:
-        return Bls()
-    return grub.DropIns() if seen.reads_drop_ins else Defaults()
-
-
-def _systemd_boot(seen: Seen, found: tuple[Entry, ...]) -> Iterator[Configuration]:
+def _systemd_boot(seen: _Seen, found: tuple[Entry, ...]) -> Iterator[Configuration]:
     """Entries, or unified kernels that hold their command line themselves, or both."""
-    has_entries = bool(found) and not seen.selected.lower().endswith(".efi")
-    if has_entries:
-        yield _of_entries(seen, found)
-    if not seen.selected.lower().endswith(".conf"):
-        if mkinitcpio.makes_unified(seen.files):
-            yield mkinitcpio.Mkinitcpio()
-        elif kernel_install.makes_unified(seen.files) and "kernel-install" in seen.tools:
-            yield kernel_install.KernelInstall()
-
-
-def _of_entries(seen: Seen, found: tuple[Entry, ...]) -> Configuration:
-    if KERNELSTUB in seen.files:
-        return kernelstub.Kernelstub()
-    if "kernel-install" in seen.tools and any(kernel_install.made(one) for one in found):
-        return kernel_install.KernelInstall()
-    return SystemdBoot()
+    has_kernel_install = "kernel-install" in seen.tools
+    if found and not seen.selected.endswith(".efi"):
+        if KERNELSTUB in seen.files:
+            yield Kernelstub()
+        elif has_kernel_install and any(map(KernelInstall.made, found)):
+            yield KernelInstall()
+        else:
+            yield SystemdBoot()
+    if not seen.selected.endswith(".conf"):
+        if Mkinitcpio.makes_unified(seen.files):
+            yield Mkinitcpio()
+        elif has_kernel_install and KernelInstall.makes_unified(seen.files):
+            yield KernelInstall()

@@ -1,15 +1,16 @@
-"""Boot loader entries, a file each: systemd-boot and GRUB with BLS share them."""
+"""Boot loader entries, a file each, and systemd-boot, which starts them."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
-from rigops.concerns.kernel_args.bootloader.configuration import edit, synced
-from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
+from rigops.concerns.kernel_args.bootloader.shell import apart, synced
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, edit
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, MARK
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import LOADER_ENTRIES
@@ -17,13 +18,14 @@ from rigops.probe.boot_files import LOADER_ENTRIES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rigops.concerns.kernel_args.bootloader.configuration import Edit
+    from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.boot_files import Files
 
 _FIELD = re.compile(r"^[ \t]*(?P<key>[a-z-]+)[ \t]+(?P<value>[^\n]*?)[ \t\r]*$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _NO_NORMAL_BOOT = re.compile(r"memtest|rescue|recovery", re.IGNORECASE)
 _NUMBERS = re.compile(r"([0-9]{1,18})")
+_ROOM_KIB: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,6 @@ class Entry:
     path: str
     text: str
     linux: str  # empty where it starts something else
-    version: str
     options: str
 
     @property
@@ -40,7 +41,7 @@ class Entry:
 
     @property
     def line(self) -> str:
-        """The first line with arguments, as it stands there."""
+        """The first line with arguments; the path where there is none."""
         found = (line.strip() for line in self.text.splitlines())
         return next((line for line in found if line.startswith("options")), self.path)
 
@@ -54,7 +55,7 @@ class Entry:
 
     @property
     def is_normal(self) -> bool:
-        """Whether it starts Linux to work with. Entries for repair stay as they are: a way back."""
+        """Whether it starts Linux to work with. Entries for repair are never edited."""
         found = self.arguments()
         return bool(
             self.linux
@@ -69,17 +70,12 @@ def read(path: str, text: str) -> Entry:
     fields: dict[str, list[str]] = {}
     for one in _FIELD.finditer(text):
         fields.setdefault(one["key"], []).append(one["value"])
-    return Entry(
-        path=path,
-        text=text,
-        linux=" ".join(fields.get("linux", [])),
-        version=" ".join(fields.get("version", [])),
-        options=" ".join(fields.get("options", [])),
-    )
+    linux, options = (" ".join(fields.get(key, [])) for key in ("linux", "options"))
+    return Entry(path, text, linux, options)
 
 
 def normal(files: Files) -> tuple[Entry, ...]:
-    """The oldest kernel first, as far as names tell."""
+    """The oldest kernel first, as far as names show it."""
     paths = [path for folder in LOADER_ENTRIES for path in files.below(folder, ".conf")]
     found = (read(path, files[path]) for path in sorted(paths, key=_by_numbers))
     return tuple(one for one in found if one.is_normal)
@@ -93,18 +89,11 @@ def common_arguments(
     return tuple(one for one in lines[-1] if all(one in line for line in lines)) if lines else ()
 
 
-def edits(
-    files: Files,
-    found: Iterable[Entry],
-    *,
-    add: Iterable[str] = (),
-    remove: Iterable[str] = (),
-) -> tuple[Edit, ...]:
-    wanted, unwanted = tuple(add), tuple(remove)
+def edits(found: Iterable[Entry], files: Files, *, add: Words, remove: Words) -> tuple[Edit, ...]:
     return tuple(
         change
         for one in found
-        for change in edit(files, one.path, tokens.options, "options ", add=wanted, remove=unwanted)
+        for change in edit(files, one.path, tokens.options, "options ", add=add, remove=remove)
     )
 
 
@@ -123,15 +112,13 @@ class SystemdBoot:
     def arguments(self, files: Files) -> tuple[str, ...]:
         return common_arguments(normal(files))
 
-    def edits(
-        self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()
-    ) -> tuple[Edit, ...]:
-        found, wanted = normal(files), tuple(add)
-        if wanted and not found:
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        found = normal(files)
+        if add and not found:
             raise CannotEditError("no entry that starts Linux was found in loader/entries")
-        return edits(files, found, add=wanted, remove=remove)
+        return edits(found, files, add=add, remove=remove)
 
-    def command(self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> str:
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
         del add, remove
         return synced(one.path.rpartition("/")[0] for one in normal(files))
 
@@ -140,3 +127,30 @@ class SystemdBoot:
             f"add {' '.join(wanted)} to the `options` line of each file in loader/entries of the "
             "boot partition, and reboot"
         )
+
+
+class Kernelstub:
+    """Pop!_OS: kernelstub writes the entries, and has a configuration with the arguments."""
+
+    title: Final = "systemd-boot with kernelstub"
+
+    def arguments(self, files: Files) -> tuple[str, ...]:
+        found = normal(files)
+        return common_arguments([one for one in found if one.stem.endswith("-current")] or found)
+
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        """None: its own command changes both its configuration and the entry."""
+        del files, add, remove
+        return ()
+
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
+        folders = {one.path.partition("/loader/")[0] for one in normal(files)}
+        steps = [f"room {shlex.quote(folder)} {_ROOM_KIB}" for folder in sorted(folders)]
+        if remove:
+            steps.append(shlex.join(("kernelstub", "--delete-options", " ".join(remove))))
+        if add:
+            steps.append(shlex.join(("kernelstub", "--add-options", " ".join(add))))
+        return apart("\n".join((*steps, "sync")), needs_room=True) if add or remove else ""
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        return f'run `kernelstub --add-options "{" ".join(wanted)}"` and reboot'

@@ -1,18 +1,22 @@
-"""GRUB: with drop-ins as Debian and Ubuntu have it, or with /etc/default/grub alone, as on Arch."""
+"""GRUB: with drop-ins (Debian, Ubuntu), /etc/default/grub alone (Arch), or BLS entries (Fedora)."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args.bootloader import shell
-from rigops.concerns.kernel_args.bootloader.configuration import Edit, apart, edit
-from rigops.concerns.kernel_args.bootloader.tokens import assigned
+from rigops.concerns.kernel_args.bootloader import entries, shell, tokens
+from rigops.concerns.kernel_args.bootloader.shell import apart
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, Edit, edit
 from rigops.probe import kernel_arguments as arguments
+from rigops.probe.boot_files import GRUB_ENVIRONMENTS, KERNEL_CMDLINE
+from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rigops.concerns.kernel_args.bootloader.shell import Value
+    from rigops.concerns.kernel_args.bootloader.tokens import Words
     from rigops.probe.boot_files import Files
 
 DEFAULTS: Final = "/etc/default/grub"
@@ -24,7 +28,7 @@ FOR_NORMAL_BOOTS: Final = "GRUB_CMDLINE_LINUX_DEFAULT"
 
 # grub-mkconfig writes into grub.cfg itself; a crash there leaves half a menu. This one is made
 # aside and checked before it takes the place of the old one. GRUB replays no journal: a freeze of a
-# separate /boot writes out what would only be in that.
+# separate /boot writes out what is only in the journal.
 REGENERATE: Final = apart(
     """\
 grub=grub; command -v grub-mkconfig >/dev/null || grub=grub2
@@ -46,6 +50,17 @@ esac
     needs_room=True,
 )
 
+_VARIABLE: Final = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.MULTILINE)
+# Some versions of grubby make another kernel the default on the way.
+_GRUBBY: Final = """\
+room /boot 1024
+own=; ! grubby --help 2>&1 | grep -q -e --no-etc-grub-update || own=--no-etc-grub-update
+default=$(grubby --default-kernel)
+{calls}
+[ "$(grubby --default-kernel)" = "$default" ] || grubby --set-default="$default"
+sync /boot
+"""
+
 
 class DropIns:
     """A file of our own, owned whole, that grub-mkconfig reads after all others."""
@@ -55,17 +70,13 @@ class DropIns:
     def arguments(self, files: Files) -> tuple[str, ...]:
         return arguments.split(_line(_read(files)))
 
-    def edits(
-        self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()
-    ) -> tuple[Edit, ...]:
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
         before = files.get(DROP_IN)
-        gone = frozenset(remove)
-        ours = [one for one in added_arguments(before or "") if one not in gone]
-        ours = list(dict.fromkeys((*ours, *add)))
-        after = drop_in(ours) if ours else None
+        ours = [one for one in added_arguments(before or "") if one not in remove]
+        after = drop_in(dict.fromkeys((*ours, *add))) if ours or add else None
         return (Edit(DROP_IN, before, after),) if after != before else ()
 
-    def command(self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> str:
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
         del files, add, remove
         return REGENERATE
 
@@ -102,51 +113,34 @@ def source(text: str, values: dict[str, str]) -> None:
     """The assignments of a shell file, in order. What a program computes is not known."""
     for one in shell.read(text).assignments:
         before = values.get(one.name, "") if one.appends else ""
-        values[one.name] = before + _known(one.value, values)
+        known = (unit.letter or values.get(unit.reference, "") for unit in one.value.units)
+        values[one.name] = before + "".join(known)
 
 
 def _read(files: Mapping[str, str]) -> dict[str, str]:
     """As grub-mkconfig reads them."""
     values: dict[str, str] = {}
-    ours = [path for path in files if path == DEFAULTS or _is_drop_in(path)]
-    for path in sorted(ours, key=lambda path: (path != DEFAULTS, path)):
-        source(files[path], values)
+    for path in sorted(files, key=lambda path: (path != DEFAULTS, path)):
+        if path == DEFAULTS or (path.rpartition("/")[0] == DROP_INS and path.endswith(".cfg")):
+            source(files[path], values)
     return values
-
-
-def _is_drop_in(path: str) -> bool:
-    return path.rpartition("/")[0] == DROP_INS and path.endswith(".cfg")
 
 
 def _line(values: Mapping[str, str]) -> str:
     return " ".join(values.get(one, "") for one in (FOR_EVERY_BOOT, FOR_NORMAL_BOOTS))
 
 
-def _known(value: Value, values: Mapping[str, str]) -> str:
-    return "".join(
-        values.get(unit.reference, "") if unit.reference else unit.letter for unit in value.units
-    )
-
-
 class Defaults:
     title: Final = "GRUB without drop-ins"
 
     def arguments(self, files: Files) -> tuple[str, ...]:
-        return foreign_arguments(_defaults(files))
+        return foreign_arguments({DEFAULTS: files.get(DEFAULTS, "")})
 
-    def edits(
-        self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()
-    ) -> tuple[Edit, ...]:
-        return edit(
-            files,
-            DEFAULTS,
-            assigned(FOR_NORMAL_BOOTS),
-            f'{FOR_NORMAL_BOOTS}=""',
-            add=add,
-            remove=remove,
-        )
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        variable, line = tokens.assigned(FOR_NORMAL_BOOTS), f'{FOR_NORMAL_BOOTS}=""'
+        return edit(files, DEFAULTS, variable, line, add=add, remove=remove)
 
-    def command(self, files: Files, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> str:
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
         del files, add, remove
         return REGENERATE
 
@@ -158,5 +152,53 @@ class Defaults:
         )
 
 
-def _defaults(files: Files) -> dict[str, str]:
-    return {DEFAULTS: files[DEFAULTS]} if DEFAULTS in files else {}
+class Bls:
+    """Fedora and its kin: a file for each entry, changed through grubby."""
+
+    title: Final = "GRUB with BLS entries"
+
+    def arguments(self, files: Files) -> tuple[str, ...]:
+        found = entries.normal(files)
+        if not found:
+            return foreign_arguments(files)
+        return entries.common_arguments(found, _variables(files))
+
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        """What kernels to come get theirs from: grubby's command is for those that are there."""
+        _refuse_to_replace(files, add)
+        found: list[Edit] = []
+        if DEFAULTS in files:
+            variable, line = tokens.assigned(FOR_EVERY_BOOT), f'{FOR_EVERY_BOOT}=""'
+            found += edit(files, DEFAULTS, variable, line, add=add, remove=remove)
+        if KERNEL_CMDLINE in files:
+            found += edit(files, KERNEL_CMDLINE, tokens.bare, add=add, remove=remove)
+        return tuple(found)
+
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
+        del files
+        calls = "\n".join(
+            f"grubby --update-kernel=ALL {shlex.quote(f'--{option}={words}')} $own"
+            for option, words in (("remove-args", " ".join(remove)), ("args", " ".join(add)))
+            if words
+        )
+        return apart(_GRUBBY.format(calls=calls), needs_room=True) if calls else ""
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        return f'run `grubby --update-kernel=ALL --args="{" ".join(wanted)}"` and reboot'
+
+
+def _variables(files: Files) -> dict[str, str]:
+    """GRUB's own, of which older releases have the arguments of all entries in one."""
+    text = next((files[path] for path in GRUB_ENVIRONMENTS if path in files), "")
+    return dict(_VARIABLE.findall(text))
+
+
+def _refuse_to_replace(files: Files, wanted: Words) -> None:
+    """Grubby puts NAME=VALUE in the place of any other value of that name, whoever set it."""
+    values = {name(one): one for one in wanted if "=" in one}
+    for entry in entries.normal(files):
+        for there in entry.arguments(_variables(files)):
+            new = values.get(name(there), there)
+            if new != there:
+                reason = f"it has {there}, which grubby would replace by {new}: take it out first"
+                raise CannotEditError(reason, entry.path)

@@ -1,13 +1,14 @@
-"""Assignments of a shell file and where each letter of their values stands. Nothing is run."""
+"""Shell text: the assignments of a file with the place of each letter, and statements to run."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 BARE: Final = ""
 SINGLE: Final = "'"
@@ -16,22 +17,31 @@ DOUBLE: Final = '"'
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(rf"({_NAME.pattern})(\+?)=")
 _REFERENCE = re.compile(rf"\$(?:({_NAME.pattern})|\{{({_NAME.pattern})\}})")
-_TORN = re.compile(r"\$[A-Za-z0-9_{]*\\\n")  # the shell reads the name across the lines
+_ACROSS_LINES = re.compile(r"\$[A-Za-z0-9_{]*\\\n")  # the shell reads the name across the lines
 _COMPUTED = re.compile(r"\$[({'\"0-9@*#?$!-]|`")
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
 _ENDS_A_WORD: Final = frozenset(" \t\n;&|<>()")
 _ESCAPED_BETWEEN_QUOTES: Final = frozenset('$`"\\\n')
-_DECLARES: Final = frozenset({"export", "readonly"})
 _DECIDES: Final = frozenset({
     "if", "then", "elif", "else", "fi", "case", "for", "while", "until", "do", "done", "{", "}",
     "!", "[", "[[", "test", ".", "source", "eval", "unset", "function",
 })  # fmt: skip
+# A full /boot would end a menu, or a kernel, in the middle.
+_ROOM: Final = """\
+    room() { # FOLDER KIB
+        free=$(df -Pk "$1" | awk 'NR == 2 { print $4 }')
+        [ "${free:-0}" -ge "$2" ] && return
+        echo "$1 has $free KiB free, and $2 KiB are needed: make room there," \\
+            "for instance by removing old kernels" >&2
+        return 1
+    }
+"""
 _GOES_ON: Final = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{", "!"})
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One letter of a value, or something that stands for letters which nobody can tell here."""
+    """One letter of a value, or something that stands for letters that are unknown here."""
 
     letter: str
     start: int
@@ -79,7 +89,8 @@ def _statements(text: str) -> Iterator[tuple[str, Assignment | None]]:
     while at < len(text):
         letter = text[at]
         if letter == "#":
-            at = _end_of_line(text, at)
+            newline = text.find("\n", at)
+            at = len(text) if newline < 0 else newline
         elif letter in " \t\r" or text.startswith("\\\n", at):
             at += 1 if letter != "\\" else 2
         elif letter in _ENDS_A_WORD:
@@ -93,10 +104,10 @@ def _statements(text: str) -> Iterator[tuple[str, Assignment | None]]:
             at = value.end
         else:
             word = value_at(text, at)
-            said = text[at : word.end]
-            yield said, None
-            declares = declares or (at_start and said in _DECLARES)
-            at_start = at_start and said in _GOES_ON
+            written = text[at : word.end]
+            yield written, None
+            declares = declares or (at_start and written in {"export", "readonly"})
+            at_start = at_start and written in _GOES_ON
             at = max(word.end, at + 1)
 
 
@@ -143,11 +154,14 @@ class _Reading:
             self._at += 1
         elif letter == "\\":
             self._escape()
-        elif _TORN.match(text, at):
+        elif _ACROSS_LINES.match(text, at):
             self._computed()
         elif reference := _REFERENCE.match(text, at):
             self._add("", len(reference[0]), reference[1] or reference[2])
-        elif _COMPUTED.match(text, at) and not self._is_literal_dollar():
+        elif _COMPUTED.match(text, at) and not (
+            self._quote
+            and text[at + 1 : at + 2] in {"'", '"'}  # between quotes this is a plain dollar
+        ):
             self._computed()
         else:
             self._add(letter, 1)
@@ -163,9 +177,6 @@ class _Reading:
             self._add(following, 2)
         else:
             self._add("\\", 1)
-
-    def _is_literal_dollar(self) -> bool:
-        return bool(self._quote) and self._text[self._at + 1 : self._at + 2] in {"'", '"'}
 
     def _computed(self) -> None:
         self._fault = "a part of it is computed by the shell"
@@ -197,6 +208,13 @@ def _end_of_computed(text: str, at: int) -> int:
     return place
 
 
-def _end_of_line(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+def apart(steps: str, *, needs_room: bool = False) -> str:
+    """One statement, whose variables, functions and traps are its own."""
+    body = "".join(f"    {line}\n" if line else "\n" for line in steps.splitlines())
+    return f"(\n{_ROOM if needs_room else ''}{body})\n"
+
+
+def synced(folders: Iterable[str]) -> str:
+    """Empty where there is nothing. A FAT file system keeps no journal."""
+    found = sorted(set(folders))
+    return f"{shlex.join(('sync', *found))}\n" if found else ""

@@ -17,7 +17,10 @@ from rigops.errors import Problem, RigopsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rigops.probe.boot_files import Files
+
     Finder = Callable[[str], "Line | None"]
+    Words = tuple[str, ...]
 
 ENDS: Final = frozenset({"--", "---"})
 _BLANKS: Final = frozenset(" \t\n\r\v\f")
@@ -81,6 +84,41 @@ class Line:
         elif len(self.tokens) > 1:
             end = max(end, units[token.last + 1].end)
         return text[:start] + text[end:]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`before` and `after`: the whole text, None where there is no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+def exact(files: Files, path: str) -> str:
+    """The text, byte for byte as it is on the host."""
+    if path in files.inexact:
+        reason = "what was read of it is not all of it, byte for byte (a secret is hidden?)"
+        raise CannotEditError(reason, path)
+    return files[path]
+
+
+def edit(
+    files: Files,
+    path: str,
+    find: Finder,
+    new_line: str = "",
+    *,
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
+) -> tuple[Edit, ...]:
+    """At most one: none where the file stays as it is."""
+    before = files[path]
+    try:
+        after = changed(before, find, new_line, add=add, remove=remove)
+    except CannotEditError as error:
+        raise CannotEditError(error.reason, path) from error
+    return (Edit(path, exact(files, path), after),) if after != before else ()
 
 
 def added(text: str, find: Finder, arguments: Iterable[str]) -> str:
@@ -210,7 +248,7 @@ def _put(text: str, at: int, what: str) -> str:
 
 
 def _with_ours(text: str, new_line: str) -> str:
-    """How the file ended is told by how the new line ends."""
+    """A file that did not end with a newline ends without one again: `_without_ours` sees it."""
     ours = f"{_OURS}\n{new_line}"
     return f"{text}{ours}\n" if not text or text.endswith("\n") else f"{text}\n{ours}"
 

@@ -1,30 +1,41 @@
 """Unified kernel images, and /etc/kernel/cmdline, which they get their command line from.
 
-A change of the command line means that each image is made anew.
+A change of the command line means that each image is rebuilt.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args.bootloader import tokens, trial_marks
-from rigops.concerns.kernel_args.bootloader.configuration import Edit, apart, edit, exact
-from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
+from rigops.concerns.kernel_args.bootloader import entries, grub, shell, tokens, trial_marks
+from rigops.concerns.kernel_args.bootloader.shell import apart, synced
+from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, Edit, edit, exact
 from rigops.probe import kernel_arguments as arguments
-from rigops.probe.boot_files import KERNEL_CMDLINE, RUNNING, VENDOR_CMDLINE
+from rigops.probe.boot_files import (
+    CMDLINE_DROP_INS,
+    KERNEL_CMDLINE,
+    KERNEL_INSTALL,
+    MKINITCPIO_PRESETS,
+    RUNNING,
+    VENDOR_CMDLINE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.concerns.kernel_args.bootloader.tokens import Finder
+    from rigops.concerns.kernel_args.bootloader.entries import Entry
+    from rigops.concerns.kernel_args.bootloader.tokens import Finder, Words
     from rigops.probe.boot_files import Files
 
+_DROP_IN: Final = f"{CMDLINE_DROP_INS}/99-rigops.conf"
 _OF_ONE_BOOT: Final = frozenset({"BOOT_IMAGE", "initrd"})
-FOLDERS: Final = ("/efi/EFI/Linux", "/boot/efi/EFI/Linux", "/boot/EFI/Linux")
+_FOLDERS: Final = ("/efi/EFI/Linux", "/boot/efi/EFI/Linux", "/boot/EFI/Linux")
 _ROOM_KIB: Final = 4096
+_IMAGE: Final = re.compile(r"(?:/[^/]+)*/(?P<token>[^/]+)/(?P<version>[^/]+)/linux")
 
-# Their makers write over the old ones, so that these are kept until the new ones are seen.
+# Their makers write over the old ones, so copies of these stay until the new ones were checked.
 _STEPS: Final = """\
 kept=$(mktemp -d /var/tmp/rigops-images.XXXXXX)
 trap 'rm -rf "$kept"' EXIT
@@ -61,33 +72,158 @@ sync
 exit "$code"
 """
 
+# Kernels that have no image there were not installed this way.
+_KERNEL_INSTALL: Final = """\
+for folder in /lib/modules/*; do
+    version=${folder##*/}
+    has_image=
+    for image in /efi/EFI/Linux/*.efi /boot/efi/EFI/Linux/*.efi /boot/EFI/Linux/*.efi; do
+        case $image in
+            *-"$version".efi | *-"$version"+*.efi) has_image=yes ;;
+        esac
+    done
+    [ "$has_image" ] || continue
+    kernel=/boot/vmlinuz-$version
+    [ -f "$kernel" ] || kernel=$folder/vmlinuz
+    set -- "$version" "$kernel"
+    # Debian's newer releases find it by themselves.
+    [ -e /usr/lib/kernel/install.d/55-initrd.install ] || [ ! -f "/boot/initrd.img-$version" ] ||
+        set -- "$@" "/boot/initrd.img-$version"
+    kernel-install add "$@" || code=1
+done
+"""
 
-def cmdline_edits(
-    files: Files,
-    find: Finder,
-    start: str | None = None,
-    *,
-    add: Iterable[str] = (),
-    remove: Iterable[str] = (),
+
+class Mkinitcpio:
+    """Arch, and archinstall where unified kernels were chosen."""
+
+    title: Final = "unified kernels of mkinitcpio"
+
+    @staticmethod
+    def makes_unified(files: Files) -> bool:
+        return any(name.endswith(("_uki", "_efi_image")) for _, name, _ in _preset_settings(files))
+
+    def arguments(self, files: Files) -> tuple[str, ...]:
+        """One file, and then all that is in its drop-ins; the running ones where nothing is."""
+        base = next((one for one in (KERNEL_CMDLINE, VENDOR_CMDLINE) if one in files), None)
+        paths = [one for one in (base, *files.below(CMDLINE_DROP_INS, ".conf")) if one is not None]
+        if not paths and RUNNING in files:
+            return tokens.bare(_running_cmdline(files)).arguments
+        return tuple(one for path in paths for one in tokens.commented(files[path]).arguments)
+
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        for path, name, value in _preset_settings(files):
+            if name.endswith("_cmdline") or (name.endswith("_options") and "cmdline" in value):
+                raise CannotEditError(f"by {name} the arguments come from another place", path)
+        if KERNEL_CMDLINE in files or not files.below(CMDLINE_DROP_INS, ".conf"):
+            return _cmdline_edits(files, tokens.commented, add=add, remove=remove)
+        # Where the owner has drop-ins and no file, a new file would repeat or outrank them.
+        before = exact(files, _DROP_IN) if _DROP_IN in files else None
+        ours = [one for one in tokens.commented(before or "").arguments if one not in remove]
+        after = f"{' '.join(dict.fromkeys((*ours, *add)))}\n" if ours or add else None
+        return (Edit(_DROP_IN, before, after),) if after != before else ()
+
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
+        del files, remove
+        return _rebuilt("mkinitcpio -P || code=1", add)
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        return (
+            f"add {' '.join(wanted)} to {KERNEL_CMDLINE} (where there is neither it nor a file in "
+            f"{CMDLINE_DROP_INS}, it begins as the running command line), run `mkinitcpio -P` "
+            "and reboot"
+        )
+
+
+class KernelInstall:
+    """Entries or unified kernels that kernel-install makes from /etc/kernel/cmdline.
+
+    An existing entry is edited in its place: kernel-install would write the kernel over itself, on
+    a file system without a journal.
+    """
+
+    title: Final = "systemd-boot with kernel-install"
+
+    @staticmethod
+    def makes_unified(files: Files) -> bool:
+        values: dict[str, str] = {}
+        path = next((one for one in KERNEL_INSTALL if one in files), None)
+        if path is not None:
+            grub.source(files[path], values)
+        return values.get("layout") == "uki"
+
+    @staticmethod
+    def made(entry: Entry) -> bool:
+        """Whether kernel-install wrote it: by where its kernel is, and by its name."""
+        shape = _IMAGE.fullmatch(entry.linux)
+        if shape is None:
+            return False
+        return entry.stem.partition("+")[0] == f"{shape['token']}-{shape['version']}"
+
+    def arguments(self, files: Files) -> tuple[str, ...]:
+        found = entries.normal(files)
+        if found:
+            return entries.common_arguments(found)
+        path = next((one for one in (KERNEL_CMDLINE, VENDOR_CMDLINE) if one in files), None)
+        if path is not None:
+            return arguments.split(files[path])
+        return arguments.split(_running_cmdline(files)) if RUNNING in files else ()
+
+    def edits(self, files: Files, *, add: Words = (), remove: Words = ()) -> tuple[Edit, ...]:
+        found = entries.normal(files)
+        start = " ".join(arguments.split(found[-1].options)) if found else None
+        if add and KERNEL_CMDLINE not in files and found:
+            exact(files, found[-1].path)
+        return (
+            *_cmdline_edits(files, tokens.bare, start, add=add, remove=remove),
+            *entries.edits(found, files, add=add, remove=remove),
+        )
+
+    def command(self, files: Files, *, add: Words = (), remove: Words = ()) -> str:
+        del remove
+        found = entries.normal(files)
+        if found:
+            return synced(one.path.rpartition("/")[0] for one in found)
+        return _rebuilt(_KERNEL_INSTALL, add)
+
+    def by_hand(self, wanted: Iterable[str]) -> str:
+        return (
+            f"add {' '.join(wanted)} to {KERNEL_CMDLINE} (where there is none, it begins as the "
+            "running command line), run `kernel-install add VERSION /boot/vmlinuz-VERSION` for "
+            "each kernel, and reboot"
+        )
+
+
+def _preset_settings(files: Files) -> list[tuple[str, str, str]]:
+    """Path, name and value."""
+    return [
+        (path, one.name, "".join(unit.letter for unit in one.value.units))
+        for path in files.below(MKINITCPIO_PRESETS, ".preset")
+        for one in shell.read(files[path]).assignments
+        if one.value.units
+    ]
+
+
+def _cmdline_edits(
+    files: Files, find: Finder, start: str | None = None, *, add: Words, remove: Words
 ) -> tuple[Edit, ...]:
     """`start`: what a new file begins with, where it is known better than from the running kernel.
 
     A file of nothing but ours would take the root file system away from the next kernel.
     """
-    wanted = tuple(add)
     if KERNEL_CMDLINE in files:
-        return edit(files, KERNEL_CMDLINE, find, add=wanted, remove=remove)
-    if not wanted:
+        return edit(files, KERNEL_CMDLINE, find, add=add, remove=remove)
+    if not add:
         return ()
     has_vendors = VENDOR_CMDLINE in files
-    text = exact(files, VENDOR_CMDLINE) if has_vendors else f"{start or running_cmdline(files)}\n"
+    text = exact(files, VENDOR_CMDLINE) if has_vendors else f"{start or _running_cmdline(files)}\n"
     try:
-        return (Edit(KERNEL_CMDLINE, None, tokens.added(text, find, wanted)),)
+        return (Edit(KERNEL_CMDLINE, None, tokens.added(text, find, add)),)
     except CannotEditError as error:
         raise CannotEditError(error.reason, KERNEL_CMDLINE) from error
 
 
-def running_cmdline(files: Files) -> str:
+def _running_cmdline(files: Files) -> str:
     """Of this boot, without what only its bootloader or a trial put there."""
     if RUNNING not in files:
         raise CannotEditError(f"there is none, and {RUNNING} was not read", KERNEL_CMDLINE)
@@ -95,17 +231,15 @@ def running_cmdline(files: Files) -> str:
     return " ".join(one for one in found if arguments.name(one) not in _OF_ONE_BOOT)
 
 
-def rebuilt(make: str, wanted: Iterable[str]) -> str:
+def _rebuilt(make: str, wanted: Words) -> str:
     """`make` is shell that sets `code` to another number than 0 where it fails."""
-    images = " ".join(f"{folder}/*.efi" for folder in FOLDERS)
-    arguments = tuple(wanted)
-    seen = (f'grep -qaF -e {shlex.quote(one)} "$1"' for one in arguments)
+    seen = (f'grep -qaF -e {shlex.quote(one)} "$1"' for one in wanted)
     steps = _STEPS.format(
-        images=images,
-        kept=" ".join(f'"$kept"{folder}/*.efi' for folder in FOLDERS),
+        images=" ".join(f"{folder}/*.efi" for folder in _FOLDERS),
+        kept=" ".join(f'"$kept"{folder}/*.efi' for folder in _FOLDERS),
         room=_ROOM_KIB,
         make=make.strip(),
-        wanted=shlex.join(arguments),
+        wanted=shlex.join(wanted),
         seen=" && ".join(seen) or "true",
     )
     return apart(steps, needs_room=True)

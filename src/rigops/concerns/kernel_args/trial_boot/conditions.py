@@ -1,4 +1,4 @@
-"""What a trial boot would stand on: the bootloader that really started this machine, and its files.
+"""What a trial boot depends on: the bootloader that started this machine, and its files.
 
 Asked only where a trial is planned.
 """
@@ -40,7 +40,7 @@ _ASKED = (
     "grub2-reboot grub2-editenv grub2-script-check grub2-mkconfig grub2-probe "
     "bootctl dracut update-initramfs mkinitcpio"
 )
-_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+LOADER_VENDOR: Final = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,10 @@ class Mount:
     uuid: str = ""
 
     @property
-    def is_partition(self) -> bool:
-        """And not a mirror, of which GRUB would write one half."""
-        return bool(re.match(r"/dev/(?!md|mapper/|dm-|disk/)", self.source))
+    def is_esp(self) -> bool:
+        """On a partition, and not on a mirror, of which GRUB would write one half."""
+        is_partition = re.match(r"/dev/(?!md|mapper/|dm-|disk/)", self.source)
+        return bool(self.kind == "vfat" and is_partition and self.uuid)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class Conditions:
 
     loader: str = ""  # as it calls itself to EFI
     selected: str = ""  # the entry of systemd-boot that was started
-    default: str = ""  # and the one that an EFI variable makes its default
+    default: str = ""  # the one that an EFI variable makes its default
     grub: Grub | None = None
     boot: Mount | None = None
     esps: tuple[Mount, ...] = ()
@@ -97,14 +98,15 @@ def parse(text: str) -> Conditions:
     mounts = _mounts(found)
     version = re.search(r"^systemd (\d{1,5})", found.get(_SYSTEMD, ""), re.MULTILINE)
     files = {path: body for path, body in found.items() if path.startswith("/")}
+    free = found.get(_FREE, "").split()
     return Conditions(
         loader=_first(found, _LOADER),
         selected=_first(found, _SELECTED),
         default=_first(found, _DEFAULT),
         grub=_grub(found),
         boot=next((one for place, one in mounts if place == "/boot"), None),
-        esps=tuple(one for place, one in mounts if one.target == place and _is_esp(one)),
-        free_kib=_free(found.get(_FREE, "")),
+        esps=tuple(one for place, one in mounts if one.target == place and one.is_esp),
+        free_kib=next((int(one) for one in free[-3:-2] if one.isdecimal()), None),
         tools=tuple(path.rpartition("/")[2] for path in _lines(found, _TOOLS)),
         enables_bls=bool(re.search(r"(?m)^\s*GRUB_ENABLE_BLSCFG=[\"']?true", found.get(_BLS, ""))),
         watchdogs=tuple(_lines(found, _WATCHDOGS)),
@@ -113,10 +115,6 @@ def parse(text: str) -> Conditions:
         loader_conf={path: body for path, body in files.items() if path.endswith("/loader.conf")},
         unparsed=() if found else ("it is empty",),
     )
-
-
-def _is_esp(mount: Mount) -> bool:
-    return mount.kind == "vfat" and mount.is_partition and bool(mount.uuid)
 
 
 def _grub(found: Mapping[str, str]) -> Grub | None:
@@ -142,22 +140,17 @@ def _mounts(found: Mapping[str, str]) -> list[tuple[str, Mount]]:
             continue
         for line in lines(body):
             try:
-                said = dict(one.partition("=")[::2] for one in shlex.split(line))
+                fields = dict(one.partition("=")[::2] for one in shlex.split(line))
             except ValueError:
                 continue
-            if said.get("TARGET"):
+            if fields.get("TARGET"):
                 mounts[head.removeprefix(f"{_MOUNTS} ")] = Mount(
-                    target=said["TARGET"],
-                    source=said.get("SOURCE", ""),
-                    kind=said.get("FSTYPE", ""),
-                    uuid=said.get("UUID", ""),
+                    target=fields["TARGET"],
+                    source=fields.get("SOURCE", ""),
+                    kind=fields.get("FSTYPE", ""),
+                    uuid=fields.get("UUID", ""),
                 )
     return list(mounts.items())
-
-
-def _free(body: str) -> int | None:
-    fields = body.split()
-    return next((int(one) for one in fields[-3:-2] if one.isdecimal()), None)
 
 
 def _first(found: Mapping[str, str], head: str) -> str:
@@ -170,7 +163,7 @@ def _lines(found: Mapping[str, str], head: str) -> list[str]:
 
 _SNIPPET = f"""
 for name in {_LOADER} {_SELECTED} {_DEFAULT}; do
-    variable=/sys/firmware/efi/efivars/$name-{_VENDOR}
+    variable=/sys/firmware/efi/efivars/$name-{LOADER_VENDOR}
     [ -r "$variable" ] || continue
     echo "== $name"
     tail -c +5 "$variable" 2>/dev/null | tr -d '\\000' # UTF-16 of letters that ASCII has too

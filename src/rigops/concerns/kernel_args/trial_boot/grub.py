@@ -1,6 +1,6 @@
-"""A trial boot by GRUB: one more menu entry, and an environment block that says so once.
+"""A trial boot by GRUB: one more menu entry, and an environment block that orders it once.
 
-GRUB takes the word back itself before it starts anything. It has to be able to write for that: into
+GRUB clears the order itself before it starts anything. It has to be able to write for that: into
 its own environment block, or else into one of ours on the EFI system partition.
 """
 
@@ -48,26 +48,25 @@ _PARTUUID: Final = re.compile(r"(?m)^\s*set partuuid=")
 _WAITS: Final = re.compile(
     r"(?m)^\s*(?:set timeout=|sleep (?:--\S+ )*)\"?(?P<seconds>-?\d{1,6})\"?\s*$"
 )
-_BOOTS: Final = 2  # the trial, and the one after it
 
-# As 00_header does it for GRUB's own block. Read once more, so that it is sure to be taken back.
-_ESP_HEAD: Final = """\
+# As 00_header does it for GRUB's own block. Read once more, so that it is surely cleared.
+_ESP_HEAD: Final = f"""\
 insmod part_gpt
 insmod part_msdos
 insmod fat
 search --no-floppy --fs-uuid --set=rigops_esp @UUID@
-if [ -n "${rigops_esp}" ]; then
-  set rigops_block=(${rigops_esp})/@FOLDER@/grubenv
-  if [ -s ${rigops_block} ]; then
-    set @VARIABLE@=
-    load_env --file ${rigops_block} @VARIABLE@
-    if [ "${@VARIABLE@}" = "@ID@" ]; then
-      set @VARIABLE@=
-      save_env --file ${rigops_block} @VARIABLE@
-      set @VARIABLE@=unknown
-      load_env --file ${rigops_block} @VARIABLE@
-      if [ -z "${@VARIABLE@}" ]; then
-        set default="@ID@"
+if [ -n "${{rigops_esp}}" ]; then
+  set rigops_block=(${{rigops_esp}})/{ESP_FOLDER}/grubenv
+  if [ -s ${{rigops_block}} ]; then
+    set {ESP_VARIABLE}=
+    load_env --file ${{rigops_block}} {ESP_VARIABLE}
+    if [ "${{{ESP_VARIABLE}}}" = "{ENTRY_ID}" ]; then
+      set {ESP_VARIABLE}=
+      save_env --file ${{rigops_block}} {ESP_VARIABLE}
+      set {ESP_VARIABLE}=unknown
+      load_env --file ${{rigops_block}} {ESP_VARIABLE}
+      if [ -z "${{{ESP_VARIABLE}}}" ]; then
+        set default="{ENTRY_ID}"
         set boot_once=true
       fi
     fi
@@ -78,7 +77,7 @@ fi
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the entry stands, and what else is to be done there."""
+    """The file with the entry, and what is around that there."""
 
     path: str
     around: tuple[str, str] = ("", "")
@@ -100,27 +99,29 @@ def prepare(
     entry = _entry(grub_menu.entries(grub.config), now)
     place = _place(conditions, grub)
     esp = None if _writes(grub) else next(iter(conditions.esps), None)
-    reason = next(_hindrances(conditions, grub, now), None) or next(_unfit(grub, entry, esp), None)
+    reason = next(_blockers(conditions, grub, now), None) or next(
+        _entry_blockers(grub, entry, esp), None
+    )
     if reason or entry is None:
         return NoTrial(reason or "no entry of its GRUB menu starts what runs now")
     if place is None:
         return NoTrial("its grub.cfg was not made by grub-mkconfig and does not read custom.cfg")
     before, after = place.around
-    content = f"{before}{_esp_head(esp) if esp else ''}{_menu_entry(entry, wanted)}{after}"
+    esp_head = _ESP_HEAD.replace("@UUID@", grub_menu.word(esp.uuid)) if esp else ""
+    content = f"{before}{esp_head}{_menu_entry(entry, wanted)}{after}"
     waits = [int(found["seconds"]) for found in _WAITS.finditer(grub.config)]
-    more = [
-        *_told(grub, entry, place, esp, _kernel(now)),
-        *(["its GRUB menu may wait for a key (timeout=-1)"] if -1 in waits else []),
-    ]
+    more = _notices(grub, entry, place, esp, _kernel(now))
+    if -1 in waits:
+        more.append("its GRUB menu may wait for a key (timeout=-1)")
     return Trial(
         files={**files, place.path: TrialFile(content.encode(), place.mode)},
         arm=_arm(grub, entry, place, esp),
         notices=(*notices, *more),
-        extra_wait_s=_BOOTS * max([0, *waits]),
+        extra_wait_s=2 * max([0, *waits]),  # at the trial, and at the boot after it
     )
 
 
-def _hindrances(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Iterator[str]:
+def _blockers(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Iterator[str]:
     if not _kernel(now):
         yield "the running kernel was not started by GRUB"
     if conditions.enables_bls or _BLS.search(grub.config):
@@ -136,13 +137,14 @@ def _hindrances(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Ite
         yield f"there is less than 1 MiB left where {grub.folder} is"
 
 
-def _unfit(grub: Grub, entry: Entry | None, esp: Mount | None) -> Iterator[str]:
+def _entry_blockers(grub: Grub, entry: Entry | None, esp: Mount | None) -> Iterator[str]:
     if entry and "***" in entry.body:
         yield "the entry that starts it holds a secret, which rigops does not read"
     if entry and _PASSWORD.search(grub.config) and not entry.is_open_to_all:
         yield "its GRUB asks for a password before it starts an entry"
     if not _writes(grub) and esp is None:
-        yield _cannot_write(grub)
+        what = " on ".join([grub.file_system or "an unknown file system", *grub.abstractions])
+        yield f"GRUB cannot write to its /boot ({what}), and no EFI system partition is mounted"
     if esp is None and not _CLEARS.search(grub.config):
         yield "its grub.cfg does not take an order for one boot (next_entry)"
 
@@ -153,13 +155,13 @@ def _prefix(grub: Grub) -> str:
 
 
 def _kernel(now: tuple[str, ...]) -> str:
-    """GRUB always says first what it has loaded."""
+    """GRUB puts the kernel that it has loaded first."""
     first = now[0] if now else ""
     return first.partition("=")[2] if name(first) == "BOOT_IMAGE" else ""
 
 
 def _entry(entries: tuple[Entry, ...], now: tuple[str, ...]) -> Entry | None:
-    """The entry of the running kernel whose arguments come nearest; else of the same root."""
+    """Of the running kernel that whose arguments differ least; else one with the same root."""
     normal = [entry for entry in entries if not entry.is_recovery]
     same = [entry for entry in normal if _base(entry.kernel) == _base(_kernel(now))]
     arguments = set(now[1:])
@@ -181,11 +183,6 @@ def _writes(grub: Grub) -> bool:
     return grub.file_system in _WRITABLE and not grub.abstractions
 
 
-def _cannot_write(grub: Grub) -> str:
-    what = " on ".join([grub.file_system or "an unknown file system", *grub.abstractions])
-    return f"GRUB cannot write to its /boot ({what}), and no EFI system partition is mounted there"
-
-
 def _place(conditions: Conditions, grub: Grub) -> _Place | None:
     is_free = grub.custom is None or grub.custom == HEADER
     if is_free and _SOURCES_CUSTOM.search(grub.config):
@@ -196,42 +193,35 @@ def _place(conditions: Conditions, grub: Grub) -> _Place | None:
     return None
 
 
-def _esp_head(esp: Mount) -> str:
-    return (
-        _ESP_HEAD.replace("@UUID@", grub_menu.word(esp.uuid))
-        .replace("@FOLDER@", ESP_FOLDER)
-        .replace("@VARIABLE@", ESP_VARIABLE)
-        .replace("@ID@", ENTRY_ID)
-    )
-
-
 def _menu_entry(entry: Entry, wanted: tuple[str, ...]) -> str:
     """Only in the boot that it was ordered for: else a default by number or name could be it."""
     body = entry.with_arguments(wanted[1:]).strip("\n").rstrip()
     also = " --unrestricted" if entry.is_open_to_all else ""
     title = "rigops: new kernel arguments, for one boot"
-    return (
-        f'if [ "${{boot_once}} ${{default}}" = "true {ENTRY_ID}" ]; then\n'
-        f"menuentry '{title}'{also} --id {ENTRY_ID} {{\n{body}\n}}\n"
-        "fi\n"
-    )
+    return f"""\
+if [ "${{boot_once}} ${{default}}" = "true {ENTRY_ID}" ]; then
+menuentry '{title}'{also} --id {ENTRY_ID} {{
+{body}
+}}
+fi
+"""
 
 
-def _told(grub: Grub, entry: Entry, place: _Place, esp: Mount | None, running: str) -> list[str]:
+def _notices(grub: Grub, entry: Entry, place: _Place, esp: Mount | None, running: str) -> list[str]:
     found = []
     if place.is_script:
         found.append(
-            f"{grub.folder}/custom.cfg is in use or not read, so that grub.cfg is made anew with "
-            f"the trial entry, by {place.path}"
+            f"{grub.folder}/custom.cfg is in use or not read, so grub.cfg is rebuilt with the "
+            f"trial entry by {place.path}"
         )
     if esp is not None:
         found.append(
-            f"GRUB cannot write to its /boot, so that the order is left on {esp.target} "
+            f"GRUB cannot write to its /boot, so the order is on {esp.target} "
             f"({ESP_FOLDER}/grubenv)"
         )
     if _base(entry.kernel) != _base(running):
         found.append(
-            f"the running kernel has left the menu, so that {_base(entry.kernel)} is tried"
+            f"the running kernel is not in the menu any more, so {_base(entry.kernel)} is tried"
         )
     return found
 

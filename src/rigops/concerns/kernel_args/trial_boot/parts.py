@@ -1,18 +1,20 @@
-"""What trial boots have in common on all bootloaders: files, and the sh that arms and disarms."""
+"""What trial boots have in common: files, the sh that arms and disarms them, and their log."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, UNIT
-from rigops.concerns.kernel_args.trial_boot.conditions import ESPS, GRUB_FOLDERS
+from rigops.concerns.kernel_args.trial_boot.conditions import ESPS, GRUB_FOLDERS, LOADER_VENDOR
 from rigops.hostside.packing import MODE, installed_at, pack
+from rigops.probe.text import blocks, lines
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 PROGRAM: Final = installed_at("trial")
 UNIT_FILE: Final = f"/etc/systemd/system/{UNIT}"
@@ -26,9 +28,15 @@ ESP_FOLDER: Final = "rigops"
 ESP_VARIABLE: Final = "rigops_next"
 LOADER_ENTRY: Final = f"{ENTRY_ID}.conf"
 
-_ONE_SHOT: Final = (
-    "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-)
+_LINE: Final = re.compile(r"(?P<word>reached|confirmed|given-up)(?: \S+)? (?P<seconds>\d{1,9})")
+_EVENTS: Final = {
+    "reached": "its services were started, {} s after it began",
+    "confirmed": "it was confirmed {} s after it began",
+    "given-up": "it was not confirmed, and ended itself {} s after it began",
+}
+_FAILED: Final = re.compile(r"(?m)^\W*\s*(\S+\.(?:service|mount|socket|target|swap|device))\s")
+_ADDRESS: Final = re.compile(r"(?m)^(?!lo\s)(\S+)\s+\S+\s+(\S+)")
+_SHOWN: Final = 5
 
 _TOOLS: Final = """\
 # GRUB replays no journal: what is only in that of /boot would not be there for it. A freeze writes
@@ -41,15 +49,15 @@ trial_settle() {
 }
 trial_menu() { # FOLDER PREFIX: grub.cfg made anew aside, and checked before it counts
     menu=$1/grub.cfg.rigops-new
-    if said=$("$2-mkconfig" -o "$menu" 2>&1) && said=$("$2-script-check" "$menu" 2>&1) &&
+    if output=$("$2-mkconfig" -o "$menu" 2>&1) && output=$("$2-script-check" "$menu" 2>&1) &&
         sync "$menu" && mv -f "$menu" "$1/grub.cfg"; then
         return
     fi
     rm -f "$menu" "$menu.new"
-    echo "$said" >&2
+    echo "$output" >&2
     return 1
 }
-trial_one_shot() { # what systemd-boot is told to start once
+trial_one_shot() { # the entry that systemd-boot starts once
     tail -c +5 "@ONE_SHOT@" 2>/dev/null | tr -d '\\000'
 }
 trial_disarm() {
@@ -67,7 +75,7 @@ trial_disarm() {
     case $(trial_one_shot) in
         @ID@*) bootctl set-oneshot '' || left="systemd-boot's entry for the next boot" ;;
     esac
-    # Where another step takes the file itself away, it may still be there, or be gone already.
+    # Where another step removes the file itself, it may still be there, or be gone already.
     [ ! -e "@GRUB_SCRIPT@" ] || chmod a-x "@GRUB_SCRIPT@"
     for folder in @GRUB_FOLDERS@; do
         grep -qs -e "--id @ID@ " "$folder/grub.cfg" || continue
@@ -76,7 +84,7 @@ trial_disarm() {
     done
     trial_settle || :
     [ -n "$left" ] || return 0
-    echo "what is left of a trial boot could not be taken away: $left" >&2
+    echo "what is left of a trial boot could not be removed: $left" >&2
     return 1
 }
 """
@@ -121,7 +129,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class NoTrial:
-    """`reason`: why this machine cannot try arguments once, as a clause."""
+    """`reason`: why this machine cannot try arguments by one boot, as a clause."""
 
     reason: str
 
@@ -150,7 +158,7 @@ def _filled(text: str) -> str:
         "ESPS": " ".join(ESPS),
         "ESP_FOLDER": ESP_FOLDER,
         "LOADER_ENTRY": LOADER_ENTRY,
-        "ONE_SHOT": _ONE_SHOT,
+        "ONE_SHOT": f"/sys/firmware/efi/efivars/LoaderEntryOneShot-{LOADER_VENDOR}",
         "GRUB_SCRIPT": GRUB_SCRIPT,
         "GRUB_FOLDERS": " ".join(GRUB_FOLDERS),
     }.items():
@@ -158,7 +166,7 @@ def _filled(text: str) -> str:
     return text
 
 
-# Nothing of ours is armed after it; owned files stay to whoever owns them.
+# Ends the order for one boot. Owned files are not removed by it.
 DISARM: Final = f"{_filled(_TOOLS)}trial_disarm\n"
 
 
@@ -169,3 +177,29 @@ def step(command: str, why_not: str) -> str:
 
 def armed(*steps: str) -> str:
     return f"{_filled(_TOOLS)}{_filled(_ARM)}".replace("@STEPS@", "\n".join(steps))
+
+
+def outcome(log: str) -> str:
+    """Of a trial boot, by what trial.sh wrote down in it."""
+    return "; ".join(events(log)) or (
+        "it left no trace, so it ended before its services started: a panic, no root, or a hang "
+        "that a power cycle or a watchdog ended"
+    )
+
+
+def events(log: str) -> Iterator[str]:
+    """None for a boot that ended before its services started."""
+    for line in lines(log):
+        if found := _LINE.fullmatch(line):
+            yield _EVENTS[found["word"]].format(found["seconds"])
+    asked = blocks(log)
+    failed = _FAILED.findall(asked.get("systemctl --no-pager --failed", ""))
+    if failed:
+        yield f"failed there: {', '.join(failed[:_SHOWN])}"
+    addresses = asked.get("ip -br address")
+    if addresses is not None:
+        own = [f"{name} {address}" for name, address in _ADDRESS.findall(addresses)]
+        yield f"its addresses were {', '.join(own[:_SHOWN])}" if own else "it had no address"
+    ssh = asked.get("systemctl is-active ssh.service sshd.service ssh.socket")
+    if ssh is not None and "active" not in ssh.split():
+        yield "no ssh server ran"

@@ -1,6 +1,6 @@
 """New kernel arguments, tried by one boot: an extra entry that is started exactly once.
 
-Whatever becomes of that boot, the one after it is the old one.
+However that boot ends, the one after it is the old one.
 """
 
 from __future__ import annotations
@@ -8,18 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
-from rigops.concerns.kernel_args.bootloader.trial_marks import (
-    changed,
-    marked,
-    without_marks,
-)
+from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked, without_marks
 from rigops.concerns.kernel_args.trial_boot import grub as grub_trial
 from rigops.concerns.kernel_args.trial_boot import systemd_boot as systemd_boot_trial
-from rigops.concerns.kernel_args.trial_boot.parts import (
-    NoTrial,
-    Trial,
-    watching,
-)
+from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial, watching
 from rigops.probe.kernel_arguments import name, split
 
 if TYPE_CHECKING:
@@ -27,7 +19,6 @@ if TYPE_CHECKING:
 
     from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
 
-_HIDDEN = "***"
 _LONGEST = 2047  # of a command line on x86; the kernel cuts off what is beyond
 _WATCHDOG_SINCE = 250  # systemd.watchdog_sec=
 
@@ -42,10 +33,10 @@ def prepare(
 ) -> Trial | NoTrial:
     """The trial of `running` (the text of /proc/cmdline) with some arguments more and some less.
 
-    Nobody having confirmed it `deadline_s` after its start, it goes back by itself.
+    Unless it is confirmed within `deadline_s` of its start, the host reboots to the old ones.
     """
     now = without_marks(split(running))
-    if reason := next(_hindrances(conditions, running, now), ""):
+    if reason := next(_blockers(conditions, running, now), ""):
         return NoTrial(reason)
     watchdog = conditions.has_hardware_watchdog and (conditions.systemd or 0) >= _WATCHDOG_SINCE
     wanted = marked(
@@ -66,12 +57,12 @@ def prepare(
     return grub_trial.prepare(conditions, now=now, wanted=wanted, files=files, notices=notices)
 
 
-def _hindrances(conditions: Conditions, running: str, now: tuple[str, ...]) -> Iterator[str]:
+def _blockers(conditions: Conditions, running: str, now: tuple[str, ...]) -> Iterator[str]:
     if conditions.unparsed:
-        yield "its bootloader could not be looked at"
+        yield "its bootloader could not be examined"
     if conditions.systemd is None:
-        yield "it does not run systemd, which would take a bad boot back"
-    if _HIDDEN in running:
+        yield "it does not run systemd, which would end a bad boot"
+    if "***" in running:
         yield "its kernel command line holds a secret, which rigops does not read"
     if "\\" in running:
         yield "its kernel command line holds escaped quotes, which cannot be repeated exactly"
@@ -85,7 +76,7 @@ def _hindrances(conditions: Conditions, running: str, now: tuple[str, ...]) -> I
 def _hangs(
     conditions: Conditions, wanted: tuple[str, ...], *, has_watchdog: bool
 ) -> tuple[str, ...]:
-    """What no program of ours can bring back."""
+    """Where no program of ours can end that boot."""
     if has_watchdog:
         found = ["should that boot hang before systemd runs, it takes a power cycle to end it"]
     else:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.trial_boot.parts import TrialFile
 
 _SORTS_BY_KEY_SINCE: Final = 250
-_LAST: Final = "zzz-rigops"  # as a sort-key
 _COUNTED: Final = re.compile(r"\+\d+(?:-\d+)?(?=\.conf$)")
 _NOT_COPIED: Final = frozenset({"title", "options", "sort-key"})
 
@@ -40,36 +39,29 @@ def prepare(
     files: Mapping[str, TrialFile],
     notices: tuple[str, ...],
 ) -> Trial | NoTrial:
-    found = {_id(path): (path, text) for path, text in conditions.entries.items()}
-    others = {one: entry for one, entry in found.items() if one != LOADER_ENTRY}
+    paths = {_id(path): path for path in conditions.entries}
+    others = {one: conditions.entries[path] for one, path in paths.items() if one != LOADER_ENTRY}
     selected = _id(conditions.selected)
-    if reason := next(
-        _hindrances(conditions, selected, {one: others[one][1] for one in others}), ""
-    ):
+    if reason := next(_blockers(conditions, selected, others), ""):
         return NoTrial(reason)
-    path, text = others[selected]
-    entry = _entry(text, _without_initrds(wanted, text)).encode()
-    folder = path.rpartition("/")[0]
-    return Trial(
-        files=files,
-        arm=_arm(f"{folder}/{LOADER_ENTRY}", entry),
-        notices=notices,
-    )
+    folder = paths[selected].rpartition("/")[0]
+    arm = _arm(f"{folder}/{LOADER_ENTRY}", _entry(others[selected], wanted).encode())
+    return Trial(files=files, arm=arm, notices=notices)
 
 
-def _hindrances(conditions: Conditions, selected: str, others: Mapping[str, str]) -> Iterator[str]:
+def _blockers(conditions: Conditions, selected: str, others: Mapping[str, str]) -> Iterator[str]:
     if "bootctl" not in conditions.tools:
-        yield "bootctl cannot be found, which gives systemd-boot an order for one boot"
+        yield "there is no bootctl, which orders an entry of systemd-boot for one boot"
     if selected.endswith(".efi"):
         yield "it starts a unified kernel image, which has its arguments inside"
     if selected not in others:
-        yield "systemd-boot does not say which of its entries was started"
+        yield "systemd-boot does not say which entry it started"
     elif "***" in others[selected]:
         yield "the entry that starts it holds a secret, which rigops does not read"
     if not _default_stays(conditions, others):
         yield (
-            "nothing says which entry of systemd-boot is the default, and a new one might become "
-            "it (set `default` in loader.conf)"
+            "systemd-boot has no configured default entry, and a new one might become it (set "
+            "`default` in loader.conf)"
         )
 
 
@@ -93,21 +85,18 @@ def _values(key: str, texts: Iterable[str]) -> list[str]:
     return [row[1].strip() for row in rows if len(row) > 1 and row[0] == key]
 
 
-def _without_initrds(wanted: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """The older systemd-boot puts those of the entry on the command line itself."""
-    own = split(" ".join(_values("options", [text])))
-    return tuple(one for one in wanted if name(one) != "initrd" or one in own)
-
-
 def _entry(text: str, wanted: tuple[str, ...]) -> str:
+    # The older systemd-boot puts the initrds of the entry on the command line itself.
+    own = split(" ".join(_values("options", [text])))
+    options = [one for one in wanted if name(one) != "initrd" or one in own]
     kept = [
         line.rstrip()
         for line in text.splitlines()
         if line.split() and line.split()[0] not in _NOT_COPIED and not line.startswith("#")
     ]
-    sorted_by_key = [f"sort-key {_LAST}"] if any(_values("sort-key", [text])) else []
+    sorted_by_key = ["sort-key zzz-rigops"] if any(_values("sort-key", [text])) else []
     head = [HEADER, "title rigops: new kernel arguments, for one boot", *sorted_by_key]
-    return "\n".join([*head, *kept, f"options {' '.join(wanted)}", ""])
+    return "\n".join([*head, *kept, f"options {' '.join(options)}", ""])
 
 
 def _arm(path: str, entry: bytes) -> str:

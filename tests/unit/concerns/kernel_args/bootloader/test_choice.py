@@ -11,7 +11,7 @@ from tests.unit.concerns.kernel_args.bootloader import machines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rigops.concerns.kernel_args.bootloader.configuration import Configuration
+    from rigops.concerns.kernel_args.bootloader.choice import Configuration
 
 
 def choose(root: Path, name: str, *traces: str, **facts: object) -> Configuration | Refused:

@@ -9,11 +9,9 @@ import pytest
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
-from rigops.concerns.kernel_args.bootloader.entries import SystemdBoot
-from rigops.concerns.kernel_args.bootloader.grubby import Bls
-from rigops.concerns.kernel_args.bootloader.kernel_install import KernelInstall
-from rigops.concerns.kernel_args.bootloader.kernelstub import Kernelstub
-from rigops.concerns.kernel_args.bootloader.mkinitcpio import Mkinitcpio
+from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, SystemdBoot
+from rigops.concerns.kernel_args.bootloader.grub import Bls
+from rigops.concerns.kernel_args.bootloader.unified import KernelInstall, Mkinitcpio
 from rigops.probe.boot_files import Files
 from tests.unit import programs
 from tests.unit.concerns.kernel_args.bootloader import machines

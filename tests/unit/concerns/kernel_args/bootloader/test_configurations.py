@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rigops.concerns.kernel_args.bootloader.configuration import Configuration, Edit
+    from rigops.concerns.kernel_args.bootloader.choice import Configuration
+    from rigops.concerns.kernel_args.bootloader.tokens import Edit
     from rigops.probe.sections.bootloader import Bootloader
 
 OURS = ("iommu=pt", "pci=realloc=off")

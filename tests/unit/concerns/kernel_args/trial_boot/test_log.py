@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.trial_boot.log import told
+from rigops.concerns.kernel_args.trial_boot.parts import events
 
 LOG = """\
 reached 6d3c8f4e-0000-4000-8000-000000000001 12
@@ -27,7 +27,7 @@ enp5s0           UP             192.168.1.20/24 fe80::1/64
 
 
 def test_a_boot_that_nobody_could_reach_says_why() -> None:
-    assert told(LOG) == (
+    assert tuple(events(LOG)) == (
         "its services were started, 12 s after it began",
         "it was not confirmed, and ended itself 900 s after it began",
         "failed there: networking.service, srv-data.mount",
@@ -37,20 +37,20 @@ def test_a_boot_that_nobody_could_reach_says_why() -> None:
 
 
 def test_a_boot_that_never_came_so_far_says_nothing() -> None:
-    assert told("") == ()
+    assert tuple(events("")) == ()
 
 
 def test_a_server_that_ran_is_not_missed_and_a_network_that_did_not_is() -> None:
     log = LOG.replace("inactive\ninactive\ni", "inactive\nactive\ni").partition("enp5s0")[0]
 
-    assert told(log)[-1] == "it had no address"
+    assert list(events(log))[-1] == "it had no address"
 
 
 def test_a_confirmed_boot_says_so() -> None:
-    assert told("reached x 12\nconfirmed 40\n")[1] == "it was confirmed 40 s after it began"
+    assert list(events("reached x 12\nconfirmed 40\n"))[1] == "it was confirmed 40 s after it began"
 
 
 @given(st.text())
 def test_any_text_is_read_without_raising(text: str) -> None:
-    told(text)
-    told(f"{LOG}{text}")
+    list(events(text))
+    list(events(f"{LOG}{text}"))
