@@ -207,9 +207,8 @@ def test_a_first_host_that_never_comes_back_ends_at_its_deadline_and_keeps_the_o
     first, *rest = fleet.well[:3]
     boot = "cat /proc/sys/kernel/random/boot_id"
     before = [one.run(boot).stdout for one in rest]
-    fleet.laptop.declare(
-        {one.name: {"kernel_args": [ARGUMENT], "reboot_timeout": 30} for one in (first, *rest)}
-    )
+    declared = {"kernel_args": [ARGUMENT], "kernel_trial": "off", "reboot_timeout": 30}
+    fleet.laptop.declare({one.name: declared for one in (first, *rest)})
     first.run("systemctl disable ssh")
 
     said = fleet.laptop.rigops("apply", "--reboot", "auto", "--json", *QUIETLY)
