@@ -32,7 +32,7 @@ from rigops.report.plan import plan_text
 from rigops.transport import HostKeyPolicy, connect
 
 if TYPE_CHECKING:
-    from rigops.converge.request import HostRequest
+    from rigops.concerns.concern import HostRequest
 
 
 def reach(host: HostRequest) -> None:

@@ -25,10 +25,11 @@ from rigops.cli.hosts import (
 from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
 from rigops.cli.output import print_json
 from rigops.cli.progress import Progress
+from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection, deploys
 from rigops.converge.fleet_run import FleetRun, deliver_interrupts
 from rigops.converge.lock import Holder
-from rigops.converge.request import HostRequest, RunOptions
+from rigops.converge.request import RunOptions
 from rigops.converge.result import exit_code
 from rigops.errors import Problem, RigopsError, UsageError
 from rigops.inventory.spec.names import did_you_mean

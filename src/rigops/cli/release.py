@@ -17,8 +17,9 @@ from rigops.cli.apply_common import (
 from rigops.cli.hosts import choose_hosts
 from rigops.cli.options import inventory_option
 from rigops.cli.undo import undo
+from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
-from rigops.converge.request import Confirmed, HostRequest
+from rigops.converge.request import Confirmed
 from rigops.converge.result import exit_code
 from rigops.inventory.spec import RigSpec
 from rigops.record import journal

@@ -19,6 +19,7 @@ from rigops.cli.apply_common import (
 )
 from rigops.cli.options import inventory_option
 from rigops.cli.undo import undo
+from rigops.concerns.nvidia_driver import record as driver
 from rigops.converge.concerns import Selection
 from rigops.converge.request import Confirmed
 from rigops.errors import Problem, UsageError
@@ -26,9 +27,9 @@ from rigops.errors import Problem, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rigops.concerns.concern import HostRequest
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.host_run import HostRun
-    from rigops.converge.request import HostRequest
     from rigops.inventory import Inventory
 
 _DRIVER = "nvidia_driver"
@@ -140,7 +141,8 @@ def _the_host(inventory: Inventory, name: str) -> HostRequest:
 
 
 def _tell_what_to_declare(run: HostRun) -> None:
-    wish, version = run.request.spec.driver, run.pinned_driver
+    wish, pinned = run.request.spec.driver, driver.pinned(run.recorded(driver.PATH))
+    version = pinned.version if pinned else ""
     if wish is None or run.result.outcome not in {"changed", "reboot_owed"}:
         return
     if wish.versions.contains(version, prereleases=True):

@@ -8,18 +8,65 @@ functions that need it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rigops import assets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.key import Key
     from rigops.plan.change import Change
+    from rigops.probe.sections.rigops_state import RigopsState
+    from rigops.record import Proven
+    from rigops.record.lockfile import LockedHost
+    from rigops.transport import Result, Target
+    from rigops.vault.pinned_set import PinnedSet
+    from rigops.vault.store import VaultResult
+
+
+@dataclass(frozen=True)
+class HostRequest:
+    """A host of the inventory, what was declared for it, and what it was proven with."""
+
+    name: str
+    target: Target
+    data: Mapping[str, object]
+    spec: RigSpec
+    locked: LockedHost | None = None
+    lock: Path | None = None  # the file that says so
+    back: bool = False  # to the driver that was proven before the present one
+
+
+class RootShell(Protocol):
+    """Commands to the host as root; `wrap` ends them with the connection."""
+
+    def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result: ...
+    def wrap(self, argv: Sequence[str], /) -> list[str]: ...
+    def tell(self, text: str, /) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenHost:
+    """`shell`: takes the lock of the run; its argument names the stage."""
+
+    request: HostRequest
+    state: RigopsState | None
+    proven: Proven
+    was_changed: bool
+    shell: Callable[[str], AbstractContextManager[RootShell]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """`vault`: None where there was nothing to do."""
+
+    sets: tuple[PinnedSet, ...] = ()
+    vault: VaultResult | None = None
 
 
 def _none(_: RigSpec) -> tuple[()]:
@@ -51,6 +98,10 @@ class Concern:
     # What is configured, or is declared, and only a reboot brings into force; asked after the
     # deploy, and where the concern is not selected as well.
     reboot_reasons: Callable[[RigSpec], Iterable[str]] = _none
+    # What only this machine knows, such as the lockfile: its operations get it by its type.
+    provide: Callable[[HostRequest], object] | None = None
+    # What of a proven state is stored, for a rollback and for the lockfile. Fails nothing.
+    keep: Callable[[ProvenHost], Kept] | None = None
 
     @property
     def is_in_this_version(self) -> bool:

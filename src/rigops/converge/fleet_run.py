@@ -18,7 +18,8 @@ from rigops.converge.host_run import HostRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from rigops.converge.request import Confirmed, HostRequest, RunOptions
+    from rigops.concerns.concern import HostRequest
+    from rigops.converge.request import Confirmed, RunOptions
     from rigops.converge.result import HostResult
 
 

@@ -9,30 +9,33 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gevent import GreenletExit
 
 from rigops.concerns import registry
-from rigops.concerns.nvidia_driver import record as driver
+from rigops.concerns.concern import ProvenHost
 from rigops.concerns.preconditions import clock
-from rigops.converge import distribution, host_journal, proof, trial_boot, vault
+from rigops.converge import distribution, host_journal, proof, trial_boot
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
-from rigops.converge.result import Blocked, HostResult, VaultResult, Withheld
+from rigops.converge.result import Blocked, HostResult, Withheld
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
 from rigops.ownership.lines import shown_path
 from rigops.plan.change import Plan
+from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import Confirmed, HostRequest, PreflightWhen, RunOptions
+    from rigops.converge.request import Confirmed, PreflightWhen, RunOptions
     from rigops.converge.result import Outcome
     from rigops.record import Proven, journal
 
@@ -61,13 +64,10 @@ class HostRun:
         proof = self.result.preflight
         return self.result.outcome == "changed" and (proof is None or proof.status != "fail")
 
-    @property
-    def pinned_driver(self) -> str:
-        """The version, as it was last seen; empty where none is pinned."""
+    def recorded(self, path: str) -> str | None:
+        """A record of rigops' own on the host, as it was last seen."""
         snapshot = self._session.last_snapshot
-        text = snapshot.state.records.get(driver.PATH) if snapshot and snapshot.state else None
-        found = driver.pinned(text)
-        return found.version if found else ""
+        return snapshot.state.records.get(path) if snapshot and snapshot.state else None
 
     @property
     def needs_reboot(self) -> bool:
@@ -244,7 +244,7 @@ class HostRun:
                     raise
                 self.result.story.append(f"its own journal lacks this run, since {error}")
                 return
-        self._update_vault()
+        self._keep()
         self._session.release()
 
     def forget(self) -> tuple[bytes, ...]:
@@ -322,24 +322,23 @@ class HostRun:
             return "refused"
         return "changed" if self.result.pending else "converged"
 
-    def _update_vault(self) -> None:
-        """With the packages of what was proven, and the lockfile's entry with it."""
+    def _keep(self) -> None:
+        """What was proven, in the vaults and in the lockfile."""
         proven = self._proven()
         if proven is None:
             return
-        state = self._session.snapshot.state
-        locked, found = vault.lock_entry(state, proven, self.request), None
-        is_done = vault.is_complete(state, vault.store(self.request))
-        if not is_done or (self._session.touched and self.pinned_driver):
-            try:
-                with self._session.stage("vault"):
-                    self._session.take_lock()
-                    locked, found = vault.update(self._session.channel, state, proven, self.request)
-            except RigopsError as error:  # nothing of what was proven
-                found = VaultResult(trouble=str(error))
-        self.result.lock, self.result.vault = locked, found
-        if found:
-            self.result.story.append(str(found))
+        host = ProvenHost(
+            request=self.request,
+            state=self._session.snapshot.state,
+            proven=proven,
+            was_changed=self._session.touched,
+            shell=self._session.locked_channel,
+        )
+        found = [one.keep(host) for one in registry.in_this_version() if one.keep is not None]
+        self.result.lock = locked(proven, tuple(chain.from_iterable(one.sets for one in found)))
+        for one in filter(None, (one.vault for one in found)):
+            self.result.vault = one
+            self.result.story.append(str(one))
 
     def _proven(self) -> Proven | None:
         """By this run or one before it; where there is nothing to copy to, that the driver runs."""

@@ -6,29 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rigops.converge.concerns import Selection
     from rigops.converge.lock import Holder
-    from rigops.inventory.spec import RigSpec
-    from rigops.record.lockfile import LockedHost
-    from rigops.transport import HostKeyPolicy, Target
+    from rigops.transport import HostKeyPolicy
 
 PreflightWhen = Literal["auto", "always", "never"]
-
-
-@dataclass(frozen=True)
-class HostRequest:
-    """A host of the inventory, what was declared for it, and what it was proven with."""
-
-    name: str
-    target: Target
-    data: Mapping[str, object]
-    spec: RigSpec
-    locked: LockedHost | None = None
-    lock: Path | None = None  # the file that says so
-    back: bool = False  # to the driver that was proven before the present one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rigops.plan.change import Plan
-from rigops.vault.store import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from rigops.errors import HostError
     from rigops.preflight.document import HostFound
     from rigops.record.lockfile import LockedHost
+    from rigops.vault.store import VaultResult
 
 Outcome = Literal[
     "converged",
@@ -60,29 +60,6 @@ class Withheld:
 class Stage:
     stage: str
     seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class VaultResult:
-    """`host_bytes`: of the proven set. `trouble`: why it is incomplete, or was not fetched.
-
-    `freed_bytes`: of files on this machine that no host needs any more.
-    """
-
-    host_bytes: int = 0
-    fetched_bytes: int = 0
-    folder: str = ""
-    trouble: str = ""
-    freed_bytes: int = 0
-
-    def __str__(self) -> str:
-        if self.trouble:
-            return f"vault: {self.trouble}; the next apply tries again"
-        new = f" ({amount(self.fetched_bytes)} of it now)" if self.fetched_bytes else ""
-        text = f"vault: {amount(self.host_bytes)} on the host, fetched to {self.folder}{new}"
-        if self.freed_bytes:
-            text += f"; removed {amount(self.freed_bytes)} there that no host needs any more"
-        return text
 
 
 @dataclass

@@ -16,7 +16,6 @@ from rigops.converge.lock import take, work_argv
 from rigops.converge.reboot import order_only, reboot
 from rigops.converge.result import Stage
 from rigops.converge.snapshot import take_snapshot
-from rigops.converge.vault import vault_access
 from rigops.plan.change import Plan
 from rigops.plan.context import Consent, TrialOptions
 from rigops.transport import HostKeyPolicy, Privilege, TransportError, connect, with_password
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.lock import ApplyLock
     from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import HostRequest, RunOptions
+    from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
     from rigops.converge.snapshot import HostSnapshot
     from rigops.inventory.spec import RigSpec
@@ -160,7 +160,9 @@ class HostSession:
         snapshot = take_snapshot(self.connection, self._privilege, selected, self.request.spec)
         channel.cache.seed_files(snapshot.paths, snapshot.files)
         self._engine.attach(name, channel, snapshot.known)
-        self._engine.provide(name, vault_access(self.request))
+        for one in registry.in_this_version():
+            if one.provide is not None:
+                self._engine.provide(name, one.provide(self.request))
         self._channel, self.last_snapshot = channel, snapshot
         self._snapshot_at = time.monotonic()
         return snapshot
@@ -177,6 +179,12 @@ class HostSession:
         )
         if self._lock.notice:
             self._result.story.append(self._lock.notice)
+
+    @contextmanager
+    def locked_channel(self, stage: str) -> Iterator[HostChannel]:
+        with self.stage(stage):
+            self.take_lock()
+            yield self.channel
 
     def release(self) -> None:
         if self._lock is not None:

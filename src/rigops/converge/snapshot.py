@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rigops.concerns.nvidia_driver.facts import DriverLoaded
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
 from rigops.converge.proof import SECTION as SILICON
@@ -17,6 +16,7 @@ from rigops.facts.files import FileFound, files_section
 from rigops.facts.sections import (
     Boot,
     CommandLine,
+    DriverLoaded,
     OsRelease,
     RigopsState,
     Uname,

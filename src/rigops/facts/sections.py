@@ -14,6 +14,7 @@ from rigops.probe.sections import (
     bootloader,
     limits,
     nccl,
+    nvidia_version,
     os_release,
     packages,
     pci,
@@ -61,6 +62,10 @@ class Bootloader(SectionFact[bootloader.Bootloader]):
 
 class CommandLine(SectionFact[proc_cmdline.CommandLine]):
     section = proc_cmdline.SECTION
+
+
+class DriverLoaded(SectionFact[nvidia_version.NvidiaVersion]):
+    section = nvidia_version.SECTION
 
 
 class Limits(SectionFact[limits.Limits]):

@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -184,6 +185,31 @@ class References:
             atomic_file.replace(self.path, json.dumps(document, indent=1) + "\n", _MODE)
         except OSError as error:
             raise self._store.unwritable(error) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaultResult:
+    """What became of a proven set: a part of the apply document.
+
+    `host_bytes`: of the proven set. `trouble`: why it is incomplete, or was not fetched.
+
+    `freed_bytes`: of files on this machine that no host needs any more.
+    """
+
+    host_bytes: int = 0
+    fetched_bytes: int = 0
+    folder: str = ""
+    trouble: str = ""
+    freed_bytes: int = 0
+
+    def __str__(self) -> str:
+        if self.trouble:
+            return f"vault: {self.trouble}; the next apply tries again"
+        new = f" ({amount(self.fetched_bytes)} of it now)" if self.fetched_bytes else ""
+        text = f"vault: {amount(self.host_bytes)} on the host, fetched to {self.folder}{new}"
+        if self.freed_bytes:
+            text += f"; removed {amount(self.freed_bytes)} there that no host needs any more"
+        return text
 
 
 def amount(size: int) -> str:

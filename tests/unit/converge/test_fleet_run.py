@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from rigops.concerns.concern import HostRequest
 from rigops.converge.fleet_run import FleetRun
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import Confirmed, HostRequest
+from rigops.converge.request import Confirmed
 from rigops.converge.result import HostResult
 from rigops.inventory.spec import RigSpec
 from rigops.transport import LOCAL, Target

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rigops.concerns.concern import HostRequest
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import Confirmed, HostRequest
+from rigops.converge.request import Confirmed
 from rigops.converge.result import Withheld
 from rigops.facts.sections import Boot, RigopsState
 from rigops.inventory.spec import RigSpec

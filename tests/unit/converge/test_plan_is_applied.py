@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.concerns.concern import HostRequest
 from rigops.concerns.nvidia_driver import record
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.host_run import HostRun
-from rigops.converge.request import HostRequest
 from rigops.facts.sections import Boot, RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.plan.change import Change, LaterChange, PackageChanges, Plan, UnplannedError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from rigops.concerns.concern import HostRequest
 from rigops.converge import session as module
 from rigops.converge.engine import Engine
 from rigops.converge.reboot_impact import RebootImpact
-from rigops.converge.request import HostRequest
 from rigops.converge.result import HostResult
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot

@@ -13,6 +13,7 @@ from rigops.inventory.spec.scalars import boolean, choice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
 
@@ -46,6 +47,18 @@ def _deploy(spec: RigSpec) -> None:
     )
 
 
+def _provide(request: HostRequest) -> object:
+    from rigops.concerns.nvidia_driver.after_proof import vault_access
+
+    return vault_access(request)
+
+
+def _keep(host: ProvenHost) -> Kept:
+    from rigops.concerns.nvidia_driver.after_proof import keep
+
+    return keep(host)
+
+
 NVIDIA_DRIVER: Final = Concern(
     name=NAME,
     keys=(
@@ -74,4 +87,6 @@ NVIDIA_DRIVER: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
+    provide=_provide,
+    keep=_keep,
 )

@@ -18,7 +18,7 @@ from rigops.facts.sections import (
     section_command,
     section_value,
 )
-from rigops.probe.sections import nvidia_modinfo, nvidia_version, secure_boot
+from rigops.probe.sections import nvidia_modinfo, secure_boot
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 class DriverHost(SectionFact[host_facts.DriverHostFacts]):
     section = host_facts.SECTION
-
-
-class DriverLoaded(SectionFact[nvidia_version.NvidiaVersion]):
-    section = nvidia_version.SECTION
 
 
 class DriverModules(SectionFact[nvidia_modinfo.NvidiaModinfo]):

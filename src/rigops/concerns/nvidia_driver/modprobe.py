@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
 
-from rigops.concerns.nvidia_driver.facts import DriverLoaded
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
 from rigops.concerns.preconditions.facts import Modprobe
 from rigops.concerns.preconditions.words import said
-from rigops.facts.sections import CommandLine
+from rigops.facts.sections import CommandLine, DriverLoaded
 from rigops.plan.context import notice
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.nvidia_driver import modprobe, record
-from rigops.concerns.nvidia_driver.facts import DriverHost, DriverLoaded, machine
+from rigops.concerns.nvidia_driver.facts import DriverHost, machine
 from rigops.concerns.nvidia_driver.gather import (
     driver_answer,
     recorded,
@@ -48,7 +48,7 @@ from rigops.concerns.nvidia_driver.vault_source import (
     source_opened,
 )
 from rigops.concerns.preconditions import guards
-from rigops.facts.sections import GpuPackages, Pci, RigopsState
+from rigops.facts.sections import DriverLoaded, GpuPackages, Pci, RigopsState
 from rigops.ownership import Ownership
 from rigops.ownership.file_work import FileWork, script
 from rigops.ownership.owned_files import owned_file, undo_undeclared

@@ -9,7 +9,6 @@ from rigops import assets
 from rigops.concerns.nvidia_driver import record
 from rigops.concerns.nvidia_driver.facts import (
     DriverHost,
-    DriverLoaded,
     DriverModules,
     SecureBoot,
 )
@@ -21,6 +20,7 @@ from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.sections import (
     CommandLine,
+    DriverLoaded,
     GpuPackages,
     OsRelease,
     Pci,

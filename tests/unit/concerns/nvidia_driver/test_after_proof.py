@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.concerns.concern import HostRequest, Kept, ProvenHost
 from rigops.concerns.nvidia_driver import record as driver_record
+from rigops.concerns.nvidia_driver.after_proof import keep, vault_access
 from rigops.concerns.nvidia_driver.record import PinnedDriver
-from rigops.converge.request import HostRequest
-from rigops.converge.result import VaultResult
-from rigops.converge.vault import is_complete, lock_entry, update, vault_access
 from rigops.inventory.spec import RigSpec
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.record.lockfile import LockedHost, locked
 from rigops.transport import Result, Target
 from rigops.vault.pinned_set import RECORD, PinnedSet, document
-from rigops.vault.store import References, Store
+from rigops.vault.store import References, Store, VaultResult
 from tests.unit.record.test_lockfile import PROVEN
 from tests.unit.vault.pinned_sets import index_of, pinned_set, records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    from rigops.converge.connector import HostChannel
 
 
 OLD, NOW = pinned_set("535.183.01"), pinned_set("535.261.03")
@@ -47,10 +46,14 @@ class FakeChannel:
     def tell(self, _: str) -> None:
         pass
 
-    def wrap(self, argv: list[str]) -> list[str]:
-        return argv
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return list(argv)
 
-    def run(self, argv: list[str], stdin: bytes, _: float) -> Result:
+    @contextmanager
+    def shell(self, _: str) -> Iterator[FakeChannel]:
+        yield self
+
+    def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         self.ran.append(stdin.decode())
         text = self._filled() if b"fill </dev/null" in stdin else b""
         if argv[0] == "dd":
@@ -88,28 +91,43 @@ def wanted(folder: Path, before: LockedHost | None = None) -> HostRequest:
     )
 
 
-def channel(**how: Any) -> HostChannel:
-    return cast("HostChannel", FakeChannel(**how))
+def kept(
+    folder: Path,
+    state: RigopsState,
+    before: LockedHost | None = None,
+    *,
+    was_changed: bool = True,
+    channel: FakeChannel | None = None,
+) -> Kept:
+    return keep(
+        ProvenHost(
+            request=wanted(folder, before),
+            state=state,
+            proven=PROVEN,
+            was_changed=was_changed,
+            shell=(channel or FakeChannel()).shell,
+        )
+    )
 
 
 def stored(
     folder: Path, *sets: PinnedSet, before: LockedHost | None = None, **how: Any
-) -> tuple[LockedHost, VaultResult]:
+) -> tuple[tuple[PinnedSet, ...], VaultResult]:
     """Once the vault was updated on a host with these sets."""
-    entry, found = update(channel(**how), state(*sets), PROVEN, wanted(folder, before))
-    assert found
-    return entry, found
+    found = kept(folder, state(*sets), before, channel=FakeChannel(**how))
+    assert found.vault
+    return found.sets, found.vault
 
 
 def test_what_was_proven_is_stored_fetched_and_locked(tmp_path: Path) -> None:
     entry, found = stored(tmp_path, OLD)
 
-    assert [one.version for one in entry.sets] == [NOW.version, OLD.version]
-    assert entry.sets[0].packages == tuple(sorted(NOW.packages, key=lambda one: one.file))
+    assert [one.version for one in entry] == [NOW.version, OLD.version]
+    assert entry[0].packages == tuple(sorted(NOW.packages, key=lambda one: one.file))
     assert found == VaultResult(host_bytes=NOW.size, fetched_bytes=NOW.size, folder=str(tmp_path))
     store = Store(tmp_path)
     assert all(store.has(one.sha256, one.size) for one in NOW.packages)
-    assert store.text(entry.sets[0].index) == index_of(NOW.version)
+    assert store.text(entry[0].index) == index_of(NOW.version)
 
 
 def test_what_is_here_already_is_not_fetched_again(tmp_path: Path) -> None:
@@ -152,7 +170,7 @@ def test_an_incomplete_vault_is_reported_and_fails_nothing(
 
     assert says in str(found)
     assert "the next apply tries again" in str(found)
-    assert (entry.version, entry.sets) == (NOW.version, ())
+    assert entry == ()
 
 
 def test_a_controller_without_room_still_locks_the_digests(tmp_path: Path) -> None:
@@ -161,17 +179,15 @@ def test_a_controller_without_room_still_locks_the_digests(tmp_path: Path) -> No
     entry, found = stored(tmp_path / "vault")
 
     assert "cannot store packages in" in found.trouble
-    assert entry.sets[0].version == NOW.version
+    assert entry[0].version == NOW.version
 
 
 def test_another_driver_than_the_pinned_one_is_not_stored(tmp_path: Path) -> None:
-    there = channel()
+    there = FakeChannel()
     pinned = replace(PINNED, version=OLD.version)
 
-    entry, found = update(there, state(OLD, pinned=pinned), PROVEN, wanted(tmp_path))
-
-    assert (entry.version, entry.sets, found) == (NOW.version, (), None)
-    assert cast("FakeChannel", there).ran == []
+    assert kept(tmp_path, state(OLD, pinned=pinned), channel=there) == Kept()
+    assert there.ran == []
 
 
 def test_a_digest_that_the_lockfile_has_is_not_taken_from_the_host(tmp_path: Path) -> None:
@@ -180,35 +196,40 @@ def test_a_digest_that_the_lockfile_has_is_not_taken_from_the_host(tmp_path: Pat
     before = locked(PROVEN, (NOW, OLD))
 
     entry, _ = stored(tmp_path, changed, before=before)
-    untouched = lock_entry(state(changed), PROVEN, wanted(tmp_path, before))
+    untouched = kept(tmp_path, state(NOW, changed), before, was_changed=False)
 
-    assert changed not in entry.sets
-    assert untouched.sets == (NOW, OLD)
+    assert changed not in entry
+    assert untouched == Kept((NOW, OLD))
 
 
 def test_the_host_is_given_the_digests_of_the_lockfile(tmp_path: Path) -> None:
     first, *rest = NOW.packages
     changed = replace(NOW, packages=(replace(first, sha256="0" * 64), *rest))
     there = FakeChannel()
-    before = wanted(tmp_path, locked(PROVEN, (NOW,)))
 
-    update(cast("HostChannel", there), state(changed), PROVEN, before)
+    kept(tmp_path, state(changed), locked(PROVEN, (NOW,)), channel=there)
 
     assert f"{first.name} {first.version} {first.sha256}" in there.ran[0]
     assert "0" * 64 not in there.ran[0]
 
 
-def test_it_is_complete_when_both_vaults_have_the_pinned_driver(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    other = replace(PINNED, version="580.1", packages={"libcuda1": "580.1-1"})
-    assert not is_complete(state(), store)
-    assert not is_complete(state(NOW), store)
+def asks_the_host(folder: Path, state: RigopsState) -> bool:
+    """Whether a run that changed nothing has something to store."""
+    there = FakeChannel()
+    kept(folder, state, was_changed=False, channel=there)
+    return bool(there.ran)
+
+
+def test_nothing_is_asked_when_both_vaults_have_the_pinned_driver(tmp_path: Path) -> None:
+    proven = replace(PINNED, packages={**PINNED.packages, "libnew1": "1"})
+    assert asks_the_host(tmp_path / "empty", state())
+    assert asks_the_host(tmp_path / "other", state(NOW))
 
     stored(tmp_path)
 
-    assert is_complete(state(NOW), store)
-    assert not is_complete(state(NOW, pinned=other), store)
-    assert is_complete(state(pinned=None), store)
+    assert not asks_the_host(tmp_path, state(NOW))
+    assert asks_the_host(tmp_path, state(NOW, pinned=proven))
+    assert not asks_the_host(tmp_path, state(pinned=None))
 
 
 def test_a_run_may_install_what_the_lockfile_has(tmp_path: Path) -> None:

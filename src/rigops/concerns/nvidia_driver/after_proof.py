@@ -10,14 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.concern import Kept
 from rigops.concerns.nvidia_driver import record as driver_record
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
-from rigops.converge.errors import DeployError
-from rigops.converge.result import VaultResult
-from rigops.errors import RigopsError
+from rigops.errors import Problem, RigopsError
 from rigops.probe.package_names import RUN_FILE
 from rigops.record import lockfile as lock_record
-from rigops.record.lockfile import locked
 from rigops.vault import fill
 from rigops.vault.directory import Directory
 from rigops.vault.pinned_set import (
@@ -30,17 +28,15 @@ from rigops.vault.pinned_set import (
     parse,
     with_proven,
 )
-from rigops.vault.store import References, Store, amount
+from rigops.vault.store import References, Store, VaultResult, amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rigops.concerns.concern import HostRequest, ProvenHost, RootShell
     from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.converge.connector import HostChannel
-    from rigops.converge.request import HostRequest
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
-    from rigops.record.lockfile import LockedHost
     from rigops.transport import Result
     from rigops.vault.pinned_set import PinnedPackage
 
@@ -51,25 +47,38 @@ _PIECE_MB: Final = 16  # read by one exec
 _REPORT_EVERY_S: Final = 2.0
 
 
-def store(wanted: HostRequest) -> Store:
-    return Store.of(wanted.spec.rigops_vault)
-
-
-def vault_access(wanted: HostRequest) -> VaultAccess:
-    known = wanted.locked
+def vault_access(request: HostRequest) -> VaultAccess:
+    known = request.locked
     return VaultAccess(
         sets=known.sets if known else (),
         locked=known.version if known else "",
-        store=store(wanted),
-        back=wanted.back,
+        store=Store.of(request.spec.rigops_vault),
+        back=request.back,
     )
 
 
-def is_complete(state: RigopsState | None, own: Store) -> bool:
-    """Whether the pinned driver is in both vaults already, by the records alone."""
-    pinned, sets = _records(state)
+def keep(host: ProvenHost) -> Kept:
+    """Where nothing is to be stored, what the lockfile says of the packages stays."""
+    pinned, sets = _records(host.state)
     if pinned is None:
-        return True
+        return Kept()
+    locked = host.request.locked
+    if locked and locked.sets and locked.sets[0].version == host.proven.driver.version:
+        before = locked.sets
+    else:
+        before = sets
+    own = Store.of(host.request.spec.rigops_vault)
+    if not host.was_changed and _is_complete(pinned, sets, own):
+        return Kept(before)
+    try:
+        with host.shell("vault") as shell:
+            return _stored(shell, own, host, pinned, sets)
+    except RigopsError as error:  # nothing of what was proven
+        return Kept(before, VaultResult(trouble=str(error)))
+
+
+def _is_complete(pinned: PinnedDriver, sets: tuple[PinnedSet, ...], own: Store) -> bool:
+    """Whether the pinned driver is in both vaults already, by the records alone."""
     if not sets or sets[0].version != pinned.version:
         return False
     versions = {one.name: one.version for one in sets[0].packages}
@@ -78,53 +87,47 @@ def is_complete(state: RigopsState | None, own: Store) -> bool:
     )
 
 
-def lock_entry(state: RigopsState | None, proven: Proven, wanted: HostRequest) -> LockedHost:
-    """For a run that did not fill the vault: what the lockfile says of the packages stays."""
-    pinned, sets = _records(state)
-    before = wanted.locked
-    if before and before.sets and before.sets[0].version == proven.driver.version:
-        sets = before.sets
-    return locked(proven, sets if pinned else ())
-
-
-def update(
-    seat: HostChannel, state: RigopsState | None, proven: Proven, wanted: HostRequest
-) -> tuple[LockedHost, VaultResult | None]:
-    """None: there is nothing of this driver to put in a vault."""
-    pinned, before = _records(state)
-    if pinned is None or pinned.version != proven.driver.version:
-        return locked(proven, ()), None
-    own, folder = store(wanted), _declared_folder(wanted)
+def _stored(
+    shell: RootShell,
+    own: Store,
+    host: ProvenHost,
+    pinned: PinnedDriver,
+    before: tuple[PinnedSet, ...],
+) -> Kept:
+    request, proven = host.request, host.proven
+    if pinned.version != proven.driver.version:
+        return Kept()
+    folder = _declared_folder(request)
     try:
-        seat.tell("vault: storing the packages of the driver")
-        on_host = _filled(seat, pinned, proven, before, _known(wanted, before, folder))
+        shell.tell("vault: storing the packages of the driver")
+        on_host = _filled(shell, pinned, proven, before, _known(request, before, folder))
     except RigopsError as error:
-        return locked(proven, ()), VaultResult(trouble=str(error))
-    in_lock = wanted.locked.sets if wanted.locked else ()
+        return Kept(vault=VaultResult(trouble=str(error)))
+    in_lock = request.locked.sets if request.locked else ()
     # The digests of the first set were just compared; those of others count only from the lockfile.
-    entry = locked(proven, on_host[:1] if in_lock else on_host)
-    sets = merged(entry.sets, in_lock)
+    kept = on_host[:1] if in_lock else on_host
+    sets = merged(kept, in_lock)
     needed = frozenset(digest for one in sets for digest in one.digests)
-    references = References(own, wanted.name, wanted.lock)
+    references = References(own, request.name, request.lock)
     result = VaultResult(host_bytes=on_host[0].size, folder=str(own.folder))
     try:
         references.add(needed)
-        fetched = _fetch(seat, own, folder, sets[0])
+        fetched = _fetch(shell, own, folder, sets[0])
     except RigopsError as error:
-        return entry, replace(result, trouble=str(error))
+        return Kept(kept, replace(result, trouble=str(error)))
     # Only a rollback needs the others: a failure to fetch them is no trouble of what was proven.
     with suppress(RigopsError):
-        fetched += sum(_fetch(seat, own, folder, one) for one in sets[1:])
+        fetched += sum(_fetch(shell, own, folder, one) for one in sets[1:])
     freed = 0
     with suppress(RigopsError):
-        freed = references.reduce_to(needed, locked=_locked_elsewhere(wanted))
-    return entry, replace(result, fetched_bytes=fetched, freed_bytes=freed)
+        freed = references.reduce_to(needed, locked=_locked_elsewhere(request))
+    return Kept(kept, replace(result, fetched_bytes=fetched, freed_bytes=freed))
 
 
-def _locked_elsewhere(wanted: HostRequest) -> frozenset[str]:
+def _locked_elsewhere(request: HostRequest) -> frozenset[str]:
     """The digests that the lockfile has of other hosts."""
-    hosts = lock_record.read(wanted.lock).hosts if wanted.lock else {}
-    sets = [one for name, host in hosts.items() if name != wanted.name for one in host.sets]
+    hosts = lock_record.read(request.lock).hosts if request.lock else {}
+    sets = [one for name, host in hosts.items() if name != request.name for one in host.sets]
     return frozenset(digest for one in sets for digest in one.digests)
 
 
@@ -133,26 +136,26 @@ def _records(state: RigopsState | None) -> tuple[PinnedDriver | None, tuple[Pinn
     return driver_record.pinned(records.get(driver_record.PATH)), parse(records.get(RECORD))
 
 
-def _declared_folder(wanted: HostRequest) -> Directory | None:
-    source = wanted.spec.driver_source
+def _declared_folder(request: HostRequest) -> Directory | None:
+    source = request.spec.driver_source
     return Directory(source.directory) if source and source.kind == "dir" else None
 
 
 def _known(
-    wanted: HostRequest, sets: tuple[PinnedSet, ...], folder: Directory | None
+    request: HostRequest, sets: tuple[PinnedSet, ...], folder: Directory | None
 ) -> Iterable[PinnedPackage]:
     """The digests of the lockfile come before those of the host's record."""
     declared: tuple[PinnedPackage, ...] = ()
     if folder:
         with suppress(RigopsError):
             declared = folder.packages
-    in_lock = wanted.locked.sets if wanted.locked else ()
+    in_lock = request.locked.sets if request.locked else ()
     packages = (its for one in (*sets, *in_lock) for its in one.packages)
     return {(one.name, one.version): one for one in (*packages, *declared)}.values()
 
 
 def _filled(
-    seat: HostChannel,
+    shell: RootShell,
     pinned: PinnedDriver,
     proven: Proven,
     sets: tuple[PinnedSet, ...],
@@ -160,9 +163,9 @@ def _filled(
 ) -> tuple[PinnedSet, ...]:
     names = sorted({*pinned.packages, *pinned.also} - {RUN_FILE})
     text = fill.script(names, known, pinned.packages.get(RUN_FILE, ""))
-    done = seat.run(seat.wrap(["sh", "-s"]), text.encode(), _FILL_S)
+    done = shell.run(shell.wrap(["sh", "-s"]), text.encode(), _FILL_S)
     if done.exit_code != 0:
-        raise DeployError(f"cannot store the packages on the host: {_stderr(done)}")
+        raise _error(f"cannot store the packages on the host: {_stderr(done)}")
     found = fill.parse(done.stdout.decode(errors="replace"))
     has = {one.name: one.version for one in found.packages}
     lacking = [
@@ -170,7 +173,7 @@ def _filled(
     ]
     if lacking:
         why = found.trouble or "in no package source and not in apt's cache"
-        raise DeployError(f"cannot store {_few(lacking)}: {why}")
+        raise _error(f"cannot store {_few(lacking)}: {why}")
     text = index_text(found.records)
     new = PinnedSet(
         version=pinned.version,
@@ -182,9 +185,9 @@ def _filled(
     )
     after = with_proven(sets, new)
     record = fill.record_script(after, after[0], text)
-    done = seat.run(seat.wrap(["sh", "-s"]), record.encode(), _DEADLINE_S)
+    done = shell.run(shell.wrap(["sh", "-s"]), record.encode(), _DEADLINE_S)
     if done.exit_code != 0:
-        raise DeployError(f"cannot write the record of the vault: {_stderr(done)}")
+        raise _error(f"cannot write the record of the vault: {_stderr(done)}")
     return after
 
 
@@ -193,15 +196,15 @@ def _few(words: Sequence[str]) -> str:
     return f"{', '.join(words[:_SHOWN])}{more}"
 
 
-def _fetch(seat: HostChannel, own: Store, folder: Directory | None, one: PinnedSet) -> int:
+def _fetch(shell: RootShell, own: Store, folder: Directory | None, one: PinnedSet) -> int:
     """The bytes that this machine did not have. What the declared folder has comes from there."""
     if own.text(one.index) is None:
-        own.put(one.index, [_read(seat, one.index_file, 0)])
+        own.put(one.index, [_read(shell, one.index_file, 0)])
     lacking = [its for its in one.packages if not own.has(its.sha256, its.size)]
     remote = [its for its in lacking if not _is_put_from(folder, its, own)]
-    progress = _Progress(seat, sum(its.size for its in remote))
+    progress = _Progress(shell, sum(its.size for its in remote))
     for its in remote:
-        own.put(its.sha256, _pieces(seat, its, progress))
+        own.put(its.sha256, _pieces(shell, its, progress))
     return sum(its.size for its in lacking)
 
 
@@ -215,8 +218,8 @@ def _is_put_from(folder: Directory | None, one: PinnedPackage, own: Store) -> bo
 
 
 class _Progress:
-    def __init__(self, seat: HostChannel, whole: int) -> None:
-        self._seat = seat
+    def __init__(self, shell: RootShell, whole: int) -> None:
+        self._shell = shell
         self._whole = whole
         self._size = 0
         self._reported_at = time.monotonic()
@@ -225,22 +228,26 @@ class _Progress:
         self._size += size
         if time.monotonic() - self._reported_at > _REPORT_EVERY_S:
             self._reported_at = time.monotonic()
-            self._seat.tell(f"vault: fetched {amount(self._size)} of {amount(self._whole)}")
+            self._shell.tell(f"vault: fetched {amount(self._size)} of {amount(self._whole)}")
 
 
-def _pieces(seat: HostChannel, one: PinnedPackage, progress: _Progress) -> Iterator[bytes]:
+def _pieces(shell: RootShell, one: PinnedPackage, progress: _Progress) -> Iterator[bytes]:
     for number in range(-(-one.size // (_PIECE_MB << 20)) or 1):
-        piece = _read(seat, f"{POOL}/{one.file}", number)
+        piece = _read(shell, f"{POOL}/{one.file}", number)
         progress.add(len(piece))
         yield piece
 
 
-def _read(seat: HostChannel, path: str, number: int) -> bytes:
+def _read(shell: RootShell, path: str, number: int) -> bytes:
     words = ("bs=1048576", f"skip={number * _PIECE_MB}", f"count={_PIECE_MB}")
-    done = seat.run(["dd", f"if={path}", *words], b"", _DEADLINE_S)
+    done = shell.run(["dd", f"if={path}", *words], b"", _DEADLINE_S)
     if done.exit_code != 0 or done.stdout_dropped:
-        raise DeployError(f"cannot read {path} on the host: {_stderr(done)}")
+        raise _error(f"cannot read {path} on the host: {_stderr(done)}")
     return done.stdout
+
+
+def _error(text: str) -> RigopsError:
+    return RigopsError(Problem(message=text))
 
 
 def _stderr(done: Result) -> str:
