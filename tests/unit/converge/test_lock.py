@@ -166,7 +166,7 @@ def test_work_of_a_lost_run_is_waited_for_and_told(
     take_it: Callable[..., ApplyLock], here: Connection, places: Places
 ) -> None:
     lock = take_it(KIM)
-    work = work_argv(["sh", "-c", "echo begun; sleep 1.5"], places=places)
+    work = work_argv(["sh", "-c", "echo begun; sleep 3"], places=places)
     begun = here.hold(work, ready=b"begun", deadline_s=10)
     lock.holding.release()
     told: list[str] = []
@@ -177,7 +177,7 @@ def test_work_of_a_lost_run_is_waited_for_and_told(
     assert time.monotonic() - took > 0.5
     assert begun.ended == 0
     assert told[0].startswith(
-        "waiting for what may be left of an earlier run: sh -c echo begun; sleep 1.5 (pid "
+        "waiting for what may be left of an earlier run: sh -c echo begun; sleep 3 (pid "
     )
     assert lock.notice
 
