@@ -151,7 +151,11 @@ def _power(cards: Sequence[Card]) -> list[Entry]:
     }
     if limited:
         same = len(limited) == len(cards) and len(set(limited.values())) == 1
-        value: object = f"{next(iter(limited.values()))}W" if same else _watts(limited)
+        value: object = (
+            f"{next(iter(limited.values()))}W"
+            if same
+            else {address: f"{watts}W" for address, watts in limited.items()}
+        )
         return [Entry("gpu_power_limit", value, "in force now, until the reboot", holds=True)]
     hungry = [card for card in cards if card.model and card.model.watts_default >= _HUNGRY_WATTS]
     if len(hungry) < 2:  # noqa: PLR2004 - one card alone seldom trips a supply
@@ -161,7 +165,3 @@ def _power(cards: Sequence[Card]) -> list[Entry]:
         "less power costs a few percent of speed"
     )
     return [Entry("gpu_power_limit", _CAP, reason)]
-
-
-def _watts(limited: dict[str, int]) -> dict[str, str]:
-    return {address: f"{watts}W" for address, watts in limited.items()}

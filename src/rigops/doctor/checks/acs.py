@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import board, pcie
-from rigops.doctor.views.peers import Pair, pairs
+from rigops.doctor.views import board, pcie, peers
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -19,12 +18,12 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.doctor.views.pcie import Way
+    from rigops.doctor.views.peers import Pair
     from rigops.probe.sections.lspci import LspciFunction
 
 
@@ -60,66 +59,52 @@ def path(examined: Examined) -> Finding:
     that could not be read is unknown.
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
-    nothing = _nothing_to_judge(examined)
-    if nothing is not None:
-        return nothing
-    judged = _between_cards(examined)
+    snapshot, count = examined.snapshot, views.gpu_count(examined)
+    listed = pcie.by_address(snapshot)
+    if count == 1:
+        return Finding("skipped", "the only card has no peer to talk to")
+    if pcie.is_virtual_machine(snapshot):
+        return Finding("unknown", "a virtual machine does not see the real ports: see acs.in_vm")
+    if not listed:
+        return Finding("unknown", _unreadable(examined))
+    ways = {card.address: pcie.way_to(snapshot, card.address) for card in examined.cards}
+    judged = [_of_pair(examined, pair, ways, listed) for pair in peers.pairs(examined)]
     redirected = [one for one in judged if one.status]
     if redirected:
         is_all_known = all(one.status or one.is_clear for one in judged)
         return _redirecting(examined, redirected, is_all_known=is_all_known)
-    count = views.gpu_count(examined)
     if count == len(examined.cards) and all(one.is_clear for one in judged):
-        return _all_clear(examined)
-    return _path("unknown", _unreadable(examined))
-
-
-def _nothing_to_judge(examined: Examined) -> Finding | None:
-    if views.gpu_count(examined) == 1:
-        return _path("skipped", "the only card has no peer to talk to")
-    if pcie.is_virtual_machine(examined.snapshot):
-        return _path("unknown", "a virtual machine does not see the real ports: see acs.in_vm")
-    if not pcie.by_address(examined.snapshot):
-        return _path("unknown", _unreadable(examined))
-    return None
-
-
-def _path(
-    status: Status,
-    summary: str,
-    evidence: Iterable[Evidence] = (),
-    *,
-    why: str = "",
-    fix: Fix | None = None,
-) -> Finding:
-    return Finding(status, summary, tuple(evidence), why=why, fix=fix)
-
-
-def _all_clear(examined: Examined) -> Finding:
-    listed = pcie.by_address(examined.snapshot)
-    acs = [one.acs for port in _ports_above(examined) if (one := listed.get(port))]
-    summary = "no port between the cards redirects what they send to each other"
-    return _path("ok", summary, [Evidence(LSPCI.name, one.line) for one in acs if one])
+        ports = [listed.get(port) for port in pcie.ports_above(snapshot, examined.cards)]
+        return Finding(
+            "ok",
+            "no port between the cards redirects what they send to each other",
+            tuple(Evidence(LSPCI.name, port.acs.line) for port in ports if port and port.acs),
+        )
+    return Finding("unknown", _unreadable(examined))
 
 
 def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: bool) -> Finding:
     status = min((one.status for one in found if one.status), key=_GRAVITY.index)
     if status == "info" and not is_all_known:
-        return _path("unknown", _unreadable(examined))
-    ports = _unique(port for one in found if one.status == status for port in one.ports)
+        return Finding("unknown", _unreadable(examined))
+    ports = tuple(
+        dict.fromkeys(port for one in found if one.status == status for port in one.ports)
+    )
     listed = pcie.by_address(examined.snapshot)
-    told = [(listed[port].line, listed[port].acs) for port in ports]
-    evidence = [
-        Evidence(LSPCI.name, said) for line, acs in told for said in (line, acs.line if acs else "")
-    ]
-    peers = examined.snapshot[P2P_READ].value
-    rows = [Evidence(P2P_READ.name, row) for row in peers.rows] if peers else []
+    evidence = (
+        *(
+            Evidence(LSPCI.name, line)
+            for port in (listed[address] for address in ports)
+            for line in (port.line, port.acs.line if port.acs else "")
+        ),
+        *peers.rows(examined.snapshot),
+    )
     verb = "port redirects" if len(ports) == 1 else "ports redirect"
     if status == "info":
         summary = f"{len(ports)} {verb}, and no P2P over PCIe is granted that could suffer from it"
-        return _path(status, summary, [*evidence, *rows], why=_HARMLESS)
+        return Finding(status, summary, evidence, why=_HARMLESS)
     summary = f"{len(ports)} {verb} what the cards send to each other: {', '.join(ports)}"
-    return _path(status, summary, [*evidence, *rows], why=_WHY, fix=_fix(examined, ports))
+    return Finding(status, summary, evidence, why=_WHY, fix=_fix(examined, ports))
 
 
 def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:
@@ -147,7 +132,7 @@ def _unreadable(examined: Examined) -> str:
     if answer.without_root or any(one.unreadable for one in answer.value.functions):
         return "the ports could not be read: without root lspci does not show ACS"
     if not answer.is_complete:
-        return "the ports could not all be read: lspci's answer is cut off"
+        return "the ports could not all be read: lspci's answer is incomplete"
     return "what the ports between the cards redirect could not be read"
 
 
@@ -160,7 +145,7 @@ def source_validation(examined: Examined) -> Finding:
     """
     snapshot = examined.snapshot
     listed = pcie.by_address(snapshot)
-    ports = _ports_above(examined)
+    ports = pcie.ports_above(snapshot, examined.cards)
     controls = [(port, one.acs) for port in ports if (one := listed.get(port)) and one.acs]
     only = [
         (port, acs)
@@ -180,15 +165,6 @@ def source_validation(examined: Examined) -> Finding:
     return Finding("ok", "no port above a card has SrcValid alone")
 
 
-def _ports_above(examined: Examined) -> tuple[str, ...]:
-    ways = [pcie.way_to(examined.snapshot, card.address) for card in examined.cards]
-    return _unique(port for way in ways if way for port in way.ports)
-
-
-def _unique(ports: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(ports))
-
-
 @dataclass(frozen=True)
 class Redirection:
     """No status where no port is seen to redirect; clear where every port is seen not to."""
@@ -196,14 +172,6 @@ class Redirection:
     status: Status | None = None
     ports: tuple[str, ...] = ()
     is_clear: bool = False
-
-
-def _between_cards(examined: Examined) -> list[Redirection]:
-    """One for each pair."""
-    snapshot = examined.snapshot
-    listed = pcie.by_address(snapshot)
-    ways = {card.address: pcie.way_to(snapshot, card.address) for card in examined.cards}
-    return [_of_pair(examined, pair, ways, listed) for pair in pairs(examined)]
 
 
 def _of_pair(
@@ -215,32 +183,29 @@ def _of_pair(
     one, other = ways[pair.one.address], ways[pair.other.address]
     if one is None or other is None:
         ports = _where_every_bridge_redirects(listed)
-        return Redirection(_status(examined, pair, is_shared=False), ports) if ports else _UNKNOWN
+        return Redirection(_status(examined, pair, is_shared=False) if ports else None, ports)
     between = one.between(other)
-    told = {port: pcie.redirects(listed.get(port)) for port in between}
-    redirecting = tuple(port for port in between if told[port])
+    redirects = {port: pcie.redirects(listed.get(port)) for port in between}
+    redirecting = tuple(port for port in between if redirects[port])
     if redirecting:
         is_shared = bool(one.shared_with(other))
         return Redirection(_status(examined, pair, is_shared=is_shared), redirecting)
     is_known = one.is_complete and other.is_complete and bool(between)
-    return Redirection(is_clear=is_known and all(said is False for said in told.values()))
-
-
-_UNKNOWN = Redirection()
+    return Redirection(is_clear=is_known and all(one is False for one in redirects.values()))
 
 
 def _where_every_bridge_redirects(listed: Mapping[str, LspciFunction]) -> tuple[str, ...]:
-    """Which of them stand between the cards was not said, and then does not matter."""
-    told = {
-        one.address: said
+    """Then it does not matter which of them are between the cards."""
+    redirects = {
+        one.address: redirects
         for one in listed.values()
-        if one.is_bridge and (said := pcie.redirects(one)) is not None
+        if one.is_bridge and (redirects := pcie.redirects(one)) is not None
     }
-    return tuple(told) if told and all(told.values()) else ()
+    return tuple(redirects) if all(redirects.values()) else ()
 
 
 def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:
-    """P2P of which nothing is known counts as granted below a shared switch.
+    """Unknown P2P counts as granted below a shared switch.
 
     Between root ports Linux redirects whenever there is an IOMMU, and many boards copy well all the
     same: a failure only for cards that are made for it, or where P2P is declared.
@@ -256,7 +221,7 @@ def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:
 
 
 def _is_made_for_p2p(card: Card) -> bool:
-    """By catalogue, else by name. A card that nobody could name counts as a GeForce."""
+    """By catalog, else by name. A card without a name counts as a GeForce."""
     if card.model is not None:
         return card.model.p2p == "pcie"
     product = card.lspci.product if card.lspci else None

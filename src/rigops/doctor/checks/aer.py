@@ -142,27 +142,19 @@ def _clean(examined: Examined, kinds: Collection[Kind], summary: str) -> Finding
 
 def _links(examined: Examined) -> set[str]:
     """The cards, and the ports above them: an error is often counted at the other end."""
-    ways = [pcie.way_to(examined.snapshot, card.address) for card in examined.cards]
-    ports = {port for way in ways if way for port in way.ports}
-    return ports | {card.address for card in examined.cards}
+    ports = pcie.ports_above(examined.snapshot, examined.cards)
+    return {*ports, *(card.address for card in examined.cards)}
 
 
 def _blindness(examined: Examined) -> Evidence | None:
     """What keeps the kernel from counting: its command line, or a firmware that counts itself."""
     snapshot = examined.snapshot
-    arguments = snapshot[PROC_CMDLINE].or_empty.arguments
-    off = next((one for one in arguments if _turns_aer_off(one)), None)
-    if off:
+    if off := pcie.aer_is_off(snapshot):
         return Evidence(PROC_CMDLINE.name, off)
-    told = snapshot[KERNEL_LOG].or_empty.matching(_CONTROLS)
-    if told and not any(" AER" in entry.message for entry in told):
-        return Evidence(KERNEL_LOG.name, told[0].line)
+    entries = snapshot[KERNEL_LOG].or_empty.matching(_CONTROLS)
+    if entries and not any(" AER" in entry.message for entry in entries):
+        return Evidence(KERNEL_LOG.name, entries[0].line)
     return None
-
-
-def _turns_aer_off(argument: str) -> bool:
-    name, _, value = argument.partition("=")
-    return name == "pci" and "noaer" in value.split(",")
 
 
 def _by_subject(examined: Examined, devices: Iterable[AerDevice]) -> dict[str, list[AerDevice]]:

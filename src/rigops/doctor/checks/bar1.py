@@ -29,8 +29,7 @@ CAPABILITY = "bar1.capability"
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 _SMALL: Final = 256 * _MIB
-_NEARLY: Final = 0.9  # a card tells less memory than it has: some of it is its own
-_NO_GPU = "there is no NVIDIA GPU"
+_NEARLY: Final = 0.9  # a card reports less memory than it has: some of it is its own
 _UNITS = {"MB": _MIB, "GB": _GIB, "TB": _GIB << 10}
 _NO_SPACE = re.compile(r"BAR1 is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]{7,20})\)")
 _NO_WINDOW = re.compile(r"<ignored>|<unassigned>")
@@ -45,7 +44,7 @@ _WHY_SMALL = (
 
 @dataclass(frozen=True)
 class _Window:
-    """Bytes: None where nobody tells, 0 where the firmware found no room."""
+    """Bytes: None where not reported, 0 where the firmware found no room."""
 
     size: int | None
     memory: int | None
@@ -85,19 +84,15 @@ def size(examined: Examined) -> Finding | list[Finding]:
 def _judge(examined: Examined, card: Card) -> Finding:
     window = _window(examined.snapshot, card)
     status, summary, why = _opinion(examined, window)
+    steps = board.steps(examined, "above-4g", "resizable-bar")
     return Finding(
         status,
         f"{card.name}: {summary}",
         window.evidence,
         subject=card.subject,
         why=why,
-        fix=_in_the_bios(examined) if status in {"fail", "warn"} else None,
+        fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}") if status in {"fail", "warn"} else None,
     )
-
-
-def _in_the_bios(examined: Examined) -> Fix:
-    steps = board.steps(examined, "above-4g", "resizable-bar")
-    return Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}")
 
 
 def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
@@ -106,14 +101,15 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
         return "fail", "its BAR1 has no room in the address space", why
     if window.size is None:
         return "unknown", "its BAR1 could not be read", ""
-    told = f"BAR1 of {_spelled(window.size)}"
+    size = window.size
+    has = f"BAR1 of {f'{size // _GIB} GiB' if size >= _GIB else f'{size // _MIB} MiB'}"
     if window.covers:
-        return "ok", told, ""
+        return "ok", has, ""
     if window.memory is None and window.size > _SMALL:
-        return "info", f"{told}, and its memory is not known", ""
+        return "info", f"{has}, and its memory is not known", ""
     if examined.spec.p2p == "required":
-        return "warn", f"{told} is less than its memory, and P2P is declared", _WHY_SMALL
-    return "info", f"{told}, less than its memory", _WHY_SMALL
+        return "warn", f"{has} is less than its memory, and P2P is declared", _WHY_SMALL
+    return "info", f"{has}, less than its memory", _WHY_SMALL
 
 
 def _window(snapshot: HostSnapshot, card: Card) -> _Window:
@@ -121,7 +117,7 @@ def _window(snapshot: HostSnapshot, card: Card) -> _Window:
     has_none = region is not None and bool(_NO_WINDOW.search(region.line))
     refused = [
         entry
-        for entry in (snapshot[KERNEL_LOG].or_empty.matching(_NO_SPACE))
+        for entry in snapshot[KERNEL_LOG].or_empty.matching(_NO_SPACE)
         if (shape := _NO_SPACE.search(entry.message))
         and addresses.normal(shape["address"]) == card.address
     ]
@@ -144,10 +140,6 @@ def _memory(card: Card) -> int | None:
     if card.smi and card.smi.memory_total_mib:
         return card.smi.memory_total_mib * _MIB
     return card.model.memory_gib * _GIB if card.model else None
-
-
-def _spelled(size: int) -> str:
-    return f"{size // _GIB} GiB" if size >= _GIB else f"{size // _MIB} MiB"
 
 
 @Check("bar1.capability")

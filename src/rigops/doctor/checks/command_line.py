@@ -46,7 +46,8 @@ def drift(examined: Examined) -> Finding:
     snapshot, declared = examined.snapshot, examined.spec.kernel_args
     if not declared:
         return Finding("skipped", "no kernel arguments are declared")
-    live = _live(snapshot)
+    running = snapshot[PROC_CMDLINE].value
+    live = frozenset(running.arguments) if running and running.arguments else None
     following = kernel_arguments.of_next_boot(snapshot)
     absent = [one for one in declared if live is not None and one not in live]
     unknown = live is None or (bool(absent) and not snapshot[PROC_CMDLINE].is_complete)
@@ -63,12 +64,6 @@ def drift(examined: Examined) -> Finding:
         f"{_told(declared)} {_is(declared)} live",
         (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
     )
-
-
-def _live(snapshot: HostSnapshot) -> frozenset[str] | None:
-    """None: the command line was not read."""
-    running = snapshot[PROC_CMDLINE].value
-    return frozenset(running.arguments) if running and running.arguments else None
 
 
 def _not_live(

@@ -44,7 +44,13 @@ def pin(examined: Examined) -> Finding:
     if loaded is None:
         return Finding("unknown", "the loaded driver could not be read")
     if not loaded.is_loaded:
-        return _not_loaded(examined.spec.driver)
+        if examined.spec.driver is None:
+            return Finding("unknown", "no NVIDIA driver is loaded, so there is no version to judge")
+        return Finding(
+            "fail",
+            f"no NVIDIA driver is loaded, and {examined.spec.driver.text} is declared",
+            fix=_install(examined.spec.driver.text),
+        )
     version = _version(loaded)
     if version is None:
         said = tuple(
@@ -52,14 +58,6 @@ def pin(examined: Examined) -> Finding:
         )
         return Finding("unknown", "a driver is loaded, and its version could not be read", said)
     return _judged(examined, loaded, version)
-
-
-def _not_loaded(wish: DriverWish | None) -> Finding:
-    if wish is None:
-        return Finding("unknown", "no NVIDIA driver is loaded, so there is no version to judge")
-    return Finding(
-        "fail", f"no NVIDIA driver is loaded, and {wish.text} is declared", fix=_install(wish.text)
-    )
 
 
 def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Finding:
@@ -154,11 +152,10 @@ def _is_bad_wish(examined: Examined, wish: DriverWish) -> bool:
         for release in map(versions.parse, (one.version for one in branch.releases))
         if release in wish.versions
     ]
-    return bool(meant) and all(_is_bad(examined, release) for release in meant)
-
-
-def _is_bad(examined: Examined, version: Version) -> bool:
-    return any(verdict.status == "bad" for verdict in _verdicts(examined, version))
+    return bool(meant) and all(
+        any(verdict.status == "bad" for verdict in _verdicts(examined, release))
+        for release in meant
+    )
 
 
 def _install(wanted: str) -> Fix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
@@ -14,7 +14,6 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.processes import SECTION as PROCESSES
 
 if TYPE_CHECKING:
-    from rigops.probe.section import Section
     from rigops.probe.sections.processes import Task
     from rigops.probe.snapshot import HostSnapshot
 
@@ -42,20 +41,30 @@ def hang(examined: Examined) -> Finding:
     as blocked for minutes. Only when all of this was looked at is it well.
     """
     snapshot = examined.snapshot
-    silent = [section for section in _ASKING if snapshot[section].timed_out]
+    late = [section.timeout_s for section in _ASKING if snapshot[section].timed_out]
     tasks = snapshot[PROCESSES].or_empty.tasks
     stuck = [task for task in tasks or () if task.waits_for_driver]
-    busy = [task for task in tasks or () if _is_spinning(task)]
+    busy = [
+        task for task in tasks or () if task.is_driver_thread and task.cpu_percent > _BUSY_PERCENT
+    ]
     blocked = driver_state.logged(snapshot, _BLOCKED)
     reasons = [
-        *_silence(silent),
+        *([f"nvidia-smi did not answer within {max(late)} s"] if late else []),
         *([f"{_names(stuck)} cannot be ended"] if stuck else []),
         *([f"{_names(busy)} uses a whole processor"] if busy else []),
         *(["the kernel reports blocked tasks"] if blocked else []),
     ]
     if reasons:
         lines = tuple(Evidence(PROCESSES.name, task.line) for task in (*stuck, *busy)[:5])
-        return _hanging(reasons, (*lines, *driver_state.cited(blocked)))
+        return Finding(
+            "fail",
+            f"the driver hangs: {', and '.join(reasons)}",
+            (*lines, *driver_state.cited(blocked)),
+            why="A driver that waits for a card that does not answer takes with it whatever talks "
+            "to it, and no signal helps. On home machines a bad contact or power is often behind "
+            "it.",
+            fix=_FIX,
+        )
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
     missing = _not_collected(snapshot)
@@ -64,36 +73,14 @@ def hang(examined: Examined) -> Finding:
     return Finding("ok", "nvidia-smi answers, and nothing waits for the driver for long")
 
 
-def _is_spinning(task: Task) -> bool:
-    return task.is_driver_thread and task.cpu_percent > _BUSY_PERCENT
-
-
-def _silence(sections: list[Section[Any]]) -> list[str]:
-    if not sections:
-        return []
-    longest = max(section.timeout_s for section in sections)
-    return [f"nvidia-smi did not answer within {longest} s"]
-
-
 def _names(tasks: list[Task]) -> str:
     return ", ".join(dict.fromkeys(f"{task.comm} ({task.pid})" for task in tasks[:3]))
 
 
 def _not_collected(snapshot: HostSnapshot) -> str:
-    """Every section that would show it must be there, and be whole."""
+    """The first section that would show it and is missing or incomplete."""
     if snapshot[PROCESSES].or_empty.tasks is None or not snapshot[PROCESSES].is_complete:
         return PROCESSES.name
     if not snapshot[KERNEL_LOG].is_complete:
         return KERNEL_LOG.name
     return next((one.name for one in _ASKING if snapshot[one].value is None), "")
-
-
-def _hanging(reasons: list[str], evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "fail",
-        f"the driver hangs: {', and '.join(reasons)}",
-        evidence,
-        why="A driver that waits for a card that does not answer takes with it whatever talks to "
-        "it, and no signal helps. On home machines a bad contact or power is often behind it.",
-        fix=_FIX,
-    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
-from rigops.doctor.views import kernel_logs
+from rigops.doctor.views import kernel_logs, pcie
 from rigops.doctor.views.kernel_logs import owner_of
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
@@ -18,7 +18,6 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rigops.doctor.finding import Status
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log import LogLine
     from rigops.probe.snapshot import HostSnapshot
@@ -43,7 +42,7 @@ _NO_CONTROL: Final = re.compile(
     r"_OSC: (?:platform does not support \[[^\]]*\bAER\b|not requesting|platform retains|"
     r"OS assumes control|platform willing)|_OSC: .*_OSC failed|_OSC failed \("
 )
-_Told = tuple["Which", "LogLine"]
+_Entry = tuple["Which", "LogLine"]
 
 
 @Check("pci.apei", needs=(PCI, KERNEL_LOG_PREVIOUS, KERNEL_LOG, LSPCI), fixes=("hands",))
@@ -56,7 +55,7 @@ def apei(examined: Examined) -> list[Finding]:
     corrected errors are a warning.
     """
     snapshot = examined.snapshot
-    found = [_record(examined, told) for told in _by_device(snapshot).values()]
+    found = [_record(examined, entries) for entries in _by_device(snapshot).values()]
     gap = kernel_logs.read(snapshot, "current").gap
     if gap:
         summary = f"whether the firmware reported errors is not known: the kernel log {gap}"
@@ -64,29 +63,31 @@ def apei(examined: Examined) -> list[Finding]:
     return found or [Finding("ok", "the firmware reports no error")]
 
 
-def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Told]]:
+def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Entry]]:
     """A record is several lines with one number, of which one may name a device."""
-    records: dict[tuple[str, int, str], list[_Told]] = {}
+    records: dict[tuple[str, int, str], list[_Entry]] = {}
     opened = 0
     for which, entry in kernel_logs.matching(snapshot, _ERROR):
         shape = _ERROR.match(entry.message)
         number = (shape and shape["record"]) or ""
         opened += _HEAD in entry.message
         records.setdefault((which, opened, number), []).append((which, entry))
-    devices: dict[str | None, list[_Told]] = {}
+    devices: dict[str | None, list[_Entry]] = {}
     for lines in records.values():
         named = next((found for _, one in lines if (found := _DEVICE.search(one.message))), None)
         devices.setdefault(named["address"].lower() if named else None, []).extend(lines)
     return devices
 
 
-def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
-    named = next((found for _, one in told if (found := _DEVICE.search(one.message))), None)
+def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
+    named = next((found for _, one in entries if (found := _DEVICE.search(one.message))), None)
     address = named["address"].lower() if named else None
-    said = {found["severity"] for _, one in told if (found := _SEVERITY.search(one.message))}
+    severities = {
+        found["severity"] for _, one in entries if (found := _SEVERITY.search(one.message))
+    }
     owner = owner_of(examined, address) if address else None
-    grave = sorted(said & _GRAVE)
-    what = " and ".join(grave or sorted(said)) or "hardware"
+    grave = sorted(severities & _GRAVE)
+    what = " and ".join(grave or sorted(severities)) or "hardware"
     name = f" of {owner.name or 'a device'} at {address}" if owner else ""
     subject = HOST
     if address and owner and owner.is_nvidia:
@@ -96,7 +97,9 @@ def _record(examined: Examined, told: Sequence[_Told]) -> Finding:
     return Finding(
         "fail" if grave and owner and owner.is_nvidia else "warn",
         f"the firmware reports {what} errors{name}",
-        tuple(Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told[:_SHOWN]),
+        tuple(
+            Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in entries[:_SHOWN]
+        ),
         subject=subject,
         why="The firmware watches memory and PCIe links and reports what it has seen. Errors of "
         "a link come of a riser, a cable, a slot or too high a speed.",
@@ -117,37 +120,26 @@ def blind(examined: Examined) -> Finding:
     counters of zero prove nothing. Where the log has no such line, this is unknown.
     """
     snapshot = examined.snapshot
-    off = _switched_off(snapshot)
-    if off:
+    if off := pcie.aer_is_off(snapshot):
         return _off(examined, off)
     log = snapshot[KERNEL_LOG].value
-    told = [
+    found = [
         (one, shape)
         for one in (log.matching(_CONTROLS) if log else ())
         if (shape := _CONTROLS.search(one.message))
     ]
-    lacking = [one for one, shape in told if "AER" not in shape["what"].split()]
+    lacking = [one for one, shape in found if "AER" not in shape["what"].split()]
     refused = log.matching(_NO_CONTROL) if log else ()
-    if lacking or (refused and not told):
+    if lacking or (refused and not found):
         return _firmware_first((*lacking, *refused))
-    if not told:
-        return _blind("unknown", _why_unknown(snapshot))
+    if not found:
+        gap = kernel_logs.read(snapshot, "current").gap
+        why = f"the kernel log {gap}" if gap else "the kernel log has no _OSC line"
+        return Finding("unknown", f"who sees the errors of PCIe links is not known: {why}")
     if snapshot[PROC_CMDLINE].value is None or not snapshot[PROC_CMDLINE].is_complete:
-        return _blind("unknown", "whether pci=noaer hides errors is not known")
-    return _blind("ok", "the kernel sees the errors of PCIe links", told[0][0].line)
-
-
-def _why_unknown(snapshot: HostSnapshot) -> str:
-    gap = kernel_logs.read(snapshot, "current").gap
-    why = f"the kernel log {gap}" if gap else "the kernel log has no _OSC line"
-    return f"who sees the errors of PCIe links is not known: {why}"
-
-
-def _switched_off(snapshot: HostSnapshot) -> str | None:
-    arguments = snapshot[PROC_CMDLINE].or_empty.arguments
-    return next(
-        (one for one in arguments if one.startswith("pci=") and "noaer" in one[4:].split(",")), None
-    )
+        return Finding("unknown", "whether pci=noaer hides errors is not known")
+    evidence = (Evidence(KERNEL_LOG.name, found[0][0].line),)
+    return Finding("ok", "the kernel sees the errors of PCIe links", evidence)
 
 
 def _off(examined: Examined, argument: str) -> Finding:
@@ -171,11 +163,11 @@ def _off(examined: Examined, argument: str) -> Finding:
     )
 
 
-def _firmware_first(told: Sequence[LogLine]) -> Finding:
+def _firmware_first(lines: Sequence[LogLine]) -> Finding:
     return Finding(
         "warn",
         "the firmware keeps the errors of PCIe links to itself",
-        tuple(Evidence(KERNEL_LOG.name, one.line) for one in told[:_SHOWN]),
+        tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
         why="The kernel then counts none, so that counters of zero prove nothing.",
         fix=Fix(
             kind="bios",
@@ -184,8 +176,3 @@ def _firmware_first(told: Sequence[LogLine]) -> Finding:
             "it without the BIOS",
         ),
     )
-
-
-def _blind(status: Status, summary: str, line: str = "") -> Finding:
-    evidence = (Evidence(KERNEL_LOG.name, line),) if line else ()
-    return Finding(status, summary, evidence)

@@ -29,7 +29,6 @@ _TROUBLE: Final = re.compile(
     r"NVRM: .*(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
     r"[Cc]annot initialize GSP|GSP task .* error|RmInitAdapter failed! \(0x62:)"
 )
-_OLDEST_FIRST: Final[tuple[Which, ...]] = ("previous", "current")
 _SHOWN: Final = 3
 _WHY: Final = (
     "From Turing on much of the driver runs on the card, in its GSP firmware. Without its answer "
@@ -54,7 +53,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
     """The cards' own firmware (GSP) answers the driver.
 
     Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for timeouts of
-    GSP calls. None is healthy. Where the catalogue says that the loaded driver has this fault,
+    GSP calls. None is healthy. Where the catalog says that the loaded driver has this fault,
     another release is the fix; otherwise power and the PCIe link of that card come first.
     """
     found = _troubles(examined)
@@ -78,7 +77,7 @@ def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
     """By subject. Lines in words name no card: they go with the card that an Xid names."""
     snapshot = examined.snapshot
     found: dict[str, list[tuple[Which, LogLine]]] = {}
-    for which in _OLDEST_FIRST:
+    for which in kernel_logs.OLDEST_FIRST:
         log = kernel_logs.read(snapshot, which).log
         for xid in log.xids if log else ():
             if xid.number in _XIDS:
@@ -116,17 +115,13 @@ def _version(examined: Examined) -> Version | None:
 
 
 def _bad_verdict(examined: Examined) -> Verdict | None:
-    """Why the loaded driver itself may be to blame, as far as the catalogue knows."""
+    """Why the loaded driver itself may be to blame, as far as the catalog knows."""
     version = _version(examined)
-    return next(iter(_against(examined, version)), None) if version else None
-
-
-def _against(examined: Examined, version: Version) -> list[Verdict]:
-    return [
-        verdict
-        for verdict in advice.verdicts(examined.catalog, version, views.known_models(examined))
-        if verdict.status == "bad" and verdict.purpose in {"any", "stability"}
-    ]
+    if version is None:
+        return None
+    verdicts = advice.verdicts(examined.catalog, version, views.known_models(examined))
+    bad = (one for one in verdicts if one.status == "bad" and one.purpose in {"any", "stability"})
+    return next(bad, None)
 
 
 def _fix(examined: Examined, bad: Verdict | None) -> Fix:

@@ -53,7 +53,7 @@ _OF_NOBODY = (
     "see with `lspci -D` which device that is: a GPU needs iommu=pt, any other device new firmware"
 )
 
-Told = tuple["Which", "IommuFault"]
+Fault = tuple["Which", "IommuFault"]
 
 
 @Check(
@@ -82,12 +82,15 @@ def fault(examined: Examined) -> Finding | list[Finding]:
     nothing about P2P.
     """
     snapshot = examined.snapshot
-    by_device: dict[str | None, list[Told]] = {}
-    for told in _faults(snapshot):
-        by_device.setdefault(told[1].address, []).append(told)
-    if views.has_no_gpu(examined) and not _any_of_nvidia(examined, by_device):
+    by_device: dict[str | None, list[Fault]] = {}
+    for which in kernel_logs.OLDEST_FIRST:
+        for one in snapshot[kernel_logs.SOURCES[which]].or_empty.iommu_faults:
+            by_device.setdefault(one.address, []).append((which, one))
+    if views.has_no_gpu(examined) and not any(
+        address and owner_of(examined, address).is_nvidia for address in by_device
+    ):
         return Finding("skipped", views.NO_GPU)
-    found = [_device(examined, address, told) for address, told in by_device.items()]
+    found = [_device(examined, address, faults) for address, faults in by_device.items()]
     gap = kernel_logs.read(snapshot, "current").gap
     if gap:
         summary = f"whether the IOMMU stopped a device is not known: the kernel log {gap}"
@@ -95,26 +98,14 @@ def fault(examined: Examined) -> Finding | list[Finding]:
     return found or [_clean(snapshot)]
 
 
-def _faults(snapshot: HostSnapshot) -> list[Told]:
-    previous, current = snapshot[KERNEL_LOG_PREVIOUS].value, snapshot[KERNEL_LOG].value
-    return [
-        *(("previous", one) for one in (previous.iommu_faults if previous else ())),
-        *(("current", one) for one in (current.iommu_faults if current else ())),
-    ]
-
-
-def _any_of_nvidia(examined: Examined, addresses: dict[str | None, list[Told]]) -> bool:
-    return any(address and owner_of(examined, address).is_nvidia for address in addresses)
-
-
-def _device(examined: Examined, address: str | None, told: Sequence[Told]) -> Finding:
+def _device(examined: Examined, address: str | None, faults: Sequence[Fault]) -> Finding:
     owner = owner_of(examined, address) if address else Owner()
-    evidence = _evidence(told)
-    count = sum(one.entry.repeated for _, one in told)
+    evidence = _evidence(faults)
+    count = sum(one.entry.repeated for _, one in faults)
     times = f"{count} times" if count > 1 else "once"
-    where = "" if any(which == "current" for which, _ in told) else " in the previous boot"
+    where = "" if any(which == "current" for which, _ in faults) else " in the previous boot"
     if owner.is_nvidia:
-        return _of_nvidia(examined, address, f"{times}{where}", told)
+        return _of_nvidia(examined, address, f"{times}{where}", faults)
     name = owner.name or "a device that is not known here"
     at = f" at {address}" if address else ""
     return Finding(
@@ -128,51 +119,51 @@ def _device(examined: Examined, address: str | None, told: Sequence[Told]) -> Fi
 
 
 def _of_nvidia(
-    examined: Examined, address: str | None, times: str, told: Sequence[Told]
+    examined: Examined, address: str | None, times: str, faults: Sequence[Fault]
 ) -> Finding:
-    is_over = _is_over(examined.snapshot, told)
+    is_over = _is_over(examined.snapshot, faults)
     status: Status = "info" if is_over else "fail"
     summary = f"the IOMMU stopped this card {times}"
     card = f"{address.rpartition('.')[0]}.0" if address else "unknown"
     return Finding(
         status,
         summary + ("; with iommu=pt, live now, no more" if is_over else ""),
-        _evidence(told),
+        _evidence(faults),
         subject=f"gpu {card}",
         why=_WHY_OF_ONE if views.gpu_count(examined) == 1 else _WHY_OF_MANY,
-        fix=None if is_over else _fix(examined, told),
+        fix=None if is_over else _fix(examined, faults),
     )
 
 
-def _is_over(snapshot: HostSnapshot, told: Sequence[Told]) -> bool:
+def _is_over(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool:
     """It was in the previous boot only, and since then the cause has been removed."""
     return (
-        all(which == "previous" for which, _ in told)
+        all(which == "previous" for which, _ in faults)
         and kernel_arguments.is_asked_for(snapshot)
-        and _reaches_directly(snapshot, told) is True
+        and _reaches_directly(snapshot, faults) is True
         and not kernel_logs.read(snapshot, "current").gap
     )
 
 
-def _reaches_directly(snapshot: HostSnapshot, told: Sequence[Told]) -> bool | None:
+def _reaches_directly(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool | None:
     """In this boot; None where nobody knows."""
     groups = snapshot[IOMMU_GROUPS].value
-    members = [groups.of(one.address) for _, one in told if groups and one.address]
+    members = [groups.of(one.address) for _, one in faults if groups and one.address]
     if not members or None in members:
         return None
     return all(member is not None and member.type == _IDENTITY for member in members)
 
 
-def _fix(examined: Examined, told: Sequence[Told]) -> Fix:
-    direct = _reaches_directly(examined.snapshot, told)
+def _fix(examined: Examined, faults: Sequence[Fault]) -> Fix:
+    direct = _reaches_directly(examined.snapshot, faults)
     if direct or (direct is None and kernel_arguments.is_asked_for(examined.snapshot)):
         off = board.steps(examined, "iommu", turn="off")
         return Fix(kind="hands", text=_REMAINS.format(bios=off))
     return kernel_arguments.passthrough_fix(examined)
 
 
-def _evidence(told: Sequence[Told]) -> tuple[Evidence, ...]:
-    lines = [Evidence(kernel_logs.SOURCES[which].name, one.entry.line) for which, one in told]
+def _evidence(faults: Sequence[Fault]) -> tuple[Evidence, ...]:
+    lines = [Evidence(kernel_logs.SOURCES[which].name, one.entry.line) for which, one in faults]
     return tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]])
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 WIDTH = "pci.width"
 GENERATION = "pci.gen.load"
 
-_NO_GPU = "there is no NVIDIA GPU"
 _FEW_LANES = 4
 _BUSY_PERCENT = 50
 _FULL_CLOCK = 0.7  # of the highest: below that even P0 may be waiting
@@ -70,7 +69,14 @@ def _width(card: Card, link: Lanes) -> Finding:
         link.evidence,
         subject=card.subject,
         why=why,
-        fix=_reseat() if status == "warn" else None,
+        fix=Fix(
+            kind="hands",
+            text="power off and reseat the card and its riser; try another riser or slot; look in "
+            "the board's manual for an M.2 or a slot that takes lanes from this one, and in the "
+            "BIOS for the bifurcation of this slot",
+        )
+        if status == "warn"
+        else None,
     )
 
 
@@ -97,15 +103,6 @@ def _opinion(link: Lanes) -> tuple[Status, str, str]:
     return "warn", f"{has} where x{could} is possible", _NARROW
 
 
-def _reseat() -> Fix:
-    return Fix(
-        kind="hands",
-        text="power off and reseat the card and its riser; try another riser or slot; look in the "
-        "board's manual for an M.2 or a slot that takes lanes from this one, and in the BIOS for "
-        "the bifurcation of this slot",
-    )
-
-
 @Check("pci.gen.load", fixes=("hands",))
 def generation(examined: Examined) -> Finding | list[Finding]:
     """Links run at full speed under load.
@@ -115,7 +112,11 @@ def generation(examined: Examined) -> Finding | list[Finding]:
     """
     driven = [(card, card.smi) for card in examined.cards if card.smi]
     busy = [(card, smi) for card, smi in driven if _is_busy(smi)]
-    slow = [_slow(card, smi) for card, smi in busy if _is_slow(smi)]
+    slow = [
+        _slow(card, smi)
+        for card, smi in busy
+        if smi.generation and smi.generation_max and smi.generation < smi.generation_max
+    ]
     if slow:
         return slow
     all_busy = bool(busy) and len(busy) == views.gpu_count(examined)
@@ -130,10 +131,6 @@ def _is_busy(smi: SmiGpu) -> bool:
     clock, highest = smi.mhz_sm or smi.mhz_graphics, smi.mhz_max_sm or smi.mhz_max_graphics
     is_fast = bool(clock and highest) and (clock or 0) >= _FULL_CLOCK * (highest or 0)
     return smi.performance_state == "P0" and is_fast
-
-
-def _is_slow(smi: SmiGpu) -> bool:
-    return bool(smi.generation and smi.generation_max and smi.generation < smi.generation_max)
 
 
 def _slow(card: Card, smi: SmiGpu) -> Finding:

@@ -56,7 +56,13 @@ def remap(examined: Examined) -> list[Finding]:
                 fix=ecc.RESET,
             )
         if pending is None and failed is None:
-            return _does_not_remap(card)
+            is_old = card.model is not None and card.model.architecture in _NEVER_REMAPS
+            return Verdict(
+                status="not_reported",
+                expected=is_old or reported.is_geforce(card),
+                summary="these cards do not replace rows of their memory, or do not report it",
+                why="Only Ampere and newer do so; V100 retires pages instead.",
+            )
         if pending is None or failed is None or rows is None:
             return Verdict(
                 status="unknown", summary="only a part of the row remapper's state is reported"
@@ -71,16 +77,6 @@ def remap(examined: Examined) -> list[Finding]:
 
     return reported.judge_cards(
         examined, judge, "no memory row waits to be replaced", evidence=_REMAP_EVIDENCE
-    )
-
-
-def _does_not_remap(card: Card) -> Verdict:
-    is_old = card.model is not None and card.model.architecture in _NEVER_REMAPS
-    return Verdict(
-        status="not_reported",
-        expected=is_old or reported.is_geforce(card),
-        summary="these cards do not replace rows of their memory, or do not report it",
-        why="Only Ampere and newer do so; V100 retires pages instead.",
     )
 
 
@@ -114,23 +110,19 @@ def retired(examined: Examined) -> list[Finding]:
                 fix=ecc.REPLACE,
             )
         if counts == (None, None) and smi.retired_pending is None:
-            return _does_not_retire(card)
+            is_newer = card.model is not None and card.model.architecture not in _NEVER_REMAPS
+            return Verdict(
+                status="not_reported",
+                expected=is_newer or reported.is_geforce(card),
+                summary="these cards retire no pages, or do not report them",
+                why="Cards with ECC up to Volta do so; newer ones replace rows.",
+            )
         if None in counts or smi.retired_pending is None:
             return Verdict(status="unknown", summary="only a part of the retired pages is reported")
         return Verdict(status="ok", summary=f"{pages} pages retired")
 
     return reported.judge_cards(
         examined, judge, "few or no memory pages are retired", evidence=_RETIRED_EVIDENCE
-    )
-
-
-def _does_not_retire(card: Card) -> Verdict:
-    is_newer = card.model is not None and card.model.architecture not in _NEVER_REMAPS
-    return Verdict(
-        status="not_reported",
-        expected=is_newer or reported.is_geforce(card),
-        summary="these cards retire no pages, or do not report them",
-        why="Cards with ECC up to Volta do so; newer ones replace rows.",
     )
 
 

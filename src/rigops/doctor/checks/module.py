@@ -53,38 +53,24 @@ def loaded(examined: Examined) -> Finding:
     """
     state = driver_state.loaded(examined)
     if state.is_loaded:
-        return Finding("ok", f"the NVIDIA driver{_version(examined)} is loaded", state.evidence)
-    cause = _cause(examined)
-    if state.is_loaded is None and (cause is None or state.evidence or _drives_a_card(examined)):
-        return _unknown(examined, state.evidence)
+        version = examined.snapshot[NVIDIA_VERSION].or_empty.version
+        named = f"the NVIDIA driver{f' {version}' if version else ''}"
+        return Finding("ok", f"{named} is loaded", state.evidence)
+    found = (finding for check in _CAUSES for finding in check(examined))
+    cause = next((finding for finding in found if finding.status == "fail"), None)
+    held = [driver_state.bound_to(card) for card in examined.cards]
+    is_bound = any(one and one[0] == driver_state.DRIVER for one in held)
+    if state.is_loaded is None and (cause is None or state.evidence or is_bound):
+        if examined.snapshot[NVIDIA_VERSION].timed_out:
+            summary = "whether a driver is loaded could not be read in time"
+        elif state.evidence:
+            summary = "/proc/driver/nvidia/version could not be parsed"
+        else:
+            summary = "whether a driver is loaded was not collected"
+        return Finding("unknown", summary, state.evidence)
     if views.gpu_count(examined) is None and not examined.cards and not _is_installed(examined):
         return Finding("unknown", f"{driver_state.NOT_LOADED}; are there NVIDIA GPUs at all?")
     return _missing(examined, cause, state.evidence)
-
-
-def _cause(examined: Examined) -> Finding | None:
-    found = (finding for check in _CAUSES for finding in check(examined))
-    return next((finding for finding in found if finding.status == "fail"), None)
-
-
-def _drives_a_card(examined: Examined) -> bool:
-    held = [driver_state.bound_to(card) for card in examined.cards]
-    return any(one is not None and one[0] == driver_state.DRIVER for one in held)
-
-
-def _version(examined: Examined) -> str:
-    version = examined.snapshot[NVIDIA_VERSION].value
-    return f" {version.version}" if version and version.version else ""
-
-
-def _unknown(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
-    if examined.snapshot[NVIDIA_VERSION].timed_out:
-        summary = "whether a driver is loaded could not be read in time"
-    elif evidence:
-        summary = "/proc/driver/nvidia/version could not be parsed"
-    else:
-        summary = "whether a driver is loaded was not collected"
-    return Finding("unknown", summary, evidence)
 
 
 def _is_installed(examined: Examined) -> bool:

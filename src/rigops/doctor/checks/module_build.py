@@ -104,7 +104,7 @@ def _judged(examined: Examined) -> Finding:
 def _there(
     snapshot: HostSnapshot, upcoming: NextKernel | None, now: OnDisk, later: OnDisk
 ) -> Finding:
-    if upcoming is None or not _is_configured(snapshot):
+    if upcoming is None or not snapshot[BOOTLOADER].is_complete:
         summary = "the running kernel has its module, and which kernel boots next is not known"
         return _finding("unknown", summary, now.evidence)
     is_same = upcoming.release == next_boot.running(snapshot)
@@ -122,10 +122,6 @@ def _is_for_none(snapshot: HostSnapshot) -> bool:
     dkms, modinfo = snapshot[DKMS].value, snapshot[NVIDIA_MODINFO].value
     waiting = dkms is not None and dkms.nvidia and not any(one.is_installed for one in dkms.nvidia)
     return bool(waiting) and not (modinfo and modinfo.modules)
-
-
-def _is_configured(snapshot: HostSnapshot) -> bool:
-    return snapshot[BOOTLOADER].is_complete
 
 
 def _missing_now(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Gpu, ModuleFlavor
 
 
-_CONCERN = driver_state.CONCERN
 _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 
@@ -44,24 +43,34 @@ def flavor(examined: Examined) -> Finding:
     """
     found = _found(examined)
     if found is None:
-        return _not_found(examined)
+        is_out = driver_state.loaded(examined).is_loaded is False
+        return (
+            Finding("skipped", driver_state.NOT_LOADED)
+            if is_out and not examined.spec.driver_flavor
+            else Finding("unknown", "which kind of module it is could not be read")
+        )
     flavor, evidence = found
     undriven = [
-        card for card in views.models(examined) if card and not _drives(examined, flavor, card)
+        card
+        for card in views.models(examined)
+        if card and card.architecture not in _architectures(examined.catalog, flavor)
     ]
     if undriven:
         return _unfit(flavor, undriven, evidence)
     declared = examined.spec.driver_flavor
     if declared not in {None, "auto", flavor}:
-        return _undeclared(flavor, str(declared), evidence)
-    return _fits(examined, flavor, evidence)
-
-
-def _fits(examined: Examined, flavor: ModuleFlavor, evidence: tuple[Evidence, ...]) -> Finding:
+        return Finding(
+            "fail",
+            f"the {flavor} module is there, and {declared} is declared",
+            evidence,
+            why="The two differ in what they support, P2P and GPU firmware among it.",
+            fix=_change(str(declared)),
+        )
     cards = views.models(examined)
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
         return Finding("unknown", f"the {flavor} module; not all cards were seen", evidence)
-    if None in cards and not _drives_all(examined):
+    held = [driver_state.bound_to(card) for card in examined.cards]
+    if None in cards and not all(one and one[0] == driver_state.DRIVER for one in held):
         return Finding("unknown", f"the {flavor} module; not all cards are known", evidence)
     return Finding("ok", f"the {flavor} module, which drives these cards", evidence)
 
@@ -81,16 +90,6 @@ def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | No
     return ("open" if module.is_open else "proprietary"), (said,)
 
 
-def _not_found(examined: Examined) -> Finding:
-    if driver_state.loaded(examined).is_loaded is False and not examined.spec.driver_flavor:
-        return Finding("skipped", driver_state.NOT_LOADED)
-    return Finding("unknown", "which kind of module it is could not be read")
-
-
-def _drives(examined: Examined, flavor: ModuleFlavor, card: Gpu) -> bool:
-    return card.architecture in _architectures(examined.catalog, flavor)
-
-
 def _architectures(catalog: Catalog, flavor: ModuleFlavor) -> frozenset[str]:
     """What this kind of module drives in any branch at all."""
     return frozenset(
@@ -98,11 +97,6 @@ def _architectures(catalog: Catalog, flavor: ModuleFlavor) -> frozenset[str]:
         for branch in catalog.drivers
         for name in (branch.open_architectures if flavor == "open" else branch.architectures)
     )
-
-
-def _drives_all(examined: Examined) -> bool:
-    held = [driver_state.bound_to(card) for card in examined.cards]
-    return all(one is not None and one[0] == driver_state.DRIVER for one in held)
 
 
 def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:
@@ -118,22 +112,12 @@ def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...
     )
 
 
-def _undeclared(flavor: ModuleFlavor, declared: str, evidence: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "fail",
-        f"the {flavor} module is there, and {declared} is declared",
-        evidence,
-        why="The two differ in what they support, P2P and GPU firmware among it.",
-        fix=_change(declared),
-    )
-
-
 def _change(wanted: str) -> Fix:
     debian = "nvidia-open-kernel-dkms" if wanted == "open" else "nvidia-kernel-dkms"
     ubuntu = "nvidia-driver-BRANCH-open" if wanted == "open" else "nvidia-driver-BRANCH"
     return Fix(
         kind="apply+reboot",
-        concern=_CONCERN,
+        concern=driver_state.CONCERN,
         declare={"driver_flavor": wanted},
         text=f"`rigops apply` installs the {wanted} module in its place and reboots",
         by_hand=f"install the {wanted} module (Debian: {debian}, Ubuntu: {ubuntu}) and reboot",
@@ -148,9 +132,15 @@ def patched(examined: Examined) -> Finding:
     such as 610.57.04-p2p, in what the module, modinfo and DKMS say. It is told as information:
     rigops never installs such a module, and an update puts the stock one back.
     """
-    signs = tuple(one for one in _told(examined) if _FORK.search(one.line))
+    signs = tuple(one for one in _lines(examined) if _FORK.search(one.line))
     if signs:
-        return _fork(signs[:3])
+        return Finding(
+            "info",
+            "the driver is a patched one, made to grant P2P between GeForce cards",
+            signs[:3],
+            why="rigops reports such modules and never installs them. They are built for one "
+            "version and one kernel: after an update the stock module is back, and P2P gone.",
+        )
     snapshot = examined.snapshot
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
@@ -162,7 +152,7 @@ def patched(examined: Examined) -> Finding:
     return Finding("ok", summary, why=why)
 
 
-def _told(examined: Examined) -> Iterator[Evidence]:
+def _lines(examined: Examined) -> Iterator[Evidence]:
     snapshot = examined.snapshot
     if version := snapshot[NVIDIA_VERSION].value:
         for line in (version.line, *version.unparsed):
@@ -171,13 +161,3 @@ def _told(examined: Examined) -> Iterator[Evidence]:
         yield Evidence(NVIDIA_MODINFO.name, module.line)
     for built in snapshot[DKMS].or_empty.nvidia:
         yield Evidence(DKMS.name, built.line)
-
-
-def _fork(signs: tuple[Evidence, ...]) -> Finding:
-    return Finding(
-        "info",
-        "the driver is a patched one, made to grant P2P between GeForce cards",
-        signs,
-        why="rigops reports such modules and never installs them. They are built for one version "
-        "and one kernel: after an update the stock module is back, and P2P gone.",
-    )

@@ -84,7 +84,9 @@ def _predictions(
 
 def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
     snapshot, known = examined.snapshot, examined.snapshot[NCCL].value
-    settings = [one for one in known.settings if _moves(one)] if known else []
+    settings = (
+        [one for one in known.settings if one.name.startswith(_MOVES_TRANSPORT)] if known else []
+    )
     libraries = known.libraries[:_SHOWN_LIBRARIES] if known else ()
     changed = " (settings were found that change this)" if settings else ""
     last, first = nccl_transport.LAST_BEFORE, nccl_transport.CHANGED_IN
@@ -103,10 +105,6 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
         "which nothing was changed.",
         data={"before": found.before, "since": found.since},
     )
-
-
-def _moves(setting: Setting) -> bool:
-    return setting.name.startswith(_MOVES_TRANSPORT)
 
 
 @Check("nccl.conf_stale", needs=(NCCL,), fixes=("hands",))

@@ -120,18 +120,16 @@ def unattended(examined: Examined) -> Finding:
     )
     runs = _upgrader_runs(found)
     if not open_to_it:
-        return _nothing_open(found)
+        if not found.are_whole:
+            return Finding("unknown", "not all packages and blacklists were read")
+        return Finding(
+            "ok", f"{_UPGRADER} leaves the driver alone: held, pinned or on its blacklist"
+        )
     if runs is False:
         return Finding("ok", f"{_UPGRADER} does not run here")
     if runs is None:
         return Finding("unknown", f"whether {_UPGRADER} runs could not be read")
     return _open(examined, found, open_to_it)
-
-
-def _nothing_open(found: AptRig) -> Finding:
-    if not found.are_whole:
-        return Finding("unknown", "not all packages and blacklists were read")
-    return Finding("ok", f"{_UPGRADER} leaves the driver alone: held, pinned or on its blacklist")
 
 
 def _upgrader_runs(found: AptRig) -> bool | None:

@@ -49,7 +49,8 @@ def sources(examined: Examined) -> Finding:
     leaves /usr/bin/nvidia-uninstall behind.
     """
     found = apt_rig(examined)
-    run_files = _run_files(examined)
+    holds = examined.snapshot[PACKAGE_HOLDS].value
+    run_files = holds.run_files or () if holds else ()
     if run_files:
         return _installer(examined, run_files)
     if isinstance(found, Finding):
@@ -58,11 +59,6 @@ def sources(examined: Examined) -> Finding:
     if not policies:
         return Finding("unknown", "where the driver's packages come from could not be read")
     return _judged(found, policies)
-
-
-def _run_files(examined: Examined) -> tuple[str, ...]:
-    holds = examined.snapshot[PACKAGE_HOLDS].value
-    return holds.run_files or () if holds else ()
 
 
 def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:

@@ -15,7 +15,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.power import Budget, Excess
+    from rigops.power import Budget
 
 BUDGET, SPLIT = "pwr.budget", "pwr.psu_split"
 
@@ -99,15 +99,29 @@ def _loads(examined: Examined) -> list[power.Load]:
 
 def _over(examined: Examined, reckoned: Budget) -> Finding:
     drops = _drops(examined)
-    told = "; ".join(_said(one) for one in reckoned.excesses)
+    summary = "; ".join(
+        f"{one.where}: {one.watts:.0f} W {_WHAT[one.kind]}, above the safe {one.allowed:.0f} W "
+        f"({_SHARES[one.kind]})"
+        for one in reckoned.excesses
+    )
     return Finding(
         "fail" if drops else "warn",
-        told + (", and a card has fallen off the bus (Xid 79)" if drops else ""),
+        summary + (", and a card has fallen off the bus (Xid 79)" if drops else ""),
         drops,
         why="An overloaded supply drops its voltage or switches off: cards fall off the bus or the "
         f"rig reboots under load. Reckoned with {_assumed(examined)}.",
         fix=_fix(examined, reckoned),
-        data={"excesses": [_as_data(one) for one in reckoned.excesses]},
+        data={
+            "excesses": [
+                {
+                    "kind": one.kind,
+                    "where": one.where,
+                    "watts": round(one.watts),
+                    "allowed": round(one.allowed),
+                }
+                for one in reckoned.excesses
+            ]
+        },
     )
 
 
@@ -123,22 +137,6 @@ def _drops(examined: Examined) -> tuple[Evidence, ...]:
         if xid.number == _BUS_DROP or xid.bus_drop
     ]
     return tuple(found[:_SHOWN])
-
-
-def _said(one: Excess) -> str:
-    return (
-        f"{one.where}: {one.watts:.0f} W {_WHAT[one.kind]}, where {one.allowed:.0f} W "
-        f"({_SHARES[one.kind]}) are well"
-    )
-
-
-def _as_data(one: Excess) -> dict[str, object]:
-    return {
-        "kind": one.kind,
-        "where": one.where,
-        "watts": round(one.watts),
-        "allowed": round(one.allowed),
-    }
 
 
 def _sum(reckoned: Budget) -> str:

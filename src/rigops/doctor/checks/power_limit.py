@@ -137,14 +137,10 @@ def _undeclared(card: Card, smi: SmiGpu) -> Verdict:
         )
     if abs(live - smi.watts_default) <= TOLERANCE_WATTS:
         return Verdict(status="ok", summary=f"at its default of {live:g} W")
-    return _by_hand(smi, live, smi.watts_default)
-
-
-def _by_hand(smi: SmiGpu, live: float, default: float) -> Verdict:
     return Verdict(
         status="info",
-        summary=f"{'capped' if live < default else 'raised'} by hand: {live:g} W, where the "
-        f"default is {default:g} W",
+        summary=f"{'capped' if live < smi.watts_default else 'raised'} by hand: {live:g} W; "
+        f"the default is {smi.watts_default:g} W",
         why="It is kept until the next reboot, unless a unit sets it at boot. "
         f"`gpu_power_limit = {live:g}` in the inventory keeps it for good.",
         data=_data(smi, None),

@@ -10,7 +10,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
-from rigops.doctor.views.cards import LostCard, lost_cards
+from rigops.doctor.views.cards import lost_cards
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rigops.catalog import Catalog
-    from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import ExpectedGpus
@@ -72,17 +71,23 @@ def count(examined: Examined) -> Finding:
         complaints.append(f"lost: {', '.join(losses)}")
     if silent:
         complaints.append(f"on the bus, and not in nvidia-smi's list: {', '.join(silent)}")
-    said = [one for loss in losses.values() for one in loss.evidence]
-    evidence = [*said, *_failure(examined), *_seen(examined.cards)]
+    evidence = [
+        *(one for loss in losses.values() for one in loss.evidence),
+        *(Evidence(SMI.name, line) for line in examined.snapshot[SMI].or_empty.failure_lines),
+        *[
+            Evidence(PCI.name, card.function.line)
+            if card.function
+            else Evidence(LSPCI.name, card.lspci.line)
+            if card.lspci
+            else Evidence(SMI.name, card.smi.line if card.smi else "")
+            for card in examined.cards
+        ],
+    ]
     if complaints:
         return _count("fail", "; ".join(complaints), evidence)
     doubt = missing.possible or _doubt(examined)
     if doubt:
         return _count("unknown", doubt, evidence)
-    return _complete(examined, evidence)
-
-
-def _complete(examined: Examined, evidence: Sequence[Evidence]) -> Finding:
     there, declared = len(examined.cards), views.declared_count(examined)
     if declared is not None and there > declared:
         return _count("info", f"{_cards(there)}, {declared} declared", evidence)
@@ -104,24 +109,8 @@ def _cards(number: int) -> str:
     return "1 card is there" if number == 1 else f"{number} cards are there"
 
 
-def _seen(cards: Iterable[Card]) -> list[Evidence]:
-    return [
-        Evidence(PCI.name, card.function.line)
-        if card.function
-        else Evidence(LSPCI.name, card.lspci.line)
-        if card.lspci
-        else Evidence(SMI.name, card.smi.line if card.smi else "")
-        for card in cards
-    ]
-
-
-def _failure(examined: Examined) -> list[Evidence]:
-    report = examined.snapshot[SMI].value
-    return [Evidence(SMI.name, line) for line in report.failure_lines] if report else []
-
-
 def _not_listed(examined: Examined, living: Sequence[Card]) -> list[str]:
-    """nvidia-smi that fails as a whole says nothing about one card: the driver's checks tell."""
+    """nvidia-smi that fails as a whole says nothing about one card."""
     report = examined.snapshot[SMI].value
     if report is None or not examined.snapshot[SMI].is_complete:
         return []
@@ -141,7 +130,7 @@ def _driver(card: Card) -> str | None:
 
 
 def _doubt(examined: Examined) -> str:
-    """Why it cannot be said that the cards that are seen are all, and all driven."""
+    """Why there may be other cards, or cards without a driver; else empty."""
     snapshot = examined.snapshot
     if not examined.cards or not views.sees_the_bus(examined):
         return "which cards are on the bus could not be read to the end"
@@ -180,7 +169,17 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     cannot be read is normal on some models.
     """
     losses = lost_cards(examined)
-    gone = [_lost(address, loss) for address, loss in losses.items()]
+    gone = [
+        Finding(
+            "fail",
+            f"{loss.name}: {loss.words}",
+            loss.evidence,
+            subject=f"gpu {address}",
+            why=_WHY_LOST,
+            fix=Fix(kind="hands", text=f"reboot once. If it happens again, {_SEEK}"),
+        )
+        for address, loss in losses.items()
+    ]
     living = [card for card in examined.cards if card.address not in losses]
     odd = [_odd(card) for card in living if card.smi and card.smi.troubles]
     silent = [card.address for card in living if not _answers(examined, card)]
@@ -188,20 +187,8 @@ def lost(examined: Examined) -> Finding | list[Finding]:
         return [*gone, *odd]
     if silent or not living:
         who = ", ".join(silent) or "the cards"
-        summary = f"whether {who} would answer is not known"
-        return Finding("unknown", summary)
+        return Finding("unknown", f"whether {who} would answer is not known")
     return Finding("ok", "every card answers")
-
-
-def _lost(address: str, loss: LostCard) -> Finding:
-    return Finding(
-        "fail",
-        f"{loss.name}: {loss.words}",
-        loss.evidence,
-        subject=f"gpu {address}",
-        why=_WHY_LOST,
-        fix=Fix(kind="hands", text=f"reboot once. If it happens again, {_SEEK}"),
-    )
 
 
 def _odd(card: Card) -> Finding:
@@ -242,24 +229,20 @@ def _missing_cards(examined: Examined, living: Sequence[Card]) -> Missing:
     declared = views.declared_count(examined) or 0
     if len(living) < declared:
         words = f"{declared} declared, {len(living)} there"
-        return _of_models(examined, wanted, living, words) if _is_certain(examined) else _unsure()
+        return (
+            _of_models(examined, wanted, living, words)
+            if views.sees_the_bus(examined)
+            else Missing(possible="fewer cards are seen than declared, and not all could be read")
+        )
     if wanted.uuids:
         return _uuids(examined, wanted.uuids)
     return _of_models(examined, wanted, living, "")
 
 
-def _is_certain(examined: Examined) -> bool:
-    return views.sees_the_bus(examined)
-
-
-def _unsure() -> Missing:
-    return Missing(possible="fewer cards are seen than declared, and not all could be read")
-
-
 def _of_models(
     examined: Examined, wanted: ExpectedGpus, living: Sequence[Card], words: str
 ) -> Missing:
-    """Cards that nobody could name may be any of them."""
+    """Cards without a name may be any of them."""
     unnamed = sum(card.model is None and card.smi is None for card in living)
     short = [
         (name, count - there)

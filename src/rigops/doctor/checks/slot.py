@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 CHIPSET = "pci.chipset_lane"
 RESET = "pci.reset"
 
-_NO_GPU = "there is no NVIDIA GPU"
 _FEW_LANES = 4
 _WORDS = re.compile(
     r"\bPCH\b|\bChipset (?:Family|Switch|PCIe)|\bSeries Chipset\b|Platform Controller Hub"
@@ -89,8 +88,7 @@ def reset(examined: Examined) -> Finding:
     and a known cause of lost cards on a few.
     """
     snapshot = examined.snapshot
-    ways = [pcie.way_to(snapshot, card.address) for card in examined.cards]
-    ports = {port for way in ways if way for port in way.ports}
+    ports = set(pcie.ports_above(snapshot, examined.cards))
     powers = {one.address: one for one in snapshot[AER].or_empty.powers}
     asleep = [one for address, one in powers.items() if address in ports and one.control == "auto"]
     if asleep:

@@ -35,7 +35,9 @@ def holds(package: Package, held: Iterable[str]) -> bool:
 def pins_down(package: Package, pins: Iterable[Pin]) -> Pin | None:
     """The stanza because of which no other version of the driver can come. The first decides."""
     for pin in pins:
-        if not _READ_BY_APT.fullmatch(pin.file) or not _concerns(pin, package):
+        if not _READ_BY_APT.fullmatch(pin.file) or not any(
+            _is_meant(word, package) for word in pin.package.split()
+        ):
             continue
         if pin.pin in _EVERY_VERSION:
             return pin if pin.priority < 0 else None
@@ -51,10 +53,6 @@ def blacklists(name: str, patterns: Iterable[str]) -> bool:
         for compiled in map(_compiled, patterns)
         if compiled is not None
     )
-
-
-def _concerns(pin: Pin, package: Package) -> bool:
-    return any(_is_meant(word, package) for word in pin.package.split())
 
 
 def _is_meant(word: str, package: Package) -> bool:

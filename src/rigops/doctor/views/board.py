@@ -24,7 +24,7 @@ _MAKERS: Final[dict[int, Cpu]] = {0x1022: "amd", 0x8086: "intel"}
 
 
 def firmware(snapshot: HostSnapshot) -> Firmware:
-    """As the host says it, else as its kernel log and its bus tell."""
+    """By the section firmware, else by the kernel log and the bus."""
     found = snapshot[FIRMWARE].value or Firmware()
     if not found.vendor:
         system, board = _logged(snapshot)
@@ -45,10 +45,9 @@ def _logged(snapshot: HostSnapshot) -> tuple[str, str]:
 
 
 def _by_host_bridge(snapshot: HostSnapshot) -> Cpu:
-    bridges = [
-        one.vendor
-        for one in (snapshot[PCI].or_empty.functions)
-        if one.pci_class >> 8 == _HOST_BRIDGE
-    ]
-    known = {_MAKERS[vendor] for vendor in bridges if vendor in _MAKERS}
+    known = {
+        _MAKERS[one.vendor]
+        for one in snapshot[PCI].or_empty.functions
+        if one.pci_class >> 8 == _HOST_BRIDGE and one.vendor in _MAKERS
+    }
     return known.pop() if len(known) == 1 else ""

@@ -12,11 +12,11 @@ from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREV
 from rigops.probe.sections.xid_history import SECTION as XID_HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from rigops.catalog import Catalog
     from rigops.catalog.model import Severity
-    from rigops.probe.kernel_log import KernelLog, LogLine, Xid
+    from rigops.probe.kernel_log import KernelLog, Xid
     from rigops.probe.snapshot import HostSnapshot
 
 OFF_THE_BUS: Final = 79
@@ -81,7 +81,9 @@ def incidents(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Incident, ...]:
     for group in _groups(reports(snapshot)):
         one = group[0]
         address = next((each.xid.address for each in group if each.xid.address), None)
-        cause = _cause(group, catalog)
+        # The first of the gravest: what programs suffer comes of what the hardware did.
+        numbers = dict.fromkeys(one.xid.number for one in group)
+        cause = min(numbers, key=lambda number: _GRAVEST_FIRST.index(severity(catalog, number)))
         merged.setdefault((one.boot, one.boot_number, address, cause), []).extend(group)
     return tuple(
         Incident(number=cause, address=address, boot=boot, reports=tuple(group))
@@ -93,12 +95,6 @@ def severity(catalog: Catalog, number: int) -> Severity:
     """Of a number that nobody has described it is only known that it is a fault."""
     known = find_xid(catalog, number)
     return known.severity if known else "warn"
-
-
-def _cause(group: Sequence[Report], catalog: Catalog) -> int:
-    """The first of the gravest: what programs suffer comes of what the hardware did."""
-    numbers = dict.fromkeys(one.xid.number for one in group)
-    return min(numbers, key=lambda number: _GRAVEST_FIRST.index(severity(catalog, number)))
 
 
 def _groups(found: Iterable[Report]) -> list[list[Report]]:
@@ -132,16 +128,10 @@ def _belongs(report: Report, before: Report) -> bool:
     one, other = before.xid.entry, report.xid.entry
     if _keeps_seconds(before) is not _keeps_seconds(report):
         return False
-    passed = _passed(one, other)
-    most = _FOLLOWS_S if report.xid.number in _FOLLOWERS else _TOGETHER_S
-    return passed is None or abs(passed) <= most
-
-
-def _passed(one: LogLine, other: LogLine) -> float | None:
-    """None where the log tells no time at all: then lines that follow each other go together."""
     if one.clock is None or other.clock is None:
-        return None
-    return other.clock - one.clock
+        return True  # in a log without times, lines that follow each other go together
+    most = _FOLLOWS_S if report.xid.number in _FOLLOWERS else _TOGETHER_S
+    return abs(other.clock - one.clock) <= most
 
 
 def _keeps_seconds(report: Report) -> bool:
@@ -179,15 +169,12 @@ def _of_log(log: KernelLog | None, section: str, last: int) -> list[Report]:
         Report(
             xid=xid,
             section=section,
-            boot=_NUMBERS.get(xid.entry.boot + last, "older"),
-            boot_number=_older(xid.entry.boot + last),
+            boot=_NUMBERS.get(number, "older"),
+            boot_number=None if number in _NUMBERS else number,
         )
         for xid in (log.xids if log else ())
+        for number in [xid.entry.boot + last]
     ]
-
-
-def _older(number: int) -> int | None:
-    return None if number in _NUMBERS else number
 
 
 def _of_history(snapshot: HostSnapshot) -> list[Report]:

@@ -64,26 +64,23 @@ def configured(boots: Bootloader) -> NextBoot | None:
     own = grub.added_arguments(boots.files.get(grub.DROP_IN, ""))
     others = grub.foreign_arguments(boots.files)
     place = grub.DROP_IN if own else grub.DEFAULTS
-    return NextBoot(frozenset((*own, *others)), place, _cited(boots, place))
-
-
-def _cited(boots: Bootloader, place: str) -> str:
-    said = boots.files.get(place, "").splitlines()
-    return next((line for line in said if line.startswith("GRUB_CMDLINE_LINUX")), place)
+    lines = boots.files.get(place, "").splitlines()
+    line = next((one for one in lines if one.startswith("GRUB_CMDLINE_LINUX")), place)
+    return NextBoot(frozenset((*own, *others)), place, line)
 
 
 def record(snapshot: HostSnapshot) -> str:
-    """The text of rigops' own record of kernel arguments, or nothing."""
+    """Rigops' record of kernel arguments, as text."""
     return snapshot[RIGOPS_STATE].or_empty.records.get(ARGUMENTS, "")
 
 
 def trying(snapshot: HostSnapshot) -> frozenset[str]:
-    """Arguments that are configured, and stand nowhere until one boot has tried them."""
+    """Arguments that become permanent once one boot has tried them."""
     return frozenset(read_arguments(record(snapshot) or None).trying)
 
 
 def is_asked_for(snapshot: HostSnapshot) -> bool:
-    """On the running command line; another argument may outweigh it."""
+    """On the running command line; another argument may override it."""
     return bool(_PASSTHROUGH & set(snapshot[PROC_CMDLINE].or_empty.arguments))
 
 
@@ -92,14 +89,16 @@ def passthrough_fix(examined: Examined) -> Fix:
     if is_asked_for(snapshot):
         return Fix(
             kind="hands",
-            text="iommu=pt is on the running command line and something outweighs it: look there "
+            text="iommu=pt is on the running command line and something overrides it: look there "
             "for iommu=nopt, iommu.passthrough=0 or a hypervisor",
         )
     is_declared = bool(_PASSTHROUGH & set(declared))
     arguments = list(declared) if is_declared else [*declared, _WANTED]
-    if _needs_intel_on(snapshot) and INTEL_ON not in arguments:
+    has_intel_on = INTEL_ON in snapshot[PROC_CMDLINE].or_empty.arguments
+    if has_intel_on and leaves_intel_off(board.firmware(snapshot)) and INTEL_ON not in arguments:
         arguments = [INTEL_ON, *arguments]
-    place = _configured(snapshot)
+    following = of_next_boot(snapshot)
+    place = following.place if following and _PASSTHROUGH & following.arguments else ""
     if _PASSTHROUGH & trying(snapshot):
         text = "only the reboot is missing, which `rigops apply` does to try iommu=pt first"
         by_hand = text
@@ -108,7 +107,9 @@ def passthrough_fix(examined: Examined) -> Fix:
         by_hand = f"{text}, `systemctl reboot`"
     else:
         text = "`rigops apply` adds iommu=pt to the kernel command line and reboots"
-        by_hand = _by_hand(snapshot[BOOTLOADER].value)
+        bootloader = snapshot[BOOTLOADER].value
+        chosen = configuration_of(bootloader) if bootloader else Refused("it was not read")
+        by_hand = chosen.by_hand((_WANTED,))
     return Fix(
         kind="apply+reboot",
         concern=_CONCERN,
@@ -116,20 +117,3 @@ def passthrough_fix(examined: Examined) -> Fix:
         text=text,
         by_hand=by_hand,
     )
-
-
-def _needs_intel_on(snapshot: HostSnapshot) -> bool:
-    """The IOMMU is wanted, and this kernel has it only because it was told to."""
-    live = snapshot[PROC_CMDLINE].or_empty.arguments
-    return INTEL_ON in live and leaves_intel_off(board.firmware(snapshot))
-
-
-def _configured(snapshot: HostSnapshot) -> str:
-    """Where the next boot gets the argument from, or nothing. What boots counts, if readable."""
-    following = of_next_boot(snapshot)
-    return following.place if following and _PASSTHROUGH & following.arguments else ""
-
-
-def _by_hand(bootloader: Bootloader | None) -> str:
-    chosen = configuration_of(bootloader) if bootloader else Refused("it was not read")
-    return chosen.by_hand((_WANTED,))

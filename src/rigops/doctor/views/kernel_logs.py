@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import Answer, HostSnapshot
 
 Which = Literal["current", "previous"]
+OLDEST_FIRST: Final[tuple[Which, ...]] = ("previous", "current")
 SOURCES: Final[dict[Which, Section[KernelLog]]] = {
     "current": KERNEL_LOG,
     "previous": KERNEL_LOG_PREVIOUS,
@@ -39,10 +40,7 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """`gap`: why something may have happened that the log does not tell; empty for no such reason.
-
-    It is grave where only a fault explains it: a lack of rights is none.
-    """
+    """`gap`: why the log may miss something, else empty; grave where only a fault explains it."""
 
     log: KernelLog | None
     gap: str = ""
@@ -74,10 +72,9 @@ def _gap(answer: Answer[KernelLog], which: Which) -> str:
 
 def matching(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> list[tuple[Which, LogLine]]:
     """Of both logs, the older first."""
-    oldest_first: tuple[Which, ...] = ("previous", "current")
     return [
         (which, line)
-        for which in oldest_first
+        for which in OLDEST_FIRST
         for line in snapshot[SOURCES[which]].or_empty.matching(pattern)
     ]
 
@@ -92,7 +89,10 @@ class Owner:
 
 def owner_of(examined: Examined, address: str) -> Owner:
     snapshot, slot = examined.snapshot, _slot(address)
-    if slot in {_slot(card.address) for card in examined.cards} or slot in _told_of(examined):
+    # A card that the driver complained of may be gone from the bus since.
+    logs = (snapshot[KERNEL_LOG].or_empty, snapshot[KERNEL_LOG_PREVIOUS].or_empty)
+    complaints = {_slot(xid.address) for log in logs for xid in log.xids if xid.address}
+    if slot in complaints or slot in {_slot(card.address) for card in examined.cards}:
         return Owner(name="an NVIDIA card", is_nvidia=True)
     for function in snapshot[PCI].or_empty.functions:
         if function.address == address:
@@ -105,12 +105,6 @@ def owner_of(examined: Examined, address: str) -> Owner:
         return Owner()
     kind = _CLASSES.get(listed.pci_class or 0, "a device")
     return Owner(name=f"{kind} ({listed.name})", is_nvidia=listed.vendor == NVIDIA)
-
-
-def _told_of(examined: Examined) -> frozenset[str]:
-    """Cards that the driver complained of: they may be gone from the bus since."""
-    logs = (examined.snapshot[KERNEL_LOG].value, examined.snapshot[KERNEL_LOG_PREVIOUS].value)
-    return frozenset(_slot(xid.address) for log in logs if log for xid in log.xids if xid.address)
 
 
 def _slot(address: str) -> str:

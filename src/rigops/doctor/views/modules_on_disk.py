@@ -25,25 +25,20 @@ _UNFINISHED = frozenset("FHUW")  # dpkg: half-configured, half-installed, unpack
 
 @dataclass(frozen=True)
 class OnDisk:
-    """None: nobody knows."""
+    """None: unknown."""
 
     is_there: bool | None
     evidence: tuple[Evidence, ...] = ()
 
 
 def for_running(snapshot: HostSnapshot, release: str | None) -> OnDisk:
-    return _merged(snapshot, release, _of_running(snapshot, release), asked_for=None)
+    return _merged(snapshot, release, of_running(snapshot, release), asked_for=None)
 
 
 def for_kernel(snapshot: HostSnapshot, release: str) -> OnDisk:
     modules = snapshot[NVIDIA_MODINFO].or_empty.modules
-    told = next((one for one in modules if one.kernel == release), None)
-    return _merged(snapshot, release, told, asked_for=release)
-
-
-def of_running(snapshot: HostSnapshot, release: str | None) -> ModuleOnDisk | None:
-    """What modinfo tells of the running kernel's module."""
-    return _of_running(snapshot, release)
+    listed = next((one for one in modules if one.kernel == release), None)
+    return _merged(snapshot, release, listed, asked_for=release)
 
 
 def is_anywhere(snapshot: HostSnapshot) -> bool | None:
@@ -76,55 +71,58 @@ def has_headers(snapshot: HostSnapshot, release: str) -> bool | None:
 def unfinished(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     """Packages whose installation, which builds the module, did not come to its end."""
     return tuple(
-        _said(package)
-        for package in (snapshot[PACKAGES].or_empty.packages)
+        _evidence(package)
+        for package in snapshot[PACKAGES].or_empty.packages
         if _BUILT_HERE.fullmatch(package.name) and package.status[1:2] in _UNFINISHED
     )
 
 
-def _of_running(snapshot: HostSnapshot, release: str | None) -> ModuleOnDisk | None:
+def of_running(snapshot: HostSnapshot, release: str | None) -> ModuleOnDisk | None:
+    """The running kernel's module, by modinfo."""
     return snapshot[NVIDIA_MODINFO].or_empty.of(release)
 
 
 def _merged(
-    snapshot: HostSnapshot, release: str | None, told: ModuleOnDisk | None, *, asked_for: str | None
+    snapshot: HostSnapshot,
+    release: str | None,
+    listed: ModuleOnDisk | None,
+    *,
+    asked_for: str | None,
 ) -> OnDisk:
     """One source that knows of a module is enough."""
-    if told is not None:
-        return OnDisk(is_there=True, evidence=(Evidence(NVIDIA_MODINFO.name, told.line),))
+    if listed is not None:
+        return OnDisk(is_there=True, evidence=(Evidence(NVIDIA_MODINFO.name, listed.line),))
     known = [one for one in built(snapshot, release) if one.kernel]
     ready = [one for one in known if one.is_installed and release is not None]
     if ready:
         return OnDisk(is_there=True, evidence=tuple(Evidence(DKMS.name, one.line) for one in ready))
     prebuilt = [package for kernel, package in _prebuilt(snapshot) if kernel == release]
     if prebuilt:
-        return OnDisk(is_there=True, evidence=tuple(map(_said, prebuilt)))
+        return OnDisk(is_there=True, evidence=tuple(map(_evidence, prebuilt)))
     failed = unfinished(snapshot)
     modinfo = snapshot[NVIDIA_MODINFO].value
     denied = modinfo is not None and bool({asked_for, release} & set(modinfo.kernels_without))
     by_others = bool(snapshot[DKMS].or_empty.nvidia or _prebuilt(snapshot))
     unbuilt = by_others and release is not None
     if denied or unbuilt or failed:
-        by_dkms = tuple(Evidence(DKMS.name, one.line) for one in _nearest(snapshot, release))
-        others = tuple(_said(package) for _, package in _prebuilt(snapshot))
+        by_dkms = tuple(
+            Evidence(DKMS.name, one.line)
+            for one in built(snapshot, release) or snapshot[DKMS].or_empty.nvidia
+        )
+        others = tuple(_evidence(package) for _, package in _prebuilt(snapshot))
         return OnDisk(is_there=False, evidence=(*by_dkms, *others[:2], *failed))
     return OnDisk(is_there=None)
-
-
-def _nearest(snapshot: HostSnapshot, release: str | None) -> tuple[DkmsModule, ...]:
-    """What DKMS says of this kernel, or else all that it says."""
-    return built(snapshot, release) or (snapshot[DKMS].or_empty.nvidia)
 
 
 def _prebuilt(snapshot: HostSnapshot) -> tuple[tuple[str, Package], ...]:
     shapes = (
         (_PREBUILT.fullmatch(package.name), package)
-        for package in (snapshot[PACKAGES].or_empty.packages)
+        for package in snapshot[PACKAGES].or_empty.packages
         if package.is_installed
     )
     return tuple((shape["kernel"], package) for shape, package in shapes if shape)
 
 
-def _said(package: Package) -> Evidence:
+def _evidence(package: Package) -> Evidence:
     fields = (package.name, package.version, package.architecture, package.status)
     return Evidence(PACKAGES.name, "\t".join(fields))

@@ -12,6 +12,7 @@ from rigops.probe.sections.lspci import REDIRECTING
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,6 +61,19 @@ def way_to(snapshot: HostSnapshot, card: str) -> Way | None:
     return _by_sysfs(snapshot, card) or _by_bridges(snapshot, card)
 
 
+def ports_above(snapshot: HostSnapshot, cards: Iterable[Card]) -> tuple[str, ...]:
+    """Each once."""
+    ways = [way_to(snapshot, card.address) for card in cards]
+    return tuple(dict.fromkeys(port for way in ways if way for port in way.ports))
+
+
+def aer_is_off(snapshot: HostSnapshot) -> str | None:
+    """The kernel argument that switches the error counters of PCIe off."""
+    arguments = snapshot[PROC_CMDLINE].or_empty.arguments
+    pci = (one for one in arguments if one.startswith("pci="))
+    return next((one for one in pci if "noaer" in one[4:].split(",")), None)
+
+
 def port_above(snapshot: HostSnapshot, card: str) -> str | None:
     way = way_to(snapshot, card)
     return way.ports[-1] if way and way.ports else None
@@ -87,7 +101,11 @@ def _by_sysfs(snapshot: HostSnapshot, card: str) -> Way | None:
 
 def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
     listed = snapshot[LSPCI].or_empty.functions
-    leads_to = {_bus(one.address, one.secondary_bus): one for one in listed if one.secondary_bus}
+    leads_to = {
+        f"{one.address.partition(':')[0]}:{one.secondary_bus:02x}": one
+        for one in listed
+        if one.secondary_bus
+    }
     ports: list[LspciFunction] = []
     bus = _bus_of(card)
     while bus in leads_to and leads_to[bus] not in ports:
@@ -106,10 +124,6 @@ def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
 
 def _bus_of(address: str) -> str:
     return address.rpartition(":")[0]
-
-
-def _bus(address: str, number: int) -> str:
-    return f"{address.partition(':')[0]}:{number:02x}"
 
 
 def by_address(snapshot: HostSnapshot) -> Mapping[str, LspciFunction]:

@@ -78,16 +78,16 @@ def _numbers(examined: Examined, numbered: tuple[int, ...]) -> dict[str, int]:
     candidates = (
         [card.address for card in examined.cards],
         [card.address for card in examined.cards if card.smi],
-        [card.address for card in examined.cards if _is_driven(card)],
+        [
+            card.address
+            for card in examined.cards
+            if card.function and card.function.driver == "nvidia"
+        ],
     )
     for addresses in candidates:
         if numbered == tuple(range(len(addresses))):
             return dict(zip(addresses, numbered, strict=True))
     return {}
-
-
-def _is_driven(card: Card) -> bool:
-    return card.function is not None and card.function.driver == "nvidia"
 
 
 @dataclass(frozen=True, kw_only=True)

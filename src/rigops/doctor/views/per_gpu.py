@@ -25,11 +25,10 @@ class Choice(Generic[T]):
 
 
 def choose(choices: PerGpu[T], card: Card, cards: Iterable[Card]) -> Choice[T]:
-    """UUID, then PCI address, exact model, the longest part of the model name, and the default.
+    """By UUID, PCI address, exact model, the longest part of the model name, or the default.
 
-    UUIDs may be unknown, or another's words for them (a
-    saved bundle is redacted): where UUIDs are given and none of them is any card's, or this card
-    does not tell its own, what is chosen by other means may not be what is meant.
+    Uncertain where UUIDs are given, but none is any card's (bundles are redacted) or this card
+    does not report its own.
     """
     by_uuid = {s.text.lower(): (value, s) for s, value in choices.choices if s.kind == "uuid"}
     uuid = _uuid(card)
@@ -50,7 +49,7 @@ def choose(choices: PerGpu[T], card: Card, cards: Iterable[Card]) -> Choice[T]:
 
 
 def declaration(choices: PerGpu[T], written: Callable[[T], object]) -> object:
-    """The whole value as it stands in an inventory."""
+    """The whole value as in an inventory."""
     if [selector.kind for selector, _ in choices.choices] == ["default"]:
         return written(choices.choices[0][1])
     return {selector.text: written(value) for selector, value in choices.choices}
@@ -61,7 +60,7 @@ def _uuid(card: Card) -> str | None:
 
 
 def _closeness(selector: GpuSelector, card: Card) -> tuple[int, int] | None:
-    """The greater, the closer; None where another card is meant."""
+    """Greater is closer; None where another card is meant."""
     if selector.kind == "default":
         return (1, 0)
     if selector.kind == "address":
@@ -69,16 +68,11 @@ def _closeness(selector: GpuSelector, card: Card) -> tuple[int, int] | None:
     if selector.kind == "uuid":
         return None
     wanted = _plain(selector.text)
-    names = [_plain(name) for name in _names(card)]
+    known = [card.model.name, *card.model.aliases] if card.model else []
+    names = [_plain(name) for name in (*known, card.smi and card.smi.name, card.name) if name]
     if wanted in names:
         return (3, len(wanted))
     return (2, len(wanted)) if any(wanted in name for name in names) else None
-
-
-def _names(card: Card) -> list[str]:
-    known = [card.model.name, *card.model.aliases] if card.model else []
-    said = [card.smi.name] if card.smi and card.smi.name else []
-    return [*known, *said, card.name]
 
 
 def _plain(name: str) -> str:
