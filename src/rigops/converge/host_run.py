@@ -24,7 +24,7 @@ from rigops.converge.result import Blocked, HostResult, Withheld
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
-from rigops.ownership.lines import shown_path
+from rigops.ownership.owned_lines import shown_path
 from rigops.plan.change import Plan
 from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect

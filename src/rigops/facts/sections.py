@@ -12,7 +12,9 @@ from rigops.probe.script import script
 from rigops.probe.sections import (
     boot,
     bootloader,
+    firmware,
     limits,
+    modprobe,
     nccl,
     nvidia_version,
     os_release,
@@ -68,8 +70,16 @@ class DriverLoaded(SectionFact[nvidia_version.NvidiaVersion]):
     section = nvidia_version.SECTION
 
 
+class Firmware(SectionFact[firmware.Firmware]):
+    section = firmware.SECTION
+
+
 class Limits(SectionFact[limits.Limits]):
     section = limits.SECTION
+
+
+class Modprobe(SectionFact[modprobe.Modprobe]):
+    section = modprobe.SECTION
 
 
 class Nccl(SectionFact[nccl.Nccl]):

@@ -20,8 +20,7 @@ from rigops.ownership.files import (
     Write,
     digest,
 )
-from rigops.ownership.ownership import PREVIOUS_FOLDER, Ownership
-from rigops.ownership.reconcile import reconcile
+from rigops.ownership.ownership import PREVIOUS_FOLDER, Ownership, reconcile
 from rigops.probe.sections.rigops_state import RECORD, Present
 
 __all__ = [

@@ -1,4 +1,10 @@
-"""Lines that rigops owns in a file whose other lines are somebody else's."""
+"""Lines that rigops owns in a file of somebody else's: one block between two marks.
+
+A companion file that holds the same block is what the record knows: it is written, replaced and
+undone like every owned file, and its digest says whether the block is still ours. All bytes
+outside the block stay; the block goes to the top, so that nothing depends on how the last line
+ends.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +17,63 @@ from pyinfra.context import host
 
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
-from rigops.ownership import Ownership, Present, WantedFile, lines, reconcile
+from rigops.ownership import Ownership, Present, WantedFile, reconcile
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, replaced, target
 from rigops.ownership.files import digest, previous_of
+from rigops.ownership.owned_files import present
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import announce, announce_later, notice, plan_log
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
 
 _COMPANION_MODE: Final = 0o644
+_FOLDER: Final = "/var/lib/rigops/lines"
+
+# Neither has an equals sign: some programs would take that for a setting.
+_BEGIN: Final = "# rigops owns the lines from here on"
+_BEGIN_NEW: Final = "# rigops made this file and owns the lines from here on"
+_END: Final = "# rigops owns the lines up to here"
+
+
+def companion(path: str) -> str:
+    return f"{_FOLDER}/{path.strip('/').replace('/', '-')}"
+
+
+def shown_path(path: str) -> str:
+    """What people know an owned file by: a companion is the file with the lines, below /etc."""
+    name = path.removeprefix(f"{_FOLDER}/etc-")
+    return path if name == path else f"/etc/{name}"
+
+
+@dataclass(frozen=True)
+class Parted:
+    """The block with its marks, and what is around it. No block: everything is `after`."""
+
+    before: str
+    block: str
+    after: str
+
+    @property
+    def foreign(self) -> str:
+        return self.before + self.after
+
+    @property
+    def rigops_made_it(self) -> bool:
+        return self.block.startswith(_BEGIN_NEW)
+
+    @property
+    def digest(self) -> str:
+        """As of a block whose last line ends, whatever an editor made of the file's end."""
+        block = self.block if self.block.endswith("\n") else f"{self.block}\n"
+        return digest(block.encode()) if self.block else ""
+
+    def put(self, block: str) -> str:
+        """The whole text with this block in place of the one that is there."""
+        return self.before + block + self.after
 
 
 @dataclass(frozen=True)
@@ -33,27 +83,26 @@ class LinesFile:
     path: str
     present: Present | None
     text: str
-    parted: lines.Parted
+    parted: Parted
     unfit: str = ""
 
     @property
     def companion(self) -> str:
-        return lines.companion(self.path)
+        return companion(self.path)
 
     def has(self, ours: tuple[str, ...]) -> bool:
         return self.parted.block == self.block(ours)
 
     def block(self, ours: tuple[str, ...]) -> str:
         made_file = self.parted.rigops_made_it if self.parted.block else self.present is None
-        return lines.block(ours, made_file=made_file)
+        return block(ours, made_file=made_file)
 
 
 def read_lines_file(host: Host, path: str) -> LinesFile:
     found = host.get_fact(FileAt, path=path)
     if found is None:
-        return LinesFile(path, None, "", lines.Parted("", "", ""))
-    parted = lines.part(found.text)
-    unfit = ""
+        return LinesFile(path, None, "", Parted("", "", ""))
+    parted, unfit = part(found.text), ""
     if digest(found.text.encode()) != found.digest:
         unfit = f"{path} is not plain text (UTF-8, up to 64 KiB): rigops does not edit it"
     elif parted is None:
@@ -61,8 +110,32 @@ def read_lines_file(host: Host, path: str) -> LinesFile:
             f"the marks of rigops in {path} are damaged: delete what is left of them and of the "
             "lines between them"
         )
-    whole = lines.Parted("", "", found.text)
-    return LinesFile(path, found.present, found.text, parted or whole, unfit)
+    parted = parted or Parted("", "", found.text)
+    return LinesFile(path, found.present, found.text, parted, unfit)
+
+
+def part(text: str) -> Parted | None:
+    """None: marks without their counterpart, so that it is unknown what is whose."""
+    lines = text.split("\n")
+    marks = [line.rstrip("\r") for line in lines]
+    begins = [at for at, line in enumerate(marks) if line in {_BEGIN, _BEGIN_NEW}]
+    ends = [at for at, line in enumerate(marks) if line == _END]
+    if not begins and not ends:
+        return Parted("", "", text)
+    if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
+        return None
+    start = sum(len(line) + 1 for line in lines[: begins[0]])
+    stop = sum(len(line) + 1 for line in lines[: ends[0] + 1])
+    return Parted(text[:start], text[start:stop], text[stop:])
+
+
+def block(ours: Iterable[str], *, made_file: bool) -> str:
+    """Empty where there is nothing to own."""
+    lines = list(ours)
+    if not lines:
+        return ""
+    begin = _BEGIN_NEW if made_file else _BEGIN
+    return "".join(f"{line}\n" for line in (begin, *lines, _END))
 
 
 @operation()
@@ -82,10 +155,9 @@ def owned_lines(
     file = read_lines_file(host, path)
     block = file.block(ours)
     plan_log(host).wanted_paths.setdefault(concern, set()).add(file.companion)
-    state = host.get_fact(RigopsState)
-    owned = Ownership.of(state)
+    owned = Ownership.of(host.get_fact(RigopsState))
     wanted = {file.companion: WantedFile(concern, digest(block.encode()), _COMPANION_MODE)}
-    there = {file.companion: _companion_now(host, file.companion)}
+    there = present(host, [file.companion])
     steps = reconcile(owned.only([file.companion]), wanted, there, selected={concern})
     in_place = file.has(ours)
     effect = Effect() if in_place else Effect(_put(host, concern, file, block))
@@ -123,24 +195,15 @@ def absence(host: Host, concern: str, path: str) -> str:
 
 
 def show_lines_change(host: Host, path: str) -> None:
-    """In place of the companion, a plan's reader sees the file that its going changes."""
+    """A plan shows the change of the file itself in place of that of the companion."""
     file = read_lines_file(host, path)
     changes = plan_log(host).changes
     for at, change in enumerate(changes):
         if change.subject == file.companion and change.after is None and file.parted.block:
             left = file.parted.foreign
-            gone = file.parted.rigops_made_it and not left
-            after = None if gone else left
+            after = None if file.parted.rigops_made_it and not left else left
             changes[at] = Change(change.concern, "file", path, file.text, after)
             announce_later(host, LaterChange(change.concern, "file", change.subject, when=""))
-
-
-def _companion_now(host: Host, companion: str) -> Present | None:
-    state = host.get_fact(RigopsState)
-    if companion in Ownership.of(state).files:
-        return state.present.get(companion)
-    there = host.get_fact(FileAt, path=companion)
-    return there.present if there else None
 
 
 def _is_ours(host: Host, file: LinesFile) -> bool:
@@ -149,14 +212,13 @@ def _is_ours(host: Host, file: LinesFile) -> bool:
 
 
 def _put(host: Host, concern: str, file: LinesFile, block: str) -> str:
-    keeping = ""
+    backup = ""
     if file.present and file.parted.block and not _is_ours(host, file):
         name = previous_of(file.path, file.present).name
-        notice(
-            host, concern, f"the lines of rigops in {file.path} were changed by hand: a copy stays"
-        )
-        keeping = shlex.join(("back_up", file.path, name)) + "\n"
-    return keeping + _replace(file, file.parted.put(block))
+        text = f"the lines of rigops in {file.path} were changed by hand: a copy stays"
+        notice(host, concern, text)
+        backup = shlex.join(("back_up", file.path, name)) + "\n"
+    return backup + _replace(file, file.parted.put(block))
 
 
 def _target(file: LinesFile) -> str:

@@ -1,22 +1,26 @@
-"""The record, kept on the host, of every file there that is rigops' own."""
+"""The record on a host of every file there that rigops owns, and the steps to what is declared."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rigops import json_fields
 from rigops.ownership.files import (
     Conflict,
     Forget,
+    InPlace,
     OwnedFile,
     Previous,
     Remove,
     Restore,
+    Show,
     Step,
     Write,
+    previous_of,
+    require_plain_path,
 )
 from rigops.probe.sections.rigops_state import RECORD
 
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rigops.json_fields import Fields
-    from rigops.probe.sections.rigops_state import RigopsState
+    from rigops.ownership.files import WantedFile
+    from rigops.probe.sections.rigops_state import Present, RigopsState
 
 PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 
@@ -77,6 +82,80 @@ class Ownership:
 
     def without(self, path: str) -> Ownership:
         return Ownership({known: owned for known, owned in self.files.items() if known != path})
+
+
+def reconcile(
+    ownership: Ownership,
+    wanted: Mapping[str, WantedFile],
+    present: Mapping[str, Present | None],
+    *,
+    selected: Collection[str],
+) -> list[Step]:
+    """Return one step per path of the selected concerns: first what is wanted, then the rest.
+
+    `present` has an entry for every such path, None for one that is absent: a path that nobody
+    looked at is a KeyError, not an absent file. `wanted` may name concerns outside `selected`;
+    their files are neither written nor undone.
+    """
+    for path in wanted:
+        require_plain_path(path)
+    steps = [
+        _hold(ownership.files[path], file, present[path])
+        if path in ownership.files
+        else _take(path, file, present[path])
+        for path, file in sorted(wanted.items())
+        if file.concern in selected
+    ]
+    steps += [
+        _back(owned, present[path])
+        for path, owned in sorted(ownership.files.items())
+        if path not in wanted and owned.concern in selected
+    ]
+    return steps
+
+
+def _take(path: str, file: WantedFile, found: Present | None) -> Step:
+    if found is None:
+        return Write(_record(path, file, previous=None), None, None)
+    if _satisfies(found, file):
+        return InPlace(path, file.concern, foreign=True)
+    foreign = previous_of(path, found)
+    return Write(_record(path, file, previous=foreign), found, foreign)
+
+
+def _hold(owned: OwnedFile, file: WantedFile, found: Present | None) -> Step:
+    record = _record(owned.path, file, previous=owned.previous)
+    if found is None:
+        return Write(record, None, None)
+    if _satisfies(found, file) and record == replace(owned, replaces=""):
+        return InPlace(owned.path, file.concern, foreign=False)
+    if owned.has_ours(found) or found.digest == file.digest:
+        return Write(replace(record, replaces=found.digest), found, None)
+    if owned.previous and owned.previous.is_in_place(found):  # recorded, but never written
+        return Write(record, found, owned.previous)
+    return Conflict(record, found, previous_of(owned.path, found))
+
+
+def _back(owned: OwnedFile, found: Present | None) -> Step:
+    if found is None or (owned.previous and owned.previous.is_in_place(found)):
+        return Forget(owned)
+    if not owned.has_ours(found):
+        return Show(owned, found)
+    return Restore(owned, owned.previous) if owned.previous else Remove(owned)
+
+
+def _satisfies(found: Present, file: WantedFile) -> bool:
+    return (found.digest, found.mode) == (file.digest, file.mode)
+
+
+def _record(path: str, file: WantedFile, *, previous: Previous | None) -> OwnedFile:
+    return OwnedFile(
+        path=path,
+        concern=file.concern,
+        digest=file.digest,
+        mode=file.mode,
+        previous=previous,
+    )
 
 
 def _as_json(owned: OwnedFile) -> dict[str, object]:

@@ -11,10 +11,18 @@ from rigops import assets
 from rigops.concerns.acs import facts
 from rigops.concerns.acs.facts import Acs
 from rigops.concerns.acs.operations import PROGRAM, UNIT
-from rigops.concerns.preconditions.facts import Firmware, Modprobe
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
-from rigops.facts.sections import Boot, CommandLine, Pci, Processes, RigopsState, SectionFact
+from rigops.facts.sections import (
+    Boot,
+    CommandLine,
+    Firmware,
+    Modprobe,
+    Pci,
+    Processes,
+    RigopsState,
+    SectionFact,
+)
 from rigops.hostside.packing import pack
 from rigops.ownership import Ownership, Present
 from rigops.ownership.files import OwnedFile

@@ -8,13 +8,14 @@ import pytest
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.kernel_line import TUNED
-from rigops.concerns.preconditions.facts import Firmware, Modprobe
 from rigops.converge.connector import HostChannel, RigopsConnector
 from rigops.converge.engine import Engine
 from rigops.facts.sections import (
     Boot,
     Bootloader,
     CommandLine,
+    Firmware,
+    Modprobe,
     Pci,
     RigopsState,
     SectionFact,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import assets
-from rigops.concerns.base import decide, process_limits, shared_memory
+from rigops.concerns.base import decide, process_limits
 from rigops.concerns.base.facts import HostState, LimitSurroundings
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
@@ -20,7 +20,7 @@ from rigops.converge.errors import DeployError
 from rigops.facts.files import FileFound
 from rigops.facts.sections import Limits, Nccl, RigopsState
 from rigops.ownership import RECORD, Ownership
-from rigops.ownership.lines import companion
+from rigops.ownership.owned_lines import companion
 from rigops.plan.context import Consent
 from rigops.probe.sections.limits import Limits as LimitFacts
 from rigops.probe.sections.nccl import Nccl as NcclFacts
@@ -45,7 +45,7 @@ PATHS = (
     decide.LOGIND,
     process_limits.LOGINS,
     process_limits.SERVICES,
-    shared_memory.PATH,
+    decide.SHM_PATH,
 )
 LEVEL = {"NCCL_P2P_LEVEL": "SYS"}
 BLOCK = b"""\
@@ -381,7 +381,7 @@ def test_what_holds_is_left_alone_and_what_somebody_set_beside_it_is_put_right(r
 
     rig.limits = LimitFacts(shm_bytes=1 << 34, remove_ipc=False)
     planned = rig.apply(limits=declared)
-    assert subjects(planned) == {shared_memory.PATH}
+    assert subjects(planned) == {decide.SHM_PATH}
     assert rig.host.told.read_text().splitlines()[-1] == "systemctl restart rigops-shm.service"
 
 
@@ -391,8 +391,8 @@ def test_a_limit_that_is_taken_out_is_undone_and_the_others_stay(rig: Rig) -> No
 
     planned = rig.apply(limits={"nofile": 65536})
 
-    assert subjects(planned) == {shared_memory.PATH}
-    assert not rig.host.at(shared_memory.PATH).exists()
+    assert subjects(planned) == {decide.SHM_PATH}
+    assert not rig.host.at(decide.SHM_PATH).exists()
     assert rig.host.at(process_limits.LOGINS).exists()
     told = rig.host.told.read_text().splitlines()
     assert told == [
@@ -408,8 +408,8 @@ def test_a_concern_that_nobody_declares_any_more_goes_only_with_consent(rig: Rig
 
     planned = rig.plan(removals=())
     assert planned.changes == ()
-    assert set(planned.undeclared["base"]) == {LINES, shared_memory.PATH}
-    assert subjects(rig.plan()) == {CONF, shared_memory.PATH}
+    assert set(planned.undeclared["base"]) == {LINES, decide.SHM_PATH}
+    assert subjects(rig.plan()) == {CONF, decide.SHM_PATH}
     rig.apply(removals=("base",))
     assert rig.conf() is None
     assert rig.host.state().present == {}

@@ -10,7 +10,7 @@ from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.kernel_line import TUNED as TUNED_FILE
 from rigops.concerns.preconditions import root
-from rigops.concerns.preconditions.facts import Firmware, Modprobe, Root
+from rigops.concerns.preconditions.root import Root
 from rigops.converge.connector import HostChannel, RigopsConnector
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
@@ -19,6 +19,8 @@ from rigops.facts.sections import (
     Boot,
     Bootloader,
     CommandLine,
+    Firmware,
+    Modprobe,
     Pci,
     Processes,
     RigopsState,
@@ -86,7 +88,7 @@ class Rig:
                 (Pci, pci.parse(answers.get("pci", ""))),
                 (Modprobe, modprobe.Modprobe()),
                 (Firmware, firmware.parse(answers.get("firmware", ""))),
-                (Root, root.Root(file_system=answers.get("root", "ext4"))),
+                (Root, root.RootState(file_system=answers.get("root", "ext4"))),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
             ]
             found = {TUNED_FILE: FileFound("0" * 64, 0o644, file)} if file else {}

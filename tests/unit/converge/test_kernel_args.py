@@ -13,11 +13,20 @@ from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.kernel_line import TUNED
 from rigops.concerns.kernel_args.record import read_leaving
 from rigops.concerns.preconditions import root
-from rigops.concerns.preconditions.facts import Firmware, Modprobe, Root
+from rigops.concerns.preconditions.root import Root
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
-from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, RigopsState, SectionFact
+from rigops.facts.sections import (
+    Boot,
+    Bootloader,
+    CommandLine,
+    Firmware,
+    Modprobe,
+    Pci,
+    RigopsState,
+    SectionFact,
+)
 from rigops.ownership import OwnedFile, Ownership, Present
 from rigops.plan.context import Consent
 from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline
@@ -76,7 +85,7 @@ class Rig:
             (Firmware, firmware.parse("")),
             (Modprobe, modprobe.Modprobe()),
             (Pci, pci.Pci()),
-            (Root, root.Root()),
+            (Root, root.RootState()),
         ]
         channel.cache.seed_files([TUNED], {})
         self.engine.attach("rig", channel, known)

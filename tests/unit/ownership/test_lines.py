@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.ownership.lines import block, companion, part
+from rigops.ownership.owned_lines import block, companion, part
 
 OURS = st.lists(
     st.from_regex(r"NCCL_[A-Z]{1,8}=[ -~]{1,9}", fullmatch=True), min_size=1, max_size=4

@@ -17,8 +17,7 @@ from rigops.concerns.acs import facts as ports
 from rigops.concerns.acs.facts import Acs
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.preconditions import gpu_jobs, guards
-from rigops.concerns.preconditions.facts import Firmware
-from rigops.facts.sections import Boot, Processes, RigopsState
+from rigops.facts.sections import Boot, Firmware, Processes, RigopsState
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership import Ownership
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand

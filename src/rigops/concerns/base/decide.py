@@ -1,31 +1,44 @@
 """From what is declared and what a host has to the files and lines that rigops has to own there.
 
+The first process mounts /dev/shm with half of memory, or as fstab says. A unit of ours resizes it
+afterwards; an entry in fstab stays.
+
 Of /etc/nccl.conf the first NAME=VALUE line of a name counts, and # begins a comment.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.base import process_limits, shared_memory
-from rigops.concerns.base.limit_files import MADE, LimitPlan, PlannedFile, others
+from rigops.concerns.base import process_limits
+from rigops.concerns.base.limit_files import MADE, LimitPlan, PlannedFile, as_bytes, others
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rigops.concerns.base.facts import HostState
     from rigops.inventory.spec.model import Limits
+    from rigops.probe.mounts import Mount
     from rigops.probe.sections import limits as section
     from rigops.probe.sections.rigops_state import OwnedUnit
 
 LOGIND: Final = "/etc/systemd/logind.conf.d/90-rigops.conf"
-# Sessions stay: it reads its settings anew, where systemd 252 has no reload for it.
+# SIGHUP makes it read its settings again; sessions stay. systemd 252 has no reload for it.
 REREAD_LOGIND: Final = """\
 if systemctl is-active --quiet systemd-logind.service; then
     systemctl kill --kill-who=main --signal=HUP systemd-logind.service
 fi"""
+
+SHM: Final = "/dev/shm"  # noqa: S108 - the subject
+SHM_UNIT: Final = "rigops-shm.service"
+SHM_PATH: Final = f"/etc/systemd/system/{SHM_UNIT}"
+_SHM_EFFECT: Final = (
+    f"systemctl daemon-reload\nsystemctl enable --quiet {SHM_UNIT}\nsystemctl restart {SHM_UNIT}"
+)
+_SLACK: Final = 1024**2  # the kernel rounds to pages, and a share of memory is known in KiB
 
 _KEY: Final = "RemoveIPC"
 _WORDS: Final = {
@@ -51,10 +64,8 @@ def plan_limits(
         return LimitPlan(blockers=(f"limits are set through systemd, which {why}",))
     wanted = LimitPlan()
     if declared.shm is not None:
-        is_owned = shared_memory.PATH in owned
-        wanted += shared_memory.sized(
-            declared.shm, found, around, is_owned=is_owned, units=units or {}
-        )
+        is_owned = SHM_PATH in owned
+        wanted += _sized(declared.shm, found, around, is_owned=is_owned, units=units or {})
     bounds = process_limits.bounds(declared)
     if bounds:
         wanted += process_limits.bounded(bounds, found, around)
@@ -68,7 +79,7 @@ def absences(around: HostState) -> dict[str, str]:
     return {
         process_limits.SERVICES: process_limits.EFFECT,
         LOGIND: REREAD_LOGIND,
-        shared_memory.PATH: shared_memory.giving_back(around),
+        SHM_PATH: shlex.join(("mount", "-o", f"remount,size={_planned(around).option}", SHM)),
     }
 
 
@@ -78,15 +89,99 @@ def remove_ipc(*, wanted: bool, found: section.Limits, around: HostState) -> Lim
     def means(value: str) -> bool:
         return value.lower() in _WORDS[wanted]
 
-    said = others(around.settings, LOGIND, _KEY)
-    if said.already(means):
+    theirs = others(around.settings, LOGIND, _KEY)
+    if theirs.already(means):
         return LimitPlan()
-    outdoing = said.outdoes(means)
+    overriding = theirs.overrides(means)
     content = f"{MADE}[Login]\n{_KEY}={'yes' if wanted else 'no'}\n"
     return LimitPlan(
         (PlannedFile(LOGIND, content, REREAD_LOGIND, live=found.remove_ipc in {None, wanted}),),
-        (f"{outdoing} as {_KEY}, which overrides what is declared",) if outdoing else (),
+        (f"{overriding} as {_KEY}, which overrides what is declared",) if overriding else (),
     )
+
+
+@dataclass(frozen=True)
+class _Size:
+    """As mount takes it, and in bytes where they are known."""
+
+    option: str
+    bytes: int | None
+
+    def is_live(self, found: int | None) -> bool:
+        """Unknown counts as live: else every run would do it again."""
+        return found is None or self.bytes is None or abs(found - self.bytes) < _SLACK
+
+
+def _size(text: str, memory_bytes: int | None) -> _Size | None:
+    """None: the kernel takes no such size. A share of memory is a whole percentage to it."""
+    if text.endswith("%"):
+        share = text.removesuffix("%").strip()
+        if not share.isdecimal():
+            return None
+        return _Size(f"{share}%", memory_bytes and memory_bytes * int(share) // 100)
+    count = as_bytes(text)
+    return None if count is None else _Size(str(count), count)
+
+
+def _sized(
+    declared: str,
+    found: section.Limits,
+    around: HostState,
+    *,
+    is_owned: bool,
+    units: Mapping[str, OwnedUnit],
+) -> LimitPlan:
+    """`is_owned`: the unit is there already, so that what holds may be its doing."""
+    wanted = _size(declared, around.memory_bytes)
+    if wanted is None:
+        text = f"the kernel takes whole percentages for {SHM}, and not {declared}"
+        return LimitPlan(blockers=(text,))
+    used = found.shm_used_bytes
+    if wanted.bytes is not None and used is not None and used > wanted.bytes:
+        text = f"{SHM} holds {used} bytes now, more than the declared {declared}"
+        return LimitPlan(blockers=(f"{text}: end what uses it, or delete what was left there",))
+    before, live = _planned(around), wanted.is_live(found.shm_bytes)
+    is_same = wanted.bytes is not None and wanted.bytes == before.bytes
+    if not is_owned and live and is_same:
+        return LimitPlan()
+    unit = units.get(SHM_UNIT)
+    runs = unit is None or (unit.active == "active" and unit.enabled == "enabled")
+    notices: tuple[str, ...] = ()
+    if _option(around.planned_shm) and not is_same:
+        fstab = f"/etc/fstab gives {SHM} size={before.option}"
+        notices = (f"{fstab}: the unit of rigops sets {declared} after it, at every boot",)
+    held = PlannedFile(SHM_PATH, _unit(wanted), _SHM_EFFECT, live=live and runs)
+    return LimitPlan((held,), notices=notices)
+
+
+def _planned(around: HostState) -> _Size:
+    """What it is without us: fstab's size, or the kernel's own."""
+    option = _option(around.planned_shm) or "50%"
+    found = _size(option, around.memory_bytes)
+    return _Size(option, found.bytes if found else None)
+
+
+def _unit(wanted: _Size) -> str:
+    return f"""\
+{MADE}[Unit]
+Description=Size of {SHM} as declared
+DefaultDependencies=no
+After=systemd-remount-fs.service
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/mount -o remount,size={wanted.option.replace("%", "%%")} {SHM}
+
+[Install]
+WantedBy=sysinit.target
+"""
+
+
+def _option(mount: Mount | None) -> str:
+    found = [one for one in (mount.options if mount else ()) if one.startswith("size=")]
+    return found[-1].removeprefix("size=") if found else ""
 
 
 @dataclass(frozen=True)

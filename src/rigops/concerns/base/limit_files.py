@@ -1,6 +1,6 @@
-"""What the modules of limits share: files to have, sizes, settings of systemd's daemons.
+"""What limits share: files to have, sizes, settings of systemd's daemons.
 
-Those have a main file, and drop-ins of which the last by name wins. In a size a K is 1024 bytes,
+A daemon has a main file, and drop-ins of which the last by name wins. A K of a size is 1024 bytes,
 whatever follows it.
 """
 
@@ -21,14 +21,13 @@ UNLIMITED: Final = "unlimited"
 _SIZE = re.compile(
     r"(?P<number>[0-9]{1,20}(?:\.[0-9]{1,9})?) ?(?P<unit>[KMGTPE]?)(?:i?B)?", re.IGNORECASE
 )
-_STEP: Final = 1024
 _SETTING = re.compile(r"\s*(?P<key>[A-Za-z]{1,60})\s*=\s*(?P<value>.*?)\s*")
 _FOLDERS = ("/usr/lib/", "/usr/local/lib/", "/run/", "/etc/")  # a later one hides an earlier name
 
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """A file to own. `live`: whether what it says is in force, as far as rigops knows."""
+    """A file to own. `live`: whether its content is in force, as far as rigops knows."""
 
     path: str
     content: str
@@ -40,7 +39,7 @@ class PlannedFile:
 class LimitPlan:
     files: tuple[PlannedFile, ...] = ()
     blockers: tuple[str, ...] = ()  # why a declaration would not hold
-    notices: tuple[str, ...] = ()  # what goes on beside it
+    notices: tuple[str, ...] = ()
 
     def __add__(self, other: LimitPlan) -> LimitPlan:
         return LimitPlan(
@@ -56,12 +55,7 @@ def as_bytes(text: str) -> int | None:
     if shape is None:
         return None
     power = " KMGTPE".index(shape["unit"].upper() or " ")
-    return int(Fraction(shape["number"]) * _STEP**power)
-
-
-def as_kib(count: int) -> int:
-    """Rounded up: what was declared has to fit."""
-    return -(-count // _STEP)
+    return int(Fraction(shape["number"]) * 1024**power)
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Others:
-    """What everybody else's files say of one key: the last word, and what would outdo ours."""
+    """One key in the files of others: the value that counts, and one that would override ours."""
 
     last: Setting | None
     later: Setting | None
@@ -85,7 +79,7 @@ class Others:
     def already(self, meant: Callable[[str], bool]) -> bool:
         return self.last is not None and meant(self.last.value)
 
-    def outdoes(self, meant: Callable[[str], bool]) -> Setting | None:
+    def overrides(self, meant: Callable[[str], bool]) -> Setting | None:
         return self.later if self.later is not None and not meant(self.later.value) else None
 
 
@@ -98,7 +92,8 @@ def others(files: Mapping[str, str], ours: str, key: str) -> Others:
             continue
         for value in _values(files[path], key):
             last = Setting(path, value)
-            if posixpath.basename(path) > posixpath.basename(ours) and _is_drop_in(path):
+            is_drop_in = posixpath.dirname(path).endswith(".d")
+            if is_drop_in and posixpath.basename(path) > posixpath.basename(ours):
                 later = last
     return Others(last, later)
 
@@ -111,10 +106,6 @@ def _in_order(files: Mapping[str, str], daemon: str) -> Iterator[str]:
     for path in sorted(drop_ins, key=_folder):
         by_name[posixpath.basename(path)] = path
     yield from (path for _, path in sorted(by_name.items()))
-
-
-def _is_drop_in(path: str) -> bool:
-    return posixpath.dirname(path).endswith(".d")
 
 
 def _folder(path: str) -> int:

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
 
-from rigops.concerns.base import decide, process_limits, shared_memory
+from rigops.concerns.base import decide, process_limits
 from rigops.concerns.base.decide import absences, plan_limits
 from rigops.concerns.base.facts import LimitSurroundings
 from rigops.concerns.base.limit_files import LimitPlan
 from rigops.facts.sections import Limits, Nccl, RigopsState
 from rigops.hostside.packing import installed_at
 from rigops.ownership import Ownership
-from rigops.ownership.lines import companion
 from rigops.ownership.owned_files import owned_file, owned_program, undo_undeclared
-from rigops.ownership.owned_lines import absence, owned_lines, read_lines_file, show_lines_change
+from rigops.ownership.owned_lines import (
+    absence,
+    companion,
+    owned_lines,
+    read_lines_file,
+    show_lines_change,
+)
 from rigops.plan.blocked import blockers
 from rigops.plan.context import notice, plan_log
 
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 CONCERN: Final = "base"
 
 _LIMITS: Final = frozenset(
-    {decide.LOGIND, process_limits.LOGINS, process_limits.SERVICES, shared_memory.PATH}
+    {decide.LOGIND, process_limits.LOGINS, process_limits.SERVICES, decide.SHM_PATH}
 )
 _AT_A_START: Final = frozenset({process_limits.LOGINS, process_limits.SERVICES})
 _NCCL: Final = companion(decide.NCCL_CONF)

@@ -1,7 +1,7 @@
 """Locked memory and open files, of logins and of services.
 
-For logins pam_limits reads /etc/security/limits.conf, then limits.d. The wildcard does not speak
-for root everywhere, and a line about a user or a group overrides it.
+For logins pam_limits reads /etc/security/limits.conf, then limits.d. The wildcard does not include
+root everywhere, and a line about a user or a group overrides it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from rigops.concerns.base.limit_files import (
     LimitPlan,
     PlannedFile,
     as_bytes,
-    as_kib,
     others,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rigops.concerns.base.facts import HostState
     from rigops.inventory.spec.model import Limits
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from rigops.probe.sections.limits import Bound, Configured
 
 SERVICES: Final = "/etc/systemd/system.conf.d/90-rigops.conf"
-EFFECT: Final = "systemctl daemon-reload"  # it reads its defaults anew too
+EFFECT: Final = "systemctl daemon-reload"  # which rereads its defaults too
 
 _KEYS: Final[Mapping[Item, str]] = {
     "memlock": "DefaultLimitMEMLOCK",
     "nofile": "DefaultLimitNOFILE",
 }
-_BOTH_SIDES: Final = 2
 LOGINS: Final = "/etc/security/limits.d/90-rigops.conf"
 
 Item = Literal["memlock", "nofile"]
@@ -61,14 +59,13 @@ def bounds(declared: Limits) -> dict[Item, Bound]:
 
 
 def bounded(wanted: Mapping[Item, Bound], found: section.Limits, around: HostState) -> LimitPlan:
-    """Files for logins and for services, each of which knows nothing of the other."""
-    refusal = _refusal(wanted, found, around)
-    if refusal:
-        return LimitPlan(blockers=(refusal,))
+    """Files for logins and for services: neither reads those of the other."""
+    if reason := _blocker(wanted, found, around):
+        return LimitPlan(blockers=(reason,))
     return _at_logins(wanted, found) + _of_services(wanted, found, around)
 
 
-def _refusal(wanted: Mapping[Item, Bound], found: section.Limits, around: HostState) -> str:
+def _blocker(wanted: Mapping[Item, Bound], found: section.Limits, around: HostState) -> str:
     """PAM turns a login away whose limits the kernel refuses, root's included."""
     files = wanted.get("nofile")
     if isinstance(files, int) and around.most_files is not None and files > around.most_files:
@@ -80,7 +77,8 @@ def _refusal(wanted: Mapping[Item, Bound], found: section.Limits, around: HostSt
     above = [
         item
         for item, bound in wanted.items()
-        if (now := ranges[item]) is not None and _is_above(bound, now.hard)
+        if (now := ranges[item]) is not None and not isinstance(now.hard, str)
+        if isinstance(bound, str) or bound > now.hard
     ]
     if above and around.may_raise is False:
         return (
@@ -90,16 +88,11 @@ def _refusal(wanted: Mapping[Item, Bound], found: section.Limits, around: HostSt
     return ""
 
 
-def _is_above(bound: Bound, other: Bound) -> bool:
-    if isinstance(other, str):
-        return False
-    return isinstance(bound, str) or bound > other
-
-
 def _at_logins(wanted: Mapping[Item, Bound], found: section.Limits) -> LimitPlan:
     lines = login_lines(wanted, found.configured)
+    content = "".join(f"{line}\n" for line in lines.ours)
     return LimitPlan(
-        (PlannedFile(LOGINS, login_content(lines.ours)),) if lines.ours else (),
+        (PlannedFile(LOGINS, f"{MADE}{content}"),) if lines.ours else (),
         tuple(f"{one.file} overrides what is declared: {one.line}" for one in lines.later),
         tuple(
             f"{one.domain} keeps a limit of its own ({one.file}: {one.line})" for one in lines.own
@@ -116,12 +109,12 @@ def _of_services(
     live = True
     for item, bound in wanted.items():
         key = _KEYS[item]
-        said = others(around.settings, SERVICES, key)
+        theirs = others(around.settings, SERVICES, key)
         means = _means(bound)
-        if said.already(means):
+        if theirs.already(means):
             continue
-        if outdoing := said.outdoes(means):
-            blockers.append(f"{outdoing} as {key}, which overrides what is declared")
+        if overriding := theirs.overrides(means):
+            blockers.append(f"{overriding} as {key}, which overrides what is declared")
         ours.append(f"{key}={'infinity' if bound == UNLIMITED else bound}\n")
         live = live and now[item] in {None, bound}
     content = f"{MADE}[Manager]\n{''.join(ours)}"
@@ -134,18 +127,15 @@ def _means(bound: Bound) -> Callable[[str], bool]:
 
     def means(value: str) -> bool:
         sides = value.split(":")
-        return len(sides) <= _BOTH_SIDES and all(_bound(side) == bound for side in sides)
+        found = [UNLIMITED if side == "infinity" else as_bytes(side) for side in sides]
+        return found in ([bound], [bound, bound])
 
     return means
 
 
-def _bound(side: str) -> Bound | None:
-    return UNLIMITED if side == "infinity" else as_bytes(side)
-
-
 @dataclass(frozen=True)
 class LoginLines:
-    """`later`: lines that outdo ours. `own`: of a user or a group, which keep what these say."""
+    """`later`: lines that override ours. `own`: limits of a user or a group, which stay."""
 
     ours: tuple[str, ...] = ()
     later: tuple[Configured, ...] = ()
@@ -153,36 +143,25 @@ class LoginLines:
 
 
 def login_lines(wanted: Mapping[Item, Bound], configured: Sequence[Configured]) -> LoginLines:
-    """What has to be written so that every login gets this; nothing that somebody else says."""
+    """What has to be written so that every login gets this, beside the lines of others."""
     others = (one for one in configured if one.file != LOGINS)
     foreign = sorted(others, key=lambda one: (one.file != _FIRST, one.file))
     ours: list[str] = []
     later: list[Configured] = []
     own: list[Configured] = []
     for item, bound in wanted.items():
-        value = _written(item, bound)
-        said = [one for one in foreign if one.item == item and one.kind in _SIDES]
+        # Locked memory in KiB, rounded up: what was declared has to fit.
+        value = str(-(-bound // 1024) if item == "memlock" and isinstance(bound, int) else bound)
+        theirs = [one for one in foreign if one.item == item and one.kind in _SIDES]
         for domain in _EVERYBODY:
-            theirs = [one for one in said if one.domain == domain]
-            if _last(theirs) != {"soft": value, "hard": value}:
+            rows = [one for one in theirs if one.domain == domain]
+            last = {side: _value(one) for one in rows for side in _SIDES[one.kind]}
+            if last != {"soft": value, "hard": value}:
                 ours.append(f"{domain} - {item} {value}")
-                later += [one for one in theirs if one.file > LOGINS and _value(one) != value]
-        own += [one for one in said if one.domain not in _EVERYBODY and _value(one) != value]
+                later += [one for one in rows if one.file > LOGINS and _value(one) != value]
+        own += [one for one in theirs if one.domain not in _EVERYBODY and _value(one) != value]
     return LoginLines(tuple(ours), tuple(dict.fromkeys(later)), tuple(own))
-
-
-def login_content(ours: Iterable[str]) -> str:
-    return MADE + "".join(f"{line}\n" for line in ours)
-
-
-def _last(theirs: Iterable[Configured]) -> dict[str, str]:
-    return {side: _value(one) for one in theirs for side in _SIDES[one.kind]}
 
 
 def _value(one: Configured) -> str:
     return UNLIMITED if one.value in _ENDLESS else one.value
-
-
-def _written(item: Item, bound: Bound) -> str:
-    """Locked memory in KiB."""
-    return str(as_kib(bound) if item == "memlock" and bound != UNLIMITED else bound)

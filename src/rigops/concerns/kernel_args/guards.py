@@ -12,10 +12,9 @@ from rigops.concerns.kernel_args import iommu, kernel_line
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.record import read_arguments, read_leaving
 from rigops.concerns.preconditions import firmware, vfio
-from rigops.concerns.preconditions.facts import Firmware
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
-from rigops.facts.sections import Boot, Bootloader, CommandLine, Pci, RigopsState
+from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
 from rigops.ownership import Ownership
 from rigops.plan.blocked import blocked
 from rigops.plan.context import is_undone

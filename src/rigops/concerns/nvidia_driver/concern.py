@@ -26,8 +26,7 @@ def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
         DriverModules,
         SecureBoot,
     )
-    from rigops.concerns.preconditions.facts import Modprobe
-    from rigops.facts.sections import GpuPackages, Pci
+    from rigops.facts.sections import GpuPackages, Modprobe, Pci
 
     if spec.driver is None:
         return ()

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.context import host
 
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
-from rigops.concerns.preconditions.facts import Modprobe
 from rigops.concerns.preconditions.words import said
-from rigops.facts.sections import CommandLine, DriverLoaded
+from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
 from rigops.plan.context import notice
 
 if TYPE_CHECKING:

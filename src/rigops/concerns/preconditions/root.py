@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from rigops.facts.sections import SectionFact
 from rigops.probe import mounts
 from rigops.probe.section import Section
 from rigops.probe.text import assignments, blocks
@@ -14,32 +15,29 @@ _SNAPPER: Final = "/etc/snapper/configs/"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Root:
+class RootState:
     """`snapper`: its name for the root, where it manages that."""
 
     file_system: str | None = None
     snapper: str | None = None
-    unparsed: tuple[str, ...] = ()
 
 
-def parse(text: str) -> Root:
+def parse(text: str) -> RootState:
     found = blocks(text)
     # What was mounted over it last is what one sees.
-    mounted, unparsed = mounts.mounted(found.get(MOUNTS, ""))
+    mounted, _ = mounts.mounted(found.get(MOUNTS, ""))
     kinds = [one.type for one in mounted if one.target == "/"]
     managed = [
         head.removeprefix(_SNAPPER)
         for head, body in found.items()
         if head.startswith(_SNAPPER) and assignments(body).get("SUBVOLUME") == "/"
     ]
-    return Root(
-        file_system=kinds[-1] if kinds else None,
-        snapper=managed[0] if managed else None,
-        unparsed=tuple(unparsed),
+    return RootState(
+        file_system=kinds[-1] if kinds else None, snapper=managed[0] if managed else None
     )
 
 
-def notice(root: Root) -> str:
+def notice(root: RootState) -> str:
     """Nothing where no snapshot could be taken anyway."""
     if root.file_system != "btrfs":
         return ""
@@ -62,3 +60,7 @@ exit 0
 """
 
 SECTION = Section(name="root", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True)
+
+
+class Root(SectionFact[RootState]):
+    section = SECTION

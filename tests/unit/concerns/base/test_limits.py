@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.base import decide, process_limits, shared_memory
+from rigops.concerns.base import decide, process_limits
 from rigops.concerns.base.decide import absences, plan_limits
 from rigops.concerns.base.facts import HostState
 from rigops.inventory.spec.model import Limits
@@ -70,7 +70,7 @@ def test_without_systemd_or_without_a_look_nothing_is_promised(*, systemd: bool 
     ],
 )  # fmt: skip
 def test_shm_is_sized_by_a_unit_in_words_that_the_kernel_takes(declared: str, option: str) -> None:
-    unit = held(plan_limits(Limits(shm=declared), HALF, around()), shared_memory.PATH)
+    unit = held(plan_limits(Limits(shm=declared), HALF, around()), decide.SHM_PATH)
 
     assert f"ExecStart=/bin/mount -o remount,size={option} /dev/shm\n" in unit.content
     assert not unit.live
@@ -103,11 +103,11 @@ def test_a_size_that_it_has_without_us_needs_no_unit(fstab: str, declared: str) 
 def test_a_size_that_somebody_set_by_hand_alone_is_made_to_last() -> None:
     found = Found(shm_bytes=20 * GIB)
 
-    assert held(plan_limits(Limits(shm="20G"), found, around()), shared_memory.PATH).live
+    assert held(plan_limits(Limits(shm="20G"), found, around()), decide.SHM_PATH).live
 
 
 def test_a_unit_that_is_ours_stays_though_what_it_says_is_live() -> None:
-    owned = {shared_memory.PATH}
+    owned = {decide.SHM_PATH}
 
     assert plan_limits(Limits(shm="50%"), HALF, around(), owned=owned).files
 
@@ -116,12 +116,10 @@ def test_a_unit_that_is_ours_stays_though_what_it_says_is_live() -> None:
     "unit", [OwnedUnit("inactive", "enabled"), OwnedUnit("active", "disabled")]
 )
 def test_a_unit_that_does_not_run_or_will_not_at_boot_is_not_live(unit: OwnedUnit) -> None:
-    found, units = Found(shm_bytes=20 * GIB), {shared_memory.UNIT: unit}
-    wanted = plan_limits(
-        Limits(shm="20G"), found, around(), owned={shared_memory.PATH}, units=units
-    )
+    found, units = Found(shm_bytes=20 * GIB), {decide.SHM_UNIT: unit}
+    wanted = plan_limits(Limits(shm="20G"), found, around(), owned={decide.SHM_PATH}, units=units)
 
-    assert not held(wanted, shared_memory.PATH).live
+    assert not held(wanted, decide.SHM_PATH).live
 
 
 def test_another_size_in_fstab_is_named_and_is_what_comes_back() -> None:
@@ -129,8 +127,8 @@ def test_another_size_in_fstab_is_named_and_is_what_comes_back() -> None:
     wanted = plan_limits(Limits(shm="20G"), HALF, surroundings)
 
     assert "size=8G" in wanted.notices[0]
-    assert absences(surroundings)[shared_memory.PATH] == "mount -o remount,size=8G /dev/shm"
-    assert absences(around())[shared_memory.PATH] == "mount -o remount,size=50% /dev/shm"
+    assert absences(surroundings)[decide.SHM_PATH] == "mount -o remount,size=8G /dev/shm"
+    assert absences(around())[decide.SHM_PATH] == "mount -o remount,size=50% /dev/shm"
 
 
 def test_memlock_and_nofile_are_for_every_login_with_root_and_for_services() -> None:

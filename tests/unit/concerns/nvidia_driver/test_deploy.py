@@ -14,7 +14,6 @@ from rigops.concerns.nvidia_driver.facts import (
 )
 from rigops.concerns.nvidia_driver.pin import PREFERENCES
 from rigops.concerns.nvidia_driver.resolver.request import identity
-from rigops.concerns.preconditions.facts import Modprobe
 from rigops.concerns.registry import read
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
@@ -22,6 +21,7 @@ from rigops.facts.sections import (
     CommandLine,
     DriverLoaded,
     GpuPackages,
+    Modprobe,
     OsRelease,
     Pci,
     RigopsState,

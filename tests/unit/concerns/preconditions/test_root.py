@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.preconditions.root import SECTION, Root, notice, parse
+from rigops.concerns.preconditions.root import SECTION, RootState, notice, parse
 from tests.unit.probe.asking import SHELLS, ask
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def test_a_snapper_of_another_subvolume_does_not_manage_the_root() -> None:
 
 
 def test_nothing_that_a_host_may_say_raises() -> None:
-    assert parse("\x00== \n/ / /") == Root()
-    assert parse("== /proc/self/mounts\nwhat is this") == Root(unparsed=("what is this",))
+    assert parse("\x00== \n/ / /") == RootState()
+    assert parse("== /proc/self/mounts\nwhat is this") == RootState()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
