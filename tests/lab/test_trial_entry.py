@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.kernel_args.bootloader.trial_marks import MARK
 from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, Conditions
-from rigops.concerns.kernel_args.trial_boot.parts import (
-    CONFIRMED,
-    DISARM,
-    LOG,
-    PROGRAM,
-    Trial,
-    events,
-)
+from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.probe import reading
 from rigops.probe.script import script
+from rigops.record.trial_boot import CONFIRMED, LOG, MARK, events
 from tests.lab import machine
 from tests.shards import LAB_CONCERNS, LAB_FLEET
 

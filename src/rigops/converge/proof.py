@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
-from rigops.concerns.kernel_args.bootloader.trial_marks import without_marks
 from rigops.errors import RigopsError
 from rigops.hostside.p2p.verdict import REFUSED
 from rigops.probe import address
@@ -15,6 +14,7 @@ from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.text import blocks
 from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu
+from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from rigops.converge.snapshot import HostSnapshot

@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args.bootloader.trial_marks import MARK
-from rigops.concerns.kernel_args.record import read_arguments
-from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, LOG, outcome
 from rigops.converge.errors import DeployError
 from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.record.kernel_arguments import read_arguments
+from rigops.record.trial_boot import CONFIRMED, LOG, MARK, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

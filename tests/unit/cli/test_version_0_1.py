@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.concerns.kernel_args.record import arguments_document, read_arguments
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.ownership.ownership import Ownership
 from rigops.packages.records import Holds
 from rigops.record import lockfile as lock
+from rigops.record.kernel_arguments import arguments_document, read_arguments
 from rigops.record.proven import Proven
 from rigops.vault import pinned_set
 from tests import version_0_1

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.record import Arguments, arguments_document, read_arguments
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
@@ -19,6 +18,7 @@ from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from rigops.record.kernel_arguments import Arguments, arguments_document, read_arguments
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 

@@ -11,7 +11,6 @@ import pytest
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.kernel_line import TUNED
-from rigops.concerns.kernel_args.record import read_leaving
 from rigops.concerns.preconditions import root
 from rigops.concerns.preconditions.root import Root
 from rigops.converge.connector import HostChannel
@@ -35,6 +34,7 @@ from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import LEAVING
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from rigops.record.kernel_arguments import read_leaving
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 

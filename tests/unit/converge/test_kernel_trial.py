@@ -12,9 +12,8 @@ import pytest
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.kernel_trial import TrialConditions as Ground
-from rigops.concerns.kernel_args.record import Arguments, arguments_document, read_arguments
 from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub
-from rigops.concerns.kernel_args.trial_boot.parts import LOG, PROGRAM, UNIT_FILE
+from rigops.concerns.kernel_args.trial_boot.parts import PROGRAM, UNIT_FILE
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
@@ -27,6 +26,8 @@ from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
+from rigops.record.kernel_arguments import Arguments, arguments_document, read_arguments
+from rigops.record.trial_boot import LOG
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost
 

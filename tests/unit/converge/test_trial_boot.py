@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.concerns.kernel_args.record import Arguments, arguments_document
 from rigops.converge import trial_boot
 from rigops.converge.proof import Silicon
 from rigops.converge.snapshot import HostSnapshot
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.rigops_state import ARGUMENTS, RigopsState
 from rigops.record import Bios, ProvenGpu
+from rigops.record.kernel_arguments import Arguments, arguments_document
 
 TRYING = ("iommu=pt",)
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.record import Arguments, arguments_document
 from rigops.doctor.views import kernel_arguments
 from rigops.probe.sections import bootloader
 from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.record.kernel_arguments import Arguments, arguments_document
 from tests.corpus import CORPUS
 from tests.unit.concerns.kernel_args.bootloader import machines
 from tests.unit.doctor import package_rig as rig

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.concerns.kernel_args.trial_boot.parts import events
 from rigops.hostside import pack
+from rigops.record.trial_boot import events
 from tests.unit.hostside.forced import SHELLS, SLEEP, Tree, path_of, shellcheck_says
 
 if TYPE_CHECKING:

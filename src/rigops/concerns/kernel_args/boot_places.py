@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from rigops.concerns.kernel_args.bootloader.choice import Configuration
     from rigops.concerns.kernel_args.bootloader.tokens import Edit
-    from rigops.concerns.kernel_args.record import Arguments
     from rigops.ownership import Ownership
     from rigops.probe.boot_files import Files
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.sections.rigops_state import RigopsState
+    from rigops.record.kernel_arguments import Arguments
 
 CONCERN: Final = "kernel_args"
 COMMAND_LINE: Final = "kernel command line"

@@ -10,7 +10,6 @@ from pyinfra.context import host
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.kernel_args import iommu, kernel_line
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.record import read_arguments, read_leaving
 from rigops.concerns.preconditions import firmware, vfio
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
@@ -19,6 +18,7 @@ from rigops.ownership import Ownership
 from rigops.plan.blocked import blocked
 from rigops.plan.context import is_undone
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
+from rigops.record.kernel_arguments import read_arguments, read_leaving
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.trial_boot import conditions
-from rigops.concerns.kernel_args.trial_boot.parts import LOG, NoTrial, outcome
+from rigops.concerns.kernel_args.trial_boot.parts import NoTrial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, CommandLine, SectionFact
 from rigops.plan.context import notice, plan_log, trial_options
+from rigops.record.trial_boot import LOG, outcome
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
-    from rigops.concerns.kernel_args.record import Arguments
     from rigops.concerns.kernel_args.trial_boot.parts import Trial
     from rigops.plan.context import TrialOptions
+    from rigops.record.kernel_arguments import Arguments
 
 _CONCERN: Final = "kernel_args"
 

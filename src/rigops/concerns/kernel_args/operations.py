@@ -12,14 +12,7 @@ from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place
 from rigops.concerns.kernel_args.bootloader.choice import Refused
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.kernel_trial import attempt
-from rigops.concerns.kernel_args.record import (
-    Arguments,
-    arguments_document,
-    leaving_document,
-    read_arguments,
-    read_leaving,
-)
-from rigops.concerns.kernel_args.trial_boot.parts import CONFIRMED, DISARM, LOG, PROGRAM, UNIT_FILE
+from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState
 from rigops.ownership import Ownership, Show, WantedFile, reconcile
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
@@ -37,6 +30,14 @@ from rigops.plan.context import (
 )
 from rigops.probe.kernel_arguments import against
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
+from rigops.record.kernel_arguments import (
+    Arguments,
+    arguments_document,
+    leaving_document,
+    read_arguments,
+    read_leaving,
+)
+from rigops.record.trial_boot import CONFIRMED, LOG
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -10,7 +10,6 @@ from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
-from rigops.concerns.kernel_args.record import read_arguments
 from rigops.doctor.finding import Fix
 from rigops.doctor.views import board
 from rigops.probe.boot_files import KERNEL_CMDLINE
@@ -18,6 +17,7 @@ from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import ARGUMENTS
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.record.kernel_arguments import read_arguments
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, edit
-from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, MARK
+from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import LOADER_ENTRIES
+from rigops.record.trial_boot import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

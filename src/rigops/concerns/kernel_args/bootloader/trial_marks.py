@@ -6,28 +6,14 @@ again.
 
 from __future__ import annotations
 
-from itertools import dropwhile
 from typing import Final
 
 from rigops.concerns.kernel_args.bootloader.tokens import ENDS
 from rigops.probe.kernel_arguments import name
+from rigops.record.trial_boot import MARK
 
-MARK: Final = "rigops.trial"
 ENTRY_ID: Final = "rigops-trial"
 UNIT: Final = f"{ENTRY_ID}.service"
-
-_NAMES: Final = frozenset({
-    MARK, "panic", "systemd.wants", "systemd.watchdog_sec", "rd.shell", "rd.emergency",
-})  # fmt: skip
-
-
-def without_marks(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """A trial boot's command line as its permanent twin would be."""
-    if MARK not in arguments:
-        return arguments
-    begin = arguments.index(MARK)
-    rest = dropwhile(lambda one: name(one) in _NAMES, arguments[begin:])
-    return (*arguments[:begin], *rest)
 
 
 def changed(

@@ -9,7 +9,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.kernel_args.bootloader import entries, grub, shell, tokens, trial_marks
+from rigops.concerns.kernel_args.bootloader import entries, grub, shell, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, Edit, edit, exact
 from rigops.probe import kernel_arguments as arguments
@@ -21,6 +21,7 @@ from rigops.probe.boot_files import (
     RUNNING,
     VENDOR_CMDLINE,
 )
+from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -227,7 +228,7 @@ def _running_cmdline(files: Files) -> str:
     """Of this boot, without what only its bootloader or a trial put there."""
     if RUNNING not in files:
         raise CannotEditError(f"there is none, and {RUNNING} was not read", KERNEL_CMDLINE)
-    found = trial_marks.without_marks(arguments.split(exact(files, RUNNING)))
+    found = without_marks(arguments.split(exact(files, RUNNING)))
     return " ".join(one for one in found if arguments.name(one) not in _OF_ONE_BOOT)
 
 

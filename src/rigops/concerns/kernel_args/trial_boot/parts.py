@@ -1,8 +1,7 @@
-"""What trial boots have in common: files, the sh that arms and disarms them, and their log."""
+"""What trial boots have in common: files, the sh that arms and disarms them."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -10,16 +9,14 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, UNIT
 from rigops.concerns.kernel_args.trial_boot.conditions import ESPS, GRUB_FOLDERS, LOADER_VENDOR
 from rigops.hostside.packing import MODE, installed_at, pack
-from rigops.probe.text import blocks, lines
+from rigops.record.trial_boot import CONFIRMED, LOG
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 PROGRAM: Final = installed_at("trial")
 UNIT_FILE: Final = f"/etc/systemd/system/{UNIT}"
-LOG: Final = "/var/lib/rigops/trial.log"
-CONFIRMED: Final = "/run/rigops/trial-confirmed"
 HEADER: Final = "# Made by rigops for one trial boot, and taken away after it."
 
 _RETRY_S: Final = 10
@@ -28,15 +25,6 @@ ESP_FOLDER: Final = "rigops"
 ESP_VARIABLE: Final = "rigops_next"
 LOADER_ENTRY: Final = f"{ENTRY_ID}.conf"
 
-_LINE: Final = re.compile(r"(?P<word>reached|confirmed|given-up)(?: \S+)? (?P<seconds>\d{1,9})")
-_EVENTS: Final = {
-    "reached": "its services were started, {} s after it began",
-    "confirmed": "it was confirmed {} s after it began",
-    "given-up": "it was not confirmed, and ended itself {} s after it began",
-}
-_FAILED: Final = re.compile(r"(?m)^\W*\s*(\S+\.(?:service|mount|socket|target|swap|device))\s")
-_ADDRESS: Final = re.compile(r"(?m)^(?!lo\s)(\S+)\s+\S+\s+(\S+)")
-_SHOWN: Final = 5
 
 _TOOLS: Final = """\
 # GRUB replays no journal: what is only in that of /boot would not be there for it. A freeze writes
@@ -177,29 +165,3 @@ def step(command: str, why_not: str) -> str:
 
 def armed(*steps: str) -> str:
     return f"{_filled(_TOOLS)}{_filled(_ARM)}".replace("@STEPS@", "\n".join(steps))
-
-
-def outcome(log: str) -> str:
-    """Of a trial boot, by what trial.sh wrote down in it."""
-    return "; ".join(events(log)) or (
-        "it left no trace, so it ended before its services started: a panic, no root, or a hang "
-        "that a power cycle or a watchdog ended"
-    )
-
-
-def events(log: str) -> Iterator[str]:
-    """None for a boot that ended before its services started."""
-    for line in lines(log):
-        if found := _LINE.fullmatch(line):
-            yield _EVENTS[found["word"]].format(found["seconds"])
-    asked = blocks(log)
-    failed = _FAILED.findall(asked.get("systemctl --no-pager --failed", ""))
-    if failed:
-        yield f"failed there: {', '.join(failed[:_SHOWN])}"
-    addresses = asked.get("ip -br address")
-    if addresses is not None:
-        own = [f"{name} {address}" for name, address in _ADDRESS.findall(addresses)]
-        yield f"its addresses were {', '.join(own[:_SHOWN])}" if own else "it had no address"
-    ssh = asked.get("systemctl is-active ssh.service sshd.service ssh.socket")
-    if ssh is not None and "active" not in ssh.split():
-        yield "no ssh server ran"

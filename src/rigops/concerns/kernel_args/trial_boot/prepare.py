@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
-from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked, without_marks
+from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked
 from rigops.concerns.kernel_args.trial_boot import grub as grub_trial
 from rigops.concerns.kernel_args.trial_boot import systemd_boot as systemd_boot_trial
 from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial, watching
 from rigops.probe.kernel_arguments import name, split
+from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

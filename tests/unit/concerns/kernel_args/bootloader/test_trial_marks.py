@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked, without_marks
+from rigops.concerns.kernel_args.bootloader.trial_marks import changed, marked
 from rigops.concerns.kernel_args.trial_boot.parts import UNIT_FILE
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
+from rigops.record.trial_boot import without_marks
 from tests.unit.concerns.kernel_args.trial_boot.grounds import MARKS, RUNNING, ground, reason, trial
 
 words = st.lists(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.trial_boot.parts import events
+from rigops.record.trial_boot import events
 
 LOG = """\
 reached 6d3c8f4e-0000-4000-8000-000000000001 12

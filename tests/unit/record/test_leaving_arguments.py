@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.concerns.kernel_args.record import leaving_document, read_leaving
+from rigops.record.kernel_arguments import leaving_document, read_leaving
 
 BOOT = "6d3c8f4e-0000-4000-8000-000000000001"
 OTHER = "6d3c8f4e-0000-4000-8000-000000000002"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.concerns.kernel_args.record import Arguments, arguments_document, read_arguments
+from rigops.record.kernel_arguments import Arguments, arguments_document, read_arguments
 
 
 def test_what_was_written_is_read_again() -> None:
