@@ -31,12 +31,13 @@ PATIENCE_S: Final = 60
 DEPLOY: Final = """
 from pyinfra.context import host
 from rigops.packages.operations import held, kernel_metas
-from rigops.concerns.nvidia_driver.services import kernel_hook
+from rigops.concerns.nvidia_driver.modules import kernel_hook
 from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
 from rigops.ownership.owned_files import undo_undeclared
 
 install_notify(concern="hook", target={target!r})
-kernel_hook(concern="hook", wanted={wanted!r})
+if {wanted!r}:
+    kernel_hook(concern="hook")
 held(name="Holds", concern="hook", names=kernel_metas(host) if {hold!r} else ())
 undo_undeclared(name="The rest", concern="hook", effects=NOTIFY_ABSENCE)
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.concerns.base import operations
-from rigops.concerns.nvidia_driver import services
+from rigops.concerns.nvidia_driver import modules
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
@@ -29,19 +29,20 @@ if TYPE_CHECKING:
 
 SECRET = "https://ntfy.example/hush-hush"
 DEPLOY = """
-from rigops.concerns.nvidia_driver.services import kernel_hook
+from rigops.concerns.nvidia_driver.modules import kernel_hook
 from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
 from rigops.ownership.owned_files import undo_undeclared
 
 install_notify(concern="things", target={target!r})
-kernel_hook(concern="things", wanted={wanted!r})
+if {wanted!r}:
+    kernel_hook(concern="things")
 undo_undeclared(name="the rest", concern="things", effects=NOTIFY_ABSENCE)
 """
 PATHS = (
     operations.NOTIFY_PROGRAM,
     operations.NOTIFY_TARGET,
-    services.PROGRAM,
-    *services.HOOKS,
+    modules.PROGRAM,
+    *modules.HOOKS,
 )
 
 
@@ -158,22 +159,22 @@ def test_the_hook_is_called_for_images_and_headers_and_before_dkms(rig: Rig) -> 
     rig.declare(wanted=True)
 
     changed = {one.subject: one.after or "" for one in rig.plan().changes}
-    assert set(changed) == {services.PROGRAM, *services.HOOKS}
-    assert {path.rpartition("/")[0] for path in services.HOOKS} == {
+    assert set(changed) == {modules.PROGRAM, *modules.HOOKS}
+    assert {path.rpartition("/")[0] for path in modules.HOOKS} == {
         "/etc/kernel/postinst.d", "/etc/kernel/header_postinst.d",
     }  # fmt: skip
-    assert all(path.rpartition("/")[2] < "dkms" for path in services.HOOKS)
-    assert all(f'{services.PROGRAM} installed "$1"' in changed[one] for one in services.HOOKS)
+    assert all(path.rpartition("/")[2] < "dkms" for path in modules.HOOKS)
+    assert all(f'{modules.PROGRAM} installed "$1"' in changed[one] for one in modules.HOOKS)
     script = rig.script()
-    assert all(f"aside {path} 0755" in script for path in services.HOOKS)
+    assert all(f"aside {path} 0755" in script for path in modules.HOOKS)
 
 
 def test_a_hook_that_is_not_wanted_any_more_goes(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, owning(dict.fromkeys(services.HOOKS, ("old\n", 0o755))))
+    rig = Rig(tmp_path, owning(dict.fromkeys(modules.HOOKS, ("old\n", 0o755))))
     rig.declare(wanted=False)
     script = rig.script()
 
-    assert all(f"rm -f {path}" in script for path in services.HOOKS)
+    assert all(f"rm -f {path}" in script for path in modules.HOOKS)
 
 
 def test_no_plan_shows_the_target_that_goes(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from rigops.concerns.nvidia_driver.resolver.driver_facts import (
 )
 from rigops.concerns.nvidia_driver.resolver.host_facts import SECTION as HOST
 from rigops.concerns.nvidia_driver.resolver.host_facts import (
-    HostSections,
     machine_of,
     with_archive,
 )
@@ -86,7 +85,8 @@ def driver_facts(
     offered = _read(bundle, _OFFERS)
     state = _read(bundle, rigops_state.SECTION)
     loaded = _read(bundle, nvidia_version.SECTION)
-    asked = HostSections(
+    machine = machine_of(
+        catalog,
         system=system,
         running=_read(bundle, uname.SECTION),
         pci=_read(bundle, pci.SECTION),
@@ -95,7 +95,6 @@ def driver_facts(
         modules=_read(bundle, nvidia_modinfo.SECTION),
         secure_boot=_read(bundle, secure_boot.SECTION),
     )
-    machine = machine_of(asked, catalog)
     has_apt = machine.manager == "apt"
     if has_apt:
         machine = with_archive(machine, offered, system)

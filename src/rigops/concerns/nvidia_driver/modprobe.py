@@ -142,7 +142,8 @@ def beside(
             declared = f"{module} {name}={value}"
             if last is None or last in against or not _is_same(last.module, module):
                 ours.append((name, value))
-            if last and last in against and _comes_later(last, module, own):
+            is_later = last and PurePosixPath(last.file).name > PurePosixPath(own).name
+            if last and last in against and (is_later or not _is_same(last.module, module)):
                 blockers.append(
                     f"{_place(last)}, which would override the declared {declared}: remove it from "
                     "that file, or declare that value in module_options"
@@ -197,11 +198,6 @@ def _others(module: str, name: str, files: modprobe.Modprobe, own: str) -> list[
         if one.file != own and one.name == name and upstream_name(one.module) == upstream
     ]
     return sorted(mine, key=lambda one: not _is_same(one.module, module))
-
-
-def _comes_later(one: ModuleOption, module: str, own: str) -> bool:
-    is_later = PurePosixPath(one.file).name > PurePosixPath(own).name
-    return is_later or not _is_same(one.module, module)
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -1,4 +1,8 @@
-"""The driver's modules, for every kernel that can boot next, and signed where that counts."""
+"""The driver's modules for every kernel that can boot next, and what runs beside them.
+
+Modules are signed where that counts. Beside them are a hook for new kernels, and NVIDIA's
+persistence daemon.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,37 @@ from pyinfra.context import host
 
 from rigops.concerns.nvidia_driver.facts import DriverModules
 from rigops.facts.sections import Uname
+from rigops.hostside.packing import MODE, installed_at
+from rigops.ownership.owned_files import owned_file, owned_program
 from rigops.plan.change import Change
 from rigops.plan.context import announce
 from rigops.plan.streaming import streaming_script
+from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.plan.streaming import StreamingCommand
     from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
 
 _LONGEST_S: Final = 3 * 3600  # for each kernel, on a slow machine
 _BRIEFLY_S: Final = 60
+
+PROGRAM: Final = installed_at("kernel_hook")
+# Before dkms in the order of run-parts: of hooks after one that fails, none is run.
+HOOKS: Final = (
+    "/etc/kernel/postinst.d/00-rigops-nvidia",
+    "/etc/kernel/header_postinst.d/00-rigops-nvidia",
+)
+
+_UNIT: Final = "nvidia-persistenced.service"
+_OWN_UNIT: Final = f"/etc/systemd/system/{_UNIT}"
+_DROP_IN: Final = f"{_OWN_UNIT}.d/rigops.conf"
+_ENABLED: Final = f"systemctl daemon-reload && systemctl --quiet reenable {_UNIT}"
+# The unit may have gone with its package.
+_DISABLED: Final = f"systemctl --quiet disable {_UNIT} 2>/dev/null || :; systemctl daemon-reload"
+PERSISTENCE_ABSENCE: Final[Mapping[str, str]] = {_OWN_UNIT: _DISABLED, _DROP_IN: _DISABLED}
 
 _LOOK: Final = """\
 set -eu
@@ -45,7 +68,7 @@ key_for() {
     echo "${found:-none}"
 }
 """
-# What DKMS says of a failure is in a log, of which the first error is the cause. A module that it
+# DKMS writes a failure to a log, of which the first error is the cause. A module that it
 # built before there was a key, or with another one, it builds again only when it is forced to.
 _BUILD: Final = """\
 again() {
@@ -59,7 +82,7 @@ build() {
     command -v dkms >/dev/null || { echo "dkms is not installed" >&2; exit 1; }
     for kernel; do
         echo "building the NVIDIA module $version for $kernel"
-        said=$(dkms autoinstall -k "$kernel" 2>&1) || :
+        printed=$(dkms autoinstall -k "$kernel" 2>&1) || :
         found=$(version_for "$kernel")
         if [ "$found" != "$version" ]; then
             echo "no NVIDIA module $version was built for $kernel, which could boot next:" \\
@@ -67,17 +90,17 @@ build() {
             for log in /var/lib/dkms/nvidia*/"$version"/build/make.log; do
                 [ ! -e "$log" ] || { grep -m 3 -i 'error' "$log" >&2; echo "see $log" >&2; }
             done
-            echo "$said" | tail -n 3 >&2
+            echo "$printed" | tail -n 3 >&2
             exit 1
         fi
         [ -n "$key" ] && [ "$(key_for "$kernel")" != "$key" ] || continue
         echo "building it again, signed with the key that is enrolled"
-        said=$(again "$kernel" 2>&1) || :
+        printed=$(again "$kernel" 2>&1) || :
         signed=$(key_for "$kernel")
         [ "$signed" != "$key" ] || continue
         echo "Secure Boot would refuse the NVIDIA module $version for $kernel: its signature is" \\
             "of the key $signed, and enrolled is $key" >&2
-        echo "$said" | grep -i 'sign' | tail -n 3 >&2
+        echo "$printed" | grep -i 'sign' | tail -n 3 >&2
         exit 1
     done
 }
@@ -97,48 +120,65 @@ find_prebuilt() {
 
 
 @operation()
-def modules_built(
-    *, concern: str, version: str, kernels: tuple[str, ...], effect: str, key: str = ""
+def driver_modules(
+    *,
+    concern: str,
+    version: str,
+    kernels: tuple[str, ...],
+    effect: str = "",
+    key: str = "",
+    prebuilt: bool = False,
 ) -> Generator[StreamingCommand, None, None]:
-    """Have the driver's modules in this version for each of these kernels, headers given.
+    """Have the driver's modules in this version for each of these kernels.
 
     + concern: the deploy that wants them
     + version: NVIDIA's
-    + kernels: those that can boot next
+    + kernels: those that can boot next, headers given
     + effect: what is to be run where some were built
     + key: the serial number of the key that they have to be signed with; empty: with any or none
+    + prebuilt: they are the distribution's own, and none is built
     """
     lacking = _lacking(concern, version, kernels, key)
     if not lacking:
         host.noop(f"every kernel has the NVIDIA module {version}")
-        return
-    text = f"{_LOOK}{_BUILD}{shlex.join(('build', version, key, *lacking))}\n{effect}"
-    yield streaming_script(text, timeout_s=_LONGEST_S)
+    elif prebuilt:
+        text = f"{_LOOK}{_FIND}{shlex.join(('find_prebuilt', version, *lacking))}"
+        yield streaming_script(text, timeout_s=_BRIEFLY_S)
+    else:
+        text = f"{_LOOK}{_BUILD}{shlex.join(('build', version, key, *lacking))}\n{effect}"
+        yield streaming_script(text, timeout_s=_LONGEST_S)
 
 
-@operation()
-def modules_brought(
-    *, concern: str, version: str, kernels: tuple[str, ...]
-) -> Generator[StreamingCommand, None, None]:
-    """See that the distribution's own modules are of this version for each of these kernels.
+def kernel_hook(*, concern: str) -> None:
+    """Have a new kernel without the pinned module reported, by the program of ``notify``."""
+    owned_program(name=PROGRAM, concern=concern, program="kernel_hook")
+    content = render("kernel-hook.sh.j2", program=PROGRAM)
+    for path in HOOKS:
+        owned_file(name=path, concern=concern, path=path, content=content, mode=MODE)
 
-    + concern: the deploy that wants them
-    + version: NVIDIA's
-    + kernels: those that can boot next
+
+def persistence_daemon(*, concern: str, machine: Machine, by_run_file: bool) -> None:
+    """Have NVIDIA's daemon started at every boot, after what brings the program.
+
+    It is started with persistence on, as each distribution needs it. Debian's unit does so when it
+    is installed. Ubuntu's is started by udev, switches persistence off and has no [Install]
+    section, so that it cannot be enabled: there it takes a drop-in. NVIDIA's own installer brings
+    the program, and no unit.
     """
-    lacking = _lacking(concern, version, kernels)
-    if not lacking:
-        host.noop(f"every kernel has the NVIDIA module {version}")
+    if by_run_file:
+        path, template = _OWN_UNIT, "nvidia-persistenced.service.j2"
+    elif machine.distribution == "ubuntu":
+        path, template = _DROP_IN, "nvidia-persistenced.conf.j2"
+    else:
         return
-    text = f"{_LOOK}{_FIND}{shlex.join(('find_prebuilt', version, *lacking))}"
-    yield streaming_script(text, timeout_s=_BRIEFLY_S)
+    owned_file(name=path, concern=concern, path=path, content=render(template), effect=_ENABLED)
 
 
 def subject(kernel: str) -> str:
     return f"NVIDIA modules for Linux {kernel}"
 
 
-def _lacking(concern: str, version: str, kernels: tuple[str, ...], key: str = "") -> list[str]:
+def _lacking(concern: str, version: str, kernels: tuple[str, ...], key: str) -> list[str]:
     """The kernels that have no such module; each is announced."""
     running = host.get_fact(Uname).release
     modules = host.get_fact(DriverModules).modules

@@ -6,7 +6,7 @@ without it everything is resolved and compared again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.command import StringCommand
@@ -15,20 +15,27 @@ from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.nvidia_driver import modprobe, record
-from rigops.concerns.nvidia_driver.facts import DriverHost, machine
-from rigops.concerns.nvidia_driver.gather import (
+from rigops.concerns.nvidia_driver.facts import (
+    DriverHost,
     driver_answer,
+    has_owned,
+    machine,
     recorded,
     vault_access,
     with_added_sources,
 )
 from rigops.concerns.nvidia_driver.modprobe import blacklisted, options_beside
-from rigops.concerns.nvidia_driver.modules import modules_brought, modules_built, subject
+from rigops.concerns.nvidia_driver.modules import (
+    PERSISTENCE_ABSENCE,
+    driver_modules,
+    kernel_hook,
+    persistence_daemon,
+    subject,
+)
 from rigops.concerns.nvidia_driver.pin import PREFERENCES, driver_pinned
 from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
-    foreign_driver_removed,
     is_in_place,
     removable_foreign,
     replaced_run_file,
@@ -36,14 +43,9 @@ from rigops.concerns.nvidia_driver.run_file import (
     run_file_driver,
     run_file_driver_removed,
 )
-from rigops.concerns.nvidia_driver.services import (
-    PERSISTENCE_ABSENCE,
-    kernel_hook,
-    persistence_daemon,
-)
 from rigops.concerns.nvidia_driver.vault_source import (
     REMOVED,
-    is_source_there,
+    SOURCE_TEXT,
     source_closed,
     source_opened,
 )
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from rigops.concerns.nvidia_driver.resolver.answer import Answer
-    from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine, RunFile
+    from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.machine import ModuleOptions
 
@@ -130,7 +132,6 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
     is_coming = _is_coming(seen, wanted)
     if is_coming:
         _report_choice(seen, wanted)
-        _report_store()
         guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
     if found.source:
         owned_file(
@@ -149,12 +150,8 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         live=found.is_settled,
     )
     if leaving:
-        foreign_driver_removed(
-            name="A foreign driver",
-            concern=CONCERN,
-            uninstaller=leaving.uninstaller,
-            version=leaving.version,
-            effect=_INITRAMFS,
+        run_file_driver_removed(
+            name="A foreign driver", concern=CONCERN, found=leaving, effect=_INITRAMFS
         )
     if is_coming and (going := replaced_run_file(seen, wanted)):
         run_file_driver_removed(name="A driver of a .run file", concern=CONCERN, found=going)
@@ -194,7 +191,7 @@ def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions)
     _have_options(modprobe.modprobe_file(wanted, options, modprobe.kernel_module(wanted)))
     _have_modules(seen, wanted)
     held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
-    kernel_hook(concern=CONCERN, wanted=True)
+    kernel_hook(concern=CONCERN)
     source_closed(concern=CONCERN)
     undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
     driver_recorded(
@@ -216,22 +213,27 @@ def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions)
 def _have_modules(seen: Machine, wanted: Resolution) -> None:
     """Before any reboot: with Secure Boot the kernel takes no module that others have signed."""
     if wanted.prebuilt:
-        modules_brought(
+        driver_modules(
             name="Modules of the distribution",
             concern=CONCERN,
             version=wanted.version,
             kernels=wanted.prebuilt,
+            prebuilt=True,
         )
         return
     key = host.get_fact(DriverHost).serial if seen.secure_boot else ""
     if seen.secure_boot and not key:
         blockers(name="Signatures", concern=CONCERN, reasons=(_UNREADABLE_KEY,))
         return
-    modules_built(
+    driver_modules(
         name="Modules of the driver",
         concern=CONCERN,
         version=wanted.version,
-        kernels=tuple(one.release for one in seen.kernels if _can_build(one, wanted)),
+        kernels=tuple(
+            one.release
+            for one in seen.kernels
+            if one.has_headers or f"linux-headers-{one.release.lower()}" in wanted.also
+        ),
         effect=_INITRAMFS,
         key=key,
     )
@@ -254,11 +256,11 @@ def _held_kernels(spec: RigSpec, wanted: Resolution) -> tuple[str, ...]:
 def _without_a_driver(spec: RigSpec) -> None:
     """Packages stay: a machine is never left without a driver because a line was deleted."""
     options = _options_of_the_installed(spec)
-    if isinstance(options, str):
-        blockers(name="Module options", concern=CONCERN, reasons=(options,))
+    if isinstance(options, Refusal):
+        blockers(name="Module options", concern=CONCERN, reasons=(str(options),))
         return
     if options:
-        _have_options(options.text)
+        _have_options(options)
     is_declared = spec.module_options is not None or spec.kernel_hold is not None
     held(
         name="Holds",
@@ -283,22 +285,17 @@ def _may_forget() -> bool:
     return may_undo(host, CONCERN, owned or [record.PATH])
 
 
-@dataclass(frozen=True)
-class _Options:
-    text: str
-
-
-def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
-    """For a driver that rigops did not install, whose modules may have names of their own."""
+def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
+    """The modprobe file where rigops did not install the driver: modules may have other names."""
     if not spec.module_options:
         return None
     there = machine(host, catalog_of(host))
     by_installer = there.run_file.version if there.run_file else ""
     version = there.installed_version or by_installer
     if not version:
-        return (
-            "module_options are for the modules of an NVIDIA driver, and none is installed here: "
-            "declare driver too"
+        return Refusal(
+            "module_options are for the modules of an NVIDIA driver, and none is installed here",
+            "declare driver too",
         )
     wanted = Resolution(
         version=version,
@@ -308,8 +305,8 @@ def _options_of_the_installed(spec: RigSpec) -> _Options | str | None:
     )
     found = options_beside(CONCERN, _named(spec, wanted), MODPROBE)
     if found.blockers:
-        return "; ".join(found.blockers)
-    return _Options(modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted)))
+        return Refusal("; ".join(found.blockers))
+    return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted))
 
 
 def _named(spec: RigSpec, wanted: Resolution) -> dict[str, dict[str, str]]:
@@ -318,10 +315,6 @@ def _named(spec: RigSpec, wanted: Resolution) -> dict[str, dict[str, str]]:
 
 def _have_options(text: str) -> None:
     owned_file(name=MODPROBE, concern=CONCERN, path=MODPROBE, content=text, effect=_INITRAMFS)
-
-
-def _can_build(kernel: Kernel, wanted: Resolution) -> bool:
-    return kernel.has_headers or f"linux-headers-{kernel.release.lower()}" in wanted.also
 
 
 def _report_choice(seen: Machine, wanted: Resolution) -> None:
@@ -334,9 +327,6 @@ def _report_choice(seen: Machine, wanted: Resolution) -> None:
     )
     for text in wanted.notes:
         notice(host, CONCERN, text)
-
-
-def _report_store() -> None:
     access = vault_access(host)
     if access is not None:
         notice(
@@ -350,7 +340,7 @@ def _report_store() -> None:
 def _added_sources(found: Answer) -> str:
     """The source and the vault, as long as apt does not know them."""
     source = with_added_sources(host, found.source)
-    if found.from_vault is None or is_source_there(host):
+    if found.from_vault is None or has_owned(host, VAULT_SOURCE, SOURCE_TEXT):
         return source
     return with_index(source, found.from_vault.index)
 

@@ -167,8 +167,9 @@ def preferences(resolution: Resolution) -> str:
 
 def unattended(resolution: Resolution, *, kernels: bool = False) -> str:
     """For /etc/apt/apt.conf.d: what unattended-upgrades leaves alone; the kernels too if asked."""
-    names = [plain(_NAME, name) for name in sorted(resolution.by_apt)]
-    entries = [*(f"^{_escaped(name)}{_END}" for name in names), _PREBUILT]
+    names = (plain(_NAME, name) for name in sorted(resolution.by_apt))
+    escaped = (re.sub(r"[.+]", r"\\\g<0>", name) for name in names)
+    entries = [*(f"^{name}{_END}" for name in escaped), _PREBUILT]
     why = "driver"
     if kernels:
         entries += _KERNELS
@@ -212,10 +213,6 @@ def _globs(names: Iterable[str], branch: str) -> tuple[str, ...]:
     if any(shape and shape["branch"] == branch for shape in shapes):
         return (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*")
     return ()
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"[.+]", r"\\\g<0>", name)
 
 
 def plain(shape: re.Pattern[str], word: str) -> str:

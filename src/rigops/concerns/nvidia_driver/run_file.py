@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from rigops.plan.streaming import StreamingCommand
 
 SUBJECT: Final = "driver of NVIDIA's own installer"
-_UNINSTALL_S: Final = 1800  # it has DKMS look at every kernel, and so has the initramfs
 UNINSTALL: Final = """\
 set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -65,17 +64,17 @@ still_there() {
 }
 uninstall() { # PROGRAM...
     if [ ! -e "$log" ]; then
-        echo "$* does not know what to take away, since $log is gone: install the same driver" \\
+        echo "$* cannot remove the driver, since $log is gone: install the same driver" \\
             "once more with the .run file that it came from, and then run this again" >&2
         exit 1
     fi
     paths=$(put_there)
     echo "NVIDIA's own uninstaller is at work"
     code=0
-    said=$("$@" --uninstall --silent </dev/null 2>&1) || code=$?
+    printed=$("$@" --uninstall --silent </dev/null 2>&1) || code=$?
     if [ "$code" != 0 ] || [ -e "$log" ]; then
-        echo "$* --uninstall --silent did not take the driver away (exit status $code); $see" >&2
-        echo "$said" | grep . | tail -n 5 >&2 || :
+        echo "$* --uninstall --silent did not remove the driver (exit status $code); $see" >&2
+        echo "$printed" | grep . | tail -n 5 >&2 || :
         exit 1
     fi
     left=$(echo "$paths" | still_there | sort)
@@ -84,7 +83,7 @@ uninstall() { # PROGRAM...
     echo "$left" | head -n 5 >&2
     more=$(echo "$left" | tail -n +6 | wc -l)
     [ "$more" = 0 ] || echo "and $more more" >&2
-    echo "take that out of the new driver's way, and then run this again" >&2
+    echo "remove these files, and then run this again" >&2
     exit 1
 }
 """
@@ -230,27 +229,6 @@ def report_both(concern: str, seen: Machine) -> None:
     )
 
 
-@operation()
-def foreign_driver_removed(
-    *, concern: str, uninstaller: str, version: str = "", effect: str = ""
-) -> Generator[StreamingCommand, None, None]:
-    """Have no driver that came from NVIDIA's installer. The caller has consent for it.
-
-    + concern: the deploy that puts another one in its place
-    + uninstaller: the program that it left for that
-    + version: the driver's, as far as it is known
-    + effect: what is to be run once it is gone
-    """
-    if not uninstaller:
-        host.noop("no driver came from NVIDIA's own installer")
-        return
-    before = f"{version or 'installed'}\n"
-    announce(host, Change(concern, "module", SUBJECT, before, None))
-    notice(host, concern, "this host has no driver until the new one is installed")
-    text = f"{UNINSTALL}{shlex.join(('uninstall', uninstaller))}\n{effect}"
-    yield streaming_script(text, timeout_s=_UNINSTALL_S)
-
-
 def is_in_place(seen: Machine, wanted: Resolution) -> bool:
     found = seen.run_file
     return (
@@ -267,8 +245,7 @@ def replaced_run_file(seen: Machine, wanted: Resolution) -> RunFile | None:
     found = seen.run_file
     if found is None or not found.is_ours or is_in_place(seen, wanted):
         return None
-    is_begun = found.state != "whole"
-    return None if is_begun and wanted.is_run_file else found
+    return None if found.state != "whole" and wanted.is_run_file else found
 
 
 @operation()
@@ -290,17 +267,22 @@ def run_file_driver(*, concern: str, wanted: Resolution) -> Generator[StreamingC
 
 @operation()
 def run_file_driver_removed(
-    *, concern: str, found: RunFile
+    *, concern: str, found: RunFile, effect: str = ""
 ) -> Generator[StreamingCommand, None, None]:
-    """Have nothing of a .run file's driver that rigops put there.
+    """Have no driver that came from NVIDIA's installer. The caller has consent for a foreign one.
 
     + concern: the deploy that puts another one in its place
     + found: what there is of it
+    + effect: what is to be run once it is gone
     """
-    before = f"{found.version}, {found.flavor} modules, {found.set_}\n"
+    if found.is_ours:
+        before = f"{found.version}, {found.flavor} modules, {found.set_}\n"
+        file = f"{POOL}/{RUN_FILE_PREFIX}{found.version}.run"
+        program = (found.uninstaller,) if found.uninstaller else ("sh", file)
+        text = f"{TAKE_AWAY}{shlex.join(('take_away', found.version, *program))}"
+    else:
+        before = f"{found.version or 'installed'}\n"
+        text = shlex.join(("uninstall", found.uninstaller))
     announce(host, Change(concern, "module", SUBJECT, before, None))
     notice(host, concern, "this host has no driver until the new one is installed")
-    file = f"{POOL}/{RUN_FILE_PREFIX}{found.version}.run"
-    program = (found.uninstaller,) if found.uninstaller else ("sh", file)
-    call = shlex.join(("take_away", found.version, *program))
-    yield streaming_script(f"{UNINSTALL}{TAKE_AWAY}{call}", timeout_s=_LONGEST_S)
+    yield streaming_script(f"{UNINSTALL}{text}\n{effect}", timeout_s=_LONGEST_S)

@@ -12,9 +12,6 @@ from pyinfra.context import host
 
 from rigops.atomic_file import SHELL, shell_replace
 from rigops.concerns.nvidia_driver.facts import VaultPool
-from rigops.facts.sections import RigopsState
-from rigops.ownership import Ownership
-from rigops.ownership.files import digest
 from rigops.ownership.owned_files import owned_file
 from rigops.plan.change import LaterChange
 from rigops.plan.context import announce_later, housekeeping, notice, plan_log
@@ -25,13 +22,11 @@ from rigops.vault.store import Store, amount
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator
 
-    from pyinfra.api.host import Host
-
     from rigops.concerns.nvidia_driver.resolver.vault_sets import AvailableSet, Pool
     from rigops.vault.directory import Directory
     from rigops.vault.pinned_set import PinnedPackage
 
-_TEXT: Final = (
+SOURCE_TEXT: Final = (
     "# Made by rigops for as long as it installs from here, and taken away again.\n"
     f"deb [trusted=yes] file:{FOLDER} ./\n"
 )
@@ -74,17 +69,10 @@ expect() {{
 {SHELL}"""
 
 
-def is_source_there(host: Host) -> bool:
-    state = host.get_fact(RigopsState)
-    there = state.present.get(SOURCE)
-    is_ours = SOURCE in Ownership.of(state).files
-    return bool(is_ours and there and there.digest == digest(_TEXT.encode()))
-
-
 def source_opened(*, concern: str, taken: AvailableSet) -> None:
     """For the rest of this deploy apt knows the packages of this set."""
     _delivered(name="Packages of the vault", concern=concern, taken=taken)
-    owned_file(name=SOURCE, concern=concern, path=SOURCE, content=_TEXT, effect=_UPDATE)
+    owned_file(name=SOURCE, concern=concern, path=SOURCE, content=SOURCE_TEXT, effect=_UPDATE)
     announce_later(host, LaterChange(concern, "file", SOURCE, when="after the packages"))
 
 
@@ -100,7 +88,10 @@ def _delivered(*, concern: str, taken: AvailableSet) -> Generator[StringCommand,
     notice(host, concern, _delivery(taken, lacking))
     housekeeping(host, concern, f"the packages in {POOL}")
     yield from sent(lacking, taken.origin)
-    yield StringCommand("sh", "-s", _stdin=_checked(taken))
+    files = "\n".join(shlex.join(("expect", one.file, one.sha256)) for one in taken.packages)
+    body = f"enter\n{files}\n{shell_replace(_PACKAGES, 0o644, taken.index.encode())}"
+    check = f"{_CHECK}main() {{\n{body}\n}}\nmain\n"
+    yield StringCommand("sh", "-s", _stdin=check)
 
 
 def _delivery(taken: AvailableSet, lacking: list[PinnedPackage]) -> str:
@@ -111,12 +102,6 @@ def _delivery(taken: AvailableSet, lacking: list[PinnedPackage]) -> str:
     if lacking:
         return f"driver {taken.version} ({size}): {more} of it are sent from {taken.origin.folder}"
     return f"driver {taken.version} ({size}) of {taken.origin.folder} is on the host already"
-
-
-def _checked(taken: AvailableSet) -> str:
-    files = "\n".join(shlex.join(("expect", one.file, one.sha256)) for one in taken.packages)
-    body = f"enter\n{files}\n{shell_replace(_PACKAGES, 0o644, taken.index.encode())}"
-    return f"{_CHECK}main() {{\n{body}\n}}\nmain\n"
 
 
 def sent(

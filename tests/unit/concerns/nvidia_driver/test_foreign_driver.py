@@ -72,7 +72,7 @@ def test_one_that_did_nothing_and_says_0_has_failed(machine: Machine) -> None:
     done = machine.uninstalls("echo; echo 'ERROR: Uninstallation failed.' >&2; exit 0")
 
     assert done.returncode == 1
-    assert "did not take the driver away (exit status 0); see /var/log/nvidia-uninst" in done.stderr
+    assert "did not remove the driver (exit status 0); see /var/log/nvidia-uninst" in done.stderr
     assert "ERROR: Uninstallation failed." in done.stderr
     assert "goes on" not in done.stdout
 

@@ -10,8 +10,12 @@ import pytest
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver import record
 from rigops.concerns.nvidia_driver.apt_offers import Offered
-from rigops.concerns.nvidia_driver.facts import DriverOffers, VaultPool
-from rigops.concerns.nvidia_driver.gather import driver_answer, vault_access
+from rigops.concerns.nvidia_driver.facts import (
+    DriverOffers,
+    VaultPool,
+    driver_answer,
+    vault_access,
+)
 from rigops.concerns.nvidia_driver.resolver.answer import Answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, identity

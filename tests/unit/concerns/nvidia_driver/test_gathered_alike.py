@@ -9,9 +9,8 @@ import pytest
 
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver import apt_offers
-from rigops.concerns.nvidia_driver.facts import DriverOffers, VaultPool
+from rigops.concerns.nvidia_driver.facts import DriverOffers, VaultPool, driver_answer
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
-from rigops.concerns.nvidia_driver.gather import driver_answer
 from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.concerns.registry import read

@@ -18,12 +18,11 @@ from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.apt_offers import Offered
-    from rigops.concerns.nvidia_driver.resolver.machine import Manager
+    from rigops.packages.dpkg import Manager
     from rigops.probe.sections.nvidia_modinfo import NvidiaModinfo
     from rigops.probe.sections.os_release import OsRelease
     from rigops.probe.sections.packages import Packages
@@ -50,7 +49,14 @@ _OF_THE_SAME_NAMES = re.compile(r"nvidia-(?:modprobe|persistenced|settings|xconf
 _DIGEST: Final = "digest "
 _UNINSTALLERS: Final = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 
+_MANAGERS: Final[Mapping[str, Manager]] = {"dpkg": "apt", "pacman": "pacman", "rpm": "dnf"}
+
 Key = Literal["enrolled", "enrolling", "not enrolled"]
+_KEYS: Final[Mapping[str, Key]] = {  # by what mokutil prints
+    "is already enrolled": "enrolled",
+    "is already in the enrollment request": "enrolling",
+    "is not enrolled": "not enrolled",
+}
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,8 @@ class DriverHostFacts:
 
 def parse(text: str) -> DriverHostFacts:
     found = blocks(text)
-    said = [line for line in lines(found.get(_KERNELS, "")) if line.strip()]
-    shapes = [(line, _LINE.fullmatch(line)) for line in said]
+    kernels = [line for line in lines(found.get(_KERNELS, "")) if line.strip()]
+    shapes = [(line, _LINE.fullmatch(line)) for line in kernels]
     key = lines(found.get(_KEY, ""))
     return DriverHostFacts(
         kernels=tuple(
@@ -86,21 +92,13 @@ def parse(text: str) -> DriverHostFacts:
             for _, shape in shapes
             if shape
         ),
-        key=_key("\n".join(key)),
+        key=next((state for words, state in _KEYS.items() if words in "\n".join(key)), None),
         certificate=next((line for line in key if line.startswith("/")), ""),
         serial=next((shape["number"] for line in key if (shape := _SERIAL.fullmatch(line))), ""),
         run_file=_run_file(lines(found.get(_RUN_FILE, ""))),
         is_container=_CONTAINER in found,
         unparsed=tuple(line for line, shape in shapes if not shape),
     )
-
-
-def _key(said: str) -> Key | None:
-    if "is already enrolled" in said:
-        return "enrolled"
-    if "is already in the enrollment request" in said:
-        return "enrolling"
-    return "not enrolled" if "is not enrolled" in said else None
 
 
 def _run_file(said: list[str]) -> RunFile | None:
@@ -174,46 +172,44 @@ exit 0
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostSections:
-    """All that decides over a driver beside what the package sources have."""
-
-    system: OsRelease
-    running: Uname
-    pci: Pci
-    host: DriverHostFacts
-    packages: Packages
-    modules: NvidiaModinfo
-    secure_boot: SecureBoot
-
-
-def machine_of(asked: HostSections, catalog: Catalog) -> Machine:
+def machine_of(
+    catalog: Catalog,
+    *,
+    system: OsRelease,
+    running: Uname,
+    pci: Pci,
+    host: DriverHostFacts,
+    packages: Packages,
+    modules: NvidiaModinfo,
+    secure_boot: SecureBoot,
+) -> Machine:
     # Half installed is meant to be there: an interrupted change goes on with all of it.
-    host = asked.host
-    found = (*asked.packages.driver, *asked.packages.unfinished_driver)
+    found = (*packages.driver, *packages.unfinished_driver)
     installed = {one.name: one.version for one in found}
     own = host.run_file if host.run_file and host.run_file.is_ours else None
     if own and own.state == "whole":
         installed[RUN_FILE] = own.version
-    keys = {"enrolled": True, "enrolling": False, "not enrolled": False}
+    is_open = next((one.is_open for one in modules.modules if one.is_open is not None), None)
+    pci_ids = {one.address: f"{one.device:04x}" for one in pci.nvidia_gpus}
     return Machine(
-        distribution=asked.system.id or "",
-        release=asked.system.version_id or "",
-        manager=_manager(asked.packages.managers),
-        cards=tuple(_cards(asked.pci, catalog)),
-        kernels=tuple(_kernels(host, asked.running, asked.modules)),
+        distribution=system.id or "",
+        release=system.version_id or "",
+        manager=next((name for one, name in _MANAGERS.items() if one in packages.managers), None),
+        cards=tuple(
+            Card(address, pci_id, find_gpu(catalog, pci_id).only)
+            for address, pci_id in pci_ids.items()
+        ),
+        kernels=tuple(_kernels(host, running, modules)),
         installed=installed,
-        flavor=_flavor(asked.modules),
-        secure_boot=asked.secure_boot.insists,
-        has_key=keys.get(host.key) if host.key else None,
+        flavor=None if is_open is None else "open" if is_open else "proprietary",
+        secure_boot=secure_boot.insists,
+        has_key=None if host.key is None else host.key == "enrolled",
         key=host.certificate,
         is_enrolling=host.key == "enrolling",
-        architecture=asked.running.machine,
+        architecture=running.machine,
         run_file=own or (None if installed else host.run_file),
         rivals_of_run_file=tuple(
-            one.name
-            for one in asked.packages.packages
-            if one.is_there and is_rival_of_run_file(one.name)
+            one.name for one in packages.packages if one.is_there and is_rival_of_run_file(one.name)
         ),
     )
 
@@ -238,17 +234,6 @@ def is_rival_of_run_file(name: str) -> bool:
     return is_driver(name) or is_shared(name) or _OF_THE_SAME_NAMES.fullmatch(name) is not None
 
 
-def _manager(asked: frozenset[str]) -> Manager | None:
-    named: dict[str, Manager] = {"dpkg": "apt", "pacman": "pacman", "rpm": "dnf"}
-    return next((manager for one, manager in named.items() if one in asked), None)
-
-
-def _cards(pci: Pci, catalog: Catalog) -> Iterator[Card]:
-    for one in pci.nvidia_gpus:
-        pci_id = f"{one.device:04x}"
-        yield Card(one.address, pci_id, find_gpu(catalog, pci_id).only)
-
-
 def _kernels(host: DriverHostFacts, running: Uname, modules: NvidiaModinfo) -> Iterator[Kernel]:
     """In a container the running kernel is that of the machine around it."""
     around = running.release if host.is_container else None
@@ -259,10 +244,3 @@ def _kernels(host: DriverHostFacts, running: Uname, modules: NvidiaModinfo) -> I
             if module.version and (module.kernel or running.release) == one.release
         ]
         yield Kernel(one.release, one.has_headers, around=one.release == around, built=tuple(built))
-
-
-def _flavor(modules: NvidiaModinfo) -> ModuleFlavor | None:
-    for module in modules.modules:
-        if module.is_open is not None:
-            return "open" if module.is_open else "proprietary"
-    return None

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Gpu, ModuleFlavor
     from rigops.inventory.spec.model import DriverSet
-
-Manager = Literal["apt", "dnf", "zypper", "pacman"]
+    from rigops.packages.dpkg import Manager
 
 _DESKTOP = re.compile(r"nvidia-(?:tesla-\d{3}-)?driver(?:-\d{3}(?:-server)?)?(?:-open)?")
 
