@@ -19,7 +19,8 @@ import click
 import gevent
 
 import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it is used here
-from rigops.cli.apply_common import limited, now, the_inventory
+from rigops.cli.apply_common import limited, the_inventory
+from rigops.cli.collected_hosts import now
 from rigops.cli.progress import Progress
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder

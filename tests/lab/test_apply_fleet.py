@@ -34,7 +34,8 @@ import rigops.converge.early
 import json, sys
 from pathlib import Path
 from click import unstyle
-from rigops.cli.apply_common import limited, now, the_inventory
+from rigops.cli.apply_common import limited, the_inventory
+from rigops.cli.collected_hosts import now
 from rigops.converge.request import Confirmed
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder

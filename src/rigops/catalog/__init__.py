@@ -1,6 +1,6 @@
 """What is known about drivers, cards, Xids and firmware, with evidence for each entry."""
 
-from rigops.catalog.loader import Catalog, load
+from rigops.catalog.loader import Catalog, load, load_once
 from rigops.catalog.lookup import (
     DriverRow,
     Match,
@@ -24,5 +24,6 @@ __all__ = [
     "find_xid",
     "judge",
     "load",
+    "load_once",
     "runs_on",
 ]

@@ -88,11 +88,10 @@ class Catalog:
         return _merged(table, own, self._additions) if self._additions else own
 
 
-@cache
 def load(extra: Path | None = None) -> Catalog:
     """With the entries of a user's file; UsageError carries all problems of that file."""
     if extra is None:
-        return Catalog()
+        return _shipped()
     document = _open(extra)
     catalog = Catalog(additions=document)
     reader = Reader(document.file)
@@ -111,6 +110,17 @@ def load(extra: Path | None = None) -> Catalog:
     if reader.problems:
         raise UsageError(reader.problems)
     return catalog
+
+
+@cache
+def load_once(extra: Path | None) -> Catalog:
+    """For each of many hosts."""
+    return load(extra)
+
+
+@cache
+def _shipped() -> Catalog:
+    return Catalog()
 
 
 def _check_cards(catalog: Catalog, reader: Reader) -> None:

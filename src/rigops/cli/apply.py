@@ -98,7 +98,7 @@ def command(
     """Apply INVENTORY to its hosts, and prove that P2P works.
 
     Plans, asks, changes, reboots where needed, verifies and runs preflight. What is not declared is
-    not touched. Run it again after anything went wrong: it goes on from the state of the host.
+    not touched. After a failure, run it again: it continues from the state of the host.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def command(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
     interrupted = False
-    told: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
     with fleet_run(
         "applying",
         hosts,
@@ -126,7 +126,7 @@ def command(
         try:
             run.plan()
             with progress.silent():
-                told = _show(run)
+                shown = _show(run)
             while True:
                 with progress.silent():
                     items = [*_items(run, prune=prune, no_trial=accept_no_trial)] if not yes else []
@@ -141,7 +141,7 @@ def command(
                     break
                 run.repair(to_repair)  # it makes another plan of these hosts
                 with progress.silent():
-                    told = _show(run)
+                    shown = _show(run)
             confirmed = Confirmed(
                 removals=prune or _PRUNE in allowed,
                 no_trial=accept_no_trial or _NO_TRIAL in allowed,
@@ -157,7 +157,7 @@ def command(
             interrupted = True
     if interrupted:
         click.echo("\nInterrupted. The state of each host:", err=True)
-    return conclude(run, as_json=as_json, is_interrupted=interrupted, told=told)
+    return conclude(run, as_json=as_json, is_interrupted=interrupted, shown=shown)
 
 
 def _show(run: FleetRun) -> frozenset[str]:
@@ -177,7 +177,7 @@ def _pending(run: FleetRun, reboot: str) -> str:
 
 
 def _items(run: FleetRun, *, prune: bool, no_trial: bool) -> Iterator[Item]:
-    """What a yes to the plan does not imply. A lost group file must not undo what it declared."""
+    """What a yes to the plan does not include: a lost group file must not undo what it declared."""
     for host, repairs in _broken(run).items():
         commands = ", ".join(dict.fromkeys(f"`{repair.command}`" for repair in repairs))
         broken = "; ".join(dict.fromkeys(plain(repair.broken) for repair in repairs))
@@ -196,7 +196,7 @@ def _items(run: FleetRun, *, prune: bool, no_trial: bool) -> Iterator[Item]:
 
 
 def _broken(run: FleetRun) -> dict[str, list[Repair]]:
-    """By host, what its package manager was interrupted in and nobody has confirmed to finish."""
+    """By host: interrupted work of its package manager that is not confirmed yet."""
     offered = {
         result.host: [repair for repair in result.plan.repairs if not repair.agreed]
         for result in run.results

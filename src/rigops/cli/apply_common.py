@@ -6,16 +6,14 @@ import getpass
 import socket
 import uuid
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.catalog import load
+from rigops.catalog import load_once
+from rigops.cli.collected_hosts import now
 from rigops.cli.hosts import (
     accept_host_key_option,
     ask_sudo_password_option,
@@ -23,7 +21,7 @@ from rigops.cli.hosts import (
     sudo_password,
 )
 from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
-from rigops.cli.output import print_json
+from rigops.cli.output import print_json, text_width
 from rigops.cli.progress import Progress
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection, deploys
@@ -42,7 +40,6 @@ from rigops.transport import Target
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from rigops.catalog import Catalog
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
     from rigops.record.lockfile import LockedHost
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 APPLY_SCHEMA = "rigops.apply/1"
-WIDEST = 100
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
@@ -202,13 +198,8 @@ def _with_catalog(host: InventoryHost, inventory: Path) -> Mapping[str, object]:
     if not host.spec.catalog:
         return host.data
     path = inventory.parent.absolute() / Path(host.spec.catalog).expanduser()
-    _sound(path)  # a broken catalog is a usage error, not a host's
+    load_once(path)  # a broken catalog is a usage error, not a host's
     return {**host.data, "catalog": str(path)}
-
-
-@cache
-def _sound(path: Path) -> Catalog:
-    return load(path)
 
 
 def failed(run: FleetRun) -> frozenset[str]:
@@ -221,14 +212,14 @@ def report(
     *,
     as_json: bool,
     words: Mapping[str, str] | None = None,
-    told: Collection[str] = (),
+    shown: Collection[str] = (),
 ) -> None:
-    """`words` and `told`: see outcome_text."""
+    """`words` and `shown`: see outcome_text."""
     if as_json:
         hosts = [result.as_json() for result in results]
         print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
     else:
-        click.echo(outcome_text(results, words, told=told))
+        click.echo(outcome_text(results, words, shown=shown))
 
 
 def conclude(
@@ -237,14 +228,14 @@ def conclude(
     as_json: bool,
     is_interrupted: bool,
     words: Mapping[str, str] | None = None,
-    told: Collection[str] = (),
+    shown: Collection[str] = (),
 ) -> int:
     """Record and report the run. A record that fails is an error after the report."""
     unrecorded = _record(run)
     proofs = [result.preflight for result in run.results if result.preflight]
     if proofs and not as_json:
-        click.echo(preflight_text(proofs, min(get_terminal_size().columns, WIDEST)))
-    report(run.results, as_json=as_json, words=words, told=told)
+        click.echo(preflight_text(proofs, text_width()))
+    report(run.results, as_json=as_json, words=words, shown=shown)
     if unrecorded:
         raise RigopsError(unrecorded)
     return EXIT_INTERRUPTED if is_interrupted else exit_code(run.results)
@@ -273,10 +264,6 @@ def _collect_into(problems: list[Problem]) -> Iterator[None]:
         yield
     except RigopsError as error:
         problems += error.problems
-
-
-def now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _fits(host: InventoryHost, pattern: str) -> bool:

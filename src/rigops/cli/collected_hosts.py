@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.cli.parallel import for_each
+from rigops.cli.failure import REPORT_IT
+from rigops.cli.hosts import for_each
 from rigops.cli.progress import Progress
 from rigops.doctor import notes
 from rigops.errors import HostError, RigopsError, UsageError
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 Outcome = TypeVar("Outcome")
 
 log = logging.getLogger(__name__)
-
-REPORT_IT = "this is a bug in rigops; report it with the output of -v"
 
 
 def internal_error(host: str, error: Exception) -> HostError:
@@ -69,7 +68,13 @@ def probe_hosts(
 ) -> list[Outcome]:
     """`then` turns each collected host into an outcome and a word for the progress line."""
     with Progress("examining") as progress:
-        policy = replace(options.policy, ask=_pausing(progress, options.policy.ask))
+        ask = options.policy.ask
+
+        def ask_alone(key: UnknownKey) -> bool:
+            with progress.silent():
+                return ask is not None and ask(key)
+
+        policy = replace(options.policy, ask=ask and ask_alone)
         pausing = replace(options, policy=policy)
 
         def work(host: Chosen) -> Outcome:
@@ -84,19 +89,6 @@ def probe_hosts(
             names = ", ".join(progress.unfinished)
             click.echo(f"\nNot finished: {names}. Nothing was changed.", err=True)
             raise
-
-
-def _pausing(
-    progress: Progress, ask: Callable[[UnknownKey], bool] | None
-) -> Callable[[UnknownKey], bool] | None:
-    if ask is None:
-        return None
-
-    def asking(key: UnknownKey) -> bool:
-        with progress.silent():
-            return ask(key)
-
-    return asking
 
 
 def _collect(host: Chosen, options: ProbeOptions) -> CollectedHost:
@@ -127,7 +119,7 @@ def _connect_and_collect(
             host=host.name,
             root=options.root,
             as_root=None if password is None else with_password(connection, password),
-            collected_at=_now(),
+            collected_at=now(),
         )
     login = notes.of_login(found.login_noise, found.login_seconds)
     return replace(collected, bundle=found.bundle, notes=(*login, *notes.of_bundle(found.bundle)))
@@ -137,5 +129,5 @@ def _host_error(kind: str, error: RigopsError) -> HostError:
     return HostError(kind, str(error), " ".join(problem.fix for problem in error.problems))
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

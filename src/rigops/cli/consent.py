@@ -1,18 +1,23 @@
-"""One screen for all that a run needs consent for. Each item can be allowed by itself."""
+"""One screen for all that a run needs consent for; and undoing, which needs it."""
 
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from rigops.cli.apply_common import failed
+from rigops.cli.output import has_terminal
+from rigops.report.plan import plan_text
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rigops.cli.progress import Progress
     from rigops.converge.fleet_run import FleetRun
+    from rigops.converge.request import Confirmed
 
 _REBOOT = "reboot"
 
@@ -24,10 +29,6 @@ class Item:
     key: str
     text: str
     flag: str
-
-
-def has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def to_reboot(run: FleetRun) -> list[str]:
@@ -51,41 +52,33 @@ def reboots(run: FleetRun, choice: str, allowed: frozenset[str]) -> frozenset[st
 def ask(plan: str, items: Sequence[Item], *, yes: bool) -> frozenset[str] | None:
     """The keys of what is allowed beside the plan; None: the plan is declined.
 
-    `plan`: what a yes always does, empty where nothing is pending: then nobody can decline it.
-    `yes`: it is confirmed already.
+    `plan`: what a yes always does; empty where nothing is pending. `yes`: already confirmed.
     """
     if yes:
         plan = ""
     if not plan and (not items or not has_terminal()):
         return frozenset()
     if not has_terminal():
-        click.echo("Declined: no terminal to confirm on.\n    fix: --yes", err=True)
+        click.echo("Declined: no terminal to confirm on.\n    fix: pass --yes", err=True)
         return None
     if not items:
         return frozenset() if click.confirm(f"{plan[:1].upper()}{plan[1:]}?", err=True) else None
-    click.echo(_screen(plan, items), err=True)
-    while True:
-        answer = click.prompt(_choices(plan), default="n", show_default=False, err=True)
-        chosen = _chosen(answer.strip().lower(), items)
-        if chosen is not None:
-            return chosen
-        if answer.strip().lower() in {"n", "no"}:
-            return None if plan else frozenset()
-        click.echo("  Answer with one of these letters, or with numbers such as 1,2.", err=True)
-
-
-def _screen(plan: str, items: Sequence[Item]) -> str:
     widest = max(len(item.text) for item in items)
-    lines = [f"     {plan}"] if plan else []
+    lines = ["To confirm, or to allow by option:", *([f"     {plan}"] if plan else [])]
     lines += [
         f"  {number}  {item.text:{widest}}  {item.flag}" for number, item in enumerate(items, 1)
     ]
-    return "\n".join(["To confirm, or to allow by option:", *lines])
-
-
-def _choices(plan: str) -> str:
+    click.echo("\n".join(lines), err=True)
     only = "[c]hange without these, " if plan else ""
-    return f"[y]es to all, {only}[N]o, or the numbers to allow"
+    choices = f"[y]es to all, {only}[N]o, or the numbers to allow"
+    while True:
+        answer = click.prompt(choices, default="n", show_default=False, err=True).strip().lower()
+        chosen = _chosen(answer, items)
+        if chosen is not None:
+            return chosen
+        if answer in {"n", "no"}:
+            return None if plan else frozenset()
+        click.echo("  Answer with one of these letters, or with numbers such as 1,2.", err=True)
 
 
 def _chosen(answer: str, items: Sequence[Item]) -> frozenset[str] | None:
@@ -97,3 +90,44 @@ def _chosen(answer: str, items: Sequence[Item]) -> frozenset[str] | None:
     numbers = re.split(r"[,\s]+", answer)
     known = all(number in by_number for number in numbers)
     return frozenset(by_number[number] for number in numbers) if known else None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """`shown`: the hosts whose error was shown with the plan."""
+
+    shown: frozenset[str] = frozenset()
+    is_declined: bool = False
+    is_interrupted: bool = False
+
+
+def undo(
+    run: FleetRun,
+    progress: Progress,
+    *,
+    question: Callable[[], str],
+    yes: bool,
+    reboot: str,
+    confirmed: Callable[[frozenset[str]], Confirmed],
+    then: Callable[[], object] = lambda: None,
+) -> Ending:
+    """`question`: what a yes confirms, if anything. `then`: runs after success.
+
+    `confirmed`: takes the hosts that may be rebooted.
+    """
+    shown: frozenset[str] = frozenset()
+    try:
+        run.plan()
+        with progress.silent():
+            click.echo(plan_text(run.results), err=True)
+            shown = failed(run)
+            allowed = ask(question(), reboot_items(run, reboot), yes=yes)
+            if allowed is None:
+                return Ending(shown, is_declined=True)
+            given = confirmed(reboots(run, reboot, allowed))
+        run.confirm(given)
+        run.carry_out(given)
+        then()
+    except KeyboardInterrupt:
+        return Ending(shown, is_interrupted=True)
+    return Ending(shown)

@@ -3,52 +3,49 @@
 from __future__ import annotations
 
 import time
-from functools import cache
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rigops.catalog import load
-from rigops.cli.bundle_io import hosts_from_bundles, save_bundles
 from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.cli.hosts import (
     accept_host_key_option,
     ask_sudo_password_option,
     choose_hosts,
+    host_catalog,
     host_key_policy,
     sudo_password,
 )
 from rigops.cli.options import (
     common,
-    default_inventory,
+    existing_inventory,
     inventory_option,
     json_option,
     paths,
     words,
 )
-from rigops.cli.output import print_json
+from rigops.cli.output import print_json, text_width, warn
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, document, exit_code, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.names import did_you_mean
-from rigops.probe.bundles import refuse_to_overwrite
+from rigops.probe.bundles import read_all, refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.doctor import doctor_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from rigops.catalog import Catalog
     from rigops.doctor.check import Check
+    from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
+    from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
-
-WIDEST = 100
 
 Examination = tuple[CollectedHost, HostReport]
 
@@ -123,7 +120,9 @@ def command(
       rigops doctor --explain drv.pin          what a check reads, and why
     """
     if explained is not None:
-        click.echo(_explanation(_check(explained, "--explain")))
+        check = _check(explained, "--explain")
+        click.echo(f"{click.style(check.id, bold=True)}  {check.title}\n")
+        click.echo(click.wrap_text(check.explanation, text_width(), "  ", "  "))
         return
     if print_probe:
         click.echo(script(_sections(_chosen_checks(only, skip)), root=not no_root), nl=False)
@@ -132,16 +131,17 @@ def command(
         raise UsageError(Problem(message="needs --save", key="--raw", fix="add --save FILE"))
     if save_to is not None:
         refuse_to_overwrite(save_to)  # before the hosts are probed
-    catalogs = _Catalogs((inventory_path or default_inventory()).parent)
     checks = _chosen_checks(only, skip)
-    judge = _judging(checks, catalogs)
+    judge = _judging(checks, inventory_path)
     if bundles:
-        collected = hosts_from_bundles(bundles, hosts, inventory_path)
-        catalogs.check(one.spec for one in collected)
+        collected = _hosts_from_bundles(bundles, hosts, inventory_path)
+        for host in collected:  # a broken catalog is a usage error, not a host's
+            host_catalog(host.spec, inventory_path)
         examined = [judge(one)[0] for one in collected]
     else:
         chosen = choose_hosts(hosts, inventory_path, without_words="local")
-        catalogs.check(one.spec for one in chosen)
+        for one in chosen:  # before any is probed
+            host_catalog(one.spec, inventory_path)
         options = ProbeOptions(
             policy=host_key_policy(accepted_keys),
             root=not no_root,
@@ -150,48 +150,30 @@ def command(
         )
         examined = probe_hosts(chosen, options, judge)
     if save_to is not None:
-        save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
-    _print_and_exit([report for _, report in examined], as_json=as_json, strict=strict)
-
-
-def _print_and_exit(reports: Sequence[HostReport], *, as_json: bool, strict: bool) -> None:
+        _save_bundles([one.bundle for one, _ in examined if one.bundle], save_to, redacted=not raw)
+    reports = [report for _, report in examined]
     if as_json:
         print_json(document(reports))
     else:
-        click.echo(doctor_text(reports, min(get_terminal_size().columns, WIDEST)))
+        click.echo(doctor_text(reports, text_width()))
     statuses = (report.status for report in reports)
     click.get_current_context().exit(exit_code(statuses, strict=strict))
 
 
-class _Catalogs:
-    """The catalog, with the entries that a host's declaration adds."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def check(self, specs: Iterable[RigSpec | None]) -> None:
-        """Before any host is probed: a broken catalog is a usage error, not a host's."""
-        for spec in specs:
-            self.of(spec)
-
-    def of(self, spec: RigSpec | None) -> Catalog:
-        named = spec.catalog if spec else None
-        return _catalog(self._folder / Path(named).expanduser() if named else None)
-
-
-@cache
-def _catalog(additions: Path | None) -> Catalog:
-    return load(additions)
-
-
 def _judging(
-    checks: Sequence[Check], catalogs: _Catalogs
+    checks: Sequence[Check], inventory_path: Path | None
 ) -> Callable[[CollectedHost], tuple[Examination, str]]:
     def judge(collected: CollectedHost) -> tuple[Examination, str]:
         try:
-            report = _report(collected, checks, catalogs.of(collected.spec))
+            report = _report(collected, checks, host_catalog(collected.spec, inventory_path))
         except Exception as error:  # noqa: BLE001 - logged and reported
-            report = _unjudged(collected, error)
+            report = HostReport(
+                host=collected.host,
+                source=collected.source,
+                collected_at=None,
+                duration_ms=collected.duration_ms,
+                error=internal_error(collected.host, error),
+            )
         return (collected, report), report.status
 
     return judge
@@ -211,16 +193,6 @@ def _report(collected: CollectedHost, checks: Sequence[Check], catalog: Catalog)
         error=collected.error,
         notes=collected.notes,
         unparsed=notes.unparsed(snapshot) if snapshot else {},
-    )
-
-
-def _unjudged(collected: CollectedHost, error: Exception) -> HostReport:
-    return HostReport(
-        host=collected.host,
-        source=collected.source,
-        collected_at=None,
-        duration_ms=collected.duration_ms,
-        error=internal_error(collected.host, error),
     )
 
 
@@ -253,8 +225,62 @@ def _check(word: str, option: str) -> Check:
     )
 
 
-def _explanation(check: Check) -> str:
-    width = min(get_terminal_size().columns, WIDEST)
-    return f"{click.style(check.id, bold=True)}  {check.title}\n\n" + click.wrap_text(
-        check.explanation, width, initial_indent="  ", subsequent_indent="  "
+def _hosts_from_bundles(
+    paths: Sequence[Path], hosts: Sequence[str], inventory_path: Path | None
+) -> list[CollectedHost]:
+    """With one bundle, HOST names the declarations to use; with several, the bundles to read.
+
+    A saved bundle holds its host's real name only if it was saved with --raw.
+    """
+    found = [bundle for path in paths for bundle in read_all(path)]
+    inventory = existing_inventory(inventory_path)
+    if len(hosts) == 1 and len(found) == 1:
+        return [_collected(found[0], _declared(inventory, hosts[0], required=True))]
+    named = {bundle.host for bundle in found}
+    for host in hosts:
+        if host not in named:
+            raise UsageError(
+                Problem(
+                    message="no bundle has this host",
+                    key="HOST",
+                    value=host,
+                    accepted=", ".join(sorted(named)),
+                )
+            )
+    return [
+        _collected(bundle, _declared(inventory, bundle.host, required=False))
+        for bundle in found
+        if not hosts or bundle.host in hosts
+    ]
+
+
+def _save_bundles(bundles: Sequence[Bundle], path: Path, *, redacted: bool) -> None:
+    if not bundles:
+        warn([f"no host was reached; {path} not written"])
+        return
+    saved = (
+        save(bundles[0], path, redacted=redacted)
+        if len(bundles) == 1
+        else save_all(bundles, path, redacted=redacted)
     )
+    replaced = "replaced; read it before you publish it" if redacted else "not replaced"
+    click.echo(f"Saved {saved}: names, addresses and serials {replaced}.", err=True)
+
+
+def _collected(bundle: Bundle, spec: RigSpec | None) -> CollectedHost:
+    about = tuple(notes.of_bundle(bundle))
+    return CollectedHost(host=bundle.host, source="bundle", spec=spec, bundle=bundle, notes=about)
+
+
+def _declared(inventory: Inventory | None, name: str, *, required: bool) -> RigSpec | None:
+    host = inventory.host(name) if inventory else None
+    if host is None and required:
+        raise UsageError(
+            Problem(
+                message="not in the inventory",
+                key="HOST",
+                value=name,
+                fix=(inventory.nearest(name) if inventory else "") or "name the inventory with -i",
+            )
+        )
+    return host.spec if host else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -13,23 +12,19 @@ from rigops.catalog import Catalog, driver_rows, find_gpu, load
 from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option
 from rigops.cli.options import (
     common,
-    default_inventory,
+    existing_inventory,
     inventory_option,
     json_option,
-    read_inventory,
     words,
 )
-from rigops.cli.output import print_json
+from rigops.cli.output import print_json, text_width
 from rigops.errors import Problem, UsageError
 from rigops.report.drivers import drivers_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.catalog.model import Gpu
 
 SCHEMA = "rigops.drivers/1"
-WIDEST = 100
 
 
 def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -84,13 +79,19 @@ def command(
     """
     if not hosts:
         catalog = load(_additions(inventory_path))
-        _show(catalog, _gpus(catalog, gpu_name) if gpu_name is not None else (), as_json=as_json)
+        gpus = _gpus(catalog, gpu_name) if gpu_name is not None else ()
+        if as_json:
+            # Cards share rows.
+            rows = {row: None for gpu in gpus or (None,) for row in driver_rows(catalog, gpu)}
+            print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
+        else:
+            click.echo(drivers_text(catalog, gpus, text_width()))
         return 0
     if gpu_name is not None:
         raise UsageError(
             Problem(message="--host uses the cards of the host", key="--gpu", fix="leave it out")
         )
-    from rigops.cli.host_drivers import show_hosts  # which imports the engine's facts
+    from rigops.cli.host_drivers import show_hosts  # slow to import
 
     return show_hosts(
         hosts,
@@ -101,19 +102,11 @@ def command(
     )
 
 
-def _show(catalog: Catalog, gpus: Sequence[Gpu], *, as_json: bool) -> None:
-    if as_json:
-        rows = dict.fromkeys(row for gpu in gpus or (None,) for row in driver_rows(catalog, gpu))
-        print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
-    else:
-        click.echo(drivers_text(catalog, gpus, min(get_terminal_size().columns, WIDEST)))
-
-
 def _additions(inventory_path: Path | None) -> Path | None:
     """The catalog file that the inventory names; without an inventory there is none."""
-    if inventory_path is None and not default_inventory().exists():
+    inventory = existing_inventory(inventory_path)
+    if inventory is None:
         return None
-    inventory = read_inventory(inventory_path)
     named = {
         inventory.path.parent / Path(host.spec.catalog).expanduser()
         for host in inventory.hosts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
-_REPORT = "this is a bug in rigops; report it with the output of -v"
+REPORT_IT = "this is a bug in rigops; report it with the output of -v"
 
 
 def explain(error: BaseException, arguments: Sequence[str]) -> int:
@@ -38,11 +39,15 @@ def explain(error: BaseException, arguments: Sequence[str]) -> int:
         click.echo(error.format_message(), err=True)
         return EXIT_USAGE
     problems, code = _problems(error)
-    if code == EXIT_USAGE and "--json" in _before_dashes(arguments):
-        _print_json(problems)
+    options = set(takewhile(lambda word: word != "--", arguments))
+    if code == EXIT_USAGE and "--json" in options:
+        from rigops.cli.output import print_json
+
+        print_json({"schema": "rigops.error/1", "errors": [p.as_json() for p in problems]})
     else:
         _print_text(problems)
-    if code == EXIT_FAILURE and not isinstance(error, RigopsError) and _verbose(arguments):
+    is_bug = code == EXIT_FAILURE and not isinstance(error, RigopsError)
+    if is_bug and options & {"-v", "--verbose"}:
         traceback.print_exception(error)
     return code
 
@@ -55,26 +60,10 @@ def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
     if isinstance(error, RigopsError):
         return error.problems, EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
     if isinstance(error, OSError) and error.filename:
-        return (
-            Problem(message=error.strerror or str(error), file=str(error.filename)),
-        ), EXIT_FAILURE
+        problem = Problem(message=error.strerror or str(error), file=str(error.filename))
+        return (problem,), EXIT_FAILURE
     message = f"{type(error).__name__}: {error}"
-    return (Problem(message=message, fix=_REPORT),), EXIT_FAILURE
-
-
-def _before_dashes(arguments: Sequence[str]) -> list[str]:
-    words = list(arguments)
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _verbose(arguments: Sequence[str]) -> bool:
-    return not {"-v", "--verbose"}.isdisjoint(_before_dashes(arguments))
-
-
-def _print_json(problems: Sequence[Problem]) -> None:
-    from rigops.cli.output import print_json
-
-    print_json({"schema": "rigops.error/1", "errors": [p.as_json() for p in problems]})
+    return (Problem(message=message, fix=REPORT_IT),), EXIT_FAILURE
 
 
 def _print_text(problems: Sequence[Problem]) -> None:

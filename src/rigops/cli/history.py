@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
+from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json, warn
-from rigops.cli.parallel import for_each
 from rigops.record import journal
 from rigops.report.history import history_text
 from rigops.transport import TransportError, connect
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "rigops.history/1"
 _READ = ("tail", "-n", "1000", "/var/lib/rigops/journal.jsonl")
-_READ_S = 30
 
 
 @click.command("history")
@@ -82,11 +80,11 @@ class _HostRuns:
 
 
 def _read_runs(host: Chosen, policy: HostKeyPolicy) -> _HostRuns:
-    """Runs take the host's name of now: the applied inventory may have used another."""
+    """With the current name of the host: the applied inventory may have used another."""
     here = journal.read(host=host.name)
     try:
         with connect(host.target, host_keys=policy) as connection:
-            journal_tail = connection.run(_READ, deadline_s=_READ_S)
+            journal_tail = connection.run(_READ, deadline_s=30)
     except TransportError as error:
         return _HostRuns(host.name, here.runs, here.unreadable, error)
     there = journal.parse(journal_tail.stdout.split(b"\n"))

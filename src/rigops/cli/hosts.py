@@ -1,27 +1,37 @@
-"""The hosts of a command, and which host keys it trusts."""
+"""The hosts of a command, the host keys that it trusts, and work on many hosts at once."""
 
 from __future__ import annotations
 
 import sys
+import threading
+from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.cli.options import default_inventory, read_inventory, words
-from rigops.cli.output import warn
+from rigops.catalog import load_once
+from rigops.cli.options import default_inventory, existing_inventory, read_inventory, words
+from rigops.cli.output import has_terminal, warn
 from rigops.errors import Problem, UsageError
 from rigops.transport import LOCAL, HostKeyPolicy, Target
+from rigops.transport.clock import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
+    from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
     from rigops.transport import UnknownKey
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+Host = TypeVar("Host")
+Outcome = TypeVar("Outcome")
+
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -74,11 +84,16 @@ def choose_hosts(
     Without names: every host of an inventory given by -i. Without -i, `without_words` decides:
     "local" is this machine, "inventory" every host of the default inventory.
     """
-    inventory = _inventory(inventory_path, required=not named and without_words == "inventory")
+    is_required = not named and without_words == "inventory"
+    inventory = (read_inventory if is_required else existing_inventory)(inventory_path)
     if named:
         return tuple(_named(word, inventory) for word in dict.fromkeys(named))
     if inventory is not None and (inventory_path is not None or without_words == "inventory"):
-        return tuple(_of_inventory(inventory))
+        return tuple(
+            Chosen(host.name, Target.from_host_data(host.name, host.data), host.spec)
+            for host in inventory.hosts
+            if host.connector in {"ssh", "local"}
+        )
     local = inventory.host("@local") if inventory else None
     return (Chosen("@local", LOCAL, local.spec if local else None),)
 
@@ -93,11 +108,10 @@ def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
                     message="not a host key fingerprint",
                     key="--accept-host-key",
                     value=key,
-                    accepted="SHA256:…, as ssh-keygen -l prints it",
+                    accepted="SHA256:…, from ssh-keygen -l",
                 )
             )
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
-    return HostKeyPolicy(accept=keys, ask=_ask if asks else None)
+    return HostKeyPolicy(accept=keys, ask=_ask if has_terminal() else None)
 
 
 def _ask(key: UnknownKey) -> bool:
@@ -105,18 +119,28 @@ def _ask(key: UnknownKey) -> bool:
     return click.confirm("Trust this key and save it?", err=True)
 
 
-def _inventory(path: Path | None, *, required: bool) -> Inventory | None:
-    if path is None and not required and not default_inventory().exists():
-        return None
-    return read_inventory(path)
+def host_catalog(spec: RigSpec | None, inventory_path: Path | None) -> Catalog:
+    """With the entries that a host's declaration adds."""
+    folder = (inventory_path or default_inventory()).parent
+    named = spec.catalog if spec else None
+    return load_once(folder / Path(named).expanduser() if named else None)
 
 
-def _of_inventory(inventory: Inventory) -> list[Chosen]:
-    return [
-        Chosen(host.name, Target.from_host_data(host.name, host.data), host.spec)
-        for host in inventory.hosts
-        if host.connector in {"ssh", "local"}
-    ]
+def for_each(hosts: Sequence[Host], work: Callable[[Host], Outcome]) -> list[Outcome]:
+    """Outcomes in the order of the hosts; an exception from `work` ends all.
+
+    Each host has a thread, which Ctrl-C does not wait for.
+    """
+    gate = threading.Semaphore(_AT_ONCE)
+
+    def run(host: Host) -> Outcome:
+        with gate:
+            return work(host)
+
+    futures = [start_thread(partial(run, host)) for host in hosts]
+    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+        future.result()
+    return [future.result() for future in futures]
 
 
 def _named(word: str, inventory: Inventory | None) -> Chosen:

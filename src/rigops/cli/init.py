@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import load
-from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, probe_hosts
+from rigops.cli.collected_hosts import ProbeOptions, probe_hosts
 from rigops.cli.hosts import (
     Chosen,
     accept_host_key_option,
@@ -72,8 +72,10 @@ def command(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),
     )
-    collected = probe_hosts(chosen, options, _with_word)
-    catalog = load(None)
+    collected = probe_hosts(
+        chosen, options, lambda one: (one, "not reached" if one.error else "collected")
+    )
+    catalog = load()
     reached = {one.name: one.target for one in chosen}
     taken: set[str] = set()
     proposed = {
@@ -81,7 +83,11 @@ def command(
         for one in collected
         if one.bundle
     }
-    _print_unreached(collected)
+    for one in collected:
+        if one.error:
+            click.echo(f"{one.host}: {one.error.kind}: {plain(one.error.message)}", err=True)
+            if one.error.fix:
+                click.echo(f"  fix: {plain(one.error.fix)}", err=True)
     if proposed:
         texts = [
             host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()
@@ -89,10 +95,6 @@ def command(
         suggestions = sum(not entry.holds for entries in proposed.values() for entry in entries)
         _write(folder / DEFAULT_INVENTORY, texts, suggestions)
     click.get_current_context().exit(_UNREACHED if any(one.error for one in collected) else 0)
-
-
-def _with_word(one: CollectedHost) -> tuple[CollectedHost, str]:
-    return one, "not reached" if one.error else "collected"
 
 
 def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:
@@ -109,14 +111,6 @@ def _named(target: Target, taken: set[str]) -> tuple[str, dict[str, object]]:
         name = next(f"{name}-{n}" for n in range(2, len(taken) + 3) if f"{name}-{n}" not in taken)
     taken.add(name)
     return name, {"ssh_hostname": target.alias, **reached} if name != target.alias else reached
-
-
-def _print_unreached(collected: Sequence[CollectedHost]) -> None:
-    for one in collected:
-        if one.error:
-            click.echo(f"{one.host}: {one.error.kind}: {plain(one.error.message)}", err=True)
-            if one.error.fix:
-                click.echo(f"  fix: {plain(one.error.fix)}", err=True)
 
 
 def _write(path: Path, hosts: Sequence[str], suggestions: int) -> None:

@@ -36,7 +36,7 @@ _CONVERGE = {"apply", "plan", "release", "rollback"}
 
 
 class Commands(click.Group):
-    """Knows its commands by name and one line, so that --help imports none of them."""
+    """By name and one line: --help imports no command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run() -> None:
-    """Ends without Python's own cleanup, which takes a tenth of the time of an apply."""
+    """Without Python's own cleanup, which takes a tenth of the time of an apply."""
     try:
         main()
     except SystemExit as ended:

@@ -20,11 +20,22 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 DEFAULT_INVENTORY = "inventory.py"
 
 
+def _color(ctx: click.Context, _: click.Parameter, off: bool) -> None:
+    if off or os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+def _verbose(_: click.Context, __: click.Parameter, on: bool) -> None:
+    if on:
+        logging.basicConfig(stream=sys.stderr, format="%(message)s")
+        logging.getLogger("rigops").setLevel(logging.INFO)
+
+
 def common(function: Command) -> Command:
     for option in (
         click.option(
             "--no-color", is_flag=True, expose_value=False, callback=_color, is_eager=True,
-            help="Print no colors (as NO_COLOR does).",
+            help="Print no colors (like NO_COLOR).",
         ),
         click.option(
             "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbose, is_eager=True,
@@ -47,7 +58,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def words(_: click.Context, __: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
-    """The callback of options that take several values: repeated, or with commas."""
+    """For options that take several values: repeated, or with commas."""
     return tuple(word for one in given for word in one.split(",") if word)
 
 
@@ -76,12 +87,6 @@ def read_inventory(path: Path | None) -> Inventory:
     return inventory
 
 
-def _color(ctx: click.Context, _: click.Parameter, off: bool) -> None:
-    if off or os.environ.get("NO_COLOR"):
-        ctx.color = False
-
-
-def _verbose(_: click.Context, __: click.Parameter, on: bool) -> None:
-    if on:
-        logging.basicConfig(stream=sys.stderr, format="%(message)s")
-        logging.getLogger("rigops").setLevel(logging.INFO)
+def existing_inventory(path: Path | None) -> Inventory | None:
+    """None without a path and without a default inventory."""
+    return read_inventory(path) if path is not None or default_inventory().exists() else None

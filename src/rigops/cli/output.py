@@ -1,8 +1,10 @@
-"""Documents on stdout, everything else on stderr."""
+"""Documents on stdout, everything else on stderr; the terminal."""
 
 from __future__ import annotations
 
 import json
+import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -19,3 +21,12 @@ def print_json(document: Mapping[str, object]) -> None:
 def warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
         click.echo(f"Warning: {warning}", err=True)
+
+
+def has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def text_width() -> int:
+    """Columns for texts."""
+    return min(get_terminal_size().columns, 100)

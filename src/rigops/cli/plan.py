@@ -12,10 +12,7 @@ from rigops.converge.result import gravest
 from rigops.report.plan import plan_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from rigops.converge.result import HostResult
 
 SCHEMA = "rigops.plan/1"
 _PENDING = 4
@@ -23,7 +20,7 @@ _PENDING = 4
 
 @click.command("plan")
 @inventory_options
-@click.option("--exit-code", "tells_pending", is_flag=True, help="Exit 4 when changes are pending.")
+@click.option("--exit-code", "fails_pending", is_flag=True, help="Exit 4 when changes are pending.")
 @host_options
 def command(
     *,
@@ -32,12 +29,12 @@ def command(
     limit: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
-    tells_pending: bool,
+    fails_pending: bool,
     asks_sudo_password: bool,
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show what apply would change on the hosts of INVENTORY, and touch nothing.
+    """Show what apply would change on the hosts of INVENTORY, and change nothing.
 
     Shows every file with its differences, packages that come and go, reboots with their reasons,
     and what blocks a concern. What is the same on several hosts is one entry.
@@ -64,9 +61,5 @@ def command(
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})
     else:
         click.echo(plan_text(run.results))
-    return _code(run.results, tells_pending=tells_pending)
-
-
-def _code(results: Sequence[HostResult], *, tells_pending: bool) -> int:
-    codes = (result.plan_code for result in results)
-    return gravest(code for code in codes if tells_pending or code != _PENDING)
+    codes = (result.plan_code for result in run.results)
+    return gravest(code for code in codes if fails_pending or code != _PENDING)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.hosts import accept_host_key_option, choose_hosts, host_key_policy
+from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
-from rigops.cli.output import print_json
-from rigops.cli.parallel import for_each
+from rigops.cli.output import has_terminal, print_json, text_width
 from rigops.errors import HostError
 from rigops.hostside.p2p.verdict import UNKNOWN, exit_code
 from rigops.preflight.document import HostFound, document, overall
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from rigops.cli.hosts import Chosen
     from rigops.transport import Connection, HostKeyPolicy
 
-WIDEST = 100
 EXIT_DECLINED = 130
 _QUESTION = (
     "Copies between GPUs can lock up a machine with broken P2P until it is reset.\nTry them on {}?"
@@ -71,16 +67,16 @@ def command(
     chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
-    found = _prove_all(chosen, policy, level)
+    found = for_each(chosen, lambda host: _prove(host, policy, level))
     if as_json:
         print_json(document(found))
     else:
-        click.echo(preflight_text(found, min(get_terminal_size().columns, WIDEST)))
+        click.echo(preflight_text(found, text_width()))
     return exit_code(overall(found))
 
 
 def _confirmed(chosen: Sequence[Chosen]) -> bool:
-    if not _on_terminal():
+    if not has_terminal():
         click.echo(
             "Declined: no terminal to confirm on. Copies can lock up a machine with broken P2P.\n"
             "    fix: pass --yes, or --level quick to copy nothing",
@@ -89,14 +85,6 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
         return False
     names = ", ".join(host.name for host in chosen)
     return click.confirm(_QUESTION.format(names), err=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _prove_all(chosen: Sequence[Chosen], policy: HostKeyPolicy, level: str) -> list[HostFound]:
-    return for_each(chosen, lambda host: _prove(host, policy, level))
 
 
 def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:

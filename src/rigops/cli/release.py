@@ -14,9 +14,9 @@ from rigops.cli.apply_common import (
     host_options,
     report,
 )
+from rigops.cli.consent import undo
 from rigops.cli.hosts import choose_hosts
 from rigops.cli.options import inventory_option
-from rigops.cli.undo import undo
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection
 from rigops.converge.request import Confirmed
@@ -25,24 +25,21 @@ from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from rigops.converge.fleet_run import FleetRun
 
 _WORDS = {
-    "converged": "released; rigops owned nothing there",
-    "changed": "released; all that rigops did there is undone",
-    "reboot_owed": "undone, reboot pending; run this again after it to forget the host",
+    "converged": "released; rigops owned nothing",
+    "changed": "released; everything is undone",
+    "reboot_owed": "undone, reboot pending; run release again after it to forget the host",
 }
 
 
 @click.command("release")
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST…")
 @inventory_option
-@consent_options(
-    reboot_help="Where what was undone needs one; without it the host is not forgotten yet."
-)
+@consent_options(reboot_help="If the undo needs one; until then the host is not forgotten.")
 @host_options
 def command(
     *,
@@ -58,7 +55,7 @@ def command(
     """Undo everything that rigops owns on each HOST, and forget the host.
 
     Shows the plan, asks, and restores what was there before rigops. What somebody changed since is
-    left alone and named. The journal of the host is kept on this machine.
+    not touched, but reported. The journal of the host stays on this machine.
 
     \b
     Examples:
@@ -91,7 +88,7 @@ def command(
         if as_json:
             report(run.results, as_json=True)
         return EXIT_DECLINED
-    report(run.results, as_json=as_json, words=_WORDS, told=ending.told)
+    report(run.results, as_json=as_json, words=_WORDS, shown=ending.shown)
     return EXIT_INTERRUPTED if ending.is_interrupted else exit_code(run.results)
 
 
@@ -101,13 +98,9 @@ def _question(run: FleetRun) -> str:
 
 
 def _forget(run: FleetRun) -> None:
+    """Adds what only the host's journal has to the journal of this machine."""
     for host, lines in run.forget().items():
-        _keep(host, lines)
-
-
-def _keep(host: str, lines: Sequence[bytes]) -> None:
-    """What the host remembered and this machine does not."""
-    known = {(run.at, run.inventory_digest) for run in journal.read(host=host).runs}
-    for run in reversed(journal.parse(lines).runs):
-        if (run.at, run.inventory_digest) not in known:
-            journal.append(run)
+        known = {(past.at, past.inventory_digest) for past in journal.read(host=host).runs}
+        for past in reversed(journal.parse(lines).runs):
+            if (past.at, past.inventory_digest) not in known:
+                journal.append(past)

@@ -17,8 +17,8 @@ from rigops.cli.apply_common import (
     report,
     the_inventory,
 )
+from rigops.cli.consent import undo
 from rigops.cli.options import inventory_option
-from rigops.cli.undo import undo
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.converge.concerns import Selection
 from rigops.converge.request import Confirmed
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _DRIVER = "nvidia_driver"
 _WORDS = {
-    "converged": "has that driver already",
-    "changed": "back at the driver that was proven before",
-    "reboot_owed": "back at the driver that was proven before, reboot pending",
+    "converged": "already has that driver",
+    "changed": "the driver that was proven before is installed",
+    "reboot_owed": "the driver that was proven before is installed, reboot pending",
 }
 
 
@@ -64,11 +64,11 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Reinstall the driver that was proven on HOST before the present one.
+    """Reinstall the driver that was proven on HOST before the current one.
 
     Takes its packages from the vault, without a network, and checks each against
     inventory.lock.json. Does not edit the inventory: if it declares the newer driver, prints the
-    line to change, or the next apply would install that again.
+    line to change.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def command(
     if what != "driver":
         raise UsageError(
             Problem(
-                message=f"going back to an earlier {what} is not in this version",
+                message=f"this version cannot roll back {what}",
                 key="--what",
                 value=what,
                 accepted="driver",
@@ -87,7 +87,7 @@ def command(
     inventory = the_inventory(None, inventory_path)
     request = _the_host(inventory, host)
     with fleet_run(
-        "going back",
+        "rolling back",
         [request],
         Selection.of([_DRIVER], ()),
         inventory_digest=inventory.digest,
@@ -108,13 +108,13 @@ def command(
             report(run.results, as_json=True)
         return EXIT_DECLINED
     for one in run.runs:
-        _tell_what_to_declare(one)
+        _add_declaration_hint(one)
     return conclude(
         run,
         as_json=as_json,
         is_interrupted=ending.is_interrupted,
         words=_WORDS,
-        told=ending.told,
+        shown=ending.shown,
     )
 
 
@@ -122,7 +122,7 @@ def _the_host(inventory: Inventory, name: str) -> HostRequest:
     if inventory.host(name) is None:
         raise UsageError(
             Problem(
-                message="there is no such host in the inventory",
+                message="not in the inventory",
                 key="HOST",
                 value=name,
                 fix=inventory.nearest(name),
@@ -132,7 +132,7 @@ def _the_host(inventory: Inventory, name: str) -> HostRequest:
     if request.spec.driver is None:
         raise UsageError(
             Problem(
-                message=f"no driver is declared for {name}: there is none to roll back",
+                message=f"no driver is declared for {name}",
                 host=name,
                 key="driver",
             )
@@ -140,21 +140,21 @@ def _the_host(inventory: Inventory, name: str) -> HostRequest:
     return replace(request, back=True)
 
 
-def _tell_what_to_declare(run: HostRun) -> None:
+def _add_declaration_hint(run: HostRun) -> None:
     wish, pinned = run.request.spec.driver, driver.pinned(run.recorded(driver.PATH))
     version = pinned.version if pinned else ""
     if wish is None or run.result.outcome not in {"changed", "reboot_owed"}:
         return
     if wish.versions.contains(version, prereleases=True):
-        text = f'driver = "{wish.text}" in the inventory takes {version} too: apply keeps it'
+        text = f'driver = "{wish.text}" in the inventory includes {version}: apply keeps it'
     else:
         text = (
-            f'the inventory declares driver = "{wish.text}": write driver = "{version}" there, '
-            "or the next apply goes forward again"
+            f'the inventory declares driver = "{wish.text}"; write driver = "{version}", '
+            "or the next apply installs the newer one again"
         )
     run.result.story.append(text)
 
 
 def _question(run: FleetRun) -> str:
     pending = any(result.error is None and result.pending for result in run.results)
-    return "go back to this driver" if pending else ""
+    return "reinstall this driver" if pending else ""

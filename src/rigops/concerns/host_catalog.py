@@ -19,4 +19,4 @@ def catalog_of(host: Host) -> Catalog:
     """By the path that rigops gives, which is whole; under plain pyinfra from where that is run."""
     spec = provided(host, RigSpec)
     named = spec.catalog if spec else None
-    return catalog.load(Path(named).expanduser().absolute()) if named else catalog.load()
+    return catalog.load_once(Path(named).expanduser().absolute()) if named else catalog.load()

@@ -31,18 +31,18 @@ def outcome_text(
     results: Sequence[HostResult],
     words: Mapping[str, str] | None = None,
     *,
-    told: Collection[str] = (),
+    shown: Collection[str] = (),
 ) -> str:
     """What came of it; where it is the same on several hosts, once.
 
-    `words`: for outcomes that another command than apply names otherwise. `told`: the hosts whose
+    `words`: for outcomes that another command than apply names otherwise. `shown`: the hosts whose
     error was shown with the plan, and its fix with it.
     """
     said = {**_WORDS, **(words or {})}
     folded: dict[tuple[str, ...], list[HostResult]] = {}
     for result in results:
-        known = result.host in told
-        lines = (_what_became(result, said, told=known), *_lines(result, told=known))
+        known = result.host in shown
+        lines = (_what_became(result, said, shown=known), *_lines(result, shown=known))
         folded.setdefault(lines, []).append(result)
     return "\n".join(
         line
@@ -62,17 +62,17 @@ def _took(results: Sequence[HostResult]) -> str:
     return f"{most} s" if least == most else f"{least} to {most} s"
 
 
-def _what_became(result: HostResult, words: Mapping[str, str], *, told: bool) -> str:
+def _what_became(result: HostResult, words: Mapping[str, str], *, shown: bool) -> str:
     color, text = _COLORS.get(result.outcome, "red"), words[result.outcome]
     if result.blocked and result.outcome in {"changed", "converged"}:
         names = ", ".join(dict.fromkeys(one.concern for one in result.blocked))
         color, text = "yellow", f"partly {text}; blocked: {names}"
-    if told and result.error is not None:
+    if shown and result.error is not None:
         text = f"{text}: {plain(result.error.message)}"
     return click.style(text, fg=color)
 
 
-def _lines(result: HostResult, *, told: bool) -> Iterator[str]:
+def _lines(result: HostResult, *, shown: bool) -> Iterator[str]:
     if result.outcome == "reboot_owed":
         yield from (f"    reboot pending: {reason}" for reason in result.reboot_reasons)
     yield from (
@@ -86,6 +86,6 @@ def _lines(result: HostResult, *, told: bool) -> Iterator[str]:
             fg="yellow",
         )
     yield from (f"    {plain(line)}" for line in result.story)
-    if not told:
+    if not shown:
         yield from error_lines(result)
     yield from blocked_lines(result)

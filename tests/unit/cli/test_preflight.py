@@ -148,7 +148,7 @@ def test_on_a_terminal_it_asks(
         return agrees
 
     fleet.answers["rig"] = [REFUSED]
-    monkeypatch.setattr("rigops.cli.preflight._on_terminal", lambda: True)
+    monkeypatch.setattr("rigops.cli.preflight.has_terminal", lambda: True)
     monkeypatch.setattr("click.confirm", confirm)
 
     assert rigops("preflight", "rig").code == code

@@ -39,10 +39,10 @@ def rigops(tmp_path: Path) -> Rigops:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("nobody",), "no such host in the inventory"),
+        (("nobody",), "not in the inventory"),
         (("b",), "no driver is declared for b"),
-        (("a", "--what", "root"), "not in this version"),
-        (("a", "--what", "config"), "not in this version"),
+        (("a", "--what", "root"), "this version cannot roll back"),
+        (("a", "--what", "config"), "this version cannot roll back"),
         ((), "HOST"),
     ],
 )

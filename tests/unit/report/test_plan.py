@@ -30,7 +30,7 @@ def told(plan: Plan = Plan(), **what: Any) -> list[str]:  # noqa: B008 - frozen
 
 
 def outcome(*results: HostResult, shown: Collection[str] = ()) -> list[str]:
-    return click.unstyle(outcome_text(results, told=shown)).splitlines()
+    return click.unstyle(outcome_text(results, shown=shown)).splitlines()
 
 
 def test_what_is_the_same_on_several_hosts_is_told_once() -> None:
