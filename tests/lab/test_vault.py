@@ -12,7 +12,7 @@ from tests.lab.applying import INVENTORY, only
 from tests.lab.driver_rig import PIN, stages, tended
 from tests.lab.tree import Tree
 from tests.lab.vault_rig import AUTO, FIRST, PURGE, SECOND, SOURCE, VAULT, VaultRig
-from tests.own_catalogue import verdict_against
+from tests.own_catalog import verdict_against
 from tests.shards import LAB_DRIVER
 
 if TYPE_CHECKING:

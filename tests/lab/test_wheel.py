@@ -46,7 +46,7 @@ def test_an_installed_rigops_renders_its_templates(installed: Path, tmp_path: Pa
     assert "Host box\n    Port 2222\n" in said
 
 
-def test_an_installed_rigops_has_its_catalogue(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_rigops_has_its_catalog(installed: Path, tmp_path: Path) -> None:
     assert "545" in _run(str(installed / "rigops"), "drivers", "--gpu", "3090", cwd=tmp_path)
 
 

@@ -1,1 +1,1 @@
-"""Facts, a spec and the catalogue into findings. Pure: a check reads no host and runs nothing."""
+"""Facts, a spec and the catalog into findings. Pure: a check reads no host and runs nothing."""

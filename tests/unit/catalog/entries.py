@@ -1,4 +1,4 @@
-"""Made-up entries that the tests write into catalogue files."""
+"""Made-up entries that the tests write into catalog files."""
 
 from __future__ import annotations
 

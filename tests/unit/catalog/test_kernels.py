@@ -48,7 +48,7 @@ def test_a_release_has_its_own_ceiling_else_that_of_its_branch(version: str, ker
     assert newest_kernel(branch, version) == kernel
 
 
-def test_every_ceiling_of_the_catalogue_is_the_first_for_some_release() -> None:
+def test_every_ceiling_of_the_catalog_is_the_first_for_some_release() -> None:
     for branch in load().drivers:
         reached = {newest_kernel(branch, one.version) for one in branch.releases}
         assert {one.newest for one in branch.kernels} <= reached
@@ -64,7 +64,7 @@ def test_newer_releases_build_for_no_older_kernels() -> None:
         assert series == sorted(series), branch.branch
 
 
-def test_a_users_ceilings_come_before_those_of_the_catalogue(tmp_path: Path) -> None:
+def test_a_users_ceilings_come_before_those_of_the_catalog(tmp_path: Path) -> None:
     text = f'[[drivers]]\nbranch = "535"\nkernels = {_kernels(("==535.171.04", "6.14"))}\n'
 
     branch = find_branch(load(write(tmp_path, text)), "535")

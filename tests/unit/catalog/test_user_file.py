@@ -34,7 +34,7 @@ def test_entries_of_every_table_can_be_added(tmp_path: Path) -> None:
     assert find_gpu(catalog, "3090").only is not None
 
 
-def test_a_users_file_leaves_the_shipped_catalogue_alone(tmp_path: Path) -> None:
+def test_a_users_file_leaves_the_shipped_catalog_alone(tmp_path: Path) -> None:
     load(write(tmp_path, XID))
 
     assert find_xid(load(), 999) is None

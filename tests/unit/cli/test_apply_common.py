@@ -71,7 +71,7 @@ def test_an_inventory_is_named_once(tmp_path: Path) -> None:
     assert the_inventory(one, one).digest == the_inventory(None, one).digest
 
 
-def test_a_catalogue_is_named_from_the_inventory_wherever_the_command_is_run(
+def test_a_catalog_is_named_from_the_inventory_wherever_the_command_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "rigs"
@@ -87,7 +87,7 @@ def test_a_catalogue_is_named_from_the_inventory_wherever_the_command_is_run(
 
 
 @pytest.mark.parametrize("text", [None, "[[drivers]]\nbranch = 535\n", "nonsense"])
-def test_a_catalogue_that_cannot_be_used_is_an_error_of_the_inventory(
+def test_a_catalog_that_cannot_be_used_is_an_error_of_the_inventory(
     tmp_path: Path, text: str | None
 ) -> None:
     if text is not None:

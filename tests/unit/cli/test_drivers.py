@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.own_catalogue import verdict_against
+from tests.own_catalog import verdict_against
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def test_an_unknown_card_gets_a_suggestion(rigops: Rigops) -> None:
     assert "did you mean 'GeForce RTX 3090'?" in said.err
 
 
-def test_what_an_inventory_adds_to_the_catalogue_is_part_of_it(
+def test_what_an_inventory_adds_to_the_catalog_is_part_of_it(
     rigops: Rigops, tmp_path: Path
 ) -> None:
     (tmp_path / "own.toml").write_text(OWN)
@@ -74,7 +74,7 @@ def test_what_an_inventory_adds_to_the_catalogue_is_part_of_it(
     assert "our lab book" in rigops("drivers").out
 
 
-def test_a_broken_catalogue_of_the_users_own_is_named_with_its_line(
+def test_a_broken_catalog_of_the_users_own_is_named_with_its_line(
     rigops: Rigops, tmp_path: Path
 ) -> None:
     (tmp_path / "own.toml").write_text("[[drivers]]\nbranch = 535 536\n")
@@ -86,7 +86,7 @@ def test_a_broken_catalogue_of_the_users_own_is_named_with_its_line(
     assert "own.toml:2" in said.err
 
 
-def test_two_catalogues_cannot_both_be_meant(rigops: Rigops, tmp_path: Path) -> None:
+def test_two_catalogs_cannot_both_be_meant(rigops: Rigops, tmp_path: Path) -> None:
     (tmp_path / "inventory.py").write_text(
         'rigs = [("a", {"catalog": "a.toml"}), ("b", {"catalog": "b.toml"})]\n'
     )
@@ -97,7 +97,7 @@ def test_two_catalogues_cannot_both_be_meant(rigops: Rigops, tmp_path: Path) -> 
     assert "group_data/all.py" in said.err
 
 
-def test_without_an_inventory_there_is_still_a_catalogue(rigops: Rigops) -> None:
+def test_without_an_inventory_there_is_still_a_catalog(rigops: Rigops) -> None:
     assert rigops("drivers").code == 0
     assert rigops("drivers", "-i", "nowhere.py").code == 2
 

@@ -290,7 +290,7 @@ def test_a_source_that_is_declared_in_full_is_tried_beside_the_hosts_own(
     assert host["recommended"]["version"] == "535.171.04"
 
 
-def test_a_catalogue_of_the_users_own_counts(rigops: Rigops, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_catalog_of_the_users_own_counts(rigops: Rigops, fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(
         '[[drivers]]\nbranch = "535"\n\n[[drivers.verdicts]]\nstatus = "bad"\n'
         'versions = "==535.171.04"\ngpus = ["GeForce RTX 3090"]\npurpose = "p2p"\n'

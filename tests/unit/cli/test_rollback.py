@@ -71,7 +71,7 @@ def test_a_damaged_lock_is_an_error_that_says_what_to_do(
     assert "git" in said.err
 
 
-def test_a_broken_catalogue_ends_a_plan_before_anything_is_reached(
+def test_a_broken_catalog_ends_a_plan_before_anything_is_reached(
     rigops: Rigops, tmp_path: Path
 ) -> None:
     (tmp_path / "inventory.py").write_text('rigs = [("nowhere.invalid", {"catalog": "own.toml"})]')

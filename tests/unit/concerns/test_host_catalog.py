@@ -1,4 +1,4 @@
-"""Which catalogue a deploy judges by."""
+"""Which catalog a deploy judges by."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rigops.errors import UsageError
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.driver import driver
 from rigops.plan.context import provide
-from tests.own_catalogue import verdict_against
+from tests.own_catalog import verdict_against
 from tests.unit.concerns.nvidia_driver.resolver.machines import BOOKWORM, with_cards
 from tests.unit.vault.pinned_sets import index_of
 

@@ -33,7 +33,7 @@ def test_a_declared_driver_is_what_the_fix_installs() -> None:
     assert found.fix.declare == {"driver": "535"}
 
 
-def test_without_a_declaration_the_catalogue_says_what_to_declare() -> None:
+def test_without_a_declaration_the_catalog_says_what_to_declare() -> None:
     fix = look(PIN).fix
 
     assert fix is not None

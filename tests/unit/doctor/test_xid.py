@@ -72,7 +72,7 @@ def test_a_drop_that_is_told_in_words_only() -> None:
 
 
 @pytest.mark.parametrize("number", [one.number for one in catalog().xids])
-def test_how_grave_it_is_says_the_catalogue(number: int) -> None:
+def test_how_grave_it_is_says_the_catalog(number: int) -> None:
     (found,) = look(XID, {"kernel-log": journal((9, xid(number)))})
 
     known = next(one for one in catalog().xids if one.number == number)
@@ -86,7 +86,7 @@ def test_a_number_that_nobody_has_described() -> None:
     (found,) = look(XID, {"kernel-log": journal((9, xid(999)))})
 
     assert found.status == "warn"
-    assert "not in the catalogue" in found.summary
+    assert "not in the catalog" in found.summary
     assert found.fix is not None
 
 

@@ -29,7 +29,7 @@ Cuda = tuple[int, int]
 def compat(examined: Examined) -> Finding:
     """The driver is new enough for the installed CUDA toolkits.
 
-    Compares the CUDA version that the driver brings (nvidia-smi, or the catalogue for the loaded
+    Compares the CUDA version that the driver brings (nvidia-smi, or the catalog for the loaded
     branch) with the installed packages of CUDA toolkits. An older driver is a warning. Toolkits
     that did not come as packages, such as those inside PyTorch, are not seen.
     """
@@ -72,7 +72,7 @@ def _toolkits(packages: Packages) -> dict[Cuda, Package]:
 
 
 def _driver(examined: Examined) -> tuple[Cuda | None, Evidence | None]:
-    """What nvidia-smi says; else what the catalogue knows of the loaded branch."""
+    """What nvidia-smi says; else what the catalog knows of the loaded branch."""
     report, loaded = examined.snapshot[SMI].value, examined.snapshot[NVIDIA_VERSION].value
     said = _CUDA.fullmatch(report.cuda or "") if report else None
     if said:

@@ -36,7 +36,7 @@ def pin(examined: Examined) -> Finding:
 
     Looks at the kernel module that is loaded (/proc/driver/nvidia/version), never at the names of
     packages: nvidia-driver-535 has come to install 580. With `driver` declared the version must
-    satisfy it. In any case it is looked up in the catalogue for the cards of this host (`rigops
+    satisfy it. In any case it is looked up in the catalog for the cards of this host (`rigops
     drivers`): a version that is known to be bad fails, with the reports that say so; one that
     nobody has reported on is a warning, never ok.
     """

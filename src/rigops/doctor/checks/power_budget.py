@@ -48,7 +48,7 @@ def limits(examined: Examined) -> Finding:
     Adds up the power limits in force, of the cards that each declared supply feeds, and
     `other_watts` for all else, the CPU included (without it: 150 W for the CPU and 100 W for the
     rest). Healthy is up to 90 % of a supply for hours, all its watts in peaks (limit times the
-    catalogue's spike factor, which comes from a 350 W RTX 3090 that drew 600 W), and 80 % of a
+    catalog's spike factor, which comes from a 350 W RTX 3090 that drew 600 W), and 80 % of a
     circuit's volts times amperes, which is the code's rule for loads that last; supplies waste 10
     %. More is a warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or
     the one before. Without psus and circuits: skipped.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4
 _OLDER_SHOWN = 5
-_NOT_LISTED = "not in the catalogue"
+_NOT_LISTED = "not in the catalog"
 # Too little or too uneven power is the first suspect, and the only one that software can help.
 _OF_POWER: Final = frozenset({79, 167})
 _CONCERN: Final = "gpu_tuning"
@@ -76,7 +76,7 @@ def xid(examined: Examined) -> list[Finding]:
     Reads the kernel log of this boot and of the one before for `NVRM: Xid` and for cards that have
     fallen off the bus, and the Xids of 90 days to see what comes back after a reboot. Several Xids
     of one card within two seconds are one incident, named after the first of the gravest; the
-    catalogue says how grave a number is. A log that could not be read is never taken for a clean
+    catalog says how grave a number is. A log that could not be read is never taken for a clean
     one: this is then unknown, and the whole host where it timed out or is missing although there
     was root.
     """

@@ -51,7 +51,7 @@ def sees_the_bus(examined: Examined) -> bool:
 
 
 def models(examined: Examined) -> tuple[Gpu | None, ...]:
-    """Each kind of card once; None for one that the catalogue does not know."""
+    """Each kind of card once; None for one that the catalog does not know."""
     return tuple(dict.fromkeys(card.model for card in examined.cards))
 
 

@@ -30,7 +30,7 @@ class Card:
     """None: that source did not see it, or was not collected."""
 
     address: str
-    model: Gpu | None  # in the catalogue
+    model: Gpu | None  # in the catalog
     name: str  # the best that is known
     function: PciFunction | None = None
     lspci: LspciFunction | None = None

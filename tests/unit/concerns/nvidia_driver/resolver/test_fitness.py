@@ -1,4 +1,4 @@
-"""Whether the catalogue holds a driver fit for cards and kernels."""
+"""Whether the catalog holds a driver fit for cards and kernels."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_an_installed_flavor_that_does_not_drive_the_cards_does_not_count() -> N
         ("999.10.01", "", "7.2.1-arch1-1", False),
     ],
 )
-def test_a_kernel_is_too_new_by_the_packages_word_else_by_the_catalogue(
+def test_a_kernel_is_too_new_by_the_packages_word_else_by_the_catalog(
     version: str, said: str, release: str, *, is_too_new: bool
 ) -> None:
     found = fitness.too_new(load(), version, [Kernel(release)], said)

@@ -291,7 +291,7 @@ def test_without_a_card_there_is_nothing_to_recommend_for() -> None:
     assert "no NVIDIA card" in choice.refusal.reason
 
 
-def test_a_card_that_the_catalogue_lacks_is_noted() -> None:
+def test_a_card_that_the_catalog_lacks_is_noted() -> None:
     found = chosen(with_cards(BOOKWORM, "3090", "10de:ffff"), "bookworm").recommended
 
     assert found is not None

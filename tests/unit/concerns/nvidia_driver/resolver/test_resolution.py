@@ -315,7 +315,7 @@ def test_a_build_of_another_version_proves_nothing() -> None:
     )
 
 
-def test_a_card_that_the_catalogue_lacks_is_told_and_nothing_more() -> None:
+def test_a_card_that_the_catalog_lacks_is_told_and_nothing_more() -> None:
     machine = with_cards(BOOKWORM, "10de:ffff")
 
     found = resolved(machine, wish("535"), archive("bookworm"))
@@ -384,7 +384,7 @@ def test_only_parts_of_a_driver_are_told_by_name() -> None:
     assert "contrib, non-free and non-free-firmware" in found.fix
 
 
-def test_a_release_that_the_catalogue_lacks_is_taken_where_it_is_offered() -> None:
+def test_a_release_that_the_catalog_lacks_is_taken_where_it_is_offered() -> None:
     """Nobody lists every release: a source that has it is proof enough."""
     made = [
         offer("nvidia-kernel-dkms", "535.104.12-1"),

@@ -1,4 +1,4 @@
-"""A user's file of the catalogue, with a verdict that the shipped one does not have."""
+"""A user's file of the catalog, with a verdict that the shipped one does not have."""
 
 from __future__ import annotations
 
