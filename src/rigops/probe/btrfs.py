@@ -1,4 +1,4 @@
-"""What the btrfs tool says about one file system, gathered by the place it is mounted at."""
+"""Output of the btrfs tool, by mount point."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.probe.text import lines
+from rigops.probe.text import lines, matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,7 @@ class Scrub:
 
 @dataclass(frozen=True, kw_only=True)
 class Btrfs:
-    """None: not asked, or not answered without root."""
+    """None: not collected, or not reported without root."""
 
     target: str
     counters: tuple[DeviceCounter, ...] | None = None
@@ -66,14 +66,13 @@ class Btrfs:
 
 
 def btrfs(found: Mapping[str, str]) -> tuple[tuple[Btrfs, ...], list[str]]:
-    unparsed: list[str] = []
     targets = dict.fromkeys(
         head[len(start) :]
         for head in found
         for start in (STATS, USAGE, SCRUB, SNAPSHOTS)
         if head.startswith(start)
     )
-    unparsed += [
+    unparsed = [
         head
         for head in found
         if head.startswith("btrfs ") and not head.startswith((STATS, USAGE, SCRUB, SNAPSHOTS))
@@ -97,30 +96,28 @@ def _volume(target: str, found: Mapping[str, str], unparsed: list[str]) -> Btrfs
 
 
 def _counters(body: str, unparsed: list[str]) -> tuple[DeviceCounter, ...] | None:
-    found: list[DeviceCounter] = []
-    for line in lines(body):
-        shape = _STAT.fullmatch(line)
-        if shape:
-            found.append(DeviceCounter(shape["device"], shape["name"], int(shape["count"]), line))
-        elif line.strip():
-            unparsed.append(line)
-    return tuple(found) or None
+    found, left = matches(_STAT, lines(body))
+    unparsed += left
+    return (
+        tuple(
+            DeviceCounter(one["device"], one["name"], int(one["count"]), one.string)
+            for one in found
+        )
+        or None
+    )
 
 
 def _sizes(body: str) -> dict[str, int]:
     """Of the overview alone; the tables below it have the same words."""
-    shapes = [_USAGE.fullmatch(line) for line in lines(body)]
     found: dict[str, int] = {}
-    for shape in shapes:
-        if shape:
-            found.setdefault(shape["name"].strip(), int(shape["bytes"]))
+    for shape in matches(_USAGE, lines(body))[0]:
+        found.setdefault(shape["name"].strip(), int(shape["bytes"]))
     return found
 
 
 def _scrub(body: str) -> Scrub:
     said = [line for line in lines(body) if line.strip()]
-    shapes = [_FIELD.fullmatch(line.strip()) for line in said]
-    fields = {shape["name"]: shape["value"].strip() for shape in shapes if shape}
+    fields = {one["name"]: one["value"].strip() for one in matches(_FIELD, map(str.strip, said))[0]}
     faults = {
         shape["name"]: int(shape["count"])
         for line in said
@@ -141,13 +138,8 @@ def _scrub(body: str) -> Scrub:
 
 
 def _snapshots(body: str, unparsed: list[str]) -> tuple[Snapshot, ...] | None:
-    found: list[Snapshot] = []
-    failed = False
-    for line in lines(body):
-        shape = _SNAPSHOT.fullmatch(line)
-        if shape:
-            found.append(Snapshot(shape["path"], shape["made"]))
-        elif line.strip():
-            failed = True
-            unparsed.append(line)
-    return None if failed and not found else tuple(found)
+    found, left = matches(_SNAPSHOT, lines(body))
+    unparsed += left
+    return (
+        None if left and not found else tuple(Snapshot(one["path"], one["made"]) for one in found)
+    )

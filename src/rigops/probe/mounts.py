@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.text import lines
+from rigops.probe.text import lines, matches
 
 _MOUNTED = re.compile(r"(?P<source>\S+) (?P<target>/\S*) (?P<type>\S+) (?P<options>\S+)(?: 0 0)?")
 _FOUND = re.compile(r"(?P<target>/\S*) (?P<source>\S+) (?P<type>\S+) (?P<options>\S+)")
@@ -32,7 +32,7 @@ def mounted(body: str) -> tuple[Mounts, list[str]]:
     return _read(lines(body), _MOUNTED)
 
 
-def found(body: str) -> tuple[Mounts, list[str]]:
+def by_findmnt(body: str) -> tuple[Mounts, list[str]]:
     """As `findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS` lists them."""
     return _read(lines(body), _FOUND)
 
@@ -42,25 +42,17 @@ def planned(body: str) -> tuple[Mounts, list[str]]:
 
 
 def _read(said: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]:
-    mounts: list[Mount] = []
-    unparsed: list[str] = []
-    for line in said:
-        one = shape.fullmatch(line.strip())
-        if one:
-            mounts.append(_mount(one))
-        elif line.strip():
-            unparsed.append(line)
-    return tuple(mounts), unparsed
-
-
-def _mount(shape: re.Match[str]) -> Mount:
-    return Mount(
-        source=_plain(shape["source"]),
-        target=_plain(shape["target"]),
-        type=shape["type"],
-        options=tuple(shape["options"].split(",")),
-        line=shape[0],
-    )
+    found, unparsed = matches(shape, map(str.strip, said))
+    return tuple(
+        Mount(
+            source=_plain(one["source"]),
+            target=_plain(one["target"]),
+            type=one["type"],
+            options=tuple(one["options"].split(",")),
+            line=one.string,
+        )
+        for one in found
+    ), unparsed
 
 
 def _plain(name: str) -> str:

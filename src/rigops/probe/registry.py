@@ -17,7 +17,6 @@ from rigops.probe.sections import (
     firmware,
     iommu_groups,
     kernel_log,
-    kernel_log_previous,
     limits,
     lspci,
     memory,
@@ -45,7 +44,6 @@ from rigops.probe.sections import (
     storage,
     uname,
     units,
-    xid_history,
 )
 
 if TYPE_CHECKING:
@@ -85,8 +83,8 @@ SECTIONS: tuple[Section[Any], ...] = (
     nccl.SECTION,
     backups.SECTION,
     boots.SECTION,
-    xid_history.SECTION,
-    kernel_log_previous.SECTION,
+    kernel_log.XID_HISTORY,
+    kernel_log.KERNEL_LOG_PREVIOUS,
     kernel_log.SECTION,
     lspci.SECTION,
     nvidia_smi_xml.SECTION,

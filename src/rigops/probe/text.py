@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
 _HEAD = "== "
 _GREP_HIT = re.compile(r"(?P<file>/[^:]*):(?P<number>[0-9]{1,7}):(?P<text>.*)")
-_STAMP = re.compile(r"(?P<modified>[0-9]{1,11}) (?P<path>/.*)")
+_STAMP = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.*)")
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,29 @@ class GrepHit:
 
 @dataclass(frozen=True)
 class Stamp:
-    """`EPOCH PATH`: when a file was last written, as `stat -c '%Y %n'` prints it."""
+    """`EPOCH PATH`: when a file was last written or changed, as `stat -c '%Y %n'` prints it."""
 
     path: str
-    modified: int  # seconds since 1970
+    epoch: int  # seconds since 1970
     line: str
 
 
 def lines(text: str) -> list[str]:
-    """Without colours, carriage returns and what ends the last line."""
+    """Without colors, carriage returns and what ends the last line."""
     plain = [_ESCAPES.sub("", line).rstrip("\r") for line in text.split("\n")]
     return plain[:-1] if plain[-1] == "" else plain
+
+
+def stripped(text: str) -> list[str]:
+    """The lines that are not blank, without the blanks around them."""
+    return [line.strip() for line in lines(text) if line.strip()]
+
+
+def matches(shape: re.Pattern[str], said: Iterable[str]) -> tuple[list[re.Match[str]], list[str]]:
+    """The lines of this shape, and the others that are not blank."""
+    shapes = [(line, shape.fullmatch(line)) for line in said]
+    unparsed = [line for line, one in shapes if line.strip() and not one]
+    return [one for _, one in shapes if one], unparsed
 
 
 def single(text: str) -> list[str]:
@@ -60,39 +77,22 @@ def blocks(text: str) -> dict[str, str]:
 
 def preamble(text: str) -> tuple[str, ...]:
     """What precedes the first `== ` of a compound section, where nothing should."""
-    found: list[str] = []
-    for line in lines(text):
-        if line.startswith(_HEAD):
-            break
-        if line.strip():
-            found.append(line)
-    return tuple(found)
+    before = takewhile(lambda line: not line.startswith(_HEAD), lines(text))
+    return tuple(line for line in before if line.strip())
 
 
 def grep_hits(body: str) -> tuple[list[GrepHit], list[str]]:
     """And the lines that could not be parsed."""
-    found: list[GrepHit] = []
-    unparsed: list[str] = []
-    for line in lines(body):
-        shape = _GREP_HIT.fullmatch(line)
-        if shape:
-            found.append(GrepHit(shape["file"], int(shape["number"]), shape["text"].rstrip(), line))
-        elif line.strip():
-            unparsed.append(line)
-    return found, unparsed
+    found, unparsed = matches(_GREP_HIT, lines(body))
+    return [
+        GrepHit(one["file"], int(one["number"]), one["text"].rstrip(), one.string) for one in found
+    ], unparsed
 
 
 def stamps(body: str) -> tuple[list[Stamp], list[str]]:
     """And the lines that could not be parsed."""
-    found: list[Stamp] = []
-    unparsed: list[str] = []
-    for line in lines(body):
-        shape = _STAMP.fullmatch(line.rstrip())
-        if shape:
-            found.append(Stamp(shape["path"], int(shape["modified"]), line))
-        elif line.strip():
-            unparsed.append(line)
-    return found, unparsed
+    found, unparsed = matches(_STAMP, stripped(body))
+    return [Stamp(one["path"], int(one["epoch"]), one.string) for one in found], unparsed
 
 
 def assignments(text: str) -> dict[str, str]:

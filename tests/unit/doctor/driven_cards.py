@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.doctor.registry import examine
 from rigops.probe.sections import pci
-from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
+from rigops.probe.smi.report import SmiGpu, SmiReport
 from tests.unit.doctor.examining import catalog, check_of, snapshot_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tests.unit.doctor.examining import spec
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
 BUSY = replace(
     RTX3090,

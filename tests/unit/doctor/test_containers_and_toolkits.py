@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.doctor.registry import examine
-from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
+from rigops.probe.smi.report import SmiGpu, SmiReport
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor import package_rig as rig
 from tests.unit.doctor.examining import catalog, checks_of, snapshot_of

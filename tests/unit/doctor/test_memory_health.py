@@ -12,7 +12,7 @@ from rigops.doctor.registry import CHECKS
 from rigops.probe.kernel_log import KernelLog
 from rigops.probe.sections import sensors, units
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
+from rigops.probe.smi.report import SmiGpu, SmiReport
 from tests.unit.doctor.driven_cards import FIRST, RTX3090, SECOND, SXM2, look, rig, statuses
 from tests.unit.doctor.examining import snapshot_of, spec
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.doctor.views import per_gpu
-from rigops.probe.sections.nvidia_smi_xml import SmiGpu, SmiReport
+from rigops.probe.smi.report import SmiGpu, SmiReport
 from tests.unit.doctor.driven_cards import (
     FIRST,
     RTX3090,

@@ -7,7 +7,7 @@ import pytest
 
 from rigops.probe.kernel_log import KernelLog, LogLine, Xid
 from rigops.probe.sections import sensors, units
-from rigops.probe.sections.nvidia_smi_xml import SmiReport
+from rigops.probe.smi.report import SmiReport
 from tests.unit.doctor.driven_cards import (
     FIRST,
     RTX3090,

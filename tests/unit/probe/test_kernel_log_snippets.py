@@ -14,7 +14,7 @@ import pytest
 
 from rigops.probe import reading
 from rigops.probe.script import PATH, script
-from rigops.probe.sections import boots, kernel_log, kernel_log_previous, xid_history
+from rigops.probe.sections import boots, kernel_log
 from rigops.probe.snapshot import Answer, Facts, HostSnapshot
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def test_the_previous_boot(host: Host) -> None:
         "journalctl", f'case "$*" in *"-b -1"*) echo "[ 1.0] {XID.format(48)}" ;; *) exit 1 ;; esac'
     )
 
-    text, found = host.ask(kernel_log_previous.SECTION)
+    text, found = host.ask(kernel_log.KERNEL_LOG_PREVIOUS)
 
     assert text.startswith("== journalctl -k -b -1 ")
     assert not found.is_incomplete
@@ -200,7 +200,7 @@ def test_a_journal_that_forgets_has_no_previous_boot(host: Host) -> None:
         "journalctl", f'case "$*" in *"-b -1"*) echo "{said}" >&2; exit 1 ;; *) echo x ;; esac'
     )
 
-    _, found = host.ask(kernel_log_previous.SECTION)
+    _, found = host.ask(kernel_log.KERNEL_LOG_PREVIOUS)
 
     assert not found.is_incomplete
     assert found.value is not None
@@ -211,7 +211,7 @@ def test_a_previous_boot_that_may_not_be_read_is_not_absent(host: Host) -> None:
     host.command("journalctl", REFUSES)
     host.command("id", "echo 1000")
 
-    _, found = host.ask(kernel_log_previous.SECTION)
+    _, found = host.ask(kernel_log.KERNEL_LOG_PREVIOUS)
 
     assert found.is_incomplete
     assert found.value is not None
@@ -229,7 +229,7 @@ def test_the_history_keeps_xids_and_where_boots_begin(host: Host) -> None:
     )
     host.command("journalctl", f"cat <<'END'\n{lines}\nEND")
 
-    text, found = host.ask(xid_history.SECTION)
+    text, found = host.ask(kernel_log.XID_HISTORY)
 
     assert found.value is not None
     assert [(one.number, one.entry.boot) for one in found.value.xids] == [
@@ -252,9 +252,9 @@ def test_the_history_of_log_files_that_were_rotated(host: Host, tmp_path: Path) 
     (logs / "kern.log").write_text((line + xid).format(29, 79) + "\n")
     os.utime(logs / "kern.log.1.gz", (time.time() - 90_000,) * 2)
     host.command("journalctl", "exit 1")
-    snippet = xid_history.SECTION.snippet.replace("/var/log", str(logs))
+    snippet = kernel_log.XID_HISTORY.snippet.replace("/var/log", str(logs))
 
-    text, found = host.ask(replace(xid_history.SECTION, snippet=snippet))
+    text, found = host.ask(replace(kernel_log.XID_HISTORY, snippet=snippet))
 
     assert not found.is_incomplete
     assert found.value is not None

@@ -46,7 +46,7 @@ def test_settings_with_their_places() -> None:
 def test_old_verdicts_and_versions() -> None:
     found = nccl.parse(host_sections.NCCL)
 
-    assert [(one.modified, one.path.rsplit("/", 1)[1]) for one in found.caches] == [
+    assert [(one.epoch, one.path.rsplit("/", 1)[1]) for one in found.caches] == [
         (1714557600, "gpu_p2p_access_cache_for_0,1.json")
     ]
     assert [one.version for one in found.libraries] == ["2.18.5", "2.26.2"]

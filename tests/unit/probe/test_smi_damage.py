@@ -15,7 +15,7 @@ from rigops.probe.sections import nvidia_smi_xml
 from tests.unit.probe.test_smi_report import FILES, read, text
 
 if TYPE_CHECKING:
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
 _VALUE = re.compile(r"(?<=>)[^<>\n]+(?=</)|(?<=: )\S.*")
 _MANY = 512 * 1024  # what is worse than linear takes minutes for as much

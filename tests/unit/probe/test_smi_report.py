@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rigops.probe.sections import nvidia_smi_xml
-from rigops.probe.sections.nvidia_smi_xml import THROTTLE_REASONS, SmiGpu, SmiProcess, SmiReport
+from rigops.probe.smi.report import THROTTLE_REASONS, SmiGpu, SmiProcess, SmiReport
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/smi"
 FILES = tuple(sorted(path.name for path in FIXTURES.iterdir()))

@@ -43,8 +43,8 @@ def test_space_and_inodes() -> None:
         ("/", "/dev/nvme0n1p2", 97675122),
         ("/mnt/big disk", "/dev/sda1", 8500000),
     ]
-    assert [round(one.used_share or 0, 2) for one in found.space] == [0.95, 0.11]
-    assert [one.used_share for one in found.inodes][1] is None
+    assert [one.used for one in found.space] == [1855827314, 1000000]
+    assert [one.free for one in found.inodes] == [61054776, 0]
 
 
 def test_disks_with_what_lies_on_them() -> None:
@@ -64,18 +64,18 @@ def test_arrays_that_have_lost_a_member() -> None:
     arrays = storage.parse(host_sections.STORAGE).arrays
 
     assert arrays is not None
-    assert [(one.name, one.level, one.is_degraded) for one in arrays] == [
-        ("md0", "raid1", True),
-        ("md127", None, True),
+    assert [(one.name, one.level, one.state, one.wanted, one.working) for one in arrays] == [
+        ("md0", "raid1", "active", 2, 1),
+        ("md127", None, "inactive", None, None),
     ]
     assert arrays[0].members == ("sdb1[1]", "sda1[0](F)")
     assert "[2/1]" in arrays[0].status_line
 
 
-def test_an_array_whose_members_are_not_told_is_not_called_well() -> None:
+def test_an_array_that_does_not_count_its_members() -> None:
     (one,) = storage.parse("== /proc/mdstat\nmd0 : active raid0 sda1[0] sdb1[1]\n").arrays or ()
 
-    assert one.is_degraded is None
+    assert (one.state, one.wanted, one.working) == ("active", None, None)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import Clocks
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
 THROTTLE, LOST = "clk.throttle", "clk.lost"
 # Under load, with nothing that explains it, a card keeps more than this share of what it may run.

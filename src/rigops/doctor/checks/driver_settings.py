@@ -16,7 +16,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_params import NvidiaParams
-    from rigops.probe.sections.nvidia_smi_xml import SmiReport
+    from rigops.probe.smi.report import SmiReport
 
 
 _DRIVER = re.compile(r"nvidia(?:-current|-open|-current-open|-tesla\S*|-legacy\S*)?")

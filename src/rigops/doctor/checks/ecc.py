@@ -13,7 +13,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
 VOLATILE, AGGREGATE, CORRECTED = "ecc.vol", "ecc.agg", "ecc.corr"
 

@@ -9,8 +9,8 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.doctor.views.kernel_logs import owner_of
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE

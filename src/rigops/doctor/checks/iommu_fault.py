@@ -12,8 +12,8 @@ from rigops.doctor.views.kernel_logs import Owner, owner_of
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 

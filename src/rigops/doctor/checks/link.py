@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.doctor.views.pcie import Lanes
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
 WIDTH = "pci.width"
 GENERATION = "pci.gen.load"

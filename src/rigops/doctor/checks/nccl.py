@@ -182,7 +182,7 @@ def cache(examined: Examined) -> Finding | list[Finding]:
     if known is None:
         return Finding("unknown", "vLLM's caches were not collected")
     if known.caches:
-        return [_remembered(one.path, one.modified, one.line) for one in known.caches]
+        return [_remembered(one.path, one.epoch, one.line) for one in known.caches]
     gap = _gap(examined, known)
     if gap:
         return Finding("unknown", f"no cache of vLLM was found, {gap}")

@@ -15,7 +15,7 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from rigops.probe.apt_policy import Offer, Origin, Policy
+    from rigops.probe.sections.package_holds import Offer, Origin, Policy
 
 SOURCES = "pkg.sources"
 

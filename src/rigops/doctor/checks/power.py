@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.doctor.views.cards import Card
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
     from rigops.probe.sections.units import CardSetter, Units
+    from rigops.probe.smi.report import SmiGpu
 
 SETTERS, CABLE, BRAKE = "pwr.units", "pwr.cable", "pwr.brake"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.doctor.views.per_gpu import Choice
     from rigops.inventory.spec.model import PowerLimit
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
 LIMIT = "pwr.limit"
 

@@ -13,10 +13,9 @@ from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
 from rigops.probe.sections.boots import SECTION as BOOTS
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
-from rigops.probe.sections.xid_history import SECTION as XID_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

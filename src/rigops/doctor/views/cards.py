@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rigops.catalog.model import Gpu
     from rigops.doctor.check import Examined
     from rigops.probe.sections.lspci import LspciFunction
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
     from rigops.probe.sections.pci import PciFunction
+    from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
 _FEWEST = 2  # values that a card cannot tell, beside its power, before it counts as dead

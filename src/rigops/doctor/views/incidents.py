@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog import find_xid
 from rigops.probe.sections.boots import SECTION as BOOTS
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
-from rigops.probe.sections.kernel_log_previous import SECTION as KERNEL_LOG_PREVIOUS
-from rigops.probe.sections.xid_history import SECTION as XID_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.doctor.check import Examined
     from rigops.doctor.finding import Fix, Status
     from rigops.doctor.views.cards import Card
-    from rigops.probe.sections.nvidia_smi_xml import SmiGpu
+    from rigops.probe.smi.report import SmiGpu
 
     Judge = Callable[[Card, SmiGpu], "Verdict"]
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from rigops.probe.kernel_log import stamps
-from rigops.probe.kernel_log.boots import BootCount
 from rigops.probe.kernel_log.events import Events
 from rigops.probe.kernel_log.model import KernelLog, LogLine
 from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
@@ -24,6 +23,10 @@ _REPEATED: Final = re.compile(
     r"message repeated (?P<count>[0-9]{1,9}) times: \[ ?(?P<message>.*?)\]?"
 )
 _BROKEN_OFF: Final = "[IO_PAGE_FAULT"
+_FIRST_WORDS: Final = ("Linux version ", "Command line: ", "Booting Linux on ")
+_FIRST_LINES: Final = 5
+_AT_BOOT_S: Final = 0.5
+_LONG_AFTER_BOOT_S: Final = 120.0
 
 
 def parse(text: str) -> KernelLog:
@@ -33,12 +36,56 @@ def parse(text: str) -> KernelLog:
     return reader.log()
 
 
+class _BootCount:
+    """Counts the boots in a log, line by line; `last` is the number of the current one."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.starts_at_boot: bool | None = None
+        self._lines = 0  # of this boot
+        self._before: stamps.Stamped | None = None
+
+    def mark(self) -> None:
+        """Another boot begins, says journalctl."""
+        if self._lines:
+            self._next()
+
+    def take(self, stamped: stamps.Stamped) -> None:
+        if stamped.message.startswith("Linux version ") and self._is_another(stamped):
+            self._next()
+        self._lines += 1
+        self._before = stamped
+        if self._lines <= _FIRST_LINES and self.starts_at_boot is not True:
+            self._judge(stamped)
+
+    def _next(self) -> None:
+        self.last += 1
+        self._lines = 0
+        self.starts_at_boot = None
+
+    def _is_another(self, stamped: stamps.Stamped) -> bool:
+        """Not where a second log file has the same boot: that one begins before."""
+        if not self._lines or self._before is None or self._before.form != stamped.form:
+            return False
+        before, now = stamps.wall(self._before), stamps.wall(stamped)
+        return before is not None and now is not None and now >= before
+
+    def _judge(self, stamped: stamps.Stamped) -> None:
+        seconds = stamped.seconds
+        if stamped.message.startswith(_FIRST_WORDS) or (
+            seconds is not None and seconds <= _AT_BOOT_S
+        ):
+            self.starts_at_boot = True
+        elif self._lines == 1 and seconds is not None and seconds > _LONG_AFTER_BOOT_S:
+            self.starts_at_boot = False
+
+
 class _Reader:
     def __init__(self) -> None:
         self._kept: list[LogLine] = []
         self._events = Events()
         self._clock = stamps.Clock()
-        self._boots = BootCount()
+        self._boots = _BootCount()
         self._seen: set[tuple[object, ...]] = set()
         self._unparsed: list[str] = []
         self._total = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import ADDRESS
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, matches, preamble, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ _TOTAL = "TOTAL_ERR"
 
 @dataclass(frozen=True, kw_only=True)
 class AerDevice:
-    """One file of counters. `below`: correctable errors that a root port was told of."""
+    """One file of counters. `below`: correctable errors that were reported to a root port."""
 
     address: str
     kind: Kind
@@ -60,53 +60,37 @@ class Aer:
 def parse(text: str) -> Aer:
     devices: list[AerDevice] = []
     powers: list[PortPower] = []
-    unparsed = _before_the_first_head(text)
+    unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         shape = _PATH.fullmatch(head)
-        told = [line.strip() for line in lines(body) if line.strip()]
+        found = stripped(body)
         if shape is None:
             unparsed.append(head)
-        elif shape["file"] == _POWER and len(told) == 1 and told[0] in {"on", "auto"}:
-            line = f"{head}: {told[0]}"
-            powers.append(PortPower(address=shape["address"], control=told[0], line=line))
-        elif (kind := _FILES.get(shape["file"])) and (counted := _counted(told)):
+        elif shape["file"] == _POWER and found in (["on"], ["auto"]):
+            line = f"{head}: {found[0]}"
+            powers.append(PortPower(address=shape["address"], control=found[0], line=line))
+        elif (kind := _FILES.get(shape["file"])) and (counted := _counted(found)):
             devices.append(_device(shape["address"], kind, head, counted))
         else:
-            unparsed += told or [head]
+            unparsed += found or [head]
     return Aer(devices=tuple(devices), powers=tuple(powers), unparsed=tuple(unparsed))
 
 
-def _before_the_first_head(text: str) -> list[str]:
-    found: list[str] = []
-    for line in lines(text):
-        if line.startswith("== "):
-            break
-        if line.strip():
-            found.append(line)
-    return found
-
-
-def _counted(told: list[str]) -> list[tuple[str, int, str]]:
+def _counted(said: list[str]) -> list[tuple[str, int, str]]:
     """Nothing where a line is no count, or where the total that ends the file is lost."""
-    shapes = [_COUNT.fullmatch(line) for line in told]
-    if not all(shapes):
-        return []
-    found = [
-        (shape["name"] or _TOTAL, int(shape["count"]), line)
-        for shape, line in zip(shapes, told, strict=True)
-        if shape
-    ]
-    return found if found and found[-1][0].startswith(_TOTAL) else []
+    shapes, unparsed = matches(_COUNT, said)
+    found = [(one["name"] or _TOTAL, int(one["count"]), one.string) for one in shapes]
+    return found if found and not unparsed and found[-1][0].startswith(_TOTAL) else []
 
 
 def _device(address: str, kind: Kind, head: str, counted: list[tuple[str, int, str]]) -> AerDevice:
     counts = {name: count for name, count, _ in counted if not name.startswith(_TOTAL)}
-    told = [count for name, count, _ in counted if name.startswith(_TOTAL)]
+    totals = [count for name, count, _ in counted if name.startswith(_TOTAL)]
     return AerDevice(
         address=address,
         kind=kind,
         counts=counts,
-        total=max(*told, sum(counts.values())) if counts else max(told),
+        total=max(*totals, sum(counts.values())),
         head=head,
         lines=tuple(line for _, count, line in counted if count),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from rigops.probe.section import Section
-from rigops.probe.text import Stamp, blocks, lines, preamble, stamps
+from rigops.probe.text import Stamp, blocks, lines, preamble, stamps, stripped
 
 NOW = "date +%s"
 UNITS = "systemctl show"
@@ -24,7 +24,7 @@ _EPOCH = re.compile(r"[0-9]{1,11}")
 
 @dataclass(frozen=True, kw_only=True)
 class BackupUnit:
-    """Times in seconds since 1970; None: never, or not told."""
+    """Times in seconds since 1970; None: never, or not reported."""
 
     name: str
     load: str | None  # loaded, not-found, masked
@@ -36,10 +36,6 @@ class BackupUnit:
     next_trigger: int | None
     finished: int | None  # of a service
     line: str
-
-    @property
-    def is_timer(self) -> bool:
-        return self.name.endswith(".timer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +58,15 @@ def parse(text: str) -> Backups:
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == NOW:
-            now, left = _now(body)
+            said = body.strip()
+            now = int(said) if _EPOCH.fullmatch(said) else None
+            left = [] if now is not None or not said else [said]
         elif head.startswith(UNITS):
             units, left = _units(body)
         elif head.startswith("stat "):
             stamped, left = stamps(body)
         elif head == CRON:
-            files = [line.strip() for line in lines(body) if line.strip()]
+            files = stripped(body)
             cron = tuple(file for file in files if file.startswith("/"))
             left = [file for file in files if not file.startswith("/")]
         else:
@@ -77,11 +75,6 @@ def parse(text: str) -> Backups:
     return Backups(
         now=now, units=units, stamps=tuple(stamped), cron_files=cron, unparsed=tuple(unparsed)
     )
-
-
-def _now(body: str) -> tuple[int | None, list[str]]:
-    said = body.strip()
-    return (int(said), []) if _EPOCH.fullmatch(said) else (None, [said] if said else [])
 
 
 def _units(body: str) -> tuple[tuple[BackupUnit, ...], list[str]]:
@@ -105,16 +98,13 @@ def _units(body: str) -> tuple[tuple[BackupUnit, ...], list[str]]:
 
 
 def _unit(properties: dict[str, str]) -> BackupUnit:
-    def told(name: str) -> str | None:
-        return properties.get(name) or None
-
     status = properties.get("ExecMainStatus", "")
     return BackupUnit(
         name=properties["Id"],
-        load=told("LoadState"),
-        active=told("ActiveState"),
-        enabled=told("UnitFileState"),
-        result=told("Result"),
+        load=properties.get("LoadState") or None,
+        active=properties.get("ActiveState") or None,
+        enabled=properties.get("UnitFileState") or None,
+        result=properties.get("Result") or None,
         exit_status=int(status) if re.fullmatch(r"[0-9]{1,3}", status) else None,
         last_trigger=_time(properties.get("LastTriggerUSec", "")),
         next_trigger=_time(properties.get("NextElapseUSecRealtime", "")),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, stripped
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 UPTIME = "/proc/uptime"
@@ -48,14 +48,13 @@ def parse(text: str) -> Boot:
     boot_id = found.get(BOOT_ID, "").strip()
     uptime = _UPTIME.fullmatch(found.get(UPTIME, "").strip())
     known_id = _BOOT_ID.fullmatch(boot_id)
-    packages = [line.strip() for line in lines(found.get(REBOOT_PACKAGES, ""))]
     virtualization = found.get(VIRTUALIZATION, "").strip()
     epoch = found.get(CLOCK, "").strip()
     return Boot(
         boot_id=boot_id if known_id else None,
         uptime_s=float(uptime[1]) if uptime else None,
         reboot_required=REBOOT_REQUIRED in found,
-        reboot_packages=tuple(dict.fromkeys(name for name in packages if name)),
+        reboot_packages=tuple(dict.fromkeys(stripped(found.get(REBOOT_PACKAGES, "")))),
         virtualization=virtualization if _VIRTUALIZATION.fullmatch(virtualization) else None,
         epoch_s=int(epoch) if _EPOCH.fullmatch(epoch) else None,
         unparsed=(() if known_id else (BOOT_ID,)) + (() if uptime else (UPTIME,)),

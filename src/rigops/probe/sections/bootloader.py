@@ -12,7 +12,7 @@ from rigops.probe import boot_files
 from rigops.probe.boot_files import RUNNING, Files
 from rigops.probe.kernel_arguments import split
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import assignments, blocks, lines
+from rigops.probe.text import assignments, blocks, lines, matches, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,17 +104,17 @@ def parse(text: str) -> Bootloader:
     images = [line for line in lines(found.get(_KERNELS, "")) if line.startswith("vmlinuz-")]
     return Bootloader(
         files=files,
-        tools=_words(found, _TOOLS),
-        reads_drop_ins=bool(_words(found, _READS_DROP_INS)),
+        tools=tuple(stripped(found.get(_TOOLS, ""))),
+        reads_drop_ins=bool(found.get(_READS_DROP_INS, "").strip()),
         environment=assignments(found.get(GRUB_ENVIRONMENT, "")),
         custom=found.get(GRUB_CUSTOM),
         menu=_menu(found[menus[menu_path]]) if menu_path else None,
         menu_path=menu_path or boot_files.GRUB_MENUS[0],
         kernels=tuple(image.removeprefix("vmlinuz-") for image in images),
-        others=_words(found, _OTHERS),
+        others=tuple(stripped(found.get(_OTHERS, ""))),
         texts=_exact(texts, found.get(_DIGESTS)),
-        loader=_first(found, _LOADER),
-        selected=_first(found, _SELECTED),
+        loader="".join(stripped(found.get(_LOADER, ""))[:1]),
+        selected="".join(stripped(found.get(_SELECTED, ""))[:1]),
         unparsed=tuple(
             head
             for head in found
@@ -126,46 +126,32 @@ def parse(text: str) -> Bootloader:
 
 
 def _exact(texts: Mapping[str, str], digests: str | None) -> Files:
-    """Secrets are hidden, and lines are ended anew, on the way here: the digest tells."""
-    known = {
-        one["path"]: one["digest"]
-        for line in lines(digests or "")
-        if (one := _DIGEST.fullmatch(line))
-    }
+    """Secrets are hidden, and lines are ended anew, on the way here: the digest shows it."""
+    known = {one["path"]: one["digest"] for one in matches(_DIGEST, lines(digests or ""))[0]}
     exact: dict[str, str] = {}
     inexact: set[str] = set()
     for path, text in texts.items():
         spellings = (text, text.replace("\n", "\r\n"))
         is_sure = digests is None or not _is_one_of(_CHANGED, path)
-        same = [one for one in spellings if is_sure or known.get(path) == _digest(one)]
+        same = [
+            one
+            for one in spellings
+            if is_sure or known.get(path) == sha256(one.encode(errors="replace")).hexdigest()
+        ]
         exact[path] = same[0] if same else text
         if not same or _HIDDEN in text:
             inexact.add(path)
     return Files(exact, frozenset(inexact))
 
 
-def _digest(text: str) -> str:
-    return sha256(text.encode(errors="replace")).hexdigest()
-
-
 def _is_one_of(patterns: tuple[str, ...], path: str) -> bool:
     return any(fnmatchcase(path, one) for one in patterns)
 
 
-def _words(found: Mapping[str, str], head: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in lines(found.get(head, "")) if line.strip())
-
-
-def _first(found: Mapping[str, str], head: str) -> str:
-    return next(iter(_words(found, head)), "")
-
-
 def _menu(body: str) -> tuple[MenuEntry, ...]:
-    shapes = ((line, _LINUX.fullmatch(line)) for line in lines(body))
     return tuple(
-        MenuEntry(entry["kernel"], split(entry["arguments"] or ""), line.strip())
-        for line, entry in shapes
-        if entry
+        MenuEntry(entry["kernel"], split(entry["arguments"] or ""), entry.string.strip())
+        for entry in matches(_LINUX, lines(body))[0]
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, lines, matches, stripped
 
 _STORAGE: Final = "test -e /var/log/journal/*/*.journal"
 _END: Final = "journalctl -b -1 -q --no-pager -o short-iso-precise -n 40"
@@ -35,7 +35,7 @@ _NO_LINE: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class BootRecord:
-    """Offset 0 is this boot. The moments are RFC 3339 UTC where the list tells the zone."""
+    """Offset 0 is this boot. The moments are RFC 3339 UTC where the list names the zone."""
 
     offset: int
     boot_id: str
@@ -46,7 +46,7 @@ class BootRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Boots:
-    """None: the host did not tell."""
+    """None: not reported."""
 
     boots: tuple[BootRecord, ...] = ()
     previous_end: tuple[str, ...] = ()  # the last lines of the previous boot's journal
@@ -58,7 +58,9 @@ class Boots:
 def parse(text: str) -> Boots:
     found = blocks(text)
     listed, unparsed = _listed(found.get(_LIST, ""))
-    end = _end(found.get(_END, ""))
+    end = tuple(
+        line for line in lines(found.get(_END, "")) if line.strip() and not _NO_LINE.match(line)
+    )
     storage = {"yes": True, "no": False}.get(found.get(_STORAGE, "").strip())
     known = {_LIST, _END, _STORAGE}
     unparsed += tuple(head for head in found if head not in known)
@@ -75,31 +77,22 @@ def parse(text: str) -> Boots:
 
 def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
     records: list[BootRecord] = []
-    unparsed: list[str] = []
-    for line in lines(text):
-        shape = _BOOT.fullmatch(line)
-        if shape:
-            moments = [_utc(one) for one in _MOMENT.finditer(shape["rest"])]
-            records.append(
-                BootRecord(
-                    offset=int(shape["offset"]),
-                    boot_id=shape["id"],
-                    first=moments[0] if moments else None,
-                    last=moments[1] if len(moments) > 1 else None,
-                    line=line.strip(),
-                )
+    found, unparsed = matches(_BOOT, stripped(text))
+    for shape in found:
+        moments = [
+            f"{one['day']}T{one['time']}Z" if one["zone"] in {"UTC", "GMT"} else None
+            for one in _MOMENT.finditer(shape["rest"])
+        ]
+        records.append(
+            BootRecord(
+                offset=int(shape["offset"]),
+                boot_id=shape["id"],
+                first=moments[0] if moments else None,
+                last=moments[1] if len(moments) > 1 else None,
+                line=shape.string,
             )
-        elif line.strip() and not line.lstrip().startswith("IDX "):
-            unparsed.append(line)
-    return tuple(records), tuple(unparsed)
-
-
-def _utc(moment: re.Match[str]) -> str | None:
-    return f"{moment['day']}T{moment['time']}Z" if moment["zone"] in {"UTC", "GMT"} else None
-
-
-def _end(text: str) -> tuple[str, ...]:
-    return tuple(line for line in lines(text) if line.strip() and not _NO_LINE.match(line))
+        )
+    return tuple(records), tuple(line for line in unparsed if not line.startswith("IDX "))
 
 
 def _ended_cleanly(end: tuple[str, ...]) -> bool | None:
@@ -108,7 +101,7 @@ def _ended_cleanly(end: tuple[str, ...]) -> bool | None:
     return False if len(end) >= _ENOUGH else None
 
 
-# TZ: so that the list is in a zone that can be told. The list comes last, being the slowest.
+# TZ: so that the list is in a known zone. The list comes last, being the slowest.
 _SNIPPET = rf"""
 command -v journalctl >/dev/null || exit 0
 has() {{ [ -e "$1" ]; }}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import Stamp, blocks, matches, stamps, stripped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 COMMANDS: Final = (
     "command -v docker podman containerd nvidia-ctk nvidia-container-runtime "
@@ -25,20 +25,12 @@ LIBRARIES: Final = "stat libcuda"
 
 _VERSION = re.compile(r"version (?P<version>[0-9]{1,4}(?:\.[0-9]{1,4}){1,3})", re.IGNORECASE)
 _RUNTIME = re.compile(r'"(?P<name>nvidia[a-z-]*)"\s*:\s*\{')
-_TIME = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.+)")
 _NAMED = re.compile(
     r"(?P<path>/[^:]+):.*libcuda\.so\.(?P<version>[1-9][0-9]{1,3}(?:\.[0-9]{1,3}){1,2})(?![0-9.])"
 )
 _ENGINES = frozenset({"docker", "podman", "containerd"})
 HOOK: Final = "nvidia-container-runtime-hook"  # all that Docker's --gpus needs
 _TOOLS = frozenset({"nvidia-ctk", "nvidia-container-runtime", HOOK})
-
-
-@dataclass(frozen=True)
-class StampedFile:
-    path: str
-    epoch: int
-    line: str
 
 
 @dataclass(frozen=True)
@@ -58,55 +50,43 @@ class Container:
     tools: frozenset[str] = frozenset()  # those of the NVIDIA container toolkit
     toolkit: str | None = None  # its version
     nvidia_runtimes: frozenset[str] | None = None  # that Docker knows
-    cdi: tuple[StampedFile, ...] | None = None  # when each specification was written
+    cdi: tuple[Stamp, ...] | None = None  # when each specification was written
     named: tuple[NamedDriver, ...] = ()
-    libraries: tuple[StampedFile, ...] = ()  # when each libcuda came to this disk
+    libraries: tuple[Stamp, ...] = ()  # when each libcuda came to this disk
     unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Container:
     found = blocks(text)
     known = {COMMANDS, TOOLKIT, DOCKER, DAEMON, SPECS, NAMED, LIBRARIES}
-    commands = {line.rpartition("/")[2] for line in _said(found, COMMANDS)}
+    commands = {line.rpartition("/")[2] for line in stripped(found.get(COMMANDS, ""))}
     version = _VERSION.search(found.get(TOOLKIT, ""))
-    specs, libraries = (_stamped(_said(found, head)) for head in (SPECS, LIBRARIES))
-    unparsed = [head for head in found if head not in known]
-    unparsed += [line for head in (SPECS, LIBRARIES) for line in _said(found, head)
-               if not _TIME.fullmatch(line)]  # fmt: skip
+    specs, strange_specs = stamps(found.get(SPECS, ""))
+    libraries, strange_libraries = stamps(found.get(LIBRARIES, ""))
+    strange = [head for head in found if head not in known]
     return Container(
         engines=frozenset(commands & _ENGINES) if COMMANDS in found else None,
         tools=frozenset(commands & _TOOLS),
         toolkit=version["version"] if version else None,
         nvidia_runtimes=_runtimes(found),
-        cdi=specs if SPECS in found else None,
+        cdi=tuple(specs) if SPECS in found else None,
         named=tuple(
-            NamedDriver(one["path"], one["version"], line)
-            for line in _said(found, NAMED)
-            for one in [_NAMED.fullmatch(line)]
-            if one
+            NamedDriver(one["path"], one["version"], one.string)
+            for one in matches(_NAMED, stripped(found.get(NAMED, "")))[0]
         ),
-        libraries=libraries,
-        unparsed=tuple(unparsed),
+        libraries=tuple(libraries),
+        unparsed=(*strange, *strange_specs, *strange_libraries),
     )
-
-
-def _said(found: Mapping[str, str], head: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in lines(found.get(head, "")) if line.strip())
-
-
-def _stamped(said: Iterable[str]) -> tuple[StampedFile, ...]:
-    shapes = ((line, _TIME.fullmatch(line)) for line in said)
-    return tuple(StampedFile(one["path"], int(one["epoch"]), line) for line, one in shapes if one)
 
 
 def _runtimes(found: Mapping[str, str]) -> frozenset[str] | None:
     """Of the daemon that runs, and of its file, which it may not have read yet."""
     if DOCKER not in found and DAEMON not in found:
         return frozenset() if COMMANDS in found else None
-    told = [body for head in (DOCKER, DAEMON) if (body := found.get(head, "").strip())]
-    if not any(body.startswith("{") for body in told):
+    said = [body for head in (DOCKER, DAEMON) if (body := found.get(head, "").strip())]
+    if not any(body.startswith("{") for body in said):
         return None  # it could not be asked
-    return frozenset(one["name"] for body in told for one in _RUNTIME.finditer(body))
+    return frozenset(one["name"] for body in said for one in _RUNTIME.finditer(body))
 
 
 # Docker is asked only where its daemon runs: asking would start it. A file's mtime is the day it

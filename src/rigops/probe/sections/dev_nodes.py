@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, matches, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,38 +78,31 @@ def parse(text: str) -> DevNodes:
     helper = _nodes(headed.get(_HELPER, ""), unparsed)
     return DevNodes(
         nodes=_nodes(headed.get(_NODES, "") if headed else text, unparsed),
-        majors=_majors(headed.get(_DEVICES, "")),
+        majors={
+            one["name"]: int(one["number"])
+            for one in matches(_MAJOR, stripped(headed.get(_DEVICES, "")))[0]
+            if "nvidia" in one["name"]
+        },
         helper=helper[0] if helper else None,
         unparsed=tuple(unparsed),
     )
 
 
-def _majors(body: str) -> dict[str, int]:
-    shapes = (_MAJOR.fullmatch(line.strip()) for line in lines(body))
-    return {one["name"]: int(one["number"]) for one in shapes if one and "nvidia" in one["name"]}
-
-
 def _nodes(body: str, unparsed: list[str]) -> tuple[DevNode, ...]:
-    found: list[DevNode] = []
-    for line in map(str.strip, lines(body)):
-        shape = _NODE.fullmatch(line[:400])
-        if shape:
-            found.append(_node(shape, line))
-        elif line and not _NOISE.fullmatch(line):
-            unparsed.append(line)
-    return tuple(found)
-
-
-def _node(shape: re.Match[str], line: str) -> DevNode:
-    return DevNode(
-        path=shape["path"],
-        mode=shape["mode"],
-        uid=int(shape["uid"]),
-        gid=int(shape["gid"]),
-        is_character=shape["kind"] == "c",
-        major=int(shape["major"]) if shape["major"] else None,
-        minor=int(shape["minor"]) if shape["minor"] else None,
-        line=line,
+    found, left = matches(_NODE, (line[:400] for line in stripped(body)))
+    unparsed += [line for line in left if not _NOISE.fullmatch(line)]
+    return tuple(
+        DevNode(
+            path=one["path"],
+            mode=one["mode"],
+            uid=int(one["uid"]),
+            gid=int(one["gid"]),
+            is_character=one["kind"] == "c",
+            major=int(one["major"]) if one["major"] else None,
+            minor=int(one["minor"]) if one["minor"] else None,
+            line=one.string,
+        )
+        for one in found
     )
 
 

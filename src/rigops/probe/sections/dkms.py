@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, matches, stripped
 
 _STATUS = "dkms status"
 _BUILD = "ls -d /lib/modules/*/build"
@@ -49,7 +49,7 @@ class DkmsModule:
 
 @dataclass(frozen=True, kw_only=True)
 class Dkms:
-    """`buildable`: kernels whose headers are there; None where nobody looked."""
+    """`buildable`: kernels whose headers are there; None where that was not collected."""
 
     modules: tuple[DkmsModule, ...] = ()
     errors: tuple[str, ...] = ()
@@ -67,18 +67,20 @@ def parse(text: str) -> Dkms:
     modules: list[DkmsModule] = []
     errors: list[str] = []
     unparsed = [head for head in headed if head not in {_STATUS, _BUILD}]
-    for line in map(str.strip, lines(status or "")):
+    for line in stripped(status or ""):
         module = _module(line)
         if module:
             modules.append(module)
         elif _ERROR.match(line):
             errors.append(line)
-        elif line and not _CHATTER.match(line):
+        elif not _CHATTER.match(line):
             unparsed.append(line)
+    trees, left = matches(_TREE, stripped(headed.get(_BUILD, "")))
+    unparsed += [line for line in left if not line.startswith("ls: ")]
     return Dkms(
         modules=tuple(modules),
         errors=tuple(errors),
-        buildable=_trees(headed[_BUILD], unparsed) if _BUILD in headed else None,
+        buildable=tuple(one["kernel"] for one in trees) if _BUILD in headed else None,
         unparsed=tuple(unparsed),
     )
 
@@ -97,17 +99,7 @@ def _module(line: str) -> DkmsModule | None:
     )
 
 
-def _trees(body: str, unparsed: list[str]) -> tuple[str, ...]:
-    found: list[str] = []
-    for line in map(str.strip, lines(body)):
-        if shape := _TREE.fullmatch(line):
-            found.append(shape["kernel"])
-        elif line and not line.startswith("ls: "):
-            unparsed.append(line)
-    return tuple(found)
-
-
-# Only those whose link leads somewhere: a link to headers that are gone is no use.
+# Not those whose link leads to headers that are gone.
 _SNIPPET = f"""
 echo "== {_BUILD}"
 for tree in /lib/modules/*/build; do

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from rigops.probe.text import blocks, matches, stripped
 
 Cpu = Literal["amd", "intel", ""]
 
@@ -21,7 +18,7 @@ TABLES: Final = "ls /sys/firmware/acpi/tables"
 KERNEL: Final = "grep CONFIG_INTEL_IOMMU /boot/config"
 
 _CPUS: Final[dict[str, Cpu]] = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
-_GROUPS: Final = "iommu_groups"  # a kernel that uses one has been offered it, however that was told
+_GROUPS: Final = "iommu_groups"  # a kernel that uses one was offered it, in whatever table
 _OFFERED: Final = frozenset({"DMAR", "IVRS", _GROUPS})
 _OPTION = re.compile(r"(?P<name>CONFIG_\w+)=(?P<value>\S+)|# (?P<unset>CONFIG_\w+) is not set")
 _INTEL = "CONFIG_INTEL_IOMMU"
@@ -31,10 +28,10 @@ _ON_BY_ITSELF: Final = (f"{_INTEL}_DEFAULT_ON", f"{_INTEL}_DEFAULT_ON_INTGPU_OFF
 
 @dataclass(frozen=True, kw_only=True)
 class Firmware:
-    """Empty or None is what nobody said.
+    """Empty or None: not reported.
 
     `offers_iommu`: the firmware describes one to the kernel, which it does not where it is off.
-    `intel_by_itself`: the kernel switches Intel's IOMMU on without being told to.
+    `intel_by_itself`: the kernel switches Intel's IOMMU on without an argument.
     """
 
     vendor: str = ""
@@ -42,7 +39,7 @@ class Firmware:
     cpu: Cpu = ""
     offers_iommu: bool | None = None
     intel_by_itself: bool | None = None
-    said: tuple[str, ...] = ()  # the raw lines of what the two last ones stand on
+    said: tuple[str, ...] = ()  # the raw lines behind the two last ones
     unparsed: tuple[str, ...] = ()
 
     @property
@@ -53,26 +50,22 @@ class Firmware:
 def parse(text: str) -> Firmware:
     found = blocks(text)
     cpu = found.get(CPU, "").partition(":")[2].strip()
-    tables = [line.strip() for line in lines(found.get(TABLES, "")) if line.strip()]
-    options = _options(found.get(KERNEL, ""))
+    tables, kernel = stripped(found.get(TABLES, "")), stripped(found.get(KERNEL, ""))
     known = {VENDOR, BOARD, CPU, TABLES, KERNEL}
     return Firmware(
         vendor=" ".join(found.get(VENDOR, "").split()),
         board=" ".join(found.get(BOARD, "").split()),
         cpu=_CPUS.get(cpu, ""),
         offers_iommu=bool(_OFFERED & set(tables)) if TABLES in found else None,
-        intel_by_itself=_intel_by_itself(options),
-        said=(*tables, *(line for line in map(str.strip, lines(found.get(KERNEL, ""))) if line)),
+        intel_by_itself=_intel_by_itself(kernel),
+        said=(*tables, *kernel),
         unparsed=tuple(head for head in found if head not in known),
     )
 
 
-def _options(body: str) -> Mapping[str, str]:
-    shapes = (_OPTION.fullmatch(line.strip()) for line in lines(body))
-    return {shape["name"] or shape["unset"]: shape["value"] or "n" for shape in shapes if shape}
-
-
-def _intel_by_itself(options: Mapping[str, str]) -> bool | None:
+def _intel_by_itself(said: list[str]) -> bool | None:
+    shapes, _ = matches(_OPTION, said)
+    options = {shape["name"] or shape["unset"]: shape["value"] or "n" for shape in shapes}
     if options.get(_INTEL) != "y":
         return None
     if any(options.get(name) == "y" for name in _ON_BY_ITSELF):

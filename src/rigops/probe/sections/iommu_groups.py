@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import ADDRESS
-from rigops.probe.text import single
+from rigops.probe.text import matches, single
 
 _SHAPE = re.compile(rf"(?P<group>[0-9]{{1,6}}) (?P<type>\S+) (?P<address>{ADDRESS})")
 
@@ -15,7 +15,7 @@ _SHAPE = re.compile(rf"(?P<group>[0-9]{{1,6}}) (?P<type>\S+) (?P<address>{ADDRES
 @dataclass(frozen=True)
 class Member:
     group: int
-    type: str  # identity, DMA, DMA-FQ, blocked, auto, or - where the kernel does not tell
+    type: str  # identity, DMA, DMA-FQ, blocked, auto, or - where the kernel reports none
     address: str
     line: str
 
@@ -27,7 +27,7 @@ class IommuGroups:
 
     @property
     def is_off(self) -> bool:
-        """There is no group, and nothing was said that may have been one."""
+        """There is no group, nor a line that may have been one."""
         return not self.members and not self.unparsed
 
     def of(self, address: str) -> Member | None:
@@ -35,18 +35,8 @@ class IommuGroups:
 
 
 def parse(text: str) -> IommuGroups:
-    members: list[Member] = []
-    unparsed: list[str] = []
-    for line in single(text):
-        if not line.strip():
-            continue
-        shape = _SHAPE.fullmatch(line.strip())
-        if shape is None:
-            unparsed.append(line)
-        else:
-            members.append(
-                Member(int(shape["group"]), shape["type"], shape["address"], line.strip())
-            )
+    found, unparsed = matches(_SHAPE, map(str.strip, single(text)))
+    members = (Member(int(one["group"]), one["type"], one["address"], one.string) for one in found)
     return IommuGroups(tuple(members), tuple(unparsed))
 
 

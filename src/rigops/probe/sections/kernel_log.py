@@ -1,17 +1,77 @@
-"""This boot's kernel log."""
+"""The kernel logs of this boot and the one before, and the Xid lines of the last 90 days.
+
+`brief` passes on the first lines, the last ones, and between them those that may matter: Xids,
+then faults and hardware errors, then the rest, each kind up to a number of its own, so that a
+flood of one hides no other. Where $only is exported, lines that do not fit it are as good as not
+there. Only the command that reads the log ends at the time limit (TERM); what follows it in the
+pipe ends with its input, and so prints what it holds.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from rigops.probe.kernel_log import parse
-from rigops.probe.kernel_log.snippet import BRIEF
-from rigops.probe.kernel_log.words import TECHNICAL
+from rigops.probe.kernel_log.words import TECHNICAL, WORDS
 from rigops.probe.section import Section
+
+FIRST: Final = 400
+LAST: Final = 800
+_XIDS: Final = 1500
+_FAULTS: Final = 1000
+_OTHERS: Final = 2500
+_LONGEST: Final = 400
+
+_XID_WORDS: Final = r"NVRM: Xid [(]|fallen off the bus"
+_FAULT_WORDS: Final = r"IO_PAGE_FAULT|DMAR: ?\[DMA |Hardware [Ee]rror"
+_OTHER_WORDS: Final = "|".join(word.replace("/", r"\/") for word in WORDS)
+
+_BRIEF: Final = rf"""
+unset only
+late=
+trap late=1 TERM
+brief() {{
+    (trap '' TERM; exec awk '
+        function shown(line) {{ print substr(line, 1, {_LONGEST}) }}
+        BEGIN {{ only = ENVIRON["only"] }}
+        only != "" && $0 !~ only {{ next }}
+        ++lines <= {FIRST} {{ shown($0); next }}
+        {{
+            slot = lines % {LAST}
+            if (slot in held) {{
+                if (held[slot] ~ /{_XID_WORDS}/) keep = xids++ < {_XIDS}
+                else if (held[slot] ~ /{_FAULT_WORDS}/) keep = faults++ < {_FAULTS}
+                else if (held[slot] ~ /{_OTHER_WORDS}/) keep = others++ < {_OTHERS}
+                else keep = 0
+                if (keep) shown(held[slot]); else left++
+            }}
+            held[slot] = $0
+        }}
+        END {{
+            if (left) print "== " left " lines left out"
+            for (at = lines - {LAST} + 1; at <= lines; at++)
+                if (at > {FIRST}) shown(held[at % {LAST}])
+        }}
+    ') | (trap '' TERM; hide)
+}}
+
+# Ends with the code of the command, or with 124 where the time was up.
+log() {{
+    echo "== $*"
+    code=$(
+        trap : TERM
+        {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief >&4; }} 3>&1
+    )
+    [ -z "$late" ] || return 124
+    return "${{code:-1}}"
+}} 4>&1
+"""
 
 _JOURNAL = "journalctl -k -b -q --no-pager"
 
 # An empty answer is no log: whoever may not read the journal is told so, or is shown nothing.
 # Where the time is up the journal has been read from its beginning: its end is a quick look.
-_SNIPPET = rf"""{BRIEF}
+_SNIPPET = rf"""{_BRIEF}
 if [ -n "$({_JOURNAL} -o cat -n 1 2>/dev/null)" ]; then
     log {_JOURNAL} -o short-iso-precise
     code=$?
@@ -34,5 +94,74 @@ SECTION = Section(
     parse=parse,
     timeout_s=18,
     wants_root=True,
+    technical=TECHNICAL,
+)
+
+# Whoever sees this boot's kernel log may see the one before, if it was kept.
+_PREVIOUS_SNIPPET = rf"""{_BRIEF}
+command -v journalctl >/dev/null || {{ echo "== absent: there is no journal"; exit 0; }}
+newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1 2>/dev/null; }}
+if [ -n "$(newest -1)" ]; then
+    log journalctl -k -b -1 -q --no-pager -o short-iso-precise
+    exit
+fi
+why=$(journalctl -k -b -1 -q --no-pager -n 1 2>&1 | head -n 1)
+case "$why" in "No journal files were found"*) none=1 ;; *) none= ;; esac
+if [ "$(id -u)" = 0 ] || [ -n "$none" ] || [ -n "$(newest 0)" ]; then
+    echo "== absent: ${{why:-the journal holds this boot only}}"
+    exit 0
+fi
+echo "$why"
+exit 1
+"""
+
+KERNEL_LOG_PREVIOUS = Section(
+    name="kernel-log-previous",
+    snippet=_PREVIOUS_SNIPPET,
+    parse=parse,
+    timeout_s=18,
+    wants_root=True,
+    lane="journal",
+    technical=TECHNICAL,
+)
+
+# `journalctl -k` would mean this boot only, and -q would hide where a boot begins. Log files count
+# where the journal forgets at boot.
+_HISTORY_SNIPPET = rf"""{_BRIEF}
+only='{_XID_WORDS}|^-- (Boot|Reboot)|kernel:.* Linux version '
+export only
+JOURNAL='journalctl _TRANSPORT=kernel --since=-90d --no-pager -o short-iso-precise'
+has() {{ [ -e "$1" ]; }}
+from_files() {{
+    for file; do
+        case "$file" in
+            *.gz) gzip -dc "$file" ;;
+            *.xz) xz -dc "$file" ;;
+            *.zst) zstd -dcq "$file" ;;
+            *) cat "$file" ;;
+        esac || return
+    done | tr -d '\000'
+}}
+shown=
+[ -z "$(journalctl _TRANSPORT=kernel -q --no-pager -o cat -n 1 2>/dev/null)" ] || shown=1
+if [ -n "$shown" ] && has /var/log/journal/*/*.journal; then log $JOURNAL; exit; fi
+for name in kern.log messages; do
+    has "/var/log/$name" || continue
+    [ -r "/var/log/$name" ] || exit 1
+    files=$(find /var/log -maxdepth 1 -name "$name*" -type f -mtime -90 -exec ls -tr {{}} +)
+    log from_files $files
+    exit
+done
+if [ -n "$shown" ]; then log $JOURNAL; exit; fi
+[ "$(id -u)" = 0 ]
+"""
+
+XID_HISTORY = Section(
+    name="xid-history",
+    snippet=_HISTORY_SNIPPET,
+    parse=parse,
+    timeout_s=18,
+    wants_root=True,
+    lane="journal",
     technical=TECHNICAL,
 )

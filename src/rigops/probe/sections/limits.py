@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.probe.section import Section
-from rigops.probe.text import assignments, blocks, lines
+from rigops.probe.text import assignments, blocks, lines, matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,7 @@ class SharedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """None: not said. `said`: the raw line of each fact, by the name of its field."""
+    """None: not reported. `said`: the raw line of each fact, by the name of its field."""
 
     shm_bytes: int | None = None
     shm_used_bytes: int | None = None
@@ -102,7 +102,7 @@ def parse(text: str) -> Limits:
     known = {SHM, OWN, MANAGER, REMOVE_IPC, LINGER, BALANCING, NODES, LEFT, CLOCK}
     known |= {ULIMIT_L, ULIMIT_N, TIMESYNC, CHRONY}
     strange = [one for one in found if one not in known and not one.startswith(_LIMITS)]
-    shm = _first(_DF, found.get(SHM, ""))
+    shm = next(iter(_every(_DF, found.get(SHM, ""))), None)
     own = {shape["what"]: shape for shape in _every(_OWN, found.get(OWN, ""))}
     manager = assignments(found.get(MANAGER, ""))
     balancing = found.get(BALANCING, "").strip()
@@ -121,7 +121,12 @@ def parse(text: str) -> Limits:
         shm_used_bytes=int(shm["used"]) * 1024 if shm else None,
         memlock=_range(own.get("locked memory")) or _alone(found.get(ULIMIT_L, ""), 1024),
         nofile=_range(own.get("open files")) or _alone(found.get(ULIMIT_N, ""), 1),
-        configured=_configured(found),
+        configured=tuple(
+            Configured(file, *shape.group("domain", "kind", "item", "value", 0))
+            for file, body in found.items()
+            if file.startswith(_LIMITS)
+            for shape in _every(_CONFIGURED, body)
+        ),
         service_memlock=_bound(manager.get("DefaultLimitMEMLOCK", "")),
         service_nofile=_bound(manager.get("DefaultLimitNOFILE", "")),
         remove_ipc=_YES.get(said["remove_ipc"]),
@@ -140,7 +145,7 @@ def parse(text: str) -> Limits:
 
 
 def _clock(found: Mapping[str, str]) -> str:
-    """The line of whatever keeps the time here."""
+    """The line of the service that keeps the time here."""
     said = (
         line.strip() for head in (CLOCK, TIMESYNC, CHRONY) for line in lines(found.get(head, ""))
     )
@@ -148,11 +153,7 @@ def _clock(found: Mapping[str, str]) -> str:
 
 
 def _every(shape: re.Pattern[str], body: str) -> list[re.Match[str]]:
-    return [one for one in map(shape.fullmatch, map(str.rstrip, lines(body))) if one]
-
-
-def _first(shape: re.Pattern[str], body: str) -> re.Match[str] | None:
-    return next(iter(_every(shape, body)), None)
+    return matches(shape, map(str.rstrip, lines(body)))[0]
 
 
 def _bound(text: str) -> Bound | None:
@@ -184,15 +185,6 @@ def _count(ranges: str) -> int | None:
         return None
     ends = [(one.partition("-")[0], one.rpartition("-")[2]) for one in ranges.split(",")]
     return sum(int(last) - int(first) + 1 for first, last in ends)
-
-
-def _configured(found: Mapping[str, str]) -> tuple[Configured, ...]:
-    return tuple(
-        Configured(file, *shape.group("domain", "kind", "item", "value", 0))
-        for file, body in found.items()
-        if file.startswith(_LIMITS)
-        for shape in _every(_CONFIGURED, body)
-    )
 
 
 # The slow ones last: they talk to a service, which may not be there.

@@ -1,6 +1,6 @@
 """What lspci decodes of every PCI function: capabilities that sysfs does not name.
 
-A tree (`lspci -t`) may stand beside the listing or alone.
+A tree (`lspci -t`) may be beside the listing, or alone.
 """
 
 from __future__ import annotations
@@ -8,30 +8,54 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from rigops.probe import lspci_fields, lspci_tree
-from rigops.probe.lspci_fields import REDIRECTING, AcsControl, LspciLink, Region
-from rigops.probe.lspci_text import Block, split
-from rigops.probe.lspci_tree import Branch
+from rigops.probe.lspci_text import Block, Branch, split, split_tree
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import DISPLAY_CLASSES, NVIDIA
 from rigops.probe.text import lines
 
-__all__ = [
-    "REDIRECTING",
-    "SECTION",
-    "AcsControl",
-    "Branch",
-    "Lspci",
-    "LspciFunction",
-    "LspciLink",
-    "Region",
-    "parse",
-]
+REDIRECTING = frozenset({"ReqRedir", "CmpltRedir", "EgressCtrl"})
+
+_SPEED = re.compile(r"Speed ([0-9]{1,3}(?:\.[0-9]{1,2})?)\s*GT/s")
+_WIDTH = re.compile(r"Width x([0-9]{1,3})")
+_SPEEDS = re.compile(r"Link Speeds: ([0-9.]{1,5})(?:-([0-9.]{1,5}))?\s*GT/s")
+_EVERY_SPEED = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
+_REGION = re.compile(r"(?:Region ([0-9]): )?(?:\[virtual\] )?(Memory at|I/O ports at) (.*)")
+_SIZE = re.compile(r"\[size=([0-9]{1,6})([KMGT]?)\]")
+_NO_SPACE = ("<ignored>", "<unassigned>")
+_FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_BAR_1 = re.compile(r"BAR 1: current size: \S{1,20}, supported: (.*)")
+_BAR_SIZE = re.compile(r"[0-9]{1,6}[KMGT]B")
+_BIT = re.compile(r"([A-Za-z]{3,20})([+-])")
+_BITS = re.compile(rf"{_BIT.pattern}(?:\s+{_BIT.pattern})*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LspciLink:
+    gt_per_s: float | None
+    width: int | None
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcsControl:
+    """The ACSCtl bits that are set, such as SrcValid and ReqRedir."""
+
+    enabled: frozenset[str]
+    line: str
+    is_complete: bool = True  # all bits that redirect are named, set or not
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    index: int
+    size_bytes: int | None  # None where there is none, as for <ignored>
+    prefetchable: bool
+    line: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class LspciFunction:
-    """None is what the listing does not say, or hides from whoever has no root."""
+    """None is what the listing does not have, or hides without root."""
 
     address: str
     name: str
@@ -77,7 +101,7 @@ class LspciFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class Lspci:
-    """A tree tells of no classes: what it alone names is no function, and proves no card absent."""
+    """A tree has no classes: what it alone names is no function, and proves no card absent."""
 
     functions: tuple[LspciFunction, ...] = ()
     tree: tuple[Branch, ...] = ()
@@ -101,7 +125,7 @@ _PORT = re.compile(r"Express (?:\(v[0-9]{1,2}\) )?([A-Za-z][A-Za-z -]{2,50}?)(?:
 
 
 def parse(text: str) -> Lspci:
-    tree, rest, unparsed_tree = lspci_tree.split(lines(text))
+    tree, rest, unparsed_tree = split_tree(lines(text))
     blocks, unparsed = split(rest)
     if blocks and rest[-1] and not text.endswith("\n"):
         del blocks[-1].lines[-1:]  # a width of 16 that was cut short reads as 1
@@ -130,7 +154,7 @@ def _function(block: Block) -> LspciFunction:
     secondary = _SECONDARY.search(fields.get("Bus", ""))
     unreadable = any("<access denied>" in line for line in body)
     extended = any(int(one[1], 16) >= _EXTENDED for one in capabilities)
-    sizes, sizes_line = lspci_fields.resizable(body)
+    sizes, sizes_line = _resizable(body)
     return LspciFunction(
         address=head.address,
         name=head.name,
@@ -142,13 +166,13 @@ def _function(block: Block) -> LspciFunction:
         driver=_value(fields, "Kernel driver in use") or None,
         modules=tuple(filter(None, _value(fields, "Kernel modules").replace(",", " ").split())),
         port_type=next((port[1] for one in capabilities if (port := _PORT.match(one[2]))), None),
-        link_capability=lspci_fields.link(fields.get("LnkCap")),
-        link_status=lspci_fields.link(fields.get("LnkSta")),
-        supported_gt_per_s=lspci_fields.speeds(fields.get("LnkCap2", "")),
-        regions=lspci_fields.regions(body),
+        link_capability=_link(fields.get("LnkCap")),
+        link_status=_link(fields.get("LnkSta")),
+        supported_gt_per_s=_speeds(fields.get("LnkCap2", "")),
+        regions=_regions(body),
         resizable_bar_sizes=sizes,
         resizable_bar_line=sizes_line,
-        acs=lspci_fields.acs(body),
+        acs=_acs(body),
         secondary_bus=int(secondary[1], 16) if secondary else None,
         is_gone=head.revision == "ff" or any("Unknown header type 7f" in line for line in body),
         unreadable=unreadable,
@@ -161,7 +185,79 @@ def _value(fields: dict[str, str], name: str) -> str:
     return fields.get(name, "").partition(":")[2].strip()
 
 
-# Of a server's hundreds of functions only NVIDIA's and the bridges are wanted in full.
+def _link(line: str | None) -> LspciLink | None:
+    if line is None:
+        return None
+    speed, width = _SPEED.search(line), _WIDTH.search(line)
+    return LspciLink(
+        gt_per_s=float(speed[1]) if speed else None,
+        width=int(width[1]) if width else None,
+        line=line,
+    )
+
+
+def _speeds(line: str) -> tuple[float, ...]:
+    shape = _SPEEDS.search(line)
+    if shape is None:
+        return ()
+    try:
+        slowest, fastest = float(shape[1]), float(shape[2] or shape[1])
+    except ValueError:
+        return ()
+    return tuple(speed for speed in _EVERY_SPEED if slowest <= speed <= fastest)
+
+
+def _regions(body: list[str]) -> tuple[Region, ...]:
+    """`lspci -v` does not number them: they follow each other, and one of 64 bits takes two."""
+    found: list[Region] = []
+    following = 0
+    for line in body:
+        shape = _REGION.match(line)
+        if shape is None:
+            continue
+        index = int(shape[1]) if shape[1] else following
+        following = index + (2 if "64-bit" in shape[3] else 1)
+        size = _SIZE.search(line)
+        has_space = size is not None and not any(word in line for word in _NO_SPACE)
+        found.append(
+            Region(
+                index=index,
+                size_bytes=int(size[1]) * _FACTORS[size[2]] if size and has_space else None,
+                prefetchable="prefetchable" in line and "non-prefetchable" not in line,
+                line=line,
+            )
+        )
+    return tuple(found)
+
+
+def _resizable(body: list[str]) -> tuple[tuple[str, ...], str]:
+    of_functions = False  # a "Virtual Resizable BAR" is that of virtual functions
+    for line in body:
+        if line.startswith("Capabilities:"):
+            of_functions = "Virtual Resizable BAR" in line
+        shape = None if of_functions else _BAR_1.match(line)
+        if shape:
+            return tuple(filter(_BAR_SIZE.fullmatch, shape[1].split())), line
+    return (), ""
+
+
+def _acs(body: list[str]) -> AcsControl | None:
+    """A line that a mail has broken goes on in the next one."""
+    at = next((i for i, line in enumerate(body) if line.startswith("ACSCtl:")), None)
+    if at is None:
+        return None
+    line = body[at]
+    if at + 1 < len(body) and _BITS.fullmatch(body[at + 1]):
+        line = f"{line} {body[at + 1]}"
+    bits = dict(_BIT.findall(line.partition(":")[2]))
+    return AcsControl(
+        enabled=frozenset(name for name, sign in bits.items() if sign == "+"),
+        line=line,
+        is_complete=bits.keys() >= REDIRECTING,
+    )
+
+
+# Of a server's hundreds of functions only NVIDIA's and the bridges are collected in full.
 _SNIPPET = r"""
 command -v lspci >/dev/null || exit 0
 { lspci -Dnnvvv 2>/dev/null; echo "ended $?"; } | awk '

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines, preamble
+from rigops.probe.text import blocks, lines, matches, preamble
 
 MEMINFO = "/proc/meminfo"
 SLOTS = "dmidecode -t memory"
@@ -29,7 +29,7 @@ _MIB = {"k": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A size of 0 is an empty slot; None is what the firmware did not tell."""
+    """A size of 0 is an empty slot; None is what the firmware does not report."""
 
     locator: str
     bank: str | None = None
@@ -40,10 +40,6 @@ class Slot:
     total_bits: int | None = None  # more than the data bits: a module with ECC
     data_bits: int | None = None
     line: str = ""
-
-    @property
-    def is_filled(self) -> bool | None:
-        return None if self.size_mib is None else self.size_mib > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +53,10 @@ class EccCounter:
     size_mib: int | None
     line: str
 
-    @property
-    def is_controller(self) -> bool:
-        return "/" not in self.name
-
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """None: not told. `slots` needs root; `counters` is empty where no ECC driver runs."""
+    """None: not reported. `slots` needs root; `counters` is empty where no ECC driver runs."""
 
     total_kib: int | None = None
     available_kib: int | None = None
@@ -84,7 +76,8 @@ def parse(text: str) -> Memory:
     counters: tuple[EccCounter, ...] | None = None
     for head, body in blocks(text).items():
         if head == MEMINFO:
-            kernel, left = _meminfo(body)
+            said, left = matches(_MEMINFO, lines(body))
+            kernel = {one["name"]: int(one["value"]) for one in said}
         elif head.startswith("dmidecode"):
             records, left = _records(body)
         elif head == COUNTERS:
@@ -105,18 +98,6 @@ def parse(text: str) -> Memory:
         counters=counters,
         unparsed=tuple(unparsed),
     )
-
-
-def _meminfo(body: str) -> tuple[dict[str, int], list[str]]:
-    found: dict[str, int] = {}
-    unparsed: list[str] = []
-    for line in lines(body):
-        shape = _MEMINFO.fullmatch(line)
-        if shape:
-            found[shape["name"]] = int(shape["value"])
-        elif line.strip():
-            unparsed.append(line)
-    return found, unparsed
 
 
 @dataclass(frozen=True)
@@ -150,13 +131,13 @@ def _records(body: str) -> tuple[list[_Record], list[str]]:
 
 def _slot(record: _Record) -> Slot:
     fields = record.fields
-    size = fields.get("Size", "")
+    size, kind = fields.get("Size", ""), fields.get("Type", "")
     configured = fields.get("Configured Memory Speed") or fields.get("Configured Clock Speed", "")
     return Slot(
         locator=fields.get("Locator", "?"),
         bank=fields.get("Bank Locator"),
         size_mib=0 if size == _EMPTY else _mib(size),
-        kind=_told(fields.get("Type", "")),
+        kind=kind if kind not in _NO_KIND else None,
         mt_per_s=_rate(fields.get("Speed", "")),
         configured_mt_per_s=_rate(configured),
         total_bits=_bits(fields.get("Total Width", "")),
@@ -166,11 +147,8 @@ def _slot(record: _Record) -> Slot:
     )
 
 
+_NO_KIND = frozenset({"", "Unknown", "Not Specified", "<OUT OF SPEC>"})
 _SHOWN = ("Locator", "Size", "Speed", "Configured Memory Speed", "Configured Clock Speed")
-
-
-def _told(value: str) -> str | None:
-    return None if value in {"", "Unknown", "Not Specified", "<OUT OF SPEC>"} else value
 
 
 def _mib(value: str) -> int | None:
@@ -189,24 +167,18 @@ def _bits(value: str) -> int | None:
 
 
 def _counters(body: str) -> tuple[tuple[EccCounter, ...], list[str]]:
-    found: list[EccCounter] = []
-    unparsed: list[str] = []
-    for line in lines(body):
-        shape = _COUNTER.fullmatch(line.rstrip())
-        if shape:
-            found.append(
-                EccCounter(
-                    name=shape["name"],
-                    label=shape["label"],
-                    corrected=_count(shape["ce"]),
-                    uncorrected=_count(shape["ue"]),
-                    size_mib=_count(shape["size"]),
-                    line=line,
-                )
-            )
-        elif line.strip():
-            unparsed.append(line)
-    return tuple(found), unparsed
+    found, unparsed = matches(_COUNTER, map(str.rstrip, lines(body)))
+    return tuple(
+        EccCounter(
+            name=one["name"],
+            label=one["label"],
+            corrected=_count(one["ce"]),
+            uncorrected=_count(one["ue"]),
+            size_mib=_count(one["size"]),
+            line=one.string,
+        )
+        for one in found
+    ), unparsed
 
 
 def _count(value: str) -> int | None:

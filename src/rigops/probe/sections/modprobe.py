@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import Stamp, blocks, lines, stamps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ _FOLDERS = (
 )  # fmt: skip
 _OTHER_WORDS = frozenset({"softdep", "alias", "install", "remove", "config"})
 _OFF = re.compile(r"(?:/usr)?/bin/(?:false|true)|/dev/null|:")
-_TIME = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.*)")
 _YES = {"Y": True, "1": True, "N": False, "0": False}
 
 
@@ -44,19 +43,12 @@ class Blacklisted:
     line: str
 
 
-@dataclass(frozen=True)
-class FileTime:
-    path: str
-    epoch: int  # when it was last written
-    line: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Modprobe:
     options: tuple[ModuleOption, ...] = ()
     blacklists: tuple[Blacklisted, ...] = ()
-    initramfs: tuple[FileTime, ...] = ()
-    files: tuple[FileTime, ...] = ()  # files of /etc/modprobe.d that say something of GPU modules
+    initramfs: tuple[Stamp, ...] = ()
+    files: tuple[Stamp, ...] = ()  # of /etc/modprobe.d, that name GPU modules
     uvm_disable_hmm: bool | None = None  # None: nvidia_uvm is not loaded, or has no such parameter
     uvm_disable_hmm_line: str = ""
     unparsed: tuple[str, ...] = ()
@@ -66,10 +58,6 @@ class Modprobe:
         wanted = module.replace("-", "_")
         values = [one.value for one in self.options if (one.module, one.name) == (wanted, name)]
         return values[-1] if values else None
-
-    def keeps_out(self, module: str) -> Blacklisted | None:
-        wanted = module.replace("-", "_")
-        return next((one for one in self.blacklists if one.module == wanted), None)
 
 
 def parse(text: str) -> Modprobe:
@@ -90,7 +78,7 @@ def parse(text: str) -> Modprobe:
             blacklists += [kept_out] if kept_out else []
             if not read and not kept_out and words[0] not in _OTHER_WORDS:
                 unparsed.append(line)
-    times, strange = _times(found.get(TIMES, ""))
+    times, strange = stamps(found.get(TIMES, ""))
     said = found.get(HMM, "").strip()
     return Modprobe(
         options=tuple(options),
@@ -135,13 +123,6 @@ def _blacklisted(words: list[str], file: str, line: str) -> Blacklisted | None:
     if not is_out:
         return None
     return Blacklisted(words[1].replace("-", "_"), kind, file, line.strip())
-
-
-def _times(body: str) -> tuple[list[FileTime], list[str]]:
-    said = [line for line in lines(body) if line.strip()]
-    shapes = [(line, _TIME.fullmatch(line.strip())) for line in said]
-    known = [FileTime(one["path"], int(one["epoch"]), line) for line, one in shapes if one]
-    return known, [line for line, one in shapes if not one]
 
 
 # Lines that end with a backslash go on. A file of /etc is named even where it says nothing of

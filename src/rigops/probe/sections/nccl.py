@@ -1,4 +1,4 @@
-"""What makes NCCL behave here other than by itself: settings, old verdicts, versions."""
+"""What changes how NCCL behaves here: settings, remembered results, versions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import Section
-from rigops.probe.text import Stamp, blocks, grep_hits, lines, preamble, stamps
+from rigops.probe.text import Stamp, blocks, grep_hits, lines, preamble, stamps, stripped
 
 PROCESSOR = "grep -m 1 vendor_id /proc/cpuinfo"
 ASSIGNMENTS = "grep -Hn NCCL_"
@@ -68,7 +68,9 @@ def parse(text: str) -> Nccl:
     for head, body in found_blocks.items():
         left: list[str] = []
         if head == PROCESSOR:
-            processor, left = _processor(body)
+            said = stripped(body)
+            shape = _PROCESSOR.fullmatch(said[0]) if said else None
+            processor, left = (shape[1], said[1:]) if shape else (None, said)
         elif head.startswith("grep -Hn"):
             found, left = _assignments(body)
             settings += found
@@ -79,9 +81,11 @@ def parse(text: str) -> Nccl:
             stamped, left = stamps(body)
             caches += stamped
         elif head == LIBRARIES:
-            libraries += _libraries(body)
+            # A link without a version in its name is normal.
+            named = [(path, _VERSION.search(path)) for path in stripped(body)]
+            libraries += [Library(version["version"], path) for path, version in named if version]
         elif head == CLOSED:
-            closed += [line for line in lines(body) if line.strip()]
+            closed += stripped(body)
         else:
             left = [head]
         unparsed += left
@@ -94,12 +98,6 @@ def parse(text: str) -> Nccl:
         is_complete=LIBRARIES in found_blocks,
         unparsed=tuple(unparsed),
     )
-
-
-def _processor(body: str) -> tuple[str | None, list[str]]:
-    said = [line for line in lines(body) if line.strip()]
-    shape = _PROCESSOR.fullmatch(said[0]) if said else None
-    return (shape[1], said[1:]) if shape else (None, said)
 
 
 def _assignments(body: str) -> tuple[list[Setting], list[str]]:
@@ -137,12 +135,6 @@ def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
         elif line.strip() and not line.lstrip().startswith("#"):
             unparsed.append(line)
     return found, unparsed
-
-
-def _libraries(body: str) -> list[Library]:
-    """A link without a version in its name says nothing, and that is no fault."""
-    shapes = [(line.strip(), _VERSION.search(line)) for line in lines(body)]
-    return [Library(shape["version"], path) for path, shape in shapes if shape]
 
 
 _SNIPPET = rf"""

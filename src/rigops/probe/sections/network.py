@@ -1,4 +1,4 @@
-"""Network interfaces by name and place, and what in the configuration clings to their names.
+"""Network interfaces by name and place, and the configuration that depends on their names.
 
 A card in another slot renumbers the bus, and with it the names that systemd makes of it: a host
 whose configuration names enp5s0 may then be gone from the network.
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import Section
-from rigops.probe.text import GrepHit, blocks, grep_hits, lines, preamble
+from rigops.probe.text import GrepHit, blocks, grep_hits, lines, matches, preamble, stripped
 
 INTERFACES = "ls /sys/class/net"
 DEFAULT_ROUTES = "interfaces of default routes"
@@ -47,11 +47,6 @@ class Network:
     default_routes: tuple[str, ...] | None = None
     unparsed: tuple[str, ...] = ()
 
-    def naming(self, interface: str) -> tuple[GrepHit, ...]:
-        """What would have to change if this interface had another name."""
-        word = re.compile(rf"(?<![\w.-]){re.escape(interface)}(?![\w-])")
-        return tuple(place for place in self.matches if word.search(place.text))
-
 
 def parse(text: str) -> Network:
     by_name: dict[str, Interface] = {}
@@ -67,7 +62,7 @@ def parse(text: str) -> Network:
             found, left = _interfaces(body, _BRIEF)
             by_name = {**found, **by_name}
         elif head == DEFAULT_ROUTES:
-            names = [line.strip() for line in lines(body) if line.strip()]
+            names = stripped(body)
             routes = tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
             left = [name for name in names if not _NAME.fullmatch(name)]
         elif head.startswith("grep -Hn"):
@@ -80,26 +75,20 @@ def parse(text: str) -> Network:
 
 
 def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface], list[str]]:
-    found: dict[str, Interface] = {}
-    unparsed: list[str] = []
-    for line in lines(body):
-        one = shape.fullmatch(line)
-        if one:
-            said = {
-                name: None if value == "-" else value for name, value in one.groupdict().items()
-            }
-            found[one["name"]] = Interface(
-                name=one["name"],
-                address=said.get("address"),
-                driver=said.get("driver"),
-                mac=said.get("mac"),
-                state=one["state"].lower(),
-                kind=said.get("kind"),
-                line=line,
-            )
-        elif line.strip():
-            unparsed.append(line)
-    return found, unparsed
+    interfaces: dict[str, Interface] = {}
+    found, unparsed = matches(shape, lines(body))
+    for one in found:
+        said = {name: None if value == "-" else value for name, value in one.groupdict().items()}
+        interfaces[one["name"]] = Interface(
+            name=one["name"],
+            address=said.get("address"),
+            driver=said.get("driver"),
+            mac=said.get("mac"),
+            state=one["state"].lower(),
+            kind=said.get("kind"),
+            line=one.string,
+        )
+    return interfaces, unparsed
 
 
 # Of files that may hold passwords only lines that name or choose an interface are taken.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, lines, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ _FILE = re.compile(r"/\S+/nvidia[a-z0-9_-]*\.ko(?:\.[a-z0-9]+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleOnDisk:
-    """`kernel` None is the running one. `is_signed` None: nothing was said of signatures."""
+    """`kernel` None is the running one. `is_signed` None: not reported."""
 
     kernel: str | None
     version: str | None = None
@@ -40,9 +40,7 @@ class ModuleOnDisk:
 
     @property
     def is_open(self) -> bool | None:
-        """The open modules are under two licences, the proprietary one under NVIDIA's."""
-        if self.license is None:
-            return None
+        """The open modules are under two licenses, the proprietary one under NVIDIA's."""
         return "GPL" in self.license if self.license else None
 
 
@@ -66,22 +64,22 @@ def parse(text: str) -> NvidiaModinfo:
     headed = blocks(text)
     bodies: Mapping[str, str] = headed or {"modinfo nvidia": text}
     for head, body in bodies.items():
-        asked = _HEAD.fullmatch(head)
-        listed = _FILES_HEAD.fullmatch(head)
-        if not asked and not listed:
+        asked, listed = _HEAD.fullmatch(head), _FILES_HEAD.fullmatch(head)
+        shape = asked or listed
+        if not shape:
             unparsed.append(head)
             continue
-        found = _told(asked["kernel"], body) if asked else _listed(head, body)
+        found = (_asked if asked else _listed)(shape["kernel"], body)
         if found:
             modules.append(found)
         elif listed or any(_MISSING.match(line) for line in lines(body)):
-            without.append(asked["kernel"] if asked else _kernel_of(head))
+            without.append(shape["kernel"])
         else:
             unparsed += [line for line in lines(body) if line.strip()]
     return NvidiaModinfo(tuple(modules), tuple(without), tuple(unparsed))
 
 
-def _told(kernel: str | None, body: str) -> ModuleOnDisk | None:
+def _asked(kernel: str | None, body: str) -> ModuleOnDisk | None:
     fields: dict[str, str] = {}
     names: set[str] = set()
     cited = ""
@@ -95,22 +93,14 @@ def _told(kernel: str | None, body: str) -> ModuleOnDisk | None:
             cited = line if shape["name"] == "version" else cited or line
     if not {"filename", "version", "vermagic"} & fields.keys():
         return None
-    # modinfo tells of a signature after vermagic, so less than that says nothing of it.
+    # modinfo prints a signature after vermagic, so less than that proves nothing.
     signed = True if _SIGNATURE & names else False if "vermagic" in names else None
     return ModuleOnDisk(kernel=kernel, is_signed=signed, line=cited.strip(), **fields)
 
 
-def _listed(head: str, body: str) -> ModuleOnDisk | None:
-    for line in lines(body):
-        if _FILE.fullmatch(line.strip()):
-            path = line.strip()
-            return ModuleOnDisk(kernel=_kernel_of(head), filename=path, line=path)
-    return None
-
-
-def _kernel_of(head: str) -> str | None:
-    shape = _FILES_HEAD.fullmatch(head)
-    return shape["kernel"] if shape else None
+def _listed(kernel: str | None, body: str) -> ModuleOnDisk | None:
+    path = next(filter(_FILE.fullmatch, stripped(body)), None)
+    return ModuleOnDisk(kernel=kernel, filename=path, line=path) if path else None
 
 
 # Debian's module is nvidia-current, or nvidia-tesla-… and the like, and modinfo knows no alias of

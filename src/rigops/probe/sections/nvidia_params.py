@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import single
+from rigops.probe.text import matches, single
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]{0,79}):(?: (?P<value>.*))?")
+_QUOTED = re.compile(r'"(.*)"')
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,9 @@ class NvidiaParams:
 
 
 def parse(text: str) -> NvidiaParams:
-    values: dict[str, str] = {}
-    said: dict[str, str] = {}
-    unparsed: list[str] = []
-    for line in map(str.strip, single(text)):
-        if shape := _SHAPE.fullmatch(line):
-            values[shape["name"]] = _unquoted((shape["value"] or "").strip())
-            said[shape["name"]] = line
-        elif line:
-            unparsed.append(line)
-    return NvidiaParams(values, said, tuple(unparsed))
-
-
-def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+    found, unparsed = matches(_SHAPE, map(str.strip, single(text)))
+    values = {one["name"]: _QUOTED.sub(r"\1", (one["value"] or "").strip()) for one in found}
+    return NvidiaParams(values, {one["name"]: one.string for one in found}, tuple(unparsed))
 
 
 _SNIPPET = """

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.smi.command import ask
+from rigops.probe.smi import smi_section
 from rigops.probe.text import lines
 
 if TYPE_CHECKING:
@@ -131,12 +130,4 @@ def parse(text: str) -> NvLinks:
     return NvLinks(tuple(one.gpu() for one in cards.values()), tuple(unparsed))
 
 
-SECTION = Section(
-    name="nvidia-smi-nvlink",
-    snippet=ask("nvlink -s"),
-    parse=parse,
-    timeout_s=20,
-    asks_driver=True,
-    needs="nvidia-smi",
-    technical=EVERY_WORD,
-)
+SECTION = smi_section("nvidia-smi-nvlink", "nvlink -s", parse)

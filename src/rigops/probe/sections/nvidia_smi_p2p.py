@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.smi.command import ask
+from rigops.probe.smi import smi_section
 from rigops.probe.text import lines
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 _GPU = re.compile(r"GPU([0-9]{1,3})")
 _GRANTED = "OK"
 _REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
-_UNKNOWN = "U"
+_CELLS = _REFUSED | {"X", "U", _GRANTED}  # U: unknown
 _MOST = 256  # no machine has as many cards; a longer line is no header
 
 
@@ -55,7 +54,7 @@ def parse(text: str) -> PeerMatrix:
             columns = tuple(int(word[3:]) for word in words)
         elif columns and _GPU.fullmatch(words[0]):
             row, values = int(words[0][3:]), words[1:]
-            if row in columns and len(values) == len(columns) and all(map(_is_cell, values)):
+            if row in columns and len(values) == len(columns) and _CELLS.issuperset(values):
                 rows.append(line)
                 pairs = zip(columns, values, strict=True)
                 cells.update({(row, column): cell for column, cell in pairs if column != row})
@@ -66,23 +65,7 @@ def parse(text: str) -> PeerMatrix:
     return PeerMatrix(columns, cells, tuple(rows), tuple(unparsed))
 
 
-def _is_cell(word: str) -> bool:
-    return word in {"X", _GRANTED, _UNKNOWN} or word in _REFUSED
-
-
-def _section(name: str, letter: str) -> Section[PeerMatrix]:
-    return Section(
-        name=f"nvidia-smi-p2p-{name}",
-        snippet=ask(f"topo -p2p {letter}"),
-        parse=parse,
-        timeout_s=20,
-        asks_driver=True,
-        needs="nvidia-smi",
-        technical=EVERY_WORD,
-    )
-
-
-READ = _section("read", "r")
-WRITE = _section("write", "w")
-NVLINK = _section("nvlink", "n")
-ATOMICS = _section("atomics", "a")
+READ = smi_section("nvidia-smi-p2p-read", "topo -p2p r", parse)
+WRITE = smi_section("nvidia-smi-p2p-write", "topo -p2p w", parse)
+NVLINK = smi_section("nvidia-smi-p2p-nvlink", "topo -p2p n", parse)
+ATOMICS = smi_section("nvidia-smi-p2p-atomics", "topo -p2p a", parse)

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.smi.command import ask
+from rigops.probe.smi import smi_section
 from rigops.probe.text import lines
 
 if TYPE_CHECKING:
@@ -115,12 +114,4 @@ def _numa(line: str, header: _Header) -> str | None:
     return node if _NODES.fullmatch(node) else None
 
 
-SECTION = Section(
-    name="nvidia-smi-topo",
-    snippet=ask("topo -m"),
-    parse=parse,
-    timeout_s=20,
-    asks_driver=True,
-    needs="nvidia-smi",
-    technical=EVERY_WORD,
-)
+SECTION = smi_section("nvidia-smi-topo", "topo -m", parse)

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.smi import card, failures, values, xml
+from rigops.probe import address
+from rigops.probe.smi import card, smi_section, values, xml
 from rigops.probe.smi import text as plain_text
-from rigops.probe.smi.command import ask
-from rigops.probe.smi.lookup import Values
-from rigops.probe.smi.report import (
-    THROTTLE_REASONS,
-    FailureKind,
-    SmiGpu,
-    SmiProcess,
-    SmiReport,
-)
+from rigops.probe.smi.report import FailureKind, SmiReport
 from rigops.probe.text import lines
 
-__all__ = [
-    "SECTION",
-    "THROTTLE_REASONS",
-    "FailureKind",
-    "SmiGpu",
-    "SmiProcess",
-    "SmiReport",
-    "parse",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+_KINDS: tuple[tuple[str, FailureKind], ...] = (
+    ("unable to determine the device handle", "lost"),
+    ("gpu is lost", "lost"),
+    ("driver/library version mismatch", "mismatch"),
+    ("couldn't communicate with", "no-driver"),
+    ("driver not loaded", "no-driver"),
+    ("no devices were found", "no-devices"),
+    ("couldn't find libnvidia-ml", "no-library"),
+    ("couldn't find nvml", "no-library"),
+    ("shared library not found", "no-library"),
+    ("nvidia-smi: not found", "not-installed"),
+    ("nvidia-smi: command not found", "not-installed"),
+    ("nvidia-smi: inaccessible or not found", "not-installed"),
+    ("nvidia-smi: no such file", "not-installed"),
+    ("command not found: nvidia-smi", "not-installed"),
+    ("'nvidia-smi' not found", "not-installed"),
+    ("'nvidia-smi' is not recognized", "not-installed"),
+    ("nvidia-smi has failed", "other"),
+    ("segmentation fault", "other"),
+)
+_BEGINNINGS = ("failed to ", "unable to ", "error", "nvml: ", "nvidia-smi: ")  # of others
+_GOES_ON = ("make sure that", "please ", "nvml library version", "reboot the system")
+_WARNING = "warning:"
+_COMMAND = re.compile(r"(?:== |[$#] ).*|[^$#]{0,200}[$#] nvidia-smi.*|\S{0,200}nvidia-smi(?: -.*)?")
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,4}")
 
 
@@ -43,9 +55,9 @@ def parse(text: str) -> SmiReport:
         if xml.is_xml(joined)
         else plain_text.read(clean, ends_a_line=text.endswith("\n"))
     )
-    head = Values(said.head)
+    head = values.Values(said.head)
     error = said.head.get("error_string")
-    around = failures.read([*said.outside, *([error.value] if error else [])])
+    around = _failures([*said.outside, *([error.value] if error else [])])
     cards = [card.read(one) for one in said.cards]
     unparsed = [*head.unparsed, *(line for _, missed in cards for line in missed), *around.unparsed]
     if not (cards or around.kind or said.is_complete or unparsed):
@@ -70,12 +82,40 @@ def _version(value: str) -> str | None:
     return version[0] if version else None
 
 
-SECTION = Section(
-    name="nvidia-smi-xml",
-    snippet=ask("-q -x"),
-    parse=parse,
-    timeout_s=20,
-    asks_driver=True,
-    needs="nvidia-smi",
-    technical=EVERY_WORD,
-)
+@dataclass
+class _Failures:
+    kind: FailureKind | None = None
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    unparsed: list[str] = field(default_factory=list)
+
+
+def _failures(outside: Iterable[str]) -> _Failures:
+    found = _Failures()
+    for line in outside:
+        plain = line.strip().lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        kind = _kind(plain)
+        if kind:
+            found.lines.append(line)
+            found.kind = kind if found.kind in {None, "other"} else found.kind
+        elif found.lines and plain.startswith(_GOES_ON):
+            found.lines.append(line)
+        elif plain.startswith(_WARNING):
+            found.warnings.append(line)
+        elif plain and not _COMMAND.fullmatch(plain):
+            found.unparsed.append(line)
+        if kind == "lost":
+            normal = (address.normal(one) for one in _ADDRESS.findall(line))
+            found.lost += [one for one in normal if one]
+    return found
+
+
+def _kind(plain: str) -> FailureKind | None:
+    for words, kind in _KINDS:
+        if words in plain:
+            return kind
+    return "other" if plain.startswith(_BEGINNINGS) else None
+
+
+SECTION = smi_section("nvidia-smi-xml", "-q -x", parse)

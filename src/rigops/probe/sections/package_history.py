@@ -45,20 +45,19 @@ _RPM = re.compile(
     r"(?P<name>\S+?)-(?P<version>[^-\s]+-[^-\s]+)\.[a-z0-9_]+\s*",
     re.ASCII,
 )
-_NO_VERSION = "<none>"
 _BLANKS = re.compile(r"\s+")
 
 
 @dataclass(frozen=True)
 class Change:
-    """`at` is the host's own time, as the log writes it; None: the log does not tell."""
+    """`at` is the host's own time, as the log writes it; None: the log has none."""
 
     at: str | None
     action: Action
     package: str
     before: str | None
     after: str | None
-    by: str | None  # the command behind it, where the log tells
+    by: str | None  # the command behind it, where the log has it
     line: str
 
 
@@ -103,7 +102,7 @@ def _log(said: list[str]) -> tuple[list[Change], list[str]]:
 
 def _simple(line: str) -> Change | None:
     if shape := _DPKG.fullmatch(line):
-        before, after = (_version(shape[name]) for name in ("before", "after"))
+        before, after = (None if one == "<none>" else one for one in shape.group("before", "after"))
         action = _ACTIONS[shape["action"]]
         return Change(shape["at"], action, shape["name"], before, after, None, line)
     if shape := _PACMAN.fullmatch(line.strip()):
@@ -120,7 +119,7 @@ def _simple(line: str) -> Change | None:
 
 
 class _Apt:
-    """One stanza after another: what stands above a list of packages belongs to it."""
+    """One stanza after another: what is above a list of packages belongs to it."""
 
     def __init__(self) -> None:
         self.at: str | None = None
@@ -142,8 +141,8 @@ class _Apt:
         for item in _APT_ITEM.finditer(value):
             if _NAMES.search(item["name"]):
                 versions = [one.strip() for one in item["versions"].split(",")]
-                told = [one for one in versions if one and one != "automatic"]
-                before, after = _pair(action, told)
+                versions = [one for one in versions if one and one != "automatic"]
+                before, after = _pair(action, versions)
                 yield Change(self.at, action, item["name"], before, after, self.by, line)
 
 
@@ -152,10 +151,6 @@ def _pair(action: Action, versions: list[str]) -> tuple[str | None, str | None]:
         return versions[0], versions[1]
     only = versions[0] if versions else None
     return (only, None) if action == "remove" else (None, only)
-
-
-def _version(text: str) -> str | None:
-    return None if text == _NO_VERSION else text
 
 
 # Of apt's log whole stanzas, and of their lists, which may be many kB long, the packages that

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.probe.apt_policy import Policy
-from rigops.probe.apt_policy import parse as read_policies
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, lines, matches, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Origin = Literal["distribution", "nvidia", "ppa", "local"]
 
 HOLDS: Final = "apt-mark showhold"
 UNATTENDED: Final = "apt-config dump Unattended-Upgrade"
@@ -29,6 +29,11 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(:\w+)?")
 _RUN_FILES = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 _OFF = frozenset({"", "0", "disable"})
 _ASLEEP = frozenset({"disabled", "masked"})
+_POLICY_OF = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?:")
+_CHOICE = re.compile(r"  (?P<kind>Installed|Candidate): (?P<version>\S+)")
+_OFFER = re.compile(r" (?:   |\*\*\*) (?P<version>\S+) (?P<priority>-?[0-9]{1,6})(?: .*)?")
+_SOURCE = re.compile(r"       +-?[0-9]{1,6} (?P<place>\S.*)")
+_STATUS = "/var/lib/dpkg/status"
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,46 @@ class Pin:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """One version and where it can be had; nowhere if only dpkg still knows it."""
+
+    version: str
+    lines: tuple[str, ...]
+    origins: frozenset[Origin]
+
+
+@dataclass(frozen=True)
+class Policy:
+    package: str
+    installed: str | None
+    candidate: str | None
+    offers: tuple[Offer, ...]
+
+    def offer(self, version: str | None) -> Offer | None:
+        return next((one for one in self.offers if one.version == version), None)
+
+
+@dataclass
+class _Open:
+    package: str
+    chosen: dict[str, str] = field(default_factory=dict)
+    offers: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    def closed(self) -> Policy:
+        return Policy(
+            package=self.package,
+            installed=_known(self.chosen.get("Installed")),
+            candidate=_known(self.chosen.get("Candidate")),
+            offers=tuple(
+                Offer(version, tuple(said), frozenset(filter(None, map(_origin, said[1:]))))
+                for version, said in self.offers
+            ),
+        )
+
+
+@dataclass(frozen=True)
 class PackageHolds:
-    """None: not asked, or not answered."""
+    """None: not collected, or not reported."""
 
     held: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
@@ -65,54 +108,46 @@ def parse(text: str) -> PackageHolds:
             pins += _pins(head, body)
         elif head not in {HOLDS, UNATTENDED, PERIODIC, TIMER, POLICY, RUN_FILE, ELSEWHERE}:
             unparsed.append(head)
-    names = _words(found, HOLDS)
-    unparsed += [name for name in names if not _PACKAGE.fullmatch(name)]
-    settings = _words(found, UNATTENDED)
-    policies, strange = read_policies(found[POLICY]) if POLICY in found else (None, ())
+    held, left = matches(_PACKAGE, stripped(found.get(HOLDS, "")))
+    settings = stripped(found.get(UNATTENDED, ""))
+    policies, strange = _policies(found.get(POLICY, ""))
+    run_files = stripped(found.get(RUN_FILE, ""))
     return PackageHolds(
-        held=tuple(name for name in names if _PACKAGE.fullmatch(name)),
+        held=tuple(one[0] for one in held),
         pins=tuple(pins),
-        unattended_blacklist=_blacklist(settings),
-        unparsed=(*unparsed, *strange),
+        unattended_blacklist=tuple(
+            value for name, is_list, value in _settings(settings) if name == _BLACKLIST and is_list
+        ),
+        unparsed=(*unparsed, *left, *strange),
         asks_apt=HOLDS in found,
         has_unattended_settings=bool(settings) if UNATTENDED in found else None,
         unattended_runs=_runs(found),
         unattended_lines=tuple(line for line in settings if _BLACKLIST in line.lower()),
-        policies=policies,
-        run_files=tuple(one for one in _words(found, RUN_FILE) if one in _RUN_FILES)
+        policies=policies if POLICY in found else None,
+        run_files=tuple(one for one in run_files if one in _RUN_FILES)
         if RUN_FILE in found
         else None,
-        elsewhere=_words(found, ELSEWHERE),
+        elsewhere=tuple(stripped(found.get(ELSEWHERE, ""))),
     )
 
 
 def _bare(text: str) -> Mapping[str, str]:
     """What somebody saved of `apt-mark showhold` alone."""
-    said = [line.strip() for line in lines(text) if line.strip()]
+    said = stripped(text)
     is_list = bool(said) and all(_PACKAGE.fullmatch(line) for line in said)
     return {HOLDS: text} if is_list else dict.fromkeys(said[:1], "")
 
 
-def _words(found: Mapping[str, str], head: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in lines(found.get(head, "")) if line.strip())
-
-
-def _settings(said: tuple[str, ...]) -> list[tuple[str, bool, str]]:
-    shapes = (_SETTING.fullmatch(line) for line in said)
-    return [(one["name"].lower(), bool(one["list"]), one["value"]) for one in shapes if one]
-
-
-def _blacklist(said: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(
-        value for name, is_list, value in _settings(said) if name == _BLACKLIST and is_list
-    )
+def _settings(said: list[str]) -> list[tuple[str, bool, str]]:
+    shapes, _ = matches(_SETTING, said)
+    return [(one["name"].lower(), bool(one["list"]), one["value"]) for one in shapes]
 
 
 def _runs(found: Mapping[str, str]) -> bool | None:
     if PERIODIC not in found:
         return None
-    daily = [value for name, _, value in _settings(_words(found, PERIODIC)) if name == _DAILY]
-    timer = dict(line.partition("=")[::2] for line in _words(found, TIMER))
+    daily = [value for name, _, value in _settings(stripped(found[PERIODIC])) if name == _DAILY]
+    timer = dict(line.partition("=")[::2] for line in stripped(found.get(TIMER, "")))
     is_asleep = timer.get("UnitFileState") in _ASLEEP and timer.get("ActiveState") == "inactive"
     return bool(daily) and daily[-1].lower() not in _OFF and not is_asleep
 
@@ -129,6 +164,41 @@ def _pins(file: str, body: str) -> list[Pin]:
         if re.fullmatch(r"-?[0-9]{1,6}", priority) and "package" in fields:
             found.append(Pin(file, fields["package"], fields.get("pin", ""), int(priority)))
     return found
+
+
+def _policies(text: str) -> tuple[tuple[Policy, ...], tuple[str, ...]]:
+    """The packages, and the lines that could not be parsed."""
+    found: list[_Open] = []
+    unparsed: list[str] = []
+    for line in lines(text):
+        if name := _POLICY_OF.fullmatch(line):
+            found.append(_Open(name["name"]))
+        elif not found:
+            unparsed += [line] if line.strip() else []
+        elif choice := _CHOICE.fullmatch(line):
+            found[-1].chosen[choice["kind"]] = choice["version"]
+        elif version := _OFFER.fullmatch(line):
+            found[-1].offers.append((version["version"], [line]))
+        elif found[-1].offers and _SOURCE.fullmatch(line):
+            found[-1].offers[-1][1].append(line)
+        elif line.strip() and not line.startswith(("  Version table:", "  Package pin:")):
+            unparsed.append(line)
+    return tuple(one.closed() for one in found), tuple(unparsed)
+
+
+def _known(version: str | None) -> str | None:
+    return None if version == "(none)" else version
+
+
+def _origin(line: str) -> Origin | None:
+    if _STATUS in line:
+        return None
+    place = line.lower()
+    if "/compute/cuda/" in place or "nvidia.com" in place or "nvidia.github.io" in place:
+        return "nvidia"
+    if "/graphics-drivers/" in place or "/ppa/" in place:
+        return "ppa"
+    return "local" if " file:" in place or " copy:" in place else "distribution"
 
 
 # The driver's packages, of which apt is asked what it would install; a repository of NVIDIA's

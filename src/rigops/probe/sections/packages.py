@@ -41,7 +41,7 @@ class Package:
     version: str  # empty where dpkg only remembers the name
     architecture: str
     status: str  # as dpkg abbreviates it: "ii", "hi", "rc", "un", …
-    source: str | None = None  # the source package, where dpkg told it
+    source: str | None = None  # the source package, where dpkg reports it
     line: str = field(default="", compare=False)
 
     @property
@@ -69,7 +69,7 @@ class Packages:
 
     @property
     def unfinished_driver(self) -> tuple[Package, ...]:
-        """Those of its packages that somebody was cut off in installing or removing."""
+        """Those of its packages that whose installation or removal was interrupted."""
         return tuple(
             one
             for one in self.packages

@@ -15,7 +15,7 @@ DISPLAY_CLASSES = (0x0300, 0x0302)
 _SHAPE = re.compile(rf"(?P<address>{ADDRESS})(?P<fields>( [a-z0-9]+=\S*)*)")
 _ID = re.compile(r"0x[0-9a-f]{4}")
 _CLASS = re.compile(r"0x[0-9a-f]{6}")
-_LINK = re.compile(r"(?P<speed>\d+(\.\d+)?),(?P<width>\d+)")
+_LINK = re.compile(r"(?P<speed>[0-9]{1,4}(?:\.[0-9]{1,3})?),(?P<width>[0-9]{1,3})")
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,11 @@ class Pci:
 def parse(text: str) -> Pci:
     found: dict[str, PciFunction] = {}
     unparsed: list[str] = []
-    for line in single(text):
-        if not line.strip():
-            continue
-        function = _function(line.strip())
-        if function is None:
-            unparsed.append(line)
-        else:
+    for line in map(str.strip, single(text)):
+        if function := _function(line):
             found[function.address] = function
+        elif line:
+            unparsed.append(line)
     return Pci(tuple(found.values()), tuple(unparsed))
 
 
@@ -86,8 +83,8 @@ def _function(line: str) -> PciFunction | None:
         pci_class=int(pci_class, 16),
         revision=_known(fields, "rev"),
         driver=_known(fields, "driver"),
-        link=_link(fields.get("link", "")),
-        fastest_link=_link(fields.get("max", "")),
+        link=link(fields.get("link", "")),
+        fastest_link=link(fields.get("max", "")),
         numa_node=_number(fields.get("numa", "")),
         bar1_bytes=_number(fields.get("bar1", "")),
         path=_known(fields, "path"),
@@ -104,7 +101,7 @@ def _number(value: str) -> int | None:
     return int(value) if re.fullmatch(r"-?[0-9]{1,20}", value) else None
 
 
-def _link(value: str) -> Link | None:
+def link(value: str) -> Link | None:
     shape = _LINK.fullmatch(value)
     return Link(float(shape["speed"]), int(shape["width"])) if shape else None
 

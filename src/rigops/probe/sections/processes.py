@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, matches, stripped
 
 _TASKS = "cat /proc/[0-9]*/stat"
 _HOLDERS = "ls -l /proc/[0-9]*/fd"
@@ -59,7 +59,7 @@ class Holder:
 class Processes:
     """`holders`: who has a node of NVIDIA's open; without root only one's own are seen.
 
-    None: nobody looked. `tasks`: in state D, or threads of the driver.
+    None: not collected. `tasks`: in state D, or threads of the driver.
     """
 
     holders: tuple[Holder, ...] | None = None
@@ -72,10 +72,11 @@ def parse(text: str) -> Processes:
     tasks: list[Task] | None = None
     unparsed: list[str] = []
     for head, body in (blocks(text) or {"ps": text}).items():
-        said = [line for line in map(str.strip, lines(body)) if line]
+        said = stripped(body)
         if head == _HOLDERS:
-            holders = [one for one in map(_holder, said) if one]
-            unparsed += [line for line in said if not _HOLDER.fullmatch(line)]
+            shapes, left = matches(_HOLDER, said)
+            holders = [Holder(pid=int(one["pid"]), comm=one["comm"], line=one[0]) for one in shapes]
+            unparsed += left
         elif head == _TASKS or _PS.fullmatch(head):
             rows = [line for line in said if not _PS_HEAD.fullmatch(line)]
             found = [(line, _task(line)) for line in rows]
@@ -89,11 +90,6 @@ def parse(text: str) -> Processes:
         tuple(tasks) if tasks is not None else None,
         tuple(unparsed),
     )
-
-
-def _holder(line: str) -> Holder | None:
-    shape = _HOLDER.fullmatch(line)
-    return Holder(pid=int(shape["pid"]), comm=shape["comm"], line=line) if shape else None
 
 
 def _task(line: str) -> Task | None:
@@ -110,7 +106,7 @@ def _task(line: str) -> Task | None:
     )
 
 
-# A moment in state D is nothing: only what is in it twice, a second apart, is told. In the same
+# A moment in state D is nothing: only what is in it twice, a second apart, is reported. In the same
 # second it is measured how busy the driver's threads are, in hundredths, as the kernel counts.
 _SNIPPET = f"""
 [ -e /proc/self/stat ] || exit

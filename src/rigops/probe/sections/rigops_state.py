@@ -1,4 +1,4 @@
-"""What rigops itself keeps on the host."""
+"""The files of rigops itself on the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.units import SYSTEM_UNITS
-from rigops.probe.text import assignments, blocks, lines
+from rigops.probe.text import assignments, blocks, lines, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ class OwnedUnit:
 
 @dataclass(frozen=True)
 class RigopsState:
-    """Texts as they stand there; who knows a record reads it. None: there is no such record."""
+    """Raw texts; their parsers are elsewhere. None: there is no such record."""
 
     owned: str | None = None
     present: Mapping[str, Present] = field(default_factory=dict)  # the owned files that are there
@@ -60,20 +60,16 @@ def parse(text: str) -> RigopsState:
     records = {path: body for path, body in found.items() if path.startswith(f"{STATE}/")}
     return RigopsState(
         owned=records.pop(RECORD, None),
-        present=dict(_present(found.get(OWNED_FILES, ""))),
+        present={
+            one["path"]: Present(one["digest"], int(one["mode"], 8))
+            for one in matches(_FILE, lines(found.get(OWNED_FILES, "")))[0]
+        },
         units=dict(_units(found.get(OWNED_UNITS, ""))),
         strays=tuple(line for line in lines(found.get(STRAYS, "")) if line.startswith("/")),
         records=records,
         journal=tuple(line for line in lines(found.get(JOURNAL, "")) if line.strip()),
         unparsed=tuple(head for head in found if head not in _KNOWN and not head.startswith(STATE)),
     )
-
-
-def _present(body: str) -> Iterator[tuple[str, Present]]:
-    for line in lines(body):
-        found = _FILE.fullmatch(line)
-        if found:
-            yield found["path"], Present(found["digest"], int(found["mode"], 8))
 
 
 def _units(body: str) -> Iterator[tuple[str, OwnedUnit]]:
@@ -119,7 +115,7 @@ fi
 if [ -n "$strays" ]; then echo "== {STRAYS}"; printf %s "$strays"; fi
 """
 
-# Without it nobody knows what is ours there, so a slow host is given time for it.
+# Without it the owned files are unknown, so a slow host gets time for it.
 SECTION = Section(
     name="rigops-state",
     snippet=_SNIPPET,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.text import blocks, lines
+from rigops.probe.text import blocks, stripped
 
 _MOKUTIL = "mokutil --sb-state"
 _VARIABLE = "od -An -t u1 /sys/firmware/efi/efivars/SecureBoot"
@@ -30,11 +30,11 @@ _LEVEL = re.compile(r"\[(?P<level>none|integrity|confidentiality)\]")
 
 @dataclass(frozen=True, kw_only=True)
 class SecureBoot:
-    """None: not said. `line` is what `enabled` was read from."""
+    """None: not reported. `line` is what `enabled` was read from."""
 
     enabled: bool | None = None
     setup_mode: bool = False
-    validates: bool = True  # False: shim was told to check no signatures
+    validates: bool = True  # False: shim checks no signatures
     lockdown: str | None = None  # none, integrity or confidentiality
     tainted: int | None = None
     line: str = ""
@@ -53,8 +53,9 @@ def parse(text: str) -> SecureBoot:
     headed = blocks(text) or {_MOKUTIL: text}
     enabled, line = None, ""
     setup, validates = False, True
-    unparsed = [head for head in headed if not _is_known(head)]
-    for said in map(str.strip, lines(headed.get(_MOKUTIL, ""))):
+    known = {_MOKUTIL, _NO_EFI, _TAINTED, _LOCKDOWN}
+    unparsed = [head for head in headed if head not in known and not head.startswith(_VARIABLE)]
+    for said in stripped(headed.get(_MOKUTIL, "")):
         state = next((state for shape, state in _SAYS if shape.fullmatch(said)), None)
         if state is not None:
             enabled, line = state, said
@@ -62,7 +63,7 @@ def parse(text: str) -> SecureBoot:
             setup = True
         elif _NO_VALIDATION.fullmatch(said):
             validates = False
-        elif said and not _DOUBT.fullmatch(said):
+        elif not _DOUBT.fullmatch(said):
             unparsed.append(said)
     if enabled is None:
         enabled, line = _by_firmware(headed, unparsed)
@@ -78,10 +79,6 @@ def parse(text: str) -> SecureBoot:
         lockdown_line=headed[_LOCKDOWN].strip() if level else "",
         unparsed=tuple(unparsed),
     )
-
-
-def _is_known(head: str) -> bool:
-    return head in {_MOKUTIL, _NO_EFI, _TAINTED, _LOCKDOWN} or head.startswith(_VARIABLE)
 
 
 def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | None, str]:

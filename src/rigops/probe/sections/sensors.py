@@ -53,7 +53,7 @@ _SDR_VALUE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """None: the sensor says nothing. What it does say may be nonsense: see the checks."""
+    """None: the sensor reports nothing. What it reports may be wrong: see the checks."""
 
     chip: str
     label: str
@@ -99,7 +99,9 @@ def parse(text: str) -> Sensors:
         line = raw.strip()
         if line.startswith("== "):
             head = line[3:].strip()
-            chip = _chip(head)
+            path, _, name = head.partition(" ")
+            is_hwmon = path.startswith(HWMON)
+            chip = f"{name or '?'} ({path.rpartition('/')[2]})" if is_hwmon else ""
         elif line:
             chip = _take(found, head, chip, line)
     return Sensors(
@@ -109,11 +111,6 @@ def parse(text: str) -> Sensors:
         events=tuple(found.events),
         unparsed=tuple(found.unparsed),
     )
-
-
-def _chip(head: str) -> str:
-    path, _, name = head.partition(" ")
-    return f"{name or '?'} ({path.rpartition('/')[2]})" if path.startswith(HWMON) else ""
 
 
 def _take(found: _Found, head: str, chip: str, line: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
-from rigops.probe.sections.pci import Link
-from rigops.probe.text import blocks, lines, preamble
+from rigops.probe.sections.pci import Link, link
+from rigops.probe.text import blocks, lines, matches, preamble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,6 @@ _LINK = re.compile(
     r"(?P<name>nvme[0-9]{1,4}) address=(?P<address>\S+) link=(?P<link>\S+) max=(?P<max>\S+)"
     r" model=(?P<model>.*)"
 )
-_SPEED = re.compile(r"(?P<speed>[0-9]{1,4}(?:\.[0-9])?),(?P<width>[0-9]{1,3})")
 _STANDBY = 2  # the exit code that -n gives for a disk that sleeps
 _KELVIN = 273
 _ATTRIBUTES = {
@@ -36,7 +35,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """None: not told. `exit_bits` are smartctl's; 8 and more speak of the disk, not of the look."""
+    """None: not reported. `exit_bits` are smartctl's; 8 and more are faults of the disk."""
 
     device: str
     source: str  # smartctl or nvme
@@ -183,29 +182,18 @@ def _number(value: object) -> int | None:
 
 
 def _links(body: str) -> tuple[tuple[NvmeLink, ...], list[str]]:
-    found: list[NvmeLink] = []
-    unparsed: list[str] = []
-    for line in lines(body):
-        shape = _LINK.fullmatch(line.rstrip())
-        if shape:
-            found.append(
-                NvmeLink(
-                    name=shape["name"],
-                    address=None if shape["address"] == "-" else shape["address"],
-                    link=_link(shape["link"]),
-                    fastest_link=_link(shape["max"]),
-                    model=shape["model"].strip(),
-                    line=line,
-                )
-            )
-        elif line.strip():
-            unparsed.append(line)
-    return tuple(found), unparsed
-
-
-def _link(value: str) -> Link | None:
-    shape = _SPEED.fullmatch(value)
-    return Link(float(shape["speed"]), int(shape["width"])) if shape else None
+    found, unparsed = matches(_LINK, map(str.rstrip, lines(body)))
+    return tuple(
+        NvmeLink(
+            name=one["name"],
+            address=None if one["address"] == "-" else one["address"],
+            link=link(one["link"]),
+            fastest_link=link(one["max"]),
+            model=one["model"].strip(),
+            line=one.string,
+        )
+        for one in found
+    ), unparsed
 
 
 # Each disk gets its own time, so that one that does not answer costs only itself; one that sleeps

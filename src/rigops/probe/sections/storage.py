@@ -1,4 +1,4 @@
-"""File systems, disks and what their redundancy says: mounts, space, btrfs, md, ZFS."""
+"""File systems, disks and their redundancy: mounts, space, btrfs, md, ZFS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rigops.probe import mounts as file_systems
 from rigops.probe.btrfs import Btrfs, btrfs
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines, preamble
+from rigops.probe.text import blocks, lines, matches, preamble
 
 if TYPE_CHECKING:
     from rigops.probe.mounts import Mounts
@@ -21,7 +21,7 @@ ARRAYS = "/proc/mdstat"
 POOLS = "zpool status -x"
 
 _ROOM = re.compile(
-    r"\s(?P<total>[0-9]{1,16})\s+(?P<used>[0-9]{1,16})\s+(?P<free>-?[0-9]{1,16})"
+    r"(?P<source>.*?)\s(?P<total>[0-9]{1,16})\s+(?P<used>[0-9]{1,16})\s+(?P<free>-?[0-9]{1,16})"
     r"\s+(?:[0-9]{1,4}%|-)\s+(?P<target>/.*)"
 )
 _PAIR = re.compile(r'([A-Z]{2,12})="([^"]*)"')
@@ -43,12 +43,6 @@ class Room:
     used: int
     free: int
     line: str
-
-    @property
-    def used_share(self) -> float | None:
-        """As df reckons it: of what an ordinary user could have."""
-        usable = self.used + self.free
-        return self.used / usable if usable > 0 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +70,10 @@ class Array:
     line: str
     status_line: str = ""
 
-    @property
-    def is_degraded(self) -> bool | None:
-        if self.state != "active":
-            return True
-        return None if self.wanted is None or self.working is None else self.working < self.wanted
-
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """None: that was not asked or not answered."""
+    """None: not collected, or not reported."""
 
     mounts: Mounts | None = None  # of real file systems only
     planned: Mounts | None = None  # by fstab
@@ -137,7 +125,7 @@ class _Read:
         if head == MOUNTS:
             self.mounts, left = file_systems.mounted(body)
         elif head.startswith("findmnt"):
-            self.mounts, left = file_systems.found(body)
+            self.mounts, left = file_systems.by_findmnt(body)
         elif head == FSTAB:
             self.planned, left = file_systems.planned(body)
         elif head.startswith("df -Pi"):
@@ -156,17 +144,18 @@ class _Read:
 
 
 def _rooms(body: str) -> tuple[tuple[Room, ...], list[str]]:
-    found: list[Room] = []
-    unparsed: list[str] = []
-    for line in lines(body):
-        shape = _ROOM.search(line)
-        if shape:
-            source = line[: shape.start()].strip()
-            total, used, free = (int(shape[name]) for name in ("total", "used", "free"))
-            found.append(Room(shape["target"].rstrip(), source, total, used, free, line))
-        elif line.strip() and not line.startswith("Filesystem"):
-            unparsed.append(line)
-    return tuple(found), unparsed
+    found, unparsed = matches(_ROOM, lines(body))
+    return tuple(
+        Room(
+            target=one["target"].rstrip(),
+            source=one["source"].strip(),
+            total=int(one["total"]),
+            used=int(one["used"]),
+            free=int(one["free"]),
+            line=one.string,
+        )
+        for one in found
+    ), [line for line in unparsed if not line.startswith("Filesystem")]
 
 
 def _disks(body: str) -> tuple[tuple[BlockDevice, ...], list[str]]:

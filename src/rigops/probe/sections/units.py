@@ -1,4 +1,4 @@
-"""The units that act on cards, clocks and packages, and the files that set cards by nvidia-smi."""
+"""Units that act on cards, clocks and packages, and files that set cards by nvidia-smi."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class CardSetter:
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """`setters`: None where nobody looked. `unreadable`: places where some may be."""
+    """`setters`: None where that was not collected. `unreadable`: places where some may be."""
 
     units: tuple[Unit, ...] = ()
     setters: tuple[CardSetter, ...] | None = None
@@ -153,18 +153,15 @@ def _unit(fields: dict[str, str]) -> list[Unit]:
     if not name:
         return []
 
-    def known(field: str) -> str | None:
-        return fields.get(field) or None
-
     return [
         Unit(
             name=name,
-            load=known("LoadState"),
-            active=known("ActiveState"),
-            sub=known("SubState"),
-            enabled=known("UnitFileState"),
-            result=known("Result"),
-            file=known("FragmentPath"),
+            load=fields.get("LoadState") or None,
+            active=fields.get("ActiveState") or None,
+            sub=fields.get("SubState") or None,
+            enabled=fields.get("UnitFileState") or None,
+            result=fields.get("Result") or None,
+            file=fields.get("FragmentPath") or None,
             line=" ".join(f"{key}={value}" for key, value in fields.items()),
         )
     ]

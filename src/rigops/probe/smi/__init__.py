@@ -1,1 +1,25 @@
 """What nvidia-smi prints, in its XML and its text, of every driver generation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rigops.probe.section import EVERY_WORD, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Facts = TypeVar("Facts")
+
+
+def smi_section(name: str, arguments: str, parse: Callable[[str], Facts]) -> Section[Facts]:
+    """Nothing and 0 where there is no nvidia-smi; else its own words and its own exit code."""
+    return Section(
+        name=name,
+        snippet=f"command -v nvidia-smi >/dev/null || exit 0\nnvidia-smi {arguments} 2>&1",
+        parse=parse,
+        timeout_s=20,
+        asks_driver=True,
+        needs="nvidia-smi",
+        technical=EVERY_WORD,
+    )

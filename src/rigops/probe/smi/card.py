@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rigops.probe import address
 from rigops.probe.smi import values
-from rigops.probe.smi.lookup import Values
 from rigops.probe.smi.report import SmiGpu, SmiProcess
+from rigops.probe.smi.values import Values
 
 if TYPE_CHECKING:
-    from rigops.probe.smi.said import SaidCard
+    from rigops.probe.smi.values import CardOutput
 
 _LINK = "pci/pci_gpu_link_info"
 _LINK_TEXT = "pci/gpu_link_info"
@@ -38,8 +38,8 @@ _USED = ("used_memory", "used_gpu_memory")
 _PARTS_CORRECTED = ("sram_correctable", "dram_correctable")
 
 
-def read(said: SaidCard) -> tuple[SmiGpu, tuple[str, ...]]:
-    """The card, and the lines that could not be read."""
+def read(said: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
+    """The card, and the lines that could not be parsed."""
     found = Values(said.leaves)
     get = found.get
     where = address.normal(said.address) or get(address.normal, "pci/pci_bus_id", "pci/bus_id")
@@ -99,15 +99,10 @@ def read(said: SaidCard) -> tuple[SmiGpu, tuple[str, ...]]:
             "retired_pages/double_bit_ecc",
         ),
         retired_pending=found.any(
-            *(
-                f"retired_pages/{name}"
-                for name in (
-                    "pending_retirement",
-                    "pending_blacklist",
-                    "pending",
-                    "pending_page_blacklist",
-                )
-            )
+            "retired_pages/pending_retirement",
+            "retired_pages/pending_blacklist",
+            "retired_pages/pending",
+            "retired_pages/pending_page_blacklist",
         ),
         remapped_corrected=get(
             values.count, "remapped_rows/remapped_row_corr", "remapped_rows/correctable_error"
@@ -177,7 +172,7 @@ def _watts(found: Values, *names: str) -> float | None:
     return found.get(values.watts, *(f"{block}/{name}" for name in names for block in blocks))
 
 
-def _throttle(said: SaidCard, found: Values) -> frozenset[str] | None:
+def _throttle(said: CardOutput, found: Values) -> frozenset[str] | None:
     """None where no reason is active and the list of reasons may have lost its end."""
     states: dict[str, bool] = {}
     is_incomplete = False
@@ -192,16 +187,15 @@ def _throttle(said: SaidCard, found: Values) -> frozenset[str] | None:
     return active if active or (states and not is_incomplete) else None
 
 
-def _processes(said: SaidCard, found: Values) -> tuple[SmiProcess, ...] | None:
+def _processes(said: CardOutput, found: Values) -> tuple[SmiProcess, ...] | None:
     if said.processes:
-        listed = [_process(Values(one), found) for one in said.processes]
-        return tuple(one for one in listed if one) or None
+        return tuple(filter(None, (_process(Values(one), found) for one in said.processes))) or None
     none = said.leaves.get("processes")
     return () if none and none.value.lower() in {"", "none"} else None
 
 
 def _process(one: Values, card: Values) -> SmiProcess | None:
-    """None where its number is not said, or where its last line was cut off."""
+    """None where it has no number, or where its last line is incomplete."""
     pid = one.get(values.count, "pid", "process_id")
     used = one.get(values.mebibytes, *_USED)
     card.unparsed += one.unparsed

@@ -14,7 +14,7 @@ FailureKind = Literal[
     "no-devices",  # No devices were found
     "no-library",  # couldn't find libnvidia-ml.so
     "lost",  # Unable to determine the device handle for GPU …; GPU is lost
-    "not-installed",  # the shell found no nvidia-smi; the section then says nothing
+    "not-installed",  # the shell found no nvidia-smi; the section is then empty
     "other",
 ]
 
@@ -34,7 +34,7 @@ class SmiProcess:
 
 @dataclass(frozen=True, kw_only=True)
 class SmiGpu:
-    """None: not said, or N/A. `troubles`: lines that said ERR!, Unknown Error or GPU is lost."""
+    """None: not reported, or N/A. `troubles`: lines with ERR!, Unknown Error or GPU is lost."""
 
     address: str | None = None  # in the kernel's spelling
     name: str | None = None
@@ -102,7 +102,7 @@ class SmiGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class SmiReport:
-    """What nvidia-smi said about every card that it still sees, or how it failed."""
+    """Every card that nvidia-smi still reports, or how it failed."""
 
     driver: str | None = None
     cuda: str | None = None

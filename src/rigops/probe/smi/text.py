@@ -1,11 +1,11 @@
-"""The text of `nvidia-smi -q`: names that repeat, told apart by how far they are set in."""
+"""The text of `nvidia-smi -q`: names that repeat, distinguished by their indentation."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from rigops.probe.smi.said import DEEPEST, MOST_CARDS, Leaf, Said, SaidCard
+from rigops.probe.smi.values import DEEPEST, CardOutput, Leaf, SmiOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ _FIRST = "driver_version"
 _COMPLETE = frozenset({"n/a", "none", "enabled", "disabled"})
 
 
-def read(lines: Sequence[str], *, ends_a_line: bool) -> Said:
+def read(lines: Sequence[str], *, ends_a_line: bool) -> SmiOutput:
     return _Reading(lines, ends_a_line=ends_a_line).said
 
 
@@ -31,17 +31,18 @@ class _Reading:
     """One pass over the lines. Of what is too deep or too much nothing is kept."""
 
     def __init__(self, lines: Sequence[str], *, ends_a_line: bool) -> None:
-        self.said = Said()
-        self._card: SaidCard | None = None
+        self.said = SmiOutput()
+        self._card: CardOutput | None = None
         self._stack: list[tuple[int, str]] = []
         self._margin = 0
         last = "" if ends_a_line or not lines else lines[-1]
-        is_incomplete = last.rpartition(":")[2].strip().lower() not in _COMPLETE
-        if last and _names_a_value(last) and is_incomplete:
+        is_incomplete = (
+            ":" in last[: _LONGEST_NAME + 1]
+            and last.rpartition(":")[2].strip().lower() not in _COMPLETE
+        )
+        if is_incomplete:
             lines = lines[:-1]
             self.said.outside.append(last)
-        else:
-            is_incomplete = False
         for line in lines:
             self._take(line.expandtabs())
         self.said.is_complete = not is_incomplete and self._has_its_end(lines)
@@ -53,19 +54,13 @@ class _Reading:
         if not plain or _TITLE.fullmatch(plain):
             return
         if card and (self._card is None or indent <= self._margin):
-            self._begin_card(plain, card["address"], indent)
+            self._card, self._stack = self.said.begin_card(plain, card["address"]), []
+            self._margin = indent
         elif self._card is None:
             self._take_head(line, plain)
         elif indent > self._margin:
             self._take_field(self._card, plain, indent)
         else:
-            self.said.outside.append(line)
-
-    def _begin_card(self, line: str, address: str, margin: int) -> None:
-        self._card, self._stack, self._margin = SaidCard(line, address), [], margin
-        if len(self.said.cards) < MOST_CARDS:
-            self.said.cards.append(self._card)
-        elif len(self.said.cards) == MOST_CARDS:
             self.said.outside.append(line)
 
     def _take_head(self, line: str, plain: str) -> None:
@@ -75,7 +70,7 @@ class _Reading:
         else:
             self.said.outside.append(line)
 
-    def _take_field(self, card: SaidCard, plain: str, indent: int) -> None:
+    def _take_field(self, card: CardOutput, plain: str, indent: int) -> None:
         name, colon, value = plain.partition(":")
         if len(name) > _LONGEST_NAME or name.startswith("["):
             self.said.outside.append(plain)
@@ -90,7 +85,7 @@ class _Reading:
         leaf = Leaf(value.strip(), plain)
         key = self._stack[-1][1]
         if self._stack[0][1] != _PROCESSES or len(self._stack) == 1:
-            card.says("/".join(name for _, name in self._stack), leaf)
+            card.leaves.setdefault("/".join(name for _, name in self._stack), leaf)
         elif key == _PROCESS:
             card.processes.append({key: leaf})
         elif card.processes:
@@ -107,10 +102,6 @@ class _Reading:
         if is_in_processes and (last != _LAST_OF_PROCESS or lines[-1].strip()):
             return False
         return all(_PROCESSES in card.leaves or card.processes for card in cards)
-
-
-def _names_a_value(line: str) -> bool:
-    return ":" in line[: _LONGEST_NAME + 1]
 
 
 def _key(name: str) -> str:

@@ -1,8 +1,18 @@
-"""One value as nvidia-smi writes it, into one that can be reckoned with."""
+"""What both forms of the output come to: values at paths, card by card, and as Python values."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Value = TypeVar("Value")
+
+_MOST_CARDS = 256  # no machine has as many; what comes after them is rubbish
+DEEPEST = 12
 
 _ABSENT = frozenset(
     ("", "-", "n/a", "none", "not found", "no data", "unknown", "function not found",
@@ -19,6 +29,41 @@ _SWITCH = {
     "enabled": True, "disabled": False, "yes": True, "no": False,
     "active": True, "not active": False, "on": True, "off": False,
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Leaf:
+    value: str
+    line: str  # as it was printed
+
+
+@dataclass
+class CardOutput:
+    """`leaves` by path, such as `fb_memory_usage/total`; of repeated ones the first."""
+
+    line: str
+    address: str
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    processes: list[dict[str, Leaf]] = field(default_factory=list)
+    is_closed: bool = False
+
+
+@dataclass
+class SmiOutput:
+    """`outside`: lines that belong to no card and no value: errors, warnings, rubbish."""
+
+    head: dict[str, Leaf] = field(default_factory=dict)
+    cards: list[CardOutput] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    is_complete: bool = False
+
+    def begin_card(self, line: str, address: str) -> CardOutput:
+        card = CardOutput(line, address)
+        if len(self.cards) < _MOST_CARDS:
+            self.cards.append(card)
+        else:
+            self.outside.append(line)
+        return card
 
 
 def bare(value: str) -> str:
@@ -46,31 +91,6 @@ def switch(value: str) -> bool | None:
     return _SWITCH.get(bare(value).lower())
 
 
-def count(value: str) -> int | None:
-    number = _number(value, ("",))
-    return int(number) if number and number.isdecimal() else None
-
-
-def lanes(value: str) -> int | None:
-    number = _number(value, ("x", ""))
-    return int(number) if number and number.isdecimal() else None
-
-
-def percent(value: str) -> int | None:
-    number = _number(value, ("%",))
-    return int(number) if number and number.isdecimal() else None
-
-
-def mebibytes(value: str) -> int | None:
-    number = _number(value, ("mib", "mb"))
-    return int(number) if number and number.isdecimal() else None
-
-
-def megahertz(value: str) -> int | None:
-    number = _number(value, ("mhz",))
-    return int(number) if number and number.isdecimal() else None
-
-
 def celsius(value: str) -> float | None:
     number = _number(value, ("c",))
     return float(number) if number else None
@@ -84,3 +104,57 @@ def watts(value: str) -> float | None:
 def _number(value: str, units: tuple[str, ...]) -> str | None:
     shape = _NUMBER.fullmatch(value.strip()[:_LONGEST].lower())
     return shape["number"] if shape and shape["unit"] in units else None
+
+
+def _integer(*units: str) -> Callable[[str], int | None]:
+    def read(value: str) -> int | None:
+        number = _number(value, units)
+        return int(number) if number and number.isdecimal() else None
+
+    return read
+
+
+count = _integer("")
+lanes = _integer("x", "")
+percent = _integer("%")
+mebibytes = _integer("mib", "mb")
+megahertz = _integer("mhz")
+
+
+class Values:
+    """Leaves of one card or of the head, by the names they have had. `unparsed`: their lines."""
+
+    def __init__(self, leaves: Mapping[str, Leaf]) -> None:
+        self._leaves = leaves
+        self.unparsed: list[str] = []
+
+    def get(self, reads: Callable[[str], Value | None], *paths: str) -> Value | None:
+        """The first of these paths at which there is a value."""
+        for path in paths:
+            leaf = self._leaves.get(path)
+            if leaf is None or is_absent(leaf.value) or is_trouble(leaf.value):
+                continue
+            value = reads(leaf.value)
+            if value is not None:
+                return value
+            self.unparsed.append(leaf.line)
+        return None
+
+    def says(self, *paths: str) -> bool:
+        return any(path in self._leaves for path in paths)
+
+    def any(self, *paths: str) -> bool | None:
+        found = [self.get(switch, path) for path in paths]
+        known = [one for one in found if one is not None]
+        return any(known) if known else None
+
+    def sum(self, total: str, *parts: str) -> int | None:
+        """The total, or what its parts come to; one in trouble or cut off may hide any number."""
+        whole = self.get(count, total)
+        if whole is not None:
+            return whole
+        found = [self.get(count, part) for part in parts]
+        known = [one for one in found if one is not None]
+        said = [self._leaves[part].value for part in parts if part in self._leaves]
+        is_all = parts[-1] in self._leaves and not any(map(is_trouble, said))
+        return sum(known) if any(known) or (known and is_all) else None

@@ -7,8 +7,9 @@ value counts only once its closing tag has come.
 from __future__ import annotations
 
 import re
+from xml.sax.saxutils import unescape
 
-from rigops.probe.smi.said import DEEPEST, MOST_CARDS, Leaf, Said, SaidCard
+from rigops.probe.smi.values import DEEPEST, CardOutput, Leaf, SmiOutput
 
 _ROOT = "nvidia_smi_log"
 _CARD = "gpu"
@@ -23,20 +24,19 @@ _SIGNS = re.compile(rf"</?{_ROOT}|<{_CARD}\s|<\?xml\s|</[a-z0-9_]{{1,64}}>")
 _DECLARATION = re.compile(r"<\?xml\s[^<>]{0,200}\?>")
 _DOCTYPE = "<!DOCTYPE"
 _END_OF_SUBSET = re.compile(r"\]\s{0,20}>")
-# The last one first: what it makes is not read again.
-_LETTERS = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+_QUOTES = {"&quot;": '"', "&apos;": "'"}
 
 
 def is_xml(text: str) -> bool:
     return _SIGNS.search(text) is not None
 
 
-def read(text: str) -> Said:
+def read(text: str) -> SmiOutput:
     return _Reading(_without_prolog(text)).said
 
 
 def _without_prolog(text: str) -> str:
-    """A DOCTYPE may have a whole DTD inside; without its end, what follows it says nothing."""
+    """A DOCTYPE may have a whole DTD inside; without its end, nothing after it counts."""
     text = _DECLARATION.sub("", text)
     start = text.find(_DOCTYPE)
     if start < 0:
@@ -52,9 +52,9 @@ class _Reading:
     """One pass over the tags. Of what is too deep or too much nothing is kept."""
 
     def __init__(self, text: str) -> None:
-        self.said = Said()
+        self.said = SmiOutput()
         self._text = text
-        self._card: SaidCard | None = None
+        self._card: CardOutput | None = None
         self._stack: list[str] = []
         self._opened_at: int | None = None  # of the tag before, where that one opened a value
         self._was_begun = self._is_ended = False
@@ -64,18 +64,18 @@ class _Reading:
                 self._take(tag, text[position : tag.start()])
             in_comment = tag[0] == "<!--" or (in_comment and tag[0] != "-->")
             position = tag.end()
-        self._stray("" if in_comment else text[position:])
+        self._add_outside("" if in_comment else text[position:])
         cards = self.said.cards
         closed = all(card.is_closed for card in cards) and not in_comment
         self.said.is_complete = self._was_begun and self._is_ended and closed
 
     def _take(self, tag: re.Match[str], before: str) -> None:
         if tag["name"] is None:
-            self._stray(before)
+            self._add_outside(before)
         elif tag["close"]:
             self._close(tag, before)
         else:
-            self._stray(before)
+            self._add_outside(before)
             self._open(tag)
 
     def _open(self, tag: re.Match[str]) -> None:
@@ -84,28 +84,21 @@ class _Reading:
         if name == _ROOT:
             self._was_begun, self._stack = True, []
         elif name == _CARD and (identity or self._card is None):
-            self._begin_card(tag[0], identity[1] if identity else "")
+            self._stack = []
+            self._card = self.said.begin_card(tag[0], identity[1] if identity else "")
         elif not tag["more"].endswith("/") and len(self._stack) < DEEPEST:
             self._stack.append(name)
             self._opened_at = tag.start()
             if name == _PROCESS and self._card and self._stack[0] == _PROCESSES:
                 self._card.processes.append({})
 
-    def _begin_card(self, line: str, address: str) -> None:
-        self._stack = []
-        self._card = SaidCard(line, address)
-        if len(self.said.cards) < MOST_CARDS:
-            self.said.cards.append(self._card)
-        elif len(self.said.cards) == MOST_CARDS:
-            self.said.outside.append(line)
-
     def _close(self, tag: re.Match[str], before: str) -> None:
         name = tag["name"]
         if self._opened_at is not None and self._stack[-1] == name:
-            value = _plain(before.strip())
+            value = unescape(before.strip(), _QUOTES)
             self._say(Leaf(value, self._text[self._opened_at : tag.end()].strip()))
         else:
-            self._stray(before)
+            self._add_outside(before)
         self._opened_at = None
         if name == _ROOT:
             self._is_ended, self._card, self._stack = self._was_begun, None, []
@@ -123,14 +116,8 @@ class _Reading:
         elif _PROCESS in self._stack and self._stack[0] == _PROCESSES and self._card.processes:
             self._card.processes[-1].setdefault(self._stack[-1], leaf)
         else:
-            self._card.says("/".join(self._stack), leaf)
+            self._card.leaves.setdefault("/".join(self._stack), leaf)
 
-    def _stray(self, text: str) -> None:
+    def _add_outside(self, text: str) -> None:
         if text and not text.isspace():
             self.said.outside += [line for line in text.split("\n") if line.strip()]
-
-
-def _plain(value: str) -> str:
-    for escaped, letter in _LETTERS if "&" in value else ():
-        value = value.replace(escaped, letter)
-    return value
