@@ -63,13 +63,13 @@ class HostChannel:
         )
 
     def run_streaming(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
-        """As `run`, with the lines of its output told as they come."""
+        """As `run`, and its lines of output are progress, as they come."""
         holding = self.connection.hold(
             [*self.privilege.argv, *argv],
             stdin=self.privilege.preamble + stdin,
             ready=_NEVER,
             deadline_s=deadline_s,
-            on_line=self._tell_line,
+            on_line=lambda line: self.tell(text) if (text := clean(line)) else None,
         )
         holding.release()
         code = holding.ended
@@ -78,10 +78,6 @@ class HostChannel:
             stdout="\n".join(holding.lines).encode(),
             stderr=holding.error_output,
         )
-
-    def _tell_line(self, line: str) -> None:
-        if text := clean(line):
-            self.tell(text)
 
     def flush(self) -> None:
         """Carry out, in one exec, the steps that operations have asked for."""
@@ -93,7 +89,7 @@ class HostChannel:
         if result.exit_code != 0:
             self.cache.command_is_run()
             output = (result.stderr or result.stdout).decode(errors="replace")
-            raise DeployError(" ".join(output.split()) or "the host did not say why")
+            raise DeployError(" ".join(output.split()) or "no output")
 
 
 class RigopsConnector(BaseConnector):

@@ -1,4 +1,4 @@
-"""Runs deploy files on hosts, each host for itself: one's trouble is never another's.
+"""Runs deploy files on hosts, each host for itself: a failure of one stops no other.
 
 pyinfra's own loops (connect_all, load_deploy_file, run_ops) stop all hosts when one raises, and ask
 every fact twice. Here each host has a greenlet; planning runs the deploy files in pyinfra's Prepare
@@ -47,7 +47,7 @@ ReasonsByConcern = Callable[[], "Iterable[tuple[str, str]]"]
 
 _NO_CONSENT = Consent()
 _ALL_REMOVALS = Consent(removals=None)
-_GUESSES = 5  # a fact may show that yet another one is wanted
+_GUESSES = 5  # a fact may show that another one is needed
 
 
 class _State(State):

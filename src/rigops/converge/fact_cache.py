@@ -114,7 +114,7 @@ class FactsToFetch:
 
     _facts: dict[type[SectionFact[Any]], None] = field(default_factory=dict)
     _paths: dict[str, None] = field(default_factory=dict)
-    _names: dict[tuple[str, ...], None] = field(default_factory=dict)  # of packages, by wish
+    _names: dict[tuple[str, ...], None] = field(default_factory=dict)  # of packages
     _words: dict[tuple[tuple[str, ...], str], None] = field(default_factory=dict)  # and source
 
     def __bool__(self) -> bool:
@@ -125,7 +125,7 @@ class FactsToFetch:
         return fact in {FileAt, Dpkg, AptWould} or issubclass(fact, SectionFact)
 
     def note(self, fact: type, asked: Mapping[str, Any]) -> object:
-        """Write down that it is wanted, and guess what it is."""
+        """Note that it is to be fetched, and guess its value."""
         if fact is FileAt:
             self._paths[asked["path"]] = None
             return None

@@ -1,4 +1,4 @@
-"""What a host keeps of a run, until its release: a line of its journal, and the proven state."""
+"""What a run leaves on a host until its release: a line of the journal, and the proven state."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ def record(channel: HostChannel, run: journal.Run, proven: Proven | None) -> Non
 def forget(channel: HostChannel, state: RigopsState | None) -> tuple[bytes, ...]:
     """Remove all that rigops has there. The lines of the host's journal.
 
-    Only where nothing is owned any more: a lost record leaves files that nobody answers for.
+    Only where nothing is owned any more: without the record nobody would undo it.
     """
     if state is None:
         raise DeployError("what rigops owns there could not be read")
     if left := sorted(Ownership.of(state).files):
         names = ", ".join(map(shown_path, left))
         raise DeployError(
-            f"{names}: changed by somebody, and left. Take out by hand what rigops wrote there, "
-            "and release the host again"
+            f"{names}: changed by somebody else, so not removed. Remove by hand what rigops wrote "
+            "there, then release the host again"
         )
     done = channel.run(["sh", "-c", _FORGET], b"", _DEADLINE_S)
     if done.exit_code != 0:

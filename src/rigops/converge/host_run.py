@@ -1,4 +1,4 @@
-"""One host on its way through the stages of an apply. Whatever it raises is its own trouble.
+"""One host on its way through the stages of an apply. Whatever it raises is its own result.
 
 Every stage looks at the host as it is, so that an apply that was interrupted anywhere is finished
 by the next one.
@@ -151,7 +151,7 @@ class HostRun:
         with self._session.stage("plan"):
             self._note(self._session.plan_all())
         if self._shown() != shown:
-            raise DeployError("it is not what it was when the plan was shown: run this again")
+            raise DeployError("it changed since the plan was shown: run this again")
 
     def change(self) -> None:
         """Everything that needs no reboot, and the probe whether it holds."""
@@ -186,7 +186,7 @@ class HostRun:
         if after.pending or after.blocked:
             session.apply()
             session.verify()
-        if reasons := self._debts(self._options.selection):
+        if reasons := self._reboot_reasons(self._options.selection):
             raise DeployError(
                 f"after the reboot {'; '.join(reasons)}: another menu entry was booted, perhaps, "
                 "or the kernel refused it; see `cat /proc/cmdline`, `sudo dmesg` and the boot menu "
@@ -248,7 +248,7 @@ class HostRun:
         self._session.release()
 
     def forget(self) -> tuple[bytes, ...]:
-        """After everything was taken back. The lines of the host's own journal."""
+        """After everything was undone. The lines of the host's own journal."""
         state = self._session.probe("forget").state
         self._session.release()
         return host_journal.forget(self._session.channel, state)
@@ -295,9 +295,9 @@ class HostRun:
         self._session.blocked_concerns = frozenset(concern for concern, _ in planned.blocked)
         result.plan = planned.without(self._session.blocked_concerns)
         self._session.shown = result.plan
-        result.reboot_reasons = self._debts(selection)
+        result.reboot_reasons = self._reboot_reasons(selection)
         result.other_debts = tuple(
-            debt for debt in self._debts(Selection()) if debt not in result.reboot_reasons
+            one for one in self._reboot_reasons(Selection()) if one not in result.reboot_reasons
         )
 
     def _wrong_clock(self) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ class HostRun:
         wrong = clock.wrong(epoch_s, time.time(), self._session.since_snapshot_s)
         return (str(wrong),) if wrong else ()
 
-    def _debts(self, selection: Selection) -> tuple[str, ...]:
+    def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:
         """What cannot be configured is not brought by a reboot either."""
         return tuple(
             reason
@@ -316,7 +316,7 @@ class HostRun:
         )
 
     def _outcome(self) -> Outcome:
-        if self._debts(self._options.selection):
+        if self._reboot_reasons(self._options.selection):
             return "reboot_owed"
         if self.result.blocked and not self.result.pending:
             return "refused"

@@ -139,12 +139,12 @@ def _refusal(
             host,
             f"what may be left of an earlier run still runs after {_span(deadline_s)}: "
             f"{clean(words['late'])}",
-            "wait until it has ended, or end it there, and run this again",
+            "wait for its end, or end it there, then run this again",
         )
     if "trouble" in words:
         return _trouble(host, *words["trouble"].partition(" ")[::2])
-    said = clean(holding.error_output) or f"it ended with exit code {holding.ended}"
-    return _error(host, f"the lock could not be taken: {said}", "see that sh works there")
+    output = clean(holding.error_output) or f"exit code {holding.ended}"
+    return _error(host, f"cannot take the lock: {output}", "check that sh works there")
 
 
 def _locked(host: str, holder: Holder, age: str, text: str) -> LockedError:
@@ -164,15 +164,15 @@ def _locked(host: str, holder: Holder, age: str, text: str) -> LockedError:
 
 def _trouble(host: str, kind: str, what: str) -> LockError:
     if kind == "no_flock":
-        message = "it has no flock, with which the lock of one apply per host is held"
+        message = "flock is missing; rigops locks the host with it"
         return _error(host, message, "install util-linux there")
     if "Read-only file system" in what:
-        fix = "look in its kernel log for why, and mount it writable: mount -o remount,rw /"
+        fix = "find the reason in its kernel log, then: mount -o remount,rw /"
     elif "No space left" in what or "quota" in what:
-        fix = "make room there: df -h, then for example apt-get clean"
+        fix = "free space there: df -h, apt-get clean"
     else:
-        fix = "see that root can write there"
-    return _error(host, f"the lock could not be written: {clean(what)}", fix)
+        fix = "make it writable for root"
+    return _error(host, f"cannot write the lock: {clean(what)}", fix)
 
 
 def _error(host: str, message: str, fix: str) -> LockError:
@@ -192,13 +192,13 @@ class _Note:
     @classmethod
     def read(cls, text: str) -> _Note:
         try:
-            said: Any = json.loads(text)
+            note: Any = json.loads(text)
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, dict):
+            note = None
+        if not isinstance(note, dict):
             return cls()
-        pid = said.get("pid")
-        words = {key: said.get(key) for key in ("who", "run", "started", "host")}
+        pid = note.get("pid")
+        words = {key: note.get(key) for key in ("who", "run", "started", "host")}
         return cls(
             **{key: clean(word, 80) for key, word in words.items() if isinstance(word, str)},
             pid=pid if isinstance(pid, int) and pid > 1 else 0,

@@ -53,10 +53,10 @@ def parse(text: str) -> Silicon:
 
 def _card(body: str) -> ProvenGpu | None:
     shapes = map(_FIELD.fullmatch, body.splitlines())
-    said = {shape["name"].strip(): shape["value"].strip() for shape in shapes if shape}
-    place = address.normal(said.get("Bus Location", ""))
-    uuid = said.get("GPU UUID", "")
-    return ProvenGpu(uuid, place, said.get("Model", ""), None) if place and uuid else None
+    fields = {shape["name"].strip(): shape["value"].strip() for shape in shapes if shape}
+    place = address.normal(fields.get("Bus Location", ""))
+    uuid = fields.get("GPU UUID", "")
+    return ProvenGpu(uuid, place, fields.get("Model", ""), None) if place and uuid else None
 
 
 SECTION: Final = Section(
@@ -98,7 +98,7 @@ def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -
 
 
 def recorded(state: RigopsState | None) -> Proven | None:
-    """What the host keeps. A record that cannot be read is no proof."""
+    """On the host. A record that cannot be read is no proof."""
     text = state.records.get(PROVEN) if state else None
     try:
         return Proven.from_json(text) if text is not None else None

@@ -35,9 +35,9 @@ _ORDER: Final = """\
 order() {
     if [ ! -d /run/systemd/system ]; then
         (sleep 1; reboot) </dev/null >/dev/null 2>&1 &
-    elif ! said=$(systemctl reboot $1 2>&1 </dev/null); then
-        case $said in *"in progress"* | *"already running"*) return ;; esac
-        echo "$said" >&2
+    elif ! output=$(systemctl reboot $1 2>&1 </dev/null); then
+        case $output in *"in progress"* | *"already running"*) return ;; esac
+        echo "$output" >&2
         return 1
     fi
 }
@@ -127,7 +127,7 @@ def reboot(
         _refuse_inhibited(target.name, held)
     _order(connection, privilege, last_resort_s)
     connection.close()
-    seen = "nothing was heard of it since"
+    seen = "no answer since"
     while (left := deadline_s - (elapsed := time.monotonic() - began)) > 0:
         waiting(elapsed)
         try:
@@ -136,7 +136,7 @@ def reboot(
             # A host on its way down or up may well hang up on a login, but has no other key.
             if error.kind in {"key_changed", "key_unknown"}:
                 raise
-            seen = f"the last try said: {error}"
+            seen = f"last try: {error}"
         else:
             if _came_back(again, before, _settle_s(deadline_s, began)):
                 return again
@@ -166,7 +166,7 @@ def order_only(connection: Connection, privilege: Privilege) -> None:
 def _before(connection: Connection) -> tuple[str, tuple[ShutdownInhibitor, ...]]:
     answer = connection.run(_BEFORE, deadline_s=_SHORT_S)
     if answer.exit_code != 0:
-        raise TransportError("lost", "it does not tell its boot id", host=connection.name)
+        raise TransportError("lost", "no boot id", host=connection.name)
     boot_id, _, rest = answer.stdout.decode(errors="replace").partition("\n")
     return boot_id.strip(), inhibitors(rest)
 
@@ -177,7 +177,7 @@ def _refuse_inhibited(host: str, held: Sequence[ShutdownInhibitor]) -> None:
         raise _failed(
             host,
             f"no reboot was ordered: {clean('; '.join(map(str, blocking)))}",
-            "wait until that has ended, or end it there (`systemd-inhibit --list`); run this again",
+            "wait for its end, or end it there (`systemd-inhibit --list`), then run this again",
         )
 
 
@@ -192,7 +192,7 @@ def _order(connection: Connection, privilege: Privilege, last_resort_s: float | 
         )
     except TransportError as error:
         if error.kind in {"lost", "timeout"}:
-            return  # it went down before it could say so, or the boot id will tell
+            return  # it went down before it could say so, or the boot id will show it
         raise
     if 0 < answer.exit_code < _SIGNAL:  # a signal ends sessions of a host that goes down
         raise _refused(connection.name, answer.stderr + answer.login_noise)
@@ -218,31 +218,31 @@ def _settle_s(deadline_s: float, began: float) -> float:
 
 def _came_back(again: Connection, before: str, settle_s: float) -> bool:
     """Whether it is up anew. If not, or if it goes down once more meanwhile, it is closed."""
-    kept = False
+    is_back = False
     try:
         if _boot_id(again) != before:
             settled = ("sh", "-c", f"PATH={PATH}\n{_SETTLED_SCRIPT}", str(int(settle_s)))
             again.run(settled, deadline_s=settle_s + _SHORT_S)
-            kept = True
+            is_back = True
     except TransportError:
         return False
     finally:
-        if not kept:
+        if not is_back:
             again.close()
-    return kept
+    return is_back
 
 
 def _boot_id(connection: Connection) -> str:
     answer = connection.run(_BOOT_ID, deadline_s=_SHORT_S)
     if answer.exit_code != 0:
-        raise TransportError("lost", "it does not tell its boot id", host=connection.name)
+        raise TransportError("lost", "no boot id", host=connection.name)
     return answer.stdout.decode(errors="replace").strip()
 
 
-def _refused(host: str, said: bytes) -> RigopsError:
+def _refused(host: str, output: bytes) -> RigopsError:
     return _failed(
         host,
-        f"it refused to reboot: {clean(said) or 'it did not say why'}",
+        f"it refused to reboot: {clean(output) or 'no output'}",
         "see `systemctl list-jobs` and `systemd-inhibit --list` there; reboot it by hand, and run "
         "this again",
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.processes import Holder, Task
     from rigops.transport import Connection, Privilege
 
-# busctl and not systemd-inhibit, whose columns cannot be told apart where a reason has spaces.
+# busctl and not systemd-inhibit, whose columns cannot be separated where a reason has spaces.
 LIST_INHIBITORS: Final = (
     "busctl --system --timeout=5 call org.freedesktop.login1 /org/freedesktop/login1 "
     "org.freedesktop.login1.Manager ListInhibitors"
@@ -44,9 +44,9 @@ class User:
     def __str__(self) -> str:
         about = [self.tty, f"from {self.where}" if self.where else ""]
         about.append(f"since {self.since}" if self.since else "")
-        said = ", ".join(part for part in about if part)
+        details = ", ".join(part for part in about if part)
         state = "has logged out, but left something running" if self.logged_out else "is logged in"
-        return f"{self.name} {state}" + (f" ({said})" if said else "")
+        return f"{self.name} {state}" + (f" ({details})" if details else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +69,8 @@ class ShutdownInhibitor:
 
     def __str__(self) -> str:
         does = {"block": "asks not to shut down", "delay": "delays a shutdown for a moment"}
-        said = does.get(self.mode, f"inhibits the shutdown ({self.mode})")
-        return f"{self.who} ({self.pid}) {said}: {self.why}"
+        effect = does.get(self.mode, f"inhibits the shutdown ({self.mode})")
+        return f"{self.who} ({self.pid}) {effect}: {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,16 +160,16 @@ _SESSIONS, _OWN, _WHO, _LOCKS = "loginctl", "own session", "who", "locks"
 
 def users(text: str) -> tuple[User, ...]:
     """The sessions that logind has, and who is at a terminal of which it knows nothing."""
-    said = blocks(text)
-    own = said.get(_OWN, "").strip()
-    sessions = [assignments(block) for block in said.get(_SESSIONS, "").split("\n\n")]
+    answers = blocks(text)
+    own = answers.get(_OWN, "").strip()
+    sessions = [assignments(block) for block in answers.get(_SESSIONS, "").split("\n\n")]
     found = [
         _user(session)
         for session in sessions
         if session.get("Class", "user").startswith("user") and session.get("Id", own) != own
     ]
     known = {session.get("TTY", "").removeprefix("/dev/") for session in sessions}
-    rows = (_WHO_ROW.fullmatch(line) for line in lines(said.get(_WHO, "")))
+    rows = (_WHO_ROW.fullmatch(line) for line in lines(answers.get(_WHO, "")))
     also = [
         User(name=row["user"], tty=row["tty"], since=row["since"], where=row["where"] or "")
         for row in rows
@@ -246,7 +246,7 @@ def containers(text: str) -> tuple[str, ...]:
 
 
 # docker would be started by a question to its socket; each container of podman's, any user's, has a
-# conmon that was told its name.
+# conmon that was given its name.
 _CONTAINERS_SNIPPET = """
 if grep -qsx dockerd /proc/[0-9]*/comm && command -v docker >/dev/null; then
     echo "== docker"; docker ps --format '{{.Names}}' 2>/dev/null || exit
@@ -265,16 +265,16 @@ _OWNERS: Final = "owners"
 
 def ages(text: str) -> dict[int, tuple[str, int]]:
     """By process: its user, and for how many seconds it has been there."""
-    said = blocks(text)
+    answers = blocks(text)
     try:
-        uptime = float(said.get("uptime", "").split()[0])
-        ticks = int(said.get("ticks", "").split()[0])
+        uptime = float(answers.get("uptime", "").split()[0])
+        ticks = int(answers.get("ticks", "").split()[0])
     except (ValueError, IndexError):
         return {}
-    owners = dict(_pairs(said.get("owners", "")))
+    owners = dict(_pairs(answers.get("owners", "")))
     return {
         int(pid): (owners.get(pid, ""), max(0, int(uptime - int(began) / ticks)))
-        for pid, began in _pairs(said.get("began", ""))
+        for pid, began in _pairs(answers.get("began", ""))
         if ticks > 0 and _is_number(pid) and _is_number(began)
     }
 

@@ -50,7 +50,7 @@ class Blocked:
 
 @dataclass(frozen=True)
 class Withheld:
-    """No longer declared, and not taken back: nobody agreed to that."""
+    """No longer declared, and not undone: nobody confirmed that."""
 
     concern: str
     subjects: tuple[str, ...]
@@ -71,7 +71,7 @@ class HostResult:
     plan: Plan = field(default_factory=Plan)  # without what is blocked
     reboot_reasons: tuple[str, ...] = ()
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
-    other_debts: tuple[str, ...] = ()  # reboots owed to concerns outside the selection
+    other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
     blocked: tuple[Blocked, ...] = ()
     notices: tuple[str, ...] = ()
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -121,7 +121,7 @@ def shortfall(before: HostSnapshot, now: HostSnapshot, arguments: tuple[str, ...
 
 
 def success(arguments: tuple[str, ...]) -> str:
-    return f"the boot with {' '.join(arguments)} was tried, and holds: every boot has it now"
+    return f"the boot with {' '.join(arguments)} was tried and works: it is permanent now"
 
 
 def after_this(arguments: tuple[str, ...], deadline_s: float) -> str:

@@ -38,7 +38,7 @@ class Package:
 
 @dataclass(frozen=True)
 class PackageChanges:
-    """What the package manager itself says that it would do."""
+    """As the package manager simulates them."""
 
     install: tuple[Package, ...] = ()
     remove: tuple[Package, ...] = ()

@@ -1,6 +1,6 @@
 """What the operations of one host may do in a run of its deploys, and what they report of it.
 
-It is all that rigops keeps in pyinfra's `connector_data`. Under plain pyinfra nobody can consent to
+It is all that rigops has in pyinfra's `connector_data`. Under plain pyinfra nobody can consent to
 anything, and nobody reads the log.
 """
 

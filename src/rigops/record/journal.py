@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rigops import json_fields
 from rigops.errors import Problem, RigopsError
-from rigops.record.pairs import Pair
+from rigops.record.proven import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -138,21 +138,17 @@ def _unwritable(path: Path, message: str, host: str | None = None) -> RigopsErro
 def _run_of(line: bytes) -> Run | None:
     try:
         fields = json_fields.parse(line.decode(), place="a line of the journal")
-        return _run(fields)
+        return Run(
+            host=fields.text("host"),
+            at=fields.time("at"),
+            inventory_digest=fields.text("inventory_digest"),
+            outcome=fields.text("outcome"),
+            seconds=fields.number("seconds"),
+            versions=fields.text_map("versions"),
+            preflight=_preflight(fields.nested_or_none("preflight")),
+        )
     except (RigopsError, UnicodeDecodeError):
         return None
-
-
-def _run(fields: Fields) -> Run:
-    return Run(
-        host=fields.text("host"),
-        at=fields.time("at"),
-        inventory_digest=fields.text("inventory_digest"),
-        outcome=fields.text("outcome"),
-        seconds=fields.number("seconds"),
-        versions=fields.text_map("versions"),
-        preflight=_preflight(fields.nested_or_none("preflight")),
-    )
 
 
 def _preflight(fields: Fields | None) -> Preflight | None:

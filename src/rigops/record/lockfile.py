@@ -167,15 +167,7 @@ def _host(fields: Fields) -> LockedHost:
         flavor=driver.text("flavour"),
         kernel=fields.text("kernel"),
         kernel_args=fields.texts("kernel_args"),
-        gpus=tuple(
-            ProvenGpu(
-                uuid=gpu.text("uuid"),
-                address=gpu.text("address"),
-                name=gpu.text("name"),
-                power_limit_watts=gpu.number_or_none("power_limit_watts"),
-            )
-            for gpu in fields.each("gpus")
-        ),
+        gpus=tuple(ProvenGpu.from_fields(gpu) for gpu in fields.each("gpus")),
         pairs=tuple(
             LockedPair(pair.text("from"), pair.text("to"), pair.text("verdict"))
             for pair in fields.each("p2p")

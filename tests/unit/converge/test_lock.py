@@ -218,7 +218,7 @@ def test_a_host_without_the_means_says_what_to_do(
 
     problem = refused(take_it, KIM)
 
-    assert "could not be written" in problem.message
+    assert "cannot write the lock" in problem.message
     assert problem.fix
 
 

@@ -191,7 +191,7 @@ def test_a_lock_that_blocks_is_named_and_nothing_is_ordered() -> None:
         again(rig)
     (problem,) = caught.value.problems
     assert "APT (12) asks not to shut down: APT is installing packages" in problem.message
-    assert "wait until that has ended" in problem.fix
+    assert "wait for its end" in problem.fix
     assert not rig.orders
     assert not rig.closed
 
