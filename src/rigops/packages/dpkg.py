@@ -65,7 +65,6 @@ class DpkgState:
     interrupted: bool = False  # dpkg was cut off while it wrote down what it did
     holder: Holder | None = None
     owned: str | None = None  # the record of packages that rigops brought; None where there is none
-    unparsed: tuple[str, ...] = ()
 
     def get(self, name: str) -> Entry | None:
         """By name, or by name:architecture; the host's own architecture where none is named."""
@@ -77,24 +76,21 @@ class DpkgState:
 
 def parse(text: str) -> DpkgState:
     found = blocks(text)
-    rows = lines(found.get("packages", ""))
-    broken = lines(found.get("unfinished", ""))
     managers = [line for line in lines(found.get("manager", "")) if line in _MANAGERS]
     holder = _HOLDER.match(found.get("holder", ""))
     return DpkgState(
         manager=_MANAGERS[managers[0]] if managers else None,
         architecture=found.get("architecture", "").strip(),
-        entries=tuple(_entries(rows)),
-        unfinished=tuple(_entries(broken)),
+        entries=_entries(found.get("packages", "")),
+        unfinished=_entries(found.get("unfinished", "")),
         interrupted=bool(found.get("updates", "").strip()),
         holder=Holder(int(holder["pid"]), holder["name"].strip() or "?") if holder else None,
         owned=found.get("owned"),
-        unparsed=tuple(line for line in (*rows, *broken) if line and not _ENTRY.fullmatch(line)),
     )
 
 
-def _entries(rows: list[str]) -> list[Entry]:
-    return [
+def _entries(text: str) -> tuple[Entry, ...]:
+    return tuple(
         Entry(
             name=one["name"],
             architecture=one["architecture"],
@@ -103,9 +99,9 @@ def _entries(rows: list[str]) -> list[Entry]:
             held=one["wants"] == "h",
             must_be_reinstalled=one["flag"] == "R",
         )
-        for one in map(_ENTRY.fullmatch, rows)
+        for one in map(_ENTRY.fullmatch, lines(text))
         if one
-    ]
+    )
 
 
 def compare(one: str, other: str) -> int:

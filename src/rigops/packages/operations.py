@@ -78,12 +78,10 @@ def packages(
 ) -> Generator[StringCommand, None, None]:
     """Have these packages, exactly in this version where one is given, and not have those.
 
-    + concern: the deploy that wants it
     + install: versions by name; None is what the sources would install, or what is installed
     + remove: names; their configuration stays
     + change_held: names whose hold may be broken; they are held again afterwards
-    + repair: have dpkg first finish what it was interrupted in, whoever agreed to that
-    + lock_wait_s: how long to wait for somebody else's package work
+    + repair: have dpkg first finish what it was interrupted in, without further consent
     + driver: the only version of the NVIDIA driver that may come with it
     + source: a file of sources that is going to be there, for the plan
     + finishes: what is unfinished there is known to be this very work, cut off in an earlier run
@@ -130,7 +128,7 @@ class _Asked:
 
 
 def _somebody_works(host: Host, asked: _Asked) -> bool:
-    """Then what is seen now would soon be wrong."""
+    """Then the facts of now would soon be wrong."""
     if asked.request.fault:
         return False
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
@@ -138,7 +136,7 @@ def _somebody_works(host: Host, asked: _Asked) -> bool:
 
 
 def _cut_off(host: Host, asked: _Asked) -> tuple[str, ...]:
-    """What was to come, where something is in the way of it that apt did not finish."""
+    """The words for apt, where it did not finish something that blocks them."""
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
     if state.manager != "apt" or not unfinished(state) or asked.request.is_met_by(state):
         return ()
@@ -146,7 +144,7 @@ def _cut_off(host: Host, asked: _Asked) -> tuple[str, ...]:
 
 
 def _answer(host: Host, asked: _Asked) -> Installing | str | None:
-    """What is to be done, or what is in the way."""
+    """What is to be done, or what blocks it."""
     if asked.request.fault:
         return asked.request.fault
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
@@ -162,21 +160,21 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
         if asked.finishes:
             return _to_be_finished(host, asked, state, left)
         repairs = asked.repair or consent_of(host).repair
-        if incurable := _broken(host, state, left, repairs=repairs):
-            return incurable
+        if unfixable := _broken(host, state, left, repairs=repairs):
+            return unfixable
     return _planned(host, asked, state, repairs=repairs)
 
 
 def _broken(host: Host, state: DpkgState, left: str, *, repairs: bool) -> str | None:
-    """Why it is not repaired here, or nothing."""
-    if incurable := not_to_be_configured(state):
-        return incurable
+    """Why it is not repaired here."""
+    if unfixable := not_to_be_configured(state):
+        return unfixable
     announce_repair(host, Repair(left, CONFIGURE, repairs))
     return None if repairs else f"{left}: sudo {CONFIGURE}"
 
 
 def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Installing | str:
-    """What apt would do then it cannot say yet; that it is what was asked for is known."""
+    """Apt cannot simulate that yet; what it is to end in is the request."""
     if host.state.is_executing:
         return f"{left}, and could not be finished: {FINISH}"
     announce_repair(host, Repair(left, FINISH, agreed=True))
@@ -274,12 +272,11 @@ def kernel_metas(host: Host) -> tuple[str, ...]:
 def held(
     *, concern: str, names: Collection[str], declared: bool = True
 ) -> Generator[StringCommand, None, None]:
-    """Hold these packages, and release what this concern held before and does not name any more.
+    """Hold these packages, and release those that the concern held before and does not name.
 
-    A package that somebody else holds is held, and stays so when it is not named any more.
+    A package that somebody else holds stays held when it is not named any more.
 
-    + concern: the deploy that wants it; all of its names come in one call
-    + names: packages that are installed by then
+    + names: all of the concern's; they are installed by then
     + declared: whether anything of the concern is declared; else releasing needs consent of its own
     """
     try:

@@ -62,9 +62,6 @@ class OwnedPackages:
         packages = [vars(self.packages[name]) for name in sorted(self.packages)]
         return json.dumps({"schema": _PACKAGES_SCHEMA, "packages": packages}, indent=2) + "\n"
 
-    def of(self, concern: str) -> tuple[OwnedPackage, ...]:
-        return tuple(one for one in self.packages.values() if one.concern == concern)
-
     def having(self, packages: Collection[OwnedPackage]) -> OwnedPackages:
         return OwnedPackages({**self.packages, **{one.name: one for one in packages}})
 

@@ -61,17 +61,12 @@ def parse(
 ) -> tuple[Source, ...]:
     """`files`: their texts by their names."""
     found = (one for file, text in files.items() for one in _read(file, text))
-    return tuple(_released(one, releases or {}) for one in found if isinstance(one, Source))
+    return tuple(_released(one, releases or {}) for one in found)
 
 
 def uris(text: str) -> tuple[str, ...]:
     """Of all stanzas in this text."""
     return tuple(uri for one in parse({FILE: text}) for uri in one.uris)
-
-
-def unparsed(files: Mapping[str, str]) -> tuple[str, ...]:
-    found = (one for file, text in files.items() for one in _read(file, text))
-    return tuple(one for one in found if isinstance(one, str))
 
 
 def with_components(sources: Iterable[Source], distribution: OsRelease) -> str | None:
@@ -241,21 +236,16 @@ def _released(source: Source, releases: Mapping[tuple[str, str], Release]) -> So
     return replace(source, releases=found)
 
 
-def _read(file: str, text: str) -> Iterator[Source | str]:
-    """Every source, and every line or stanza that is none."""
+def _read(file: str, text: str) -> Iterator[Source]:
     if file.endswith(".sources"):
         yield from _stanzas(file, text)
         return
     for line in text.splitlines():
-        bare = line.partition("#")[0].strip()
-        if bare:
-            yield _line(file, bare) or line.strip()
+        if shape := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
+            yield _of_line(file, shape)
 
 
-def _line(file: str, line: str) -> Source | None:
-    shape = _ONE_LINE.fullmatch(line)
-    if shape is None:
-        return None
+def _of_line(file: str, shape: re.Match[str]) -> Source:
     options: list[tuple[str, str]] = []
     for one in map(_OPTION.fullmatch, (shape["options"] or "").split()):
         if one:
@@ -271,18 +261,15 @@ def _line(file: str, line: str) -> Source | None:
     )
 
 
-def _stanzas(file: str, text: str) -> Iterator[Source | str]:
+def _stanzas(file: str, text: str) -> Iterator[Source]:
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith("#")]
     for stanza in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")):
-        if not stanza.strip():
-            continue
         fields = _fields(stanza)
         types, uris, suites, components = (
             tuple(fields.get(name, ("", ""))[1].split())
             for name in ("types", "uris", "suites", "components")
         )
         if not (types and uris and suites):
-            yield stanza.split("\n")[0]
             continue
         options = (
             spelled

@@ -17,7 +17,6 @@ def test_a_real_answer_is_read() -> None:
     assert not state.interrupted
     assert state.holder is None
     assert state.owned is None
-    assert state.unparsed == ()
 
 
 def test_what_is_at_work_and_what_was_interrupted_is_seen() -> None:
@@ -47,7 +46,6 @@ def test_a_name_alone_is_of_the_hosts_own_architecture() -> None:
     assert bad is not None
     assert bad.must_be_reinstalled
     assert not bad.is_installed
-    assert state.unparsed == ("nonsense",)
 
 
 def test_another_package_manager_is_named() -> None:

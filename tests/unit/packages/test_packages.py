@@ -71,10 +71,10 @@ def test_what_the_plan_showed_is_done_and_whose_it_is_will_be_written_down() -> 
     assert done == shown
     assert done.said == NEW.said
     assert done.record_before is not None
-    assert OwnedPackages.parse(done.record_before).of("demo") == (
+    assert list(OwnedPackages.parse(done.record_before).packages.values()) == [
         OwnedPackage("lib", "demo", asked=False),
         OwnedPackage("new", "demo", asked=True),
-    )
+    ]
     assert done.record_after is None
     assert plan_log(machine.host).packages["demo"].remove[0] == Package("rival", "1", None)
 

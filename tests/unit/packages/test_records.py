@@ -13,7 +13,6 @@ def test_the_record_is_read_as_it_was_written() -> None:
     owned = OwnedPackages().having([ASKED, NEEDED])
 
     assert OwnedPackages.parse(owned.to_json()) == owned
-    assert owned.of("borg") == (NEEDED,)
     assert owned.without(["a"]).packages == {"b": NEEDED}
 
 

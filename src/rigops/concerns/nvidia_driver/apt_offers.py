@@ -145,17 +145,14 @@ def parse(text: str) -> Offered:
     releases = _releases(found.get("releases", ""))
     places = _places(found.get("places", ""), releases)
     offers: dict[tuple[str, str], Offer] = {}
-    unparsed = [*sources.unparsed(files)]
     for record in stanzas("\n".join(lines(found.get("records", "")))):
         key = (record.get("Package", ""), record.get("Version", ""))
-        if not all(key):
-            unparsed.append(str(record))
         # A version without a place is installed, and in no source any more.
-        elif (where := places.get(key)) and key not in offers:
+        if (where := places.get(key)) and key not in offers:
             newest_kernel = record.get("Tested", "")
             offers[key] = offer_of(record, newest_kernel, tuple(where.places), tuple(where.origins))
     return Offered(
-        offers=in_order(offers.values(), tuple(unparsed)),
+        offers=in_order(offers.values()),
         sources=sources.parse(files, releases),
         trouble=tuple(line for line in lines(found.get("trouble", "")) if line.strip()),
         has_lists=found.get("lists", "1").strip() != "0",

@@ -131,9 +131,6 @@ def driver_modules(
 ) -> Generator[StreamingCommand, None, None]:
     """Have the driver's modules in this version for each of these kernels.
 
-    + concern: the deploy that wants them
-    + version: NVIDIA's
-    + kernels: those that can boot next, headers given
     + effect: what is to be run where some were built
     + key: the serial number of the key that they have to be signed with; empty: with any or none
     + prebuilt: they are the distribution's own, and none is built

@@ -274,15 +274,11 @@ def _without_a_driver(spec: RigSpec) -> None:
         declared=is_declared,
         effects=_ABSENCES,
     )
-    if recorded(host) is not None and (is_declared or _may_forget()):
-        driver_recorded(name="Record", driver=None)
-
-
-def _may_forget() -> bool:
-    """The record goes with the files. Where an undo was cut off, only the record is left."""
+    # The record goes with the files. Where an undo was cut off, only the record is left.
     files = Ownership.of(host.get_fact(RigopsState)).files
-    owned = [path for path, file in files.items() if file.concern == CONCERN]
-    return may_undo(host, CONCERN, owned or [record.PATH])
+    owned = [path for path, file in files.items() if file.concern == CONCERN] or [record.PATH]
+    if recorded(host) is not None and (is_declared or may_undo(host, CONCERN, owned)):
+        driver_recorded(name="Record", driver=None)
 
 
 def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
@@ -376,10 +372,7 @@ def _report_reboot(wanted: Resolution) -> None:
 
 @operation()
 def driver_recorded(*, driver: PinnedDriver | None) -> Generator[StringCommand, None, None]:
-    """Have this as the record of what is pinned; None: nothing is.
-
-    + driver: as it was resolved
-    """
+    """Have this as the record of what is pinned; None: nothing is."""
     if recorded(host) == driver:
         host.noop("the record of the driver is as it should be")
         return

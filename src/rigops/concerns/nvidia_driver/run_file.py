@@ -250,11 +250,7 @@ def replaced_run_file(seen: Machine, wanted: Resolution) -> RunFile | None:
 
 @operation()
 def run_file_driver(*, concern: str, wanted: Resolution) -> Generator[StreamingCommand, None, None]:
-    """Have the driver of a .run file, which the vault on the host has, and nothing of another.
-
-    + concern: the deploy that wants it
-    + wanted: the driver, as it was resolved
-    """
+    """Have the driver of a .run file, which the vault on the host has, and nothing of another."""
     after = f"{wanted.version}, {wanted.flavor} modules, {wanted.set_}\n"
     announce(host, Change(concern, "module", SUBJECT, None, after))
     options = (*_OPTIONS, *(() if wanted.set_ == "desktop" else _WITHOUT_A_DESKTOP))
@@ -269,12 +265,7 @@ def run_file_driver(*, concern: str, wanted: Resolution) -> Generator[StreamingC
 def run_file_driver_removed(
     *, concern: str, found: RunFile, effect: str = ""
 ) -> Generator[StreamingCommand, None, None]:
-    """Have no driver that came from NVIDIA's installer. The caller has consent for a foreign one.
-
-    + concern: the deploy that puts another one in its place
-    + found: what there is of it
-    + effect: what is to be run once it is gone
-    """
+    """Have no driver of NVIDIA's installer. The caller has consent for a foreign one."""
     if found.is_ours:
         before = f"{found.version}, {found.flavor} modules, {found.set_}\n"
         file = f"{POOL}/{RUN_FILE_PREFIX}{found.version}.run"

@@ -61,21 +61,16 @@ class Candidate:
 
 def candidates(offers: Offers) -> tuple[Candidate, ...]:
     """Oldest build first of each package, as the offers are."""
-    return tuple(
-        candidate
-        for offer in offers.every
-        if (version := offer.upstream)
-        for candidate in _candidates(offer, version, offers)
-    )
-
-
-def _candidates(offer: Offer, version: str, offers: Offers) -> Iterator[Candidate]:
-    if offer.name == RUN_FILE:
-        yield Candidate(version, "proprietary", offer, (RUN_FILE,), (RUN_FILE,))
-        if int(branch_of(version)) >= _OPEN_IN_RUN_FILE_SINCE:
-            yield Candidate(version, "open", offer, (RUN_FILE,), (RUN_FILE,))
-    elif found := _of_nvidia(offer, version, offers) or _candidate(offer, version):
-        yield found
+    found: list[Candidate] = []
+    for offer in offers.every:
+        version = offer.upstream
+        if version and offer.name == RUN_FILE:
+            found.append(Candidate(version, "proprietary", offer, (RUN_FILE,), (RUN_FILE,)))
+            if int(branch_of(version)) >= _OPEN_IN_RUN_FILE_SINCE:
+                found.append(Candidate(version, "open", offer, (RUN_FILE,), (RUN_FILE,)))
+        elif version and (one := _of_nvidia(offer, version, offers) or _candidate(offer, version)):
+            found.append(one)
+    return tuple(found)
 
 
 def _of_nvidia(offer: Offer, version: str, offers: Offers) -> Candidate | None:
@@ -135,17 +130,10 @@ def named_for_branches(offers: Offers) -> Iterator[tuple[str, Offer]]:
 
 @dataclass(frozen=True)
 class _Family:
-    branch: str
-    is_server: bool
-    is_open: bool
+    """As in the names of packages: `libraries` such as 535-server, `whole` 535-server-open."""
 
-    @property
-    def libraries(self) -> str:
-        return f"{self.branch}-server" if self.is_server else self.branch
-
-    @property
-    def whole(self) -> str:
-        return f"{self.libraries}-open" if self.is_open else self.libraries
+    libraries: str
+    whole: str
 
 
 def prebuilt_candidates(offers: Offers, kernels: Iterable[str]) -> tuple[Candidate, ...]:
@@ -161,7 +149,8 @@ def prebuilt_candidates(offers: Offers, kernels: Iterable[str]) -> tuple[Candida
         shape = _MODULES.fullmatch(offer.name)
         if shape is None or shape["kernel"] not in wanted:
             continue
-        family = _Family(shape["branch"], bool(shape["server"]), bool(shape["open"]))
+        libraries = shape["branch"] + (shape["server"] or "")
+        family = _Family(libraries, libraries + (shape["open"] or ""))
         version = _built_from(offer, family)
         parts = tuple(_parts(offer, offers))
         if version and all(parts):
@@ -200,22 +189,21 @@ def _prebuilt_candidate(
         return None
     utils = f"nvidia-utils-{family.libraries}"
     built = tuple(dict.fromkeys(one for every in modules for one in every))
-    leading = tuple(_leading(family, {(one.name, one.version) for one in built}, offers))
+    names = {(one.name, one.version) for one in built}
+    # What leads to just these, and satisfies the desktop's packages instead of built modules.
+    leading = tuple(
+        offer
+        for offer in offers.providing(f"nvidia-dkms-{family.whole}")
+        if _MODULES.fullmatch(offer.name)
+        and any((one.name, one.version) in names for group in offer.depends for one in group)
+    )
     desktop = (f"nvidia-driver-{family.whole}", utils) if leading else ()
     return Candidate(
         version,
-        "open" if family.is_open else "proprietary",
+        "open" if family.whole.endswith("-open") else "proprietary",
         shared,
         (f"nvidia-headless-no-dkms-{family.whole}", utils),
         desktop,
-        is_server=family.is_server,
+        is_server=family.libraries.endswith("-server"),
         prebuilt=(*leading, *built),
     )
-
-
-def _leading(family: _Family, built: set[tuple[str, str]], offers: Offers) -> Iterator[Offer]:
-    """What leads to just these, and satisfies the desktop's packages instead of built modules."""
-    for offer in offers.providing(f"nvidia-dkms-{family.whole}"):
-        needs = {(one.name, one.version) for group in offer.depends for one in group}
-        if _MODULES.fullmatch(offer.name) and needs & built:
-            yield offer

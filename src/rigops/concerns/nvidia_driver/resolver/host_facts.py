@@ -78,18 +78,16 @@ class DriverHostFacts:
     serial: str = ""  # which signatures name that key by
     run_file: RunFile | None = None
     is_container: bool = False  # its kernel is that of the machine around it
-    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> DriverHostFacts:
     found = blocks(text)
-    kernels = [line for line in lines(found.get(_KERNELS, "")) if line.strip()]
-    shapes = [(line, _LINE.fullmatch(line)) for line in kernels]
+    shapes = map(_LINE.fullmatch, lines(found.get(_KERNELS, "")))
     key = lines(found.get(_KEY, ""))
     return DriverHostFacts(
         kernels=tuple(
             KernelImage(shape["release"], shape["headers"] == "headers")
-            for _, shape in shapes
+            for shape in shapes
             if shape
         ),
         key=next((state for words, state in _KEYS.items() if words in "\n".join(key)), None),
@@ -97,7 +95,6 @@ def parse(text: str) -> DriverHostFacts:
         serial=next((shape["number"] for line in key if (shape := _SERIAL.fullmatch(line))), ""),
         run_file=_run_file(lines(found.get(_RUN_FILE, ""))),
         is_container=_CONTAINER in found,
-        unparsed=tuple(line for line, shape in shapes if not shape),
     )
 
 

@@ -87,13 +87,16 @@ def _no_vendor(machine: Machine) -> Refusal:
 
 
 def _trap(request: Request, offers: Offers) -> str:
-    """A package that promises a wished branch by its name, and leads to another one."""
+    """A package that promises a declared branch by its name, and leads to another one."""
     promising = list(named_for_branches(offers))
     promising.reverse()
     promising.sort(key=lambda one: len(one[1].name))
     for branch, offer in promising:
         version = offer.upstream
-        if version is None or not _is_wished(request, branch, version):
+        is_named = request.wish.kind == "branch" and request.wish.text == branch
+        if version is None or not (
+            is_named or (request.takes(version) and versions.branch_of(version) == branch)
+        ):
             continue
         is_empty = len(offer.depends) == 1
         found = closure([offer.name], version, offers, offer.version)
@@ -114,12 +117,6 @@ def _successors(offer: Offer, offers: Offers) -> list[str]:
         names.append(name)
         ahead = next(reversed(offers.named(name)), None)
     return names
-
-
-def _is_wished(request: Request, branch: str, version: str) -> bool:
-    if request.wish.kind == "branch" and request.wish.text == branch:
-        return True
-    return request.takes(version) and versions.branch_of(version) == branch
 
 
 def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool]) -> str:

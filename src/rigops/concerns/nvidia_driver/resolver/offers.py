@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, cmp_to_key
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,6 @@ class Offer:
 @dataclass(frozen=True)
 class Offers:
     every: tuple[Offer, ...] = ()
-    unparsed: tuple[str, ...] = field(default=(), compare=False)
 
     def named(self, name: str) -> tuple[Offer, ...]:
         return self._by_name.get(name, ())
@@ -137,11 +136,11 @@ def offer_of(
     )
 
 
-def in_order(found: Iterable[Offer], unparsed: tuple[str, ...] = ()) -> Offers:
+def in_order(found: Iterable[Offer]) -> Offers:
     """By name, and of each package the oldest build first."""
     by_version = cmp_to_key(compare)
     every = sorted(found, key=lambda one: (one.name, by_version(one.version)))
-    return Offers(tuple(every), unparsed)
+    return Offers(tuple(every))
 
 
 def is_shared(name: str) -> bool:

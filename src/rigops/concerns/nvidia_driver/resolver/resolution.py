@@ -6,7 +6,7 @@ What comes is a closure: the packages of one version that come with some of them
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -203,6 +203,11 @@ def resolution(asked: Question, found: Found) -> Resolution:
         if not kernel.has_headers and not chosen.prebuilt
     }
     offered = [name for name in headers.values() if asked.offers.named(name)]
+    sources: dict[str, tuple[str, ...]] = {}
+    for one in sorted(its.packages.values(), key=lambda one: one.source or one.name):
+        name = one.source or one.name
+        if one.upstream == chosen.version and one.version not in sources.get(name, ()):
+            sources[name] = (*sources.get(name, ()), one.version)
     places = (place for one in its.packages.values() for place in one.places)
     return Resolution(
         version=chosen.version,
@@ -213,7 +218,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
             for name in (*chosen.names(asked.set_), *(one.name for one in chosen.prebuilt))
             if name in its.packages
         ),
-        sources={} if chosen.is_run_file else _sources(its, chosen.version),
+        sources={} if chosen.is_run_file else sources,
         also=(*its.also, *(("dkms",) if chosen.is_run_file else ()), *offered),
         beside=dict(_beside(asked.offers, its.also, chosen.version)),
         remove=tuple(_conflicting(machine, chosen, {*its.packages, *its.also})),
@@ -232,14 +237,6 @@ def resolution(asked: Question, found: Found) -> Resolution:
         prebuilt=machine.own_kernels if chosen.prebuilt else (),
         set_=asked.set_,
     )
-
-
-def _sources(its: Closure, version: str) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = defaultdict(dict)
-    for one in its.packages.values():
-        if one.upstream == version:
-            found[one.source or one.name][one.version] = None
-    return {name: tuple(every) for name, every in sorted(found.items())}
 
 
 def _conflicting(machine: Machine, chosen: Candidate, stays: Container[str]) -> Iterator[str]:

@@ -41,19 +41,16 @@ class Pool:
 
     digests: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[str, ...] = ()
-    unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Pool:
     found = blocks(text)
-    rows = [line for line in lines(found.get(_FILES, "")) if line.strip()]
-    shapes = [(line, _LINE.fullmatch(line)) for line in rows]
+    shapes = map(_LINE.fullmatch, lines(found.get(_FILES, "")))
     return Pool(
-        digests={shape["file"]: shape["digest"] for _, shape in shapes if shape},
+        digests={shape["file"]: shape["digest"] for shape in shapes if shape},
         indexes=tuple(
             f"{body.strip(chr(10))}\n" for head, body in found.items() if head.startswith(_INDEX)
         ),
-        unparsed=tuple(line for line, shape in shapes if not shape),
     )
 
 

@@ -222,4 +222,3 @@ Version: 2
 
     assert found.digests == {"libcuda1_535.261.03-1_amd64.deb": "a" * 64}
     assert found.indexes == ("Package: a\nVersion: 1\n\nPackage: b\nVersion: 2\n",)
-    assert found.unparsed == ("sha256sum: dkms.deb: Permission denied",)
