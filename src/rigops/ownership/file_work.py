@@ -1,7 +1,7 @@
 """Changes to files on a host in one exec: the sh script, and the pyinfra command that carries it.
 
-The order makes a crash anywhere harmless: earlier content aside, the record, the files, what makes
-them count; and for what is undone the files, what makes that count, the record.
+The order makes a crash anywhere harmless: earlier content aside, the record, the files, effects;
+and for what is undone the files, effects, the record.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ class Effect:
 
 @dataclass(frozen=True)
 class FileWork:
-    """What one or more operations do to owned files; `anew` are effects without a step."""
+    """What one or more operations do to owned files. `more_effects`: those without a step."""
 
     before: Ownership
     steps: tuple[Step, ...] = ()
     contents: Mapping[str, bytes] = field(default_factory=dict)
     effects: Mapping[str, Effect] = field(default_factory=dict)
-    anew: tuple[Effect, ...] = ()
+    more_effects: tuple[Effect, ...] = ()
     strays: tuple[str, ...] = ()
-    notes: Mapping[str, bytes] = field(default_factory=dict)  # JSON of ours, before all else
+    notes: Mapping[str, bytes] = field(default_factory=dict)  # records, written before all else
 
     def __bool__(self) -> bool:
-        return bool(self.anew or self.strays or self.notes or _real(self.steps))
+        return bool(self.more_effects or self.strays or self.notes or _real(self.steps))
 
     @property
     def after(self) -> Ownership:
@@ -91,7 +91,7 @@ def joined(works: Sequence[FileWork]) -> FileWork:
         steps=tuple(step for work in works for step in work.steps),
         contents={path: text for work in works for path, text in work.contents.items()},
         effects={path: effect for work in works for path, effect in work.effects.items()},
-        anew=tuple(effect for work in works for effect in work.anew),
+        more_effects=tuple(effect for work in works for effect in work.more_effects),
         strays=tuple(path for work in works for path in work.strays),
         notes={path: text for work in works for path, text in work.notes.items()},
     )
@@ -106,7 +106,7 @@ def script(work: FileWork) -> str:
 
 
 def noted(path: str, note: bytes) -> str:
-    """Shell that writes a record of ours, whole at every moment."""
+    """Shell that writes a record of ours: at every moment the old or the new."""
     return shell_replace(path, _RECORD_MODE, note)
 
 
@@ -124,7 +124,7 @@ def _lines(work: FileWork) -> Iterator[str]:
     if puts:
         yield from _put(work, puts)
     effects = [work.effects.get(put.record.path, Effect()) for put in puts]
-    yield from _effects([*effects, *work.anew], starts=True)
+    yield from _effects([*effects, *work.more_effects], starts=True)
     if backs:
         yield from _undone(work, backs)
 
@@ -204,7 +204,7 @@ class FileWorkCommand(StringCommand):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files whose content is known afterwards. What is put back is not among them."""
+        """The files whose content is known afterwards: not those that are restored."""
         return tuple(self.work.contents)
 
     def foreseen(self, state: rigops_state.RigopsState) -> rigops_state.RigopsState:
@@ -218,19 +218,14 @@ class FileWorkCommand(StringCommand):
                     present.pop(owned.path, None)
                 case _:
                     pass
-        notes = {path: text.decode() for path, text in self.work.notes.items()}
-        return replace(
-            state,
-            owned=self.work.after.to_json(),
-            present=present,
-            strays=(),
-            units={},
-            records={**state.records, **notes},
-        )
+        records = {**state.records}
+        records |= {path: text.decode() for path, text in self.work.notes.items()}
+        after = self.work.after.to_json()
+        return replace(state, owned=after, present=present, strays=(), units={}, records=records)
 
 
 def target(path: str, digest: str | None) -> str:
-    """Sets at. A link stays one. Whoever changed the file since it was read is not overruled.
+    """Sets `at`, and fails where the file changed since it was read. A link stays one.
 
     `digest`: of the file as it was read; None where there was none.
     """

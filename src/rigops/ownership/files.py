@@ -94,12 +94,12 @@ class Write:
 
     record: OwnedFile
     before: Present | None
-    backup: Previous | None  # what is there now is somebody's: copy it aside first
+    backup: Previous | None  # of somebody else, there now: to be copied aside first
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Ours and still wanted, but changed by somebody: show it, copy it aside, overwrite it."""
+    """Ours and still declared, but changed by somebody: show it, copy it aside, overwrite it."""
 
     record: OwnedFile
     before: Present
@@ -115,7 +115,7 @@ class InPlace:
 
 @dataclass(frozen=True)
 class Restore:
-    """No longer wanted: put back what was there before."""
+    """No longer declared: restore what was there before."""
 
     owned: OwnedFile
     previous: Previous
@@ -123,14 +123,14 @@ class Restore:
 
 @dataclass(frozen=True)
 class Remove:
-    """No longer wanted, and nothing was there before."""
+    """No longer declared, and nothing was there before."""
 
     owned: OwnedFile
 
 
 @dataclass(frozen=True)
 class Show:
-    """No longer wanted, but changed by somebody: left alone, forgotten only with consent."""
+    """No longer declared, but changed by somebody: left alone, and shown in the plan."""
 
     owned: OwnedFile
     found: Present
@@ -138,7 +138,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Forget:
-    """No longer wanted, and nothing of ours is there any more: only the record changes."""
+    """No longer declared, and nothing of ours is there any more: only the record changes."""
 
     owned: OwnedFile
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyinfra.api.host import Host
 
     from rigops.ownership import Step
-    from rigops.probe.sections.rigops_state import OwnedUnit
 
 _FILE_MODE: Final = 0o644
 _OTHERS: Final = 0o077
@@ -62,14 +61,10 @@ def owned_file(
     + live: whether the content counts already, where that is known; if not, the effect is run
     + touches: the facts that the effect may change
     """
+    data = content.encode() if isinstance(content, str) else content
+    wanted = WantedFile(concern, digest(data), mode)
     yield from _owned(
-        WantedFile(concern, digest(_bytes(content)), mode),
-        path=path,
-        content=_bytes(content),
-        effect=Effect(effect),
-        kind="file",
-        live=live,
-        touches=touches,
+        wanted, path=path, content=data, effect=Effect(effect), live=live, touches=touches
     )
 
 
@@ -85,10 +80,6 @@ def owned_program(*, concern: str, program: str) -> Generator[FileWorkCommand, N
         WantedFile(concern, packed.digest, MODE),
         path=installed_at(program),
         content=packed.text.encode(),
-        effect=Effect(),
-        kind="file",
-        live=True,
-        touches=frozenset(),
     )
 
 
@@ -99,14 +90,18 @@ def owned_unit(*, concern: str, unit: str, content: str) -> Generator[FileWorkCo
     + concern: the deploy that wants it
     + unit: its name, such as ``rigops-limits.service``
     """
+    found = host.get_fact(RigopsState).units.get(unit)
+    # Unknown is no reason to restart it: the next run asks again.
+    runs = found is None or (
+        found.active in {"active", "activating"} and found.enabled == "enabled"
+    )
     yield from _owned(
         WantedFile(concern, digest(content.encode()), _FILE_MODE),
         path=SYSTEM_UNITS + unit,
         content=content.encode(),
         effect=Effect(unit=unit),
         kind="unit",
-        live=_runs(host.get_fact(RigopsState).units.get(unit)),
-        touches=frozenset(),
+        live=runs,
     )
 
 
@@ -122,18 +117,13 @@ def undo_undeclared(
     state = host.get_fact(RigopsState)
     owned = Ownership.of(state)
     wanted = plan_log(host).wanted_paths.get(concern, set())
-    gone = [
-        path for path, file in owned.files.items() if file.concern == concern and path not in wanted
-    ]
+    gone = [path for path in owned.paths_of(concern) if path not in wanted]
     if gone and not declared and not may_undo(host, concern, gone):
         host.noop(f"{', '.join(gone)} stay: undoing them was not confirmed")
         return
     there = {path: state.present.get(path) for path in gone}
     steps = reconcile(owned.only(gone), {}, there, selected={concern})
-    for step in steps:
-        if isinstance(step, Show):
-            text = f"{step.owned.path} is no longer declared, but was changed by hand: left alone"
-            notice(host, concern, text)
+    notice_left_alone(host, concern, steps)
     commands = effects or {}
     work = FileWork(
         before=owned,
@@ -144,7 +134,7 @@ def undo_undeclared(
     if not work:
         host.noop(f"nothing of {concern} is to be undone")
         return
-    announce_steps(host, steps, {}, kind="file")
+    _announce_steps(host, steps, {})
     for path in state.strays:
         announce(host, Change(concern, "file", path, "left by an interrupted run\n", None))
     yield FileWorkCommand(work, touches=frozenset())
@@ -155,10 +145,10 @@ def _owned(
     *,
     path: str,
     content: bytes,
-    effect: Effect,
-    kind: Literal["file", "unit"],
-    live: bool,
-    touches: frozenset[type[FactBase[Any]]],
+    effect: Effect = Effect(),  # noqa: B008 - it is frozen
+    kind: Literal["file", "unit"] = "file",
+    live: bool = True,
+    touches: frozenset[type[FactBase[Any]]] = frozenset(),
 ) -> Generator[FileWorkCommand, None, None]:
     plan_log(host).wanted_paths.setdefault(wanted.concern, set()).add(path)
     owned = Ownership.of(host.get_fact(RigopsState))
@@ -169,13 +159,13 @@ def _owned(
         steps=tuple(steps),
         contents={path: content},
         effects={path: effect},
-        anew=() if live else (effect,),
+        more_effects=() if live else (effect,),
     )
     if not work:
         host.noop(f"{path} is as declared")
         return
     if any(isinstance(step, (Write, Conflict)) for step in steps):
-        announce_steps(host, steps, {path: content}, kind=kind)
+        _announce_steps(host, steps, {path: content}, kind)
     else:
         text = _shown(path, content, wanted.mode)
         announce(host, Change(wanted.concern, kind, path, f"(not in force)\n{text}", text))
@@ -188,17 +178,15 @@ def _absence(path: str, command: str) -> Effect:
     return Effect(command, unit=name if is_unit else "")
 
 
-def _runs(unit: OwnedUnit | None) -> bool:
-    """Unknown is no reason to restart it: the next run asks again."""
-    return unit is None or (unit.active in {"active", "activating"} and unit.enabled == "enabled")
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
+def notice_left_alone(host: Host, concern: str, steps: list[Step]) -> None:
+    for step in steps:
+        if isinstance(step, Show):
+            text = f"{step.owned.path} is no longer declared, but was changed by hand: left alone"
+            notice(host, concern, text)
 
 
 def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
-    """Owned files are seen with the record; any other path has to be looked at."""
+    """Owned files were collected with the record; any other path is a fact of its own."""
     state = host.get_fact(RigopsState)
     owned = Ownership.of(state).files
     found: dict[str, Present | None] = {}
@@ -211,8 +199,11 @@ def present(host: Host, paths: list[str]) -> dict[str, Present | None]:
     return found
 
 
-def announce_steps(
-    host: Host, steps: list[Step], contents: Mapping[str, bytes], *, kind: str
+def _announce_steps(
+    host: Host,
+    steps: list[Step],
+    contents: Mapping[str, bytes],
+    kind: Literal["file", "unit"] = "file",
 ) -> None:
     """Every step that changes something, with what is there now. Of a program, its digest."""
     for step in steps:
@@ -228,16 +219,8 @@ def announce_steps(
                 path, concern = owned.path, owned.concern
             case _:
                 continue
-        announce(
-            host,
-            Change(
-                concern=concern,
-                kind="unit" if kind == "unit" else "file",
-                subject=path,
-                before=_shown_now(host, path, before.mode) if before else None,
-                after=after,
-            ),
-        )
+        now = _shown_now(host, path, before.mode) if before else None
+        announce(host, Change(concern, kind, path, now, after))
 
 
 def _shown(path: str, content: bytes, mode: int) -> str:
@@ -258,12 +241,12 @@ def _shown_now(host: Host, path: str, mode: int) -> str | None:
 
 
 def _is_secret(mode: int) -> bool:
-    """What nobody but root may read there is not shown to whoever reads a plan here."""
+    """What only root may read on the host is not shown in a plan."""
     return not mode & _OTHERS
 
 
 def _is_program(path: str) -> bool:
-    """One of ours: a plan's reader wants to know which, and not to read pages of it."""
+    """One of ours: a plan shows which, and not its text."""
     return path.startswith(f"{FOLDER}/")
 
 

@@ -166,7 +166,7 @@ def owned_lines(
         steps=tuple(steps),
         contents={file.companion: block.encode()},
         effects={file.companion: effect},
-        anew=() if in_place else (effect,),
+        more_effects=() if in_place else (effect,),
     )
     if not work:
         host.noop(f"{path} has the lines that are declared")

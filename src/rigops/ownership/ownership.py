@@ -76,8 +76,10 @@ class Ownership:
             case _:
                 return self
 
+    def paths_of(self, concern: str) -> list[str]:
+        return [path for path, owned in self.files.items() if owned.concern == concern]
+
     def only(self, paths: Collection[str]) -> Ownership:
-        """A view on some of the files, for whoever answers for these alone."""
         return Ownership({path: owned for path, owned in self.files.items() if path in paths})
 
     def without(self, path: str) -> Ownership:
@@ -91,10 +93,10 @@ def reconcile(
     *,
     selected: Collection[str],
 ) -> list[Step]:
-    """Return one step per path of the selected concerns: first what is wanted, then the rest.
+    """Return one step per path of the selected concerns: first what is declared, then the rest.
 
-    `present` has an entry for every such path, None for one that is absent: a path that nobody
-    looked at is a KeyError, not an absent file. `wanted` may name concerns outside `selected`;
+    `present` has an entry for every such path, None for one that is absent: a path that was not
+    collected is a KeyError, not an absent file. `wanted` may name concerns outside `selected`;
     their files are neither written nor undone.
     """
     for path in wanted:
@@ -150,11 +152,7 @@ def _satisfies(found: Present, file: WantedFile) -> bool:
 
 def _record(path: str, file: WantedFile, *, previous: Previous | None) -> OwnedFile:
     return OwnedFile(
-        path=path,
-        concern=file.concern,
-        digest=file.digest,
-        mode=file.mode,
-        previous=previous,
+        path=path, concern=file.concern, digest=file.digest, mode=file.mode, previous=previous
     )
 
 

@@ -324,7 +324,7 @@ def held(
     work = FileWork(
         before=Ownership.of(host.get_fact(RigopsState)),
         notes={HOLDS_RECORD: having.to_json().encode()} if coming else {},
-        anew=tuple(map(Effect, effects)),
+        more_effects=tuple(map(Effect, effects)),
     )
     marks = StringCommand("sh", "-s", _stdin=file_work_script(work))
     # apt-mark itself does not wait for whoever works on packages.

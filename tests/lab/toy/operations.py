@@ -63,6 +63,6 @@ def live_level(*, level: int) -> Generator[FileWorkCommand, None, None]:
     announce(host, Change(NAME, "setting", LIVE, f"{found}\n", f"{level}\n"))
     work = FileWork(
         before=Ownership.of(host.get_fact(RigopsState)),
-        anew=(Effect(f"echo {level} >{LIVE}"),),
+        more_effects=(Effect(f"echo {level} >{LIVE}"),),
     )
     yield FileWorkCommand(work, touches=frozenset({ToyFact}))

@@ -247,7 +247,7 @@ def test_words_of_an_earlier_boot_are_not_put_back(machine: Machine) -> None:
     machine.does("back")
 
     assert machine.word("0000:00:03.1") == CLEARED
-    assert not machine.shown().to_put_back
+    assert not machine.shown().to_restore
 
 
 def test_a_port_that_does_not_take_it_is_named_and_the_others_are_cleared(
@@ -325,7 +325,7 @@ def test_it_says_what_it_did_and_shows_the_words_from_before(machine: Machine) -
         (CLEARED, SET, True)
     }
     assert not shown.redirecting
-    assert len(shown.to_put_back) == 3
+    assert len(shown.to_restore) == 3
 
 
 def test_a_port_whose_pair_has_gone_can_still_be_put_back(machine: Machine) -> None:
@@ -335,6 +335,6 @@ def test_a_port_whose_pair_has_gone_can_still_be_put_back(machine: Machine) -> N
     shown = machine.shown()
 
     assert (shown.gpus, shown.between) == (1, ())
-    assert len(shown.to_put_back) == 3
+    assert len(shown.to_restore) == 3
     machine.does("back")
     assert set(machine.words().values()) == {SET}

@@ -11,7 +11,7 @@ from rigops.hostside.packing import pack
 from rigops.probe.section import Section
 from rigops.probe.text import single
 
-PROGRAM: Final = "acs"  # the host-side program that finds the ports, clears them and puts them back
+PROGRAM: Final = "acs"  # the host-side program that finds the ports, clears them and restores them
 
 _REDIRECTING: Final = 0x2C  # ReqRedir, CmpltRedir, EgressCtrl
 _PORT = re.compile(
@@ -40,7 +40,7 @@ class Port:
         return (self.word or 0) & ~_REDIRECTING
 
     @property
-    def put_back(self) -> int:
+    def restored(self) -> int:
         return (self.word or 0) | ((self.earlier or 0) & _REDIRECTING)
 
 
@@ -60,9 +60,9 @@ class AcsPorts:
         return tuple(one for one in self.between if one.redirects)
 
     @property
-    def to_put_back(self) -> tuple[Port, ...]:
+    def to_restore(self) -> tuple[Port, ...]:
         known = [one for one in self.ports if one.word is not None]
-        return tuple(one for one in known if one.put_back != one.word)
+        return tuple(one for one in known if one.restored != one.word)
 
 
 def parse(text: str) -> AcsPorts:

@@ -29,7 +29,7 @@ from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator
+    from collections.abc import Generator, Iterator
 
     from rigops.inventory.spec.model import AcsRedirect
 
@@ -40,10 +40,13 @@ PROGRAM: Final = installed_at(ports.PROGRAM)
 
 def acs(*, redirect: AcsRedirect | None) -> None:
     """Have no redirection between the cards, or undo what was cleared; None: undeclared."""
-    files = Ownership.of(host.get_fact(RigopsState)).files
-    owned = {path for path, file in files.items() if file.concern == CONCERN}
+    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
     if redirect != "off":
-        _undo(owned, is_declared=redirect is not None)
+        if owned and host.get_fact(Acs).to_restore:
+            _spare_the_jobs()
+        is_declared = redirect is not None
+        redirection_back(name="Ports between the cards", declared=is_declared)
+        undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=is_declared)
         return
     seen = host.get_fact(Acs)
     boot = host.get_fact(Boot)
@@ -51,7 +54,7 @@ def acs(*, redirect: AcsRedirect | None) -> None:
     if reason := decide.blocker(seen, machine):
         blockers(name="Blockers", concern=CONCERN, reasons=(reason,))
         return
-    # A card that is lost for a while takes nothing back.
+    # A card that is lost for a while undoes nothing.
     if not owned and (reason := decide.nothing_to_clear(seen)):
         notice(host, CONCERN, reason)
         return
@@ -73,13 +76,6 @@ def consequences() -> Iterator[str]:
     yield guards.virtual_machines(because="peer traffic that bypasses the IOMMU")
 
 
-def _undo(owned: Collection[str], *, is_declared: bool) -> None:
-    if owned and host.get_fact(Acs).to_put_back:
-        _spare_the_jobs()
-    redirection_back(name="Ports between the cards", declared=is_declared)
-    undo_undeclared(name="What is no longer declared", concern=CONCERN, declared=is_declared)
-
-
 def _spare_the_jobs() -> None:
     """Writes between cards may arrive out of order while their path changes."""
     jobs = gpu_jobs.jobs(host.get_fact(Processes))
@@ -96,9 +92,9 @@ def redirection_off() -> Generator[FileWorkCommand, None, None]:
         return
     for port in found:
         _announce(port, port.cleared)
-    # The program itself as well: it says which port does not take it, where a unit only fails.
+    # The program itself as well: it names the port that refuses, where a unit only fails.
     effect = Effect(shlex.join((PROGRAM, "off")), unit=UNIT)
-    work = FileWork(before=Ownership.of(host.get_fact(RigopsState)), anew=(effect,))
+    work = FileWork(before=Ownership.of(host.get_fact(RigopsState)), more_effects=(effect,))
     yield FileWorkCommand(work, touches=frozenset({Acs}))
 
 
@@ -106,31 +102,23 @@ def redirection_off() -> Generator[FileWorkCommand, None, None]:
 def redirection_back(*, declared: bool) -> Generator[FileWorkCommand, None, None]:
     """Set again what was cleared since the boot. A ``undo_undeclared`` of the files comes after it.
 
-    + declared: whether the inventory speaks of redirection at all; else this needs consent
+    + declared: whether the inventory declares redirection at all; else this needs consent
     """
     owned = Ownership.of(host.get_fact(RigopsState))
-    ours = [path for path, file in owned.files.items() if file.concern == CONCERN]
+    ours = owned.paths_of(CONCERN)
     if not ours or not (declared or may_undo(host, CONCERN, ours)):
         host.noop("nothing was cleared that is to be set again")
         return
     housekeeping(host, CONCERN, "what was cleared since the boot")
-    for port in host.get_fact(Acs).to_put_back:
-        _announce(port, port.put_back)
+    for port in host.get_fact(Acs).to_restore:
+        _announce(port, port.restored)
     # Not the installed one, which somebody may have changed.
     command = shlex.join(("sh", "-c", pack(ports.PROGRAM).text, ports.PROGRAM, "back"))
-    work = FileWork(before=owned, anew=(Effect(command),))
+    work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Acs}))
 
 
 def _announce(port: ports.Port, after: int) -> None:
     before = "" if port.word is None else decide.control(port.word)
-    announce(
-        host,
-        Change(
-            concern=CONCERN,
-            kind="setting",
-            subject=port.address,
-            before=f"{before}\n",
-            after=f"{decide.control(after)}\n",
-        ),
-    )
+    after_text = f"{decide.control(after)}\n"
+    announce(host, Change(CONCERN, "setting", port.address, f"{before}\n", after_text))

@@ -64,8 +64,7 @@ def base(
     notify: str | None = None,
 ) -> None:
     """Have these limits, lines of nccl.conf and target of notifications; None is undeclared."""
-    files = Ownership.of(host.get_fact(RigopsState)).files
-    owned = {path for path, file in files.items() if file.concern == CONCERN}
+    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
     wanted = LimitPlan() if limits is None else _limits(limits, owned)
     lines = _lines(nccl, owned)
     reasons = wanted.blockers + lines.blockers

@@ -1,14 +1,13 @@
-"""Where kernel arguments stand for every boot to come, and the work that changes them there."""
+"""Where kernel arguments of every boot are configured, and the work that changes them there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rigops.concerns.kernel_args.bootloader import grub
+from rigops.concerns.kernel_args.bootloader import grub, grub_menu
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
-from rigops.ownership import Present, WantedFile
+from rigops.ownership import Present, WantedFile, digest
 from rigops.ownership.file_work import Effect, replaced, target
 from rigops.plan.change import Change
 
@@ -29,16 +28,16 @@ COMMAND_LINE: Final = "kernel command line"
 
 @dataclass(frozen=True)
 class Part:
-    """What is wanted of owned files, what else is to be run, and how a plan shows it."""
+    """What is declared of owned files, what else is to be run, and how a plan shows it."""
 
     wanted: Mapping[str, WantedFile] = field(default_factory=dict)
     contents: Mapping[str, bytes] = field(default_factory=dict)
     effects: Mapping[str, Effect] = field(default_factory=dict)
-    anew: tuple[Effect, ...] = ()
+    more_effects: tuple[Effect, ...] = ()
     present: Mapping[str, Present | None] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-    written: tuple[str, ...] = ()  # for the record: ours, in files of somebody else's
-    unsettled: tuple[str, ...] | None = None  # and all that may be there while they are changed
+    written: tuple[str, ...] = ()  # for the record: ours, in files of somebody else
+    unsettled: tuple[str, ...] | None = None  # all that may be there while they are changed
 
 
 class Place(Protocol):
@@ -54,7 +53,7 @@ class Place(Protocol):
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The arguments of ours that stand there now."""
+        """The arguments of ours that are there now."""
 
     def having(self, ours: tuple[str, ...]) -> Part:
         """What makes these, and no others of ours, part of every normal boot."""
@@ -87,7 +86,7 @@ class DropIn:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """None of a file that somebody changed: what is in it is theirs now."""
+        """None of a file that somebody changed: its content is theirs now."""
         record, found = self.owned.files.get(grub.DROP_IN), self.present
         if record is None or found is None or not record.has_ours(found):
             return ()
@@ -99,37 +98,34 @@ class DropIn:
         text = self.boot.files.get(grub.DROP_IN)
         if found is not None or text is None:
             return found
-        return Present(sha256(text.encode()).hexdigest(), grub.DROP_IN_MODE)
+        return Present(digest(text.encode()), grub.DROP_IN_MODE)
 
     def having(self, ours: tuple[str, ...]) -> Part:
-        effect = Effect(grub.REGENERATE)
-        content = grub.drop_in(ours).encode() if ours else b""
-        before = self.boot.files.get(grub.DROP_IN)
-        # An earlier run may have got no further than the file.
-        late = any(not _in_menu(self.boot, argument) for argument in ours)
-        wanted = {}
-        if content:
-            digest = sha256(content).hexdigest()
-            wanted[grub.DROP_IN] = WantedFile(CONCERN, digest, grub.DROP_IN_MODE)
-        found, aim = self.present, wanted.get(grub.DROP_IN)
+        path, effect, found = grub.DROP_IN, Effect(grub.REGENERATE), self.present
+        text = grub.drop_in(ours) if ours else ""
+        aim = WantedFile(CONCERN, digest(text.encode()), grub.DROP_IN_MODE) if ours else None
+        # An earlier run may have got no further than the file. Recovery entries have none of ours.
+        menu = [one for one in self.boot.menu or () if not grub_menu.is_recovery(one.arguments)]
+        in_menu = bool(menu) and all(set(ours) <= set(entry.arguments) for entry in menu)
+        is_late = bool(ours) and not in_menu
         is_there = (found.digest, found.mode) if found else None
-        concerns_us = aim is not None or grub.DROP_IN in self.owned.files
+        differs = is_there != ((aim.digest, aim.mode) if aim else None)
         changes: tuple[Change, ...] = ()
-        if late or (concerns_us and is_there != ((aim.digest, aim.mode) if aim else None)):
-            changes = (Change(CONCERN, "file", grub.DROP_IN, before, content.decode() or None),)
+        if is_late or (differs and (aim or path in self.owned.files)):
+            changes = (Change(CONCERN, "file", path, self.boot.files.get(path), text or None),)
         return Part(
-            present={grub.DROP_IN: found},
-            wanted=wanted,
-            contents={grub.DROP_IN: content},
-            effects={grub.DROP_IN: effect},
-            anew=(effect,) if late else (),
+            present={path: found},
+            wanted={path: aim} if aim else {},
+            contents={path: text.encode()},
+            effects={path: effect},
+            more_effects=(effect,) if is_late else (),
             changes=changes,
         )
 
 
 @dataclass(frozen=True)
 class Words:
-    """Words of ours in somebody else's files, or in what a tool of the bootloader's keeps."""
+    """Arguments of ours in files of somebody else, or in those of a tool of the bootloader."""
 
     configuration: Configuration
     files: Files
@@ -148,7 +144,7 @@ class Words:
         return tuple(one for one in self.record.written if one in self._all)
 
     def having(self, ours: tuple[str, ...]) -> Part:
-        """The record is unsettled while the files are changed, so that the next run ends it."""
+        """The record is unsettled while files are changed, so that the next run completes it."""
         before = self.record.written
         add = tuple(one for one in ours if one not in self.written)
         remove = tuple(one for one in before if one not in ours and one in self._all)
@@ -156,12 +152,11 @@ class Words:
             return Part(written=ours)
         edits = self.configuration.edits(self.files, add=add, remove=remove)
         command = self.configuration.command(self.files, add=ours, remove=remove)
-        steps = [_edited(one) for one in edits]
-        texts = (*steps, *([command] if command else []))
+        texts = (*map(_edited, edits), *filter(None, [command]))
         changes = [Change(CONCERN, "file", one.path, one.before, one.after) for one in edits]
         line = " ".join(before) or None, " ".join(ours) or None
         return Part(
-            anew=tuple(Effect(text) for text in texts),
+            more_effects=tuple(Effect(text) for text in texts),
             changes=tuple(changes) or (Change(CONCERN, "argument", COMMAND_LINE, *line),),
             written=ours,
             unsettled=tuple(dict.fromkeys((*before, *ours))),
@@ -173,17 +168,7 @@ class Words:
 
 
 def _edited(one: Edit) -> str:
-    digest = None if one.before is None else sha256(one.before.encode()).hexdigest()
+    before = None if one.before is None else digest(one.before.encode())
     if one.after is None:
-        return f'{target(one.path, digest)}\nrm -f "$at"'
-    return replaced(one.path, digest, one.after)
-
-
-def _in_menu(boot: Bootloader, argument: str) -> bool:
-    """Whether every normal entry has it. Recovery entries stay as they are: a way back."""
-    normal = [entry for entry in boot.menu or () if not _is_recovery(entry.arguments)]
-    return bool(normal) and all(argument in entry.arguments for entry in normal)
-
-
-def _is_recovery(arguments: tuple[str, ...]) -> bool:
-    return not {"single", "recovery"}.isdisjoint(arguments)
+        return f'{target(one.path, before)}\nrm -f "$at"'
+    return replaced(one.path, before, one.after)

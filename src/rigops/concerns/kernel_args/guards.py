@@ -43,10 +43,8 @@ def arguments_can_count(
         return
     files = host.get_fact(Bootloader).files
     others = grub.foreign_arguments(files)
-    found = (
-        *iommu.refusals([one for one in coming if one not in others]),
-        *kernel_line.blockers(coming, files),
-    )
+    unknown = iommu.blocker([one for one in coming if one not in others])
+    found = (*filter(None, [unknown]), *kernel_line.blockers(coming, files))
     # A plan goes no further than the first command.
     yield from [blocked(host, concern, reason) for reason in found]
 
@@ -76,7 +74,7 @@ def _of_the_iommu(wanted: tuple[str, ...]) -> Iterator[str]:
     if has_firmware_menus() and (lacking := iommu.without_an_iommu(catalog_of(host), seen, coming)):
         yield lacking
     else:
-        yield from iommu.notes(coming, with_them, seen)
+        yield iommu.note(coming, with_them, seen)
 
 
 def reboot_reasons(concern: str, declared: tuple[str, ...] | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from rigops.concerns.preconditions.firmware import in_the_bios
 from rigops.concerns.preconditions.words import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from rigops.catalog import Catalog
     from rigops.probe.sections.firmware import Firmware
@@ -25,42 +25,33 @@ INSTEAD_OF_AMD_ON: Final = (
 _NEEDS_ONE: Final = (*PASSTHROUGH, INTEL_ON, "amd_iommu=force_isolation")
 
 
-def refusals(coming: Collection[str]) -> tuple[str, ...]:
-    """`coming`: arguments that would be added. None of these is known to any kernel."""
+def blocker(coming: Collection[str]) -> str:
+    """`coming`: arguments that would be added. Empty where kernels know them all."""
     if AMD_ON not in coming:
-        return ()
+        return ""
     why = f"{AMD_ON} is no documented value and does nothing: take it out of kernel_args"
-    return (f"{why}; {INSTEAD_OF_AMD_ON}",)
+    return f"{why}; {INSTEAD_OF_AMD_ON}"
 
 
-def notes(
-    coming: Collection[str],
-    with_them: Collection[str],
-    firmware: Firmware | None,
-) -> tuple[str, ...]:
-    """`with_them`: all arguments of the boot that they come with, whoever wrote them."""
-    return tuple(_notes(coming, with_them, firmware))
+def note(coming: Collection[str], with_them: Collection[str], firmware: Firmware | None) -> str:
+    """What passthrough means here; else empty.
 
-
-def _notes(
-    coming: Collection[str], with_them: Collection[str], firmware: Firmware | None
-) -> Iterator[str]:
+    `with_them`: all arguments of the boot that they come with, whoever wrote them.
+    """
     direct = next((one for one in PASSTHROUGH if one in coming), None)
     if direct is None:
-        return
-    is_left_off = leaves_intel_off(firmware) and INTEL_ON not in (*coming, *with_them)
-    if is_left_off:
-        yield (
+        return ""
+    if leaves_intel_off(firmware) and INTEL_ON not in (*coming, *with_them):
+        return (
             f"{direct} alone changes nothing here: this kernel leaves Intel's IOMMU off by "
             "default (CONFIG_INTEL_IOMMU_DEFAULT_ON is not set). With the IOMMU off P2P needs "
             "neither argument; for passthrough, "
             f'declare kernel_args = ["{INTEL_ON}", "{direct}"]'
         )
-    else:
-        yield (
-            f"{direct} takes DMA isolation away from all devices: each of them, network cards and "
-            "disks too, can reach all of the memory"
-        )
+    return (
+        f"{direct} takes DMA isolation away from all devices: each of them, network cards and "
+        "disks too, can reach all of the memory"
+    )
 
 
 def leaves_intel_off(firmware: Firmware | None) -> bool:

@@ -1,14 +1,15 @@
-"""Who else writes on the kernel line through GRUB's files, and which word counts in the end."""
+"""Who else adds kernel arguments through GRUB's files, and which argument counts in the end."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.iommu import PASSTHROUGH
-from rigops.concerns.preconditions.words import listed, said
+from rigops.concerns.preconditions.words import listed, printable
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.text import assignments
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 TUNED: Final = "/etc/tuned/bootcmdline"
 _TRANSLATION: Final = ("iommu=nopt", "iommu.passthrough=0", "iommu.passthrough=off")
 _OFF: Final = ("iommu=off", "intel_iommu=off", "amd_iommu=off")
-# The kernel's source: the handlers of these set one value anew, whenever the line names them.
+# By the kernel's source: the handlers of these overwrite one value at each occurrence.
 _LAST_COUNTS: Final = frozenset({"iommu.passthrough", "intel_iommu", "iommu.strict"})
 # Each occurrence of these adds to what the others say.
 _EACH_COUNTS: Final = frozenset({
@@ -41,23 +42,29 @@ class Place:
 
 @dataclass(frozen=True)
 class _Reset:
-    """A later file that says what goes before it no more."""
+    """An assignment without the value before it. `lost`: what the first file had set."""
 
     place: Place
     variable: str
+    lost: str
 
 
 def conflicts(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, ...]:
-    """Somebody else's words against these, and resets of what the first file says, by place."""
+    """Arguments of others that contradict these, and resets of what the first file sets."""
     others = grub.foreign_arguments(files)
     return (
-        *(_told(one, other, files) for one, other in _against(wanted, others)),
-        *(_told_of(reset, files) for reset in _resets(files) if not _is_later(reset.place.file)),
+        *(_conflict(one, other, files) for one, other in _contradicting(wanted, others)),
+        *(
+            f"{reset.place}, overwrites {reset.variable}: what {grub.DEFAULTS} sets "
+            f"({printable(reset.lost)}) does not count"
+            for reset in _resets(files)
+            if not _is_later(reset.place.file)
+        ),
     )
 
 
 def blockers(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, ...]:
-    """Files that throw away what rigops' own has said before them."""
+    """Files that overwrite what the file of rigops has set before them."""
     if not wanted:
         return ()
     return tuple(
@@ -75,20 +82,19 @@ def tuned_arguments(tuned: str | None, wanted: Collection[str]) -> str:
     if not added:
         return ""
     conflicts = arguments.against(wanted, added).conflicts
-    text = (
-        f"tuned adds kernel arguments of its own to every boot: {said(' '.join(added))} ({TUNED})"
-    )
+    shown = printable(" ".join(added))
+    text = f"tuned adds kernel arguments of its own to every boot: {shown} ({TUNED})"
     if not conflicts:
         return text
     names = {arguments.name(one) for one in conflicts}
     ours = [one for one in wanted if arguments.name(one) in names]
     return (
-        f"{text}; which one counts of {listed([*ours, *map(said, conflicts)])} is not certain: "
+        f"{text}; which of {listed([*ours, *map(printable, conflicts)])} counts is uncertain: "
         "take it out of tuned's profile, or run `tuned-adm off`"
     )
 
 
-def _against(wanted: Collection[str], others: Collection[str]) -> Iterator[tuple[str, str]]:
+def _contradicting(wanted: Collection[str], others: Collection[str]) -> Iterator[tuple[str, str]]:
     for one in wanted:
         same_name = arguments.against([one], others).conflicts
         if arguments.name(one) not in _EACH_COUNTS:
@@ -99,19 +105,17 @@ def _against(wanted: Collection[str], others: Collection[str]) -> Iterator[tuple
                     yield one, other
 
 
-def _told(one: str, other: str, files: Mapping[str, str]) -> str:
+def _conflict(one: str, other: str, files: Mapping[str, str]) -> str:
     place = _place_of(other, files)
     at = f" ({place})" if place else ""
     last = other if place and _is_later(place.file) else one
-    return f"{said(other)} is configured too{at}: {_verdict(one, other, last)}"
+    return f"{printable(other)} is configured too{at}: {_verdict(one, other, last)}"
 
 
 def _verdict(one: str, other: str, last: str) -> str:
     if other in _OFF and not one.startswith("intel_iommu="):
         return f"it switches that IOMMU off, so {one} does nothing"
-    if one in PASSTHROUGH and other in _TRANSLATION:
-        return f"of the two the kernel takes the last on its line, here {last}"
-    if arguments.name(one) in _LAST_COUNTS:
+    if (one in PASSTHROUGH and other in _TRANSLATION) or arguments.name(one) in _LAST_COUNTS:
         return f"of the two the kernel takes the last on its line, here {last}"
     if arguments.name(one) == "iommu":
         return f"the kernel reads both, and it does not undo {one}"
@@ -120,16 +124,12 @@ def _verdict(one: str, other: str, last: str) -> str:
     )
 
 
-def _told_of(reset: _Reset, files: Mapping[str, str]) -> str:
-    lost = _lost(reset, files)
-    return (
-        f"{reset.place}, overwrites {reset.variable}: what {grub.DEFAULTS} sets "
-        f"({said(lost)}) does not count"
-    )
-
-
 def _resets(files: Mapping[str, str]) -> Iterator[_Reset]:
     """Only those that lose something."""
+    first: defaultdict[str, list[str]] = defaultdict(list)
+    for line in files.get(grub.DEFAULTS, "").splitlines():
+        if shape := _ASSIGNMENT.match(line):
+            first[shape["variable"]].append(shape["value"].strip().strip("\"'"))
     for file in sorted(files):
         if file in (grub.DEFAULTS, grub.DROP_IN):
             continue
@@ -139,18 +139,9 @@ def _resets(files: Mapping[str, str]) -> Iterator[_Reset]:
                 continue
             variable = shape["variable"]
             keeps = re.search(rf"\$(?:{variable}\b(?!_)|\{{{variable}\}})", shape["value"])
-            reset = _Reset(Place(file, number), variable)
-            if not keeps and (_is_later(file) or _lost(reset, files)):
-                yield reset
-
-
-def _lost(reset: _Reset, files: Mapping[str, str]) -> str:
-    values = (
-        shape["value"].strip().strip("\"'")
-        for line in files.get(grub.DEFAULTS, "").splitlines()
-        if (shape := _ASSIGNMENT.match(line)) and shape["variable"] == reset.variable
-    )
-    return " ".join(filter(None, values))
+            lost = " ".join(filter(None, first[variable]))
+            if not keeps and (_is_later(file) or lost):
+                yield _Reset(Place(file, number), variable, lost)
 
 
 def _place_of(argument: str, files: Mapping[str, str]) -> Place | None:

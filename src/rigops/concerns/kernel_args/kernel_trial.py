@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from rigops.concerns.kernel_args.boot_places import CONCERN
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.concerns.kernel_args.trial_boot.parts import NoTrial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.trial_boot.parts import Trial
     from rigops.plan.context import TrialOptions
     from rigops.record.kernel_arguments import Arguments
-
-_CONCERN: Final = "kernel_args"
 
 
 class TrialConditions(SectionFact[conditions.Conditions]):
@@ -66,7 +65,7 @@ def attempt(
         # For a run that ended before it could report it.
         log = host.get_fact(FileAt, path=LOG)
         how = outcome(log.text if log else "")
-        notice(host, _CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")
+        notice(host, CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")
     is_known = record.trying and set(new) <= set(record.trying)
     if is_known and not options.now:
         plan_log(host).trial_arguments = new
@@ -88,10 +87,10 @@ def _prepared(
         plan_log(host).no_trial = prepared.reason
         reason = f"{' '.join(new)} cannot be tried first: {prepared.reason}"
         if options.may_skip:
-            notice(host, _CONCERN, reason)
+            notice(host, CONCERN, reason)
             return Attempt()
         return Attempt(refusal=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"')
     for text in prepared.notices:
-        notice(host, _CONCERN, text)
+        notice(host, CONCERN, text)
     plan_log(host).trial_arguments, plan_log(host).trial_wait_s = new, prepared.extra_wait_s
     return Attempt(holds_back=True, trial=prepared if options.now else None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from pyinfra.api.operation import operation
 from pyinfra.context import host
@@ -14,10 +14,9 @@ from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.kernel_trial import attempt
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState
-from rigops.ownership import Ownership, Show, WantedFile, reconcile
+from rigops.ownership import Ownership, WantedFile, digest, reconcile
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
-from rigops.ownership.files import digest
-from rigops.ownership.owned_files import present
+from rigops.ownership.owned_files import notice_left_alone, present
 from rigops.plan.blocked import blocked
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import (
@@ -25,7 +24,6 @@ from rigops.plan.context import (
     announce_later,
     housekeeping,
     may_undo,
-    notice,
     trial_options,
 )
 from rigops.probe.kernel_arguments import against
@@ -47,19 +45,6 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.boot_places import Part, Place
     from rigops.concerns.kernel_args.kernel_trial import Attempt
 
-AFTER_THE_TRIAL: Final = "after the boot that tries it"
-
-__all__ = ["CONCERN", "kernel_args"]
-
-
-@dataclass(frozen=True)
-class _Ours:
-    """What rigops has on the host of this concern."""
-
-    owned: Ownership
-    paths: list[str]
-    record: Arguments
-
 
 @operation()
 def kernel_args(
@@ -70,28 +55,27 @@ def kernel_args(
 ) -> Generator[StringCommand, None, None]:
     """Make these arguments part of every normal boot, once one boot with them was verified.
 
-    + wanted: the arguments, such as ``("iommu=pt",)``; none takes back what rigops added
-    + declared: whether the inventory speaks of arguments at all; else taking back needs consent
+    + wanted: the arguments, such as ``("iommu=pt",)``; none undoes what rigops added
+    + declared: whether the inventory declares arguments at all; else undoing needs consent
     + trial: ``off`` makes new arguments permanent at once
     """
     state = host.get_fact(RigopsState)
     owned = Ownership.of(state)
-    ours = [path for path, file in owned.files.items() if file.concern == CONCERN]
-    record = read_arguments(state.records.get(ARGUMENTS))
-    something = bool(ours or record)
-    if not declared and not (something and may_undo(host, CONCERN, ours or [ARGUMENTS])):
+    paths, record = owned.paths_of(CONCERN), read_arguments(state.records.get(ARGUMENTS))
+    has_ours = bool(paths or record)
+    if not declared and not (has_ours and may_undo(host, CONCERN, paths or [ARGUMENTS])):
         host.noop("no kernel arguments are declared")
         return
     place = place_of(host.get_fact(Bootloader), owned, state, record)
     if isinstance(place, Refused):
         if wanted:
             yield blocked(host, CONCERN, f"{place.reason}: {place.by_hand(wanted)}")
-        elif something:
+        elif has_ours:
             yield blocked(host, CONCERN, f"{place.reason}, so rigops leaves what it added")
         return
-    found = against(wanted, place.foreign)
+    ours = against(wanted, place.foreign).ours
     try:
-        yield from _have(found.ours, wanted, place, _Ours(owned, ours, record), trial)
+        yield from _have(ours, wanted, place, owned, record, is_required=trial == "required")
     except CannotEditError as error:
         yield blocked(host, CONCERN, f"{error}; nothing is changed ({place.title})")
 
@@ -100,10 +84,12 @@ def _have(
     ours: tuple[str, ...],
     wanted: tuple[str, ...],
     place: Place,
-    there: _Ours,
-    trial: Literal["required", "off"],
+    owned: Ownership,
+    record: Arguments,
+    *,
+    is_required: bool,
 ) -> Generator[StringCommand, None, None]:
-    owned, paths, record = there.owned, there.paths, there.record
+    paths = owned.paths_of(CONCERN)
     live = host.get_fact(CommandLine).arguments
     before = place.written
     new = tuple(one for one in ours if one not in before and one not in live)
@@ -112,7 +98,7 @@ def _have(
         new=new,
         leaving=tuple(one for one in before if one not in ours),
         record=record,
-        is_required=trial == "required",
+        is_required=is_required,
     )
     if tried.refusal:
         yield blocked(host, CONCERN, tried.refusal)
@@ -126,7 +112,8 @@ def _have(
     if part.unsettled is not None:
         begun = replace(following, written=part.unsettled, is_unsettled=True)
         notes = {ARGUMENTS: _document(begun)}
-        work = replace(work, anew=(*work.anew, Effect(noted(ARGUMENTS, _document(following)))))
+        settled = Effect(noted(ARGUMENTS, _document(following)))
+        work = replace(work, more_effects=(*work.more_effects, settled))
     if not work and not notes:
         host.noop(f"kernel arguments are configured: {' '.join(wanted) or 'none of ours'}")
         return
@@ -161,10 +148,10 @@ def _record(
 def _work(owned: Ownership, ours: list[str], part: Part, tried: Attempt) -> FileWork:
     """The places of every boot, and the files of a trial: laid out now, or undone."""
     wanted, contents, effects = dict(part.wanted), dict(part.contents), dict(part.effects)
-    anew = part.anew
+    more_effects = part.more_effects
     if tried.trial:
         armed = Effect(tried.trial.arm)
-        anew = (*anew, armed)
+        more_effects = (*more_effects, armed)
         for path, file in tried.trial.files.items():
             wanted[path] = WantedFile(CONCERN, digest(file.content), file.mode)
             contents[path], effects[path] = file.content, armed
@@ -172,15 +159,18 @@ def _work(owned: Ownership, ours: list[str], part: Part, tried: Attempt) -> File
     others = [path for path in (*ours, *wanted) if path not in part.present]
     there = {**present(host, others), **part.present}
     steps = reconcile(owned.only(ours), wanted, there, selected={CONCERN})
-    for step in steps:
-        if isinstance(step, Show):
-            text = f"{step.owned.path} is no longer declared, but was changed by hand: left alone"
-            notice(host, CONCERN, text)
-    return FileWork(before=owned, steps=tuple(steps), contents=contents, effects=effects, anew=anew)
+    notice_left_alone(host, CONCERN, steps)
+    return FileWork(
+        before=owned,
+        steps=tuple(steps),
+        contents=contents,
+        effects=effects,
+        more_effects=more_effects,
+    )
 
 
 def _ended(path: str) -> Effect:
-    """To stop what would take this boot back is to confirm it; the file is for one that hangs."""
+    """Stopping the unit that would end this boot confirms it; the file is for one that hangs."""
     unit = UNIT_FILE.rpartition("/")[2] if path == UNIT_FILE else ""
     confirmed = f"mkdir -p {CONFIRMED.rpartition('/')[0]}\n: >{CONFIRMED}\n"
     emptied = f"rmdir {PROGRAM.rpartition('/')[0]} 2>/dev/null || :\n"
@@ -192,23 +182,23 @@ def _announce(part: Part, record: Arguments, following: Arguments, before: tuple
         announce(host, change)
     if following.trying != record.trying:
         coming = " ".join((*before, *following.trying)) if following.trying else None
-        told = " ".join((*before, *record.trying)) or None
-        announce(host, Change(CONCERN, "argument", COMMAND_LINE, told, coming))
+        earlier = " ".join((*before, *record.trying)) or None
+        announce(host, Change(CONCERN, "argument", COMMAND_LINE, earlier, coming))
 
 
 def _announce_permanent(part: Part, tried: Attempt) -> None:
     """What follows the boot that tries the arguments."""
     for change in part.changes:
-        later = LaterChange(CONCERN, change.kind, change.subject, when=AFTER_THE_TRIAL)
-        announce_later(host, later)
-    # The end of the trial, which the arguments that it tries stand for.
+        when = "after the boot that tries it"
+        announce_later(host, LaterChange(CONCERN, change.kind, change.subject, when=when))
+    # The end of the trial: the plan shows the arguments that it tries.
     announce_later(host, LaterChange(CONCERN, "argument", COMMAND_LINE, when=""))
     for path in tried.trial.files if tried.trial else ():
         announce_later(host, LaterChange(CONCERN, "file", path, when=""))
 
 
 def _going(before: tuple[str, ...], wanted: tuple[str, ...]) -> dict[str, bytes]:
-    """What leaves the menu now, and stays in the kernel until the next boot."""
+    """A record of what leaves the menu now, and stays in the running kernel."""
     boot_id = host.get_fact(Boot).boot_id
     if boot_id is None:
         return {}

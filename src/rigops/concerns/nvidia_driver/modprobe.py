@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.context import host
 
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
-from rigops.concerns.preconditions.words import said
+from rigops.concerns.preconditions.words import printable
 from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
 from rigops.plan.context import notice
 
@@ -170,8 +170,8 @@ def blacklists(files: modprobe.Modprobe, own: str) -> tuple[str, ...]:
 def blacklists_at_boot(arguments: Iterable[str]) -> tuple[str, ...]:
     """The arguments that the running kernel was started with to that effect."""
     return tuple(
-        f"the kernel was started with `{said(one)}`, so NVIDIA's driver does not load: remove that "
-        "from the bootloader's configuration, then run this again"
+        f"the kernel was started with `{printable(one)}`, so NVIDIA's driver does not load: "
+        "remove that from the bootloader's configuration, then run this again"
         for one in arguments
         if _is_blacklist(one)
     )
@@ -217,4 +217,4 @@ def _number(text: str) -> Iterator[int]:
 
 
 def _place(one: ModuleOption | Blacklisted) -> str:
-    return f"{said(one.file)} says `{said(one.line)}`"
+    return f"{printable(one.file)} says `{printable(one.line)}`"

@@ -1,1 +1,1 @@
-"""What several concerns and doctor ask before a change: who is at work, who else sets the same."""
+"""What several concerns and doctor check before a change: jobs, passthrough, firmware, clock."""

@@ -1,4 +1,4 @@
-"""A host's clock against that of the machine that looks at it."""
+"""A host's clock against that of the controller."""
 
 from __future__ import annotations
 
@@ -29,28 +29,25 @@ class WrongClock:
 def wrong(host_s: float, controller_s: float, elapsed_s: float = 0.0) -> WrongClock | None:
     """None where they are less than a day apart.
 
-    `elapsed_s`: how long ago the host was asked when the controller looked at its own clock.
+    `elapsed_s`: between the answer of the host and `controller_s`.
     """
     ahead = host_s + elapsed_s - controller_s
     if abs(ahead) <= _DAY_S:
         return None
-    now = _told(controller_s)
+    now, off_s = _date(controller_s), abs(ahead)
+    years = round(off_s / _YEAR_S, 1)
+    distance = f"{years:g} years" if years >= 1 else f"{round(off_s / _DAY_S)} days"
     return WrongClock(
-        summary=f"the host's clock says {_told(host_s + elapsed_s)}, and here it is {now}: "
-        f"{_spelled(abs(ahead))} {'ahead' if ahead > 0 else 'behind'}",
+        summary=f"the host's clock says {_date(host_s + elapsed_s)}, and here it is {now}: "
+        f"{distance} {'ahead' if ahead > 0 else 'behind'}",
         breaks="TLS and apt fail with that: certificates and signatures count as "
         f"{'expired' if ahead > 0 else 'not yet valid'}",
         fix=_FIX.format(now=now.removesuffix(" UTC")),
     )
 
 
-def _told(epoch_s: float) -> str:
+def _date(epoch_s: float) -> str:
     moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(
         seconds=min(max(epoch_s, 0), _LAST)
     )
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _spelled(seconds: float) -> str:
-    years, days = round(seconds / _YEAR_S, 1), round(seconds / _DAY_S)
-    return f"{years:g} years" if years >= 1 else f"{days} days"

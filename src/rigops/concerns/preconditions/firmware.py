@@ -1,4 +1,4 @@
-"""Steps in the firmware that no program can take, in the words of this machine's board."""
+"""Steps in the firmware that no program can take, as this machine's board names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
 from rigops.catalog.firmware import step
-from rigops.concerns.preconditions.words import listed, said
+from rigops.concerns.preconditions.words import listed, printable
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -23,17 +23,9 @@ def in_the_bios(
     catalog: Catalog, firmware: Firmware | None, *settings: Setting, turn: Turn = "on"
 ) -> str:
     """One sentence: which board, what to set there, what goes with it, and how to see it."""
-    steps = [
-        step(
-            catalog,
-            setting,
-            turn,
-            vendor=firmware.vendor if firmware else "",
-            cpu=firmware.cpu if firmware else "",
-        )
-        for setting in settings
-    ]
-    board = f" of {said(firmware.name)}" if firmware and firmware.name else ""
+    vendor, cpu = (firmware.vendor, firmware.cpu) if firmware else ("", "")
+    steps = [step(catalog, setting, turn, vendor=vendor, cpu=cpu) for setting in settings]
+    board = f" of {printable(firmware.name)}" if firmware and firmware.name else ""
     along = tuple(dict.fromkeys(word for one in steps for word in one.along))
     more = f", with {listed(along)}" if along else ""
     do = ", then ".join(one.do for one in steps)

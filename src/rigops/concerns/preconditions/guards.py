@@ -1,7 +1,7 @@
-"""Guards that several concerns declare: what blocks a change, and what a person should know of it.
+"""Guards of several concerns: what blocks a change, and what a person should know of it.
 
-One that may block comes before the change in a deploy. Notices come after it, and ask the host
-nothing unless something is to be changed.
+One that may block comes before the change in a deploy. Notices come after it, and collect nothing
+unless something is to be changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @operation()
 def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
-    """Block a disruptive change while jobs run on the cards. It comes before the change.
+    """Block a disruptive change while jobs run on the cards. Call it before the change.
 
     + concern: the deploy that would disrupt them
     """
@@ -47,11 +47,15 @@ def gpus_are_free(*, concern: str) -> Generator[StringCommand, None, None]:
 def notices(
     *, concern: str, texts: Callable[[], Iterable[str]]
 ) -> Generator[StringCommand, None, None]:
-    """Report what a change of this concern entails. It comes after the change.
+    """Report what a change of this concern entails. Call it after the change.
 
-    + texts: asks the host; called only where something is to be changed; an empty one is left out
+    + texts: called only where something is to be changed; an empty one is left out
     """
-    if not _is_reported(concern):
+    log = plan_log(host)
+    is_changed = bool(log.packages) or any(one.concern == concern for one in log.changes)
+    # What a plan showed is not repeated while it is applied; with `pyinfra -y` there is no plan.
+    applies_a_plan = host.state.is_executing and host.state.check_for_changes
+    if is_changed and not applies_a_plan:
         for text in texts():
             _report(concern, text)
     yield from ()
@@ -60,7 +64,7 @@ def notices(
 def virtual_machines(*, arguments: Iterable[str] = (), because: str = "") -> str:
     """Who has cards passed through, where a change concerns those; else empty.
 
-    + arguments: kernel arguments that are wanted; only those of the IOMMU that come new count
+    + arguments: kernel arguments that are declared; only new ones of the IOMMU count
     + because: any other change that concerns them, such as ``another driver``
     """
     live = host.get_fact(CommandLine).arguments
@@ -79,16 +83,6 @@ def no_snapshot() -> str:
 def has_firmware_menus() -> bool:
     """The firmware of a virtual machine is the hypervisor's."""
     return host.get_fact(Boot).is_virtual_machine is not True
-
-
-def _is_reported(concern: str) -> bool:
-    """Or there is nothing to report, since nothing is to be changed.
-
-    What a plan showed is not repeated while it is applied; with `pyinfra -y` there is no plan.
-    """
-    told = plan_log(host)
-    changes = bool(told.packages) or any(one.concern == concern for one in told.changes)
-    return not changes or (host.state.is_executing and host.state.check_for_changes)
 
 
 def _report(concern: str, text: str) -> None:

@@ -1,11 +1,11 @@
-"""Cards and other functions that are given to virtual machines, and what concerns those."""
+"""Cards and other functions that are passed through to virtual machines."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.preconditions.words import listed, said
+from rigops.concerns.preconditions.words import listed, printable
 from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def of_the_iommu(arguments: Iterable[str]) -> tuple[str, ...]:
 
 
 def warning(because: str, pci: Pci, modprobe: Modprobe, command_line: Iterable[str]) -> str:
-    """Nothing where no function is given away, nor meant to be. `because`: what is to change."""
+    """Empty where no function is passed through, or configured to be. `because`: the change."""
     uses = list(_uses(pci, modprobe, command_line))
     if not uses:
         return ""
@@ -47,7 +47,7 @@ def _uses(pci: Pci, modprobe: Modprobe, command_line: Iterable[str]) -> Iterator
         yield f"{listed(every)} bound to {_DRIVER}"
     for option in modprobe.options:
         if (option.module, option.name) == (_MODULE, "ids") and option.value:
-            yield f"{said(option.file)} gives {said(option.value)} to {_DRIVER}"
+            yield f"{printable(option.file)} gives {printable(option.value)} to {_DRIVER}"
     for argument in command_line:
         if name(argument) in _IDS:
-            yield f"the kernel runs with {said(argument)}"
+            yield f"the kernel runs with {printable(argument)}"

@@ -1,4 +1,4 @@
-"""How things are put into a sentence."""
+"""Values in sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def listed(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def said(text: str) -> str:
-    """What a host says, safe to print on one line."""
+def printable(text: str) -> str:
+    """Section output, safe to print on one line."""
     plain = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"

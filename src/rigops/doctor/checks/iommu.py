@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, notes, without_an_iommu
+from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, note, without_an_iommu
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
@@ -84,7 +84,7 @@ def _why_off(examined: Examined) -> str:
         return lacking
     live = examined.snapshot[PROC_CMDLINE].or_empty.arguments
     is_left_off = leaves_intel_off(seen) and INTEL_ON not in (*declared, *live)
-    return " ".join(notes(declared, (*declared, *live), seen)) if is_left_off else ""
+    return note(declared, (*declared, *live), seen) if is_left_off else ""
 
 
 def _finding(

@@ -29,7 +29,7 @@ def test_ports_are_read_with_the_words_from_before() -> None:
         ),
     )
     assert [one.address for one in found.redirecting] == ["0000:00:03.1"]
-    assert [one.put_back for one in found.to_put_back] == [0x1D, 0x5D]
+    assert [one.restored for one in found.to_restore] == [0x1D, 0x5D]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ AMD = Firmware(cpu="amd", intel_by_itself=False, offers_iommu=True)
 def test_passthrough_takes_the_isolation_of_all_devices(
     argument: str, firmware: Firmware | None
 ) -> None:
-    (text,) = iommu.notes([argument], [argument], firmware)
+    text = iommu.note([argument], [argument], firmware)
 
     assert argument in text
     assert "isolation" in text
@@ -25,7 +25,7 @@ def test_passthrough_takes_the_isolation_of_all_devices(
 
 
 def test_on_a_kernel_that_leaves_intels_off_passthrough_alone_is_in_vain() -> None:
-    (text,) = iommu.notes(["iommu=pt"], ["iommu=pt"], INTEL_OFF)
+    text = iommu.note(["iommu=pt"], ["iommu=pt"], INTEL_OFF)
 
     assert "changes nothing" in text
     assert 'kernel_args = ["intel_iommu=on", "iommu=pt"]' in text
@@ -34,25 +34,25 @@ def test_on_a_kernel_that_leaves_intels_off_passthrough_alone_is_in_vain() -> No
 
 @pytest.mark.parametrize("wanted", [["intel_iommu=on", "iommu=pt"], ["iommu=pt", "intel_iommu=on"]])
 def test_with_intel_iommu_on_it_is_passthrough(wanted: list[str]) -> None:
-    (text,) = iommu.notes(wanted, wanted, INTEL_OFF)
+    text = iommu.note(wanted, wanted, INTEL_OFF)
 
     assert "isolation" in text
 
 
 def test_intel_iommu_on_may_be_somebody_elses() -> None:
-    (text,) = iommu.notes(["iommu=pt"], ["iommu=pt", "intel_iommu=on"], INTEL_OFF)
+    text = iommu.note(["iommu=pt"], ["iommu=pt", "intel_iommu=on"], INTEL_OFF)
 
     assert "isolation" in text
 
 
 def test_other_arguments_are_nothing_to_speak_of() -> None:
-    assert iommu.notes(["intel_iommu=on"], ["intel_iommu=on", "iommu=pt"], INTEL_OFF) == ()
-    assert iommu.notes(["pci=realloc"], ["pci=realloc"], INTEL_OFF) == ()
-    assert iommu.refusals(["iommu=pt", "amd_iommu=off"]) == ()
+    assert iommu.note(["intel_iommu=on"], ["intel_iommu=on", "iommu=pt"], INTEL_OFF) == ""
+    assert iommu.note(["pci=realloc"], ["pci=realloc"], INTEL_OFF) == ""
+    assert iommu.blocker(["iommu=pt", "amd_iommu=off"]) == ""
 
 
 def test_amd_iommu_on_is_refused_with_what_to_write_instead() -> None:
-    (text,) = iommu.refusals(["amd_iommu=on", "iommu=pt"])
+    text = iommu.blocker(["amd_iommu=on", "iommu=pt"])
 
     assert "amd_iommu=on is no documented value" in text
     assert "iommu=pt for passthrough" in text
