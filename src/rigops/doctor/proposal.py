@@ -30,7 +30,6 @@ _TRANSLATED: Final = frozenset({"DMA", "DMA-FQ"})
 _OF_RIGS: Final = ("iommu=", "iommu.", "intel_iommu=", "amd_iommu=", "pci=", "pcie_", "nvidia")
 _OPEN_FROM: Final = "580"
 _HUNGRY_WATTS: Final = 300
-_CAP: Final = "80%"
 
 
 @dataclass(frozen=True)
@@ -164,4 +163,4 @@ def _power(cards: Sequence[Card]) -> list[Entry]:
         f"{len(hungry)} cards of {_HUNGRY_WATTS} W and more peak far above their limits; a fifth "
         "less power costs a few percent of speed"
     )
-    return [Entry("gpu_power_limit", _CAP, reason)]
+    return [Entry("gpu_power_limit", "80%", reason)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import fill
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,7 +10,7 @@ import click
 from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
-from rigops.report.words import plain
+from rigops.report.words import MARGIN, plain, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "info": "cyan", "ok": "green"}
 _QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
-_MARGIN = " " * 4
 _MOST_EVIDENCE = 8
 _LEAST_EVIDENCE = 2
 _MOST_UNKNOWN = 6
+_HANGING = "  "
+_wrapped = partial(wrapped, hanging=_HANGING)
 
 
 def doctor_text(hosts: Sequence[HostReport], width: int) -> str:
@@ -99,7 +100,7 @@ def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
     subjects = ", ".join(plain(one.subject) for one in alike if one.subject != HOST)
     about = f"{subjects}: " if subjects else ""
     head = f"  {finding.status:<7} {finding.id}  "
-    text = _wrapped(head + about + plain(finding.summary), width, indent="")
+    text = wrapped(head + about + plain(finding.summary), width, "", hanging=MARGIN + _HANGING)
     word = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
     yield text.replace(head, f"  {word} {click.style(finding.id, bold=True)}  ", 1)
     evidence = list(dict.fromkeys(line for one in alike for line in one.evidence))
@@ -108,7 +109,7 @@ def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
         yield _wrapped(f"{piece.section}: {plain(piece.line)}", width)
     if len(evidence) > most:
         more = len(evidence) - most
-        yield f"{_MARGIN}and {more} more line{'' if more == 1 else 's'} (--json shows all)"
+        yield f"{MARGIN}and {more} more line{'' if more == 1 else 's'} (--json shows all)"
     if finding.why:
         yield _wrapped(f"why: {plain(finding.why)}", width)
     if finding.fix:
@@ -119,7 +120,7 @@ def _fix(fix: Fix, width: int) -> Iterator[str]:
     by = "" if fix.by_apply else " by hand:" if fix.kind == "hands" else f" {fix.kind}:"
     yield _wrapped(f"fix:{by} {plain(fix.text)}", width)
     for key, value in (fix.declare or {}).items():
-        yield f'{_MARGIN}     in the inventory: "{key}": {literal(value)},'
+        yield f'{MARGIN}     in the inventory: "{key}": {literal(value)},'
 
 
 def _last_line(hosts: Sequence[HostReport]) -> str:
@@ -149,15 +150,4 @@ def _by_check(findings: Iterable[tuple[Finding, HostReport]]) -> str:
         hosts.setdefault(finding.id, []).append(plain(host.host))
     return "; ".join(
         f"{check} on {', '.join(dict.fromkeys(names))}" for check, names in hosts.items()
-    )
-
-
-def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
-    return fill(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=_MARGIN + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from textwrap import fill
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 from rigops.python_literal import literal
-from rigops.report.words import plain
+from rigops.report.words import MARGIN, plain, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +32,6 @@ _COLORS: Final = {
     "unknown": "magenta",
     "unsupported": "red",
 }
-_MARGIN: Final = " " * 4
 
 
 Status = Literal["ok", "unknown"]
@@ -71,9 +69,9 @@ def _host(host: HostChoice, width: int) -> Iterator[str]:
     if host.choice is None:
         yield f"{name}  {click.style('unknown', fg=_COLORS['unknown'])}"
         if host.error:
-            yield _wrapped(f"{host.error.kind}: {host.error.message}", width)
+            yield wrapped(f"{host.error.kind}: {host.error.message}", width)
             if host.error.fix:
-                yield _wrapped(f"fix: {host.error.fix}", width)
+                yield wrapped(f"fix: {host.error.fix}", width)
         return
     yield f"{name}  {plain(_about(host.choice.facts.machine))}"
     yield from _there(host.choice)
@@ -96,58 +94,58 @@ def _there(choice: Choice) -> Iterator[str]:
     loaded, installed = choice.facts.loaded, choice.facts.machine.installed_version
     if loaded:
         flavor = f" {loaded.flavor}" if loaded.flavor else ""
-        yield f"{_MARGIN}loaded     {loaded.version}{flavor}, {_styled(choice.loaded)}"
+        yield f"{MARGIN}loaded     {loaded.version}{flavor}, {_styled(choice.loaded)}"
     else:
-        yield f"{_MARGIN}loaded     no driver"
+        yield f"{MARGIN}loaded     no driver"
     if installed and (loaded is None or installed != loaded.version):
-        yield f"{_MARGIN}installed  {plain(installed)}, {_styled(choice.installed)}"
+        yield f"{MARGIN}installed  {plain(installed)}, {_styled(choice.installed)}"
 
 
 def _declared(declared: Declared | None, width: int) -> Iterator[str]:
     if declared is None:
         return
     if declared.refusal:
-        yield f"{_MARGIN}declared   {literal(declared.wish)}, {click.style('refused', fg='red')}"
+        yield f"{MARGIN}declared   {literal(declared.wish)}, {click.style('refused', fg='red')}"
         yield from _refused(declared.refusal, width)
         return
     comes_to = f" is {declared.version} {declared.flavor}" if declared.version else ""
-    yield _wrapped(f"declared   {literal(declared.wish)}{comes_to}: {declared.why}", width)
+    yield wrapped(f"declared   {literal(declared.wish)}{comes_to}: {declared.why}", width)
 
 
 def _recommended(choice: Choice, width: int) -> Iterator[str]:
     found = choice.recommended
     yield ""
     if found is None:
-        yield f"{_MARGIN}{click.style('nothing to recommend', fg='yellow')}"
+        yield f"{MARGIN}{click.style('nothing to recommend', fg='yellow')}"
         if choice.refusal:
             yield from _refused(choice.refusal, width)
         return
     name = click.style(f"{found.version} {found.flavor}", fg="green", bold=True)
-    yield f"{_MARGIN}recommended: {name}"
-    yield _wrapped(found.why, width, _MARGIN * 2)
+    yield f"{MARGIN}recommended: {name}"
+    yield wrapped(found.why, width, MARGIN * 2)
     for note in found.notes:
-        yield _wrapped(f"note: {note}", width, _MARGIN * 2)
+        yield wrapped(f"note: {note}", width, MARGIN * 2)
     keys = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in found.declare.items())
-    yield f"{_MARGIN * 2}declare: {keys}"
+    yield f"{MARGIN * 2}declare: {keys}"
     if choice.refusal:
-        yield f"{_MARGIN}{click.style('blocked', fg='yellow')}"
+        yield f"{MARGIN}{click.style('blocked', fg='yellow')}"
         yield from _refused(choice.refusal, width)
 
 
 def _refused(refusal: Refusal, width: int) -> Iterator[str]:
     """The fix on one line: it may hold what is to be copied."""
-    yield _wrapped(refusal.reason, width, _MARGIN * 2)
+    yield wrapped(refusal.reason, width, MARGIN * 2)
     if refusal.fix:
-        yield f"{_MARGIN * 2}fix: {plain(refusal.fix)}"
+        yield f"{MARGIN * 2}fix: {plain(refusal.fix)}"
 
 
 def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
     """What fits first, the newest of those first. What does not drive all cards is one line."""
     yield ""
     if not options:
-        yield f"{_MARGIN}on offer: nothing"
+        yield f"{MARGIN}on offer: nothing"
         return
-    yield f"{_MARGIN}on offer"
+    yield f"{MARGIN}on offer"
     listed = [one for one in options if one.status != "unsupported"]
     for alike in sorted(_folded(listed), key=lambda alike: not alike[0].fits):
         one, flavors = alike[0], " or ".join(option.flavor for option in alike)
@@ -155,16 +153,16 @@ def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
         where = plain(", ".join(places)) or "installed, and in no source"
         judged = f"{_styled(one.status)}, " if one.fits or one.status == "bad" else ""
         fits = "fits" if one.fits else "does not fit"
-        yield f"{_MARGIN * 2}{one.version} {flavors}  {judged}{fits}, {where}"
-        yield _wrapped(one.why, width, _MARGIN * 3)
+        yield f"{MARGIN * 2}{one.version} {flavors}  {judged}{fits}, {where}"
+        yield wrapped(one.why, width, MARGIN * 3)
     rest = [
         f"{alike[0].version} {' or '.join(option.flavor for option in alike)}"
         for alike in _by_version(one for one in options if one.status == "unsupported")
     ]
     if rest:
         head = click.style("not for all cards of this machine", fg=_COLORS["unsupported"])
-        yield f"{_MARGIN * 2}{head}"
-        yield _wrapped(", ".join(rest), width, _MARGIN * 3)
+        yield f"{MARGIN * 2}{head}"
+        yield wrapped(", ".join(rest), width, MARGIN * 3)
 
 
 def _folded(options: Sequence[Option]) -> list[list[Option]]:
@@ -184,17 +182,6 @@ def _by_version(options: Iterable[Option]) -> list[list[Option]]:
 
 def _styled(status: RowStatus | None) -> str:
     return click.style(status or "unknown", fg=_COLORS[status or "unknown"])
-
-
-def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
-    return fill(
-        plain(text),
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _choice_json(found: Choice) -> dict[str, object]:

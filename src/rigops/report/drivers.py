@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import click
 
 from rigops.catalog import runs_on, versions
 from rigops.catalog.lookup import concerns
+from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rigops.catalog.model import DriverBranch, Evidence, Gpu, Verdict
 
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
-_MARGIN = " " * 4
 
 
 def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
@@ -36,7 +35,7 @@ def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
         for verdict in verdicts:
             lines += _verdict(verdict, branch, width)
         if not verdicts:
-            lines.append(_MARGIN + click.style("unknown", dim=True) + "  no reports")
+            lines.append(MARGIN + click.style("unknown", dim=True) + "  no reports")
     return "\n".join([*lines, *([""] if unfit else []), *unfit]).strip("\n")
 
 
@@ -45,7 +44,7 @@ def _card(gpu: Gpu, width: int) -> Iterator[str]:
     yield click.style(gpu.name, bold=True) + (
         f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{_limits(gpu)}, {last}"
     )
-    yield _wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
+    yield wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
 
 
 def _about(branch: DriverBranch) -> str:
@@ -63,10 +62,10 @@ def _verdict(verdict: Verdict, branch: DriverBranch, width: int) -> Iterator[str
     cards = "every card" if verdict.gpus == ("*",) else ", ".join(verdict.gpus)
     purpose = "" if verdict.purpose == "any" else f", for {verdict.purpose}"
     since = f", since {verdict.since}" if verdict.since else ""
-    yield f"{_MARGIN}{status} {_scope(verdict, branch)}: {cards}{purpose}{since}"
-    yield _wrapped(verdict.why, width, indent=_MARGIN * 2)
+    yield f"{MARGIN}{status} {_scope(verdict, branch)}: {cards}{purpose}{since}"
+    yield wrapped(verdict.why, width, MARGIN * 2)
     for evidence in verdict.evidence:
-        yield _wrapped(f"- {_evidence(evidence)}", width, indent=_MARGIN * 2, hanging="  ")
+        yield wrapped(f"- {_evidence(evidence)}", width, MARGIN * 2, hanging="  ")
 
 
 def _scope(verdict: Verdict, branch: DriverBranch) -> str:
@@ -83,17 +82,6 @@ def _scope(verdict: Verdict, branch: DriverBranch) -> str:
 def _evidence(evidence: Evidence) -> str:
     about = ", ".join(part for part in (evidence.hardware, evidence.date) if part)
     return f"{evidence.where} ({about})" if about else evidence.where
-
-
-def _wrapped(text: str, width: int, indent: str = _MARGIN, hanging: str = "") -> str:
-    return fill(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _limits(gpu: Gpu) -> str:

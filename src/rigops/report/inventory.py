@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.python_literal import literal
 from rigops.rendering import render
-from rigops.report.words import printable
+from rigops.report.words import MARGIN, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rigops.doctor.proposal import Entry
 
 _WIDTH = 96
-_MARGIN = " " * 4
 
 
 def inventory_text(hosts: Sequence[str], date: str) -> str:
@@ -32,9 +31,9 @@ def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Entry]
         if not entry.holds:
             lines += [*_comment(entry.reason), f"# {_line(entry.key, entry.value)}"]
     if not lines:
-        return indent(f"{literal(name)},", _MARGIN)
-    body = indent("\n".join(lines), _MARGIN * 2)
-    return indent(f"(\n{_MARGIN}{literal(name)},\n{_MARGIN}{{\n{body}\n{_MARGIN}}},\n),", _MARGIN)
+        return indent(f"{literal(name)},", MARGIN)
+    body = indent("\n".join(lines), MARGIN * 2)
+    return indent(f"(\n{MARGIN}{literal(name)},\n{MARGIN}{{\n{body}\n{MARGIN}}},\n),", MARGIN)
 
 
 def _line(key: str, value: object) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 import click
 
 from rigops.hostside.p2p.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
+from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rigops.preflight.document import HostFound, PairFound
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
-_MARGIN = " " * 4
 _ONE_PAIR = 2
 
 _REST = "Not tested by this version: kernel access, flags, collectives."
@@ -56,17 +55,17 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
     )
     yield click.style(host.host, bold=True) + "  " + ", ".join(about)
     if host.error is not None:
-        yield _wrapped(f"{host.error.kind}: {host.error.message}", width)
+        yield wrapped(f"{host.error.kind}: {host.error.message}", width)
     for reason in host.reasons:
-        yield _wrapped(reason, width)
+        yield wrapped(reason, width)
     if host.needs_reboot:
-        yield _wrapped("a process is stuck in the driver; fix: reboot the host", width)
+        yield wrapped("a process is stuck in the driver; fix: reboot the host", width)
     if len(host.gpus) >= _ONE_PAIR:
         yield from _matrix(host)
         yield from _pairs(host, width)
     elif host.error is None and host.status == OK:
         count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
-        yield _wrapped(f"{count}: no pair to test", width)
+        yield wrapped(f"{count}: no pair to test", width)
 
 
 def _matrix(host: HostFound) -> Iterator[str]:
@@ -75,10 +74,10 @@ def _matrix(host: HostFound) -> Iterator[str]:
     pairs = {(pair.source, pair.target): pair for pair in host.pairs}
     cells = [[_cell(pairs, row, column) for column in names] for row in names]
     wide = max(len(text) for text in (*names, *(text for row in cells for text, _ in row)))
-    yield _MARGIN + "from \\ to".ljust(wide) + "".join(f"  {name:>{wide}}" for name in names)
+    yield MARGIN + "from \\ to".ljust(wide) + "".join(f"  {name:>{wide}}" for name in names)
     for name, row in zip(names, cells, strict=True):
         colored = (click.style(f"  {text:>{wide}}", fg=color) for text, color in row)
-        yield _MARGIN + name.ljust(wide) + "".join(colored)
+        yield MARGIN + name.ljust(wide) + "".join(colored)
 
 
 def _cell(
@@ -107,12 +106,12 @@ def _pairs(host: HostFound, width: int) -> Iterator[str]:
         which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs)
         every = len(pairs) == len(host.pairs) and len(pairs) > 1
         yield (
-            _MARGIN
+            MARGIN
             + click.style(verdict, fg=_COLORS[STATUS_OF[verdict]])
             + ("  every pair" if every else f"  {which}")
         )
         for line in evidence:
-            yield _wrapped(line, width, indent=_MARGIN * 2)
+            yield wrapped(line, width, MARGIN * 2)
 
 
 def _gravity(verdict: str) -> int:
@@ -121,9 +120,3 @@ def _gravity(verdict: str) -> int:
 
 def _styled(status: str) -> str:
     return click.style(status, fg=_COLORS[status])
-
-
-def _wrapped(text: str, width: int, indent: str = _MARGIN) -> str:
-    return fill(
-        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False
-    )

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.lspci import LspciFunction
 
 
-_SRC_VALID = "SrcValid"
 _WHY = (
     "A port with ACS redirection does not let one card reach the other on the short way: it sends "
     "everything up to the CPU's root complex, where peer copies are slow, hang or get lost, while "
@@ -150,7 +149,7 @@ def source_validation(examined: Examined) -> Finding:
     only = [
         (port, acs)
         for port, acs in controls
-        if _SRC_VALID in acs.enabled and not pcie.redirects(listed[port])
+        if "SrcValid" in acs.enabled and not pcie.redirects(listed[port])
     ]
     if only:
         return Finding(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.probe.snapshot import HostSnapshot
 
-SIZE = "bar1.size"
-CAPABILITY = "bar1.capability"
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30

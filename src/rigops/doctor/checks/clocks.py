@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import per_gpu, reported
-from rigops.doctor.views.reported import Verdict
+from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import Clocks
     from rigops.probe.smi.report import SmiGpu
 
-THROTTLE, LOST = "clk.throttle", "clk.lost"
 # Under load, with nothing that explains it, a card keeps more than this share of what it may run.
 LEAST_SHARE: Final = 0.6
 _NORMAL = {
@@ -34,15 +32,11 @@ _HOT = {
     "hw_thermal_slowdown": "the card has halved its clocks, or more, because it is too hot",
     "hw_power_brake": "the power brake of the supply or the board holds the card back",
 }
-_THROTTLE_EVIDENCE: Final = re.compile(r"clocks_(throttle|event)_reasons/")
-_LOST_EVIDENCE: Final = re.compile(r"^(max_)?clocks/")
-DECLARED = "clk.app"
 # One step of the boost clock; nvidia-smi rounds to steps.
 STEP_MHZ: Final = 15
 # Below this utilisation a card may clock down as it likes.
 BUSY_PERCENT: Final = 50
 _KEY = "gpu_clocks"
-_DECLARED_EVIDENCE: Final = re.compile(r"(^|/)(applications_)?clocks/")
 
 
 @Check("clk.throttle", needs=(SMI,), fixes=("hands",))
@@ -56,46 +50,47 @@ def throttle(examined: Examined) -> list[Finding]:
     information at idle, where it may pass.
     """
 
-    def judge(_: Card, smi: SmiGpu) -> Verdict:
+    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
         reasons = smi.throttle
         if reasons is None:
-            return Verdict(
-                status="not_reported", summary="why the clocks are limited is not reported"
-            )
+            return NotReported("why the clocks are limited is not reported")
         data: dict[str, object] = {"reasons": sorted(reasons)}
         for reason, summary in _HOT.items():
             if reason in reasons:
-                return Verdict(status="fail", summary=summary, data=data, fix=_cooler(reason))
+                return Finding("fail", summary, data=data, fix=_cooler(reason))
         if "hw_slowdown" in reasons:
             return _slowed(smi, data)
         if "sw_thermal_slowdown" in reasons:
-            return Verdict(
-                status="warn",
-                summary="the driver lowers the clocks because the card is too warm",
+            return Finding(
+                "warn",
+                "the driver lowers the clocks because the card is too warm",
                 data=data,
                 fix=_cooler("sw_thermal_slowdown"),
             )
         normal = ", ".join(words for reason, words in _NORMAL.items() if reason in reasons)
-        return Verdict(status="ok", summary=normal or "at full speed", why=_IDLE_WHY)
+        return Finding("ok", normal or "at full speed", why=_IDLE_WHY)
 
     return reported.judge_cards(
-        examined, judge, "nothing but what is normal limits a clock", evidence=_THROTTLE_EVIDENCE
+        examined,
+        judge,
+        "nothing but what is normal limits a clock",
+        evidence=r"clocks_(throttle|event)_reasons/",
     )
 
 
-def _slowed(smi: SmiGpu, data: dict[str, object]) -> Verdict:
+def _slowed(smi: SmiGpu, data: dict[str, object]) -> Finding:
     """The bit alone, without its cause: at idle it may stand for a moment and mean nothing."""
     is_idle = "gpu_idle" in (smi.throttle or ()) or smi.utilization_percent == 0
     if is_idle:
-        return Verdict(
-            status="info",
-            summary="a hardware slowdown is signalled while the card is idle, without its cause",
+        return Finding(
+            "info",
+            "a hardware slowdown is signalled while the card is idle, without its cause",
             why="At idle this may pass. If it lasts under load, look at power and heat.",
             data=data,
         )
-    return Verdict(
-        status="fail",
-        summary="the hardware has slowed the card down, and does not say why",
+    return Finding(
+        "fail",
+        "the hardware has slowed the card down, and does not say why",
         why="Heat, the power brake, or too little power at the card's plugs.",
         data=data,
         fix=_cooler("hw_slowdown"),
@@ -126,24 +121,24 @@ def lost(examined: Examined) -> list[Finding]:
     plug missing.
     """
 
-    def judge(card: Card, smi: SmiGpu) -> Verdict:
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
         busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
         if busy is None:
-            return Verdict(status="not_reported", summary="the card does not report how busy it is")
+            return NotReported("the card does not report how busy it is")
         if busy < BUSY_PERCENT:
-            return Verdict(status="skipped", summary="no card is under load: clocks are low then")
+            return Finding("skipped", "no card is under load: clocks are low then")
         if live is None or most is None or smi.throttle is None:
-            return Verdict(status="unknown", summary="under load, and its clock is not reported")
+            return Finding("unknown", "under load, and its clock is not reported")
         if live >= most * LEAST_SHARE:
-            return Verdict(status="ok", summary=f"{live} MHz under load")
+            return Finding("ok", f"{live} MHz under load")
         explained = [words for reason, words in _NORMAL.items() if reason in smi.throttle]
         others = smi.throttle - _NORMAL.keys()
         if explained or others:
             named = ", ".join([*explained, *sorted(others)])
-            return Verdict(status="ok", summary=f"{live} MHz under load: {named}")
-        return Verdict(
-            status="warn",
-            summary=f"{live} MHz under load ({busy}%), where {most} MHz are possible",
+            return Finding("ok", f"{live} MHz under load: {named}")
+        return Finding(
+            "warn",
+            f"{live} MHz under load ({busy}%), where {most} MHz are possible",
             why="A card that is stuck at its lowest clocks has lost its power controller (Xid 62), "
             "or misses a power plug. A clock lock set by hand looks the same.",
             data={"mhz": live, "possible": most, "utilization": busy},
@@ -155,7 +150,7 @@ def lost(examined: Examined) -> list[Finding]:
         )
 
     return reported.judge_cards(
-        examined, judge, "the cards under load keep their clocks", evidence=_LOST_EVIDENCE
+        examined, judge, "the cards under load keep their clocks", evidence=r"^(max_)?clocks/"
     )
 
 
@@ -182,37 +177,39 @@ def declared(examined: Examined) -> Finding | list[Finding]:
     if wishes is None:
         return Finding("skipped", "gpu_clocks is not declared")
 
-    def judge(card: Card, smi: SmiGpu) -> Verdict:
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
         choice = per_gpu.choose(wishes, card, examined.cards)
         if not choice.is_certain:
-            return Verdict(
-                status="unknown",
-                summary="gpu_clocks names cards by UUID, and which is this one is not known",
+            return Finding(
+                "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
             )
         if choice.value is None:
-            return Verdict(status="skipped", summary="no clocks are declared for this card")
+            return Finding("skipped", "no clocks are declared for this card")
         if choice.value.application_mhz:
             return _application(examined, card, smi, choice.value.application_mhz)
         return _locked(examined, card, smi, choice.value)
 
     return reported.judge_cards(
-        examined, judge, "the cards run at the declared clocks", evidence=_DECLARED_EVIDENCE
+        examined,
+        judge,
+        "the cards run at the declared clocks",
+        evidence=r"(^|/)(applications_)?clocks/",
     )
 
 
-def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int, int]) -> Verdict:
+def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int, int]) -> Finding:
     memory, graphics = smi.mhz_application_memory, smi.mhz_application_graphics
     if memory is None or graphics is None:
-        return Verdict(
-            status="unknown",
-            summary="application clocks are declared, and this card reports none",
+        return Finding(
+            "unknown",
+            "application clocks are declared, and this card reports none",
             why="GeForce cards and new drivers do not have them: graphics=LOW,HIGH does the same.",
         )
     if (memory, graphics) == wanted:
-        return Verdict(status="ok", summary=f"application clocks {memory},{graphics} MHz")
-    return Verdict(
-        status="warn",
-        summary=f"application clocks {wanted[0]},{wanted[1]} MHz are declared, and "
+        return Finding("ok", f"application clocks {memory},{graphics} MHz")
+    return Finding(
+        "warn",
+        f"application clocks {wanted[0]},{wanted[1]} MHz are declared, and "
         f"{memory},{graphics} MHz are set",
         why="The driver forgets them at a reboot. V100 modules need such a cap where power limits "
         "do not hold their peaks.",
@@ -220,7 +217,7 @@ def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int,
     )
 
 
-def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Verdict:
+def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Finding:
     """The driver does not tell a lock, only where the clock is now."""
     clocks = (
         ("graphics", "lgc", wanted.graphics_mhz, smi.mhz_graphics),
@@ -231,20 +228,20 @@ def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Verd
         if limits is None:
             continue
         if live is None:
-            return Verdict(status="unknown", summary=f"the {name} clock is not reported")
+            return Finding("unknown", f"the {name} clock is not reported")
         low, high = limits
         if live > high + STEP_MHZ:
-            return Verdict(
-                status="warn",
-                summary=f"the {name} clock is {live} MHz; no more than {high} MHz is declared",
+            return Finding(
+                "warn",
+                f"the {name} clock is {live} MHz; no more than {high} MHz is declared",
                 why="A lock is gone after a reboot and whenever the driver is unloaded.",
                 fix=_apply(examined, f"nvidia-smi -i {card.address} -{option} {low},{high}"),
             )
     if busy:
-        return Verdict(status="ok", summary="under load, and within the declared clocks")
-    return Verdict(
-        status="skipped",
-        summary="idle, and within the declared clocks: whether they are locked shows under load",
+        return Finding("ok", "under load, and within the declared clocks")
+    return Finding(
+        "skipped",
+        "idle, and within the declared clocks: whether they are locked shows under load",
         why="The driver does not report a lock, only how fast the card runs now.",
     )
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _CONTROL = "/dev/nvidiactl"
 _UVM = "/dev/nvidia-uvm"
-_UVM_MAJOR = "nvidia-uvm"
 _MAKE = "`nvidia-modprobe -u -c 0` makes them (as root; package nvidia-modprobe)"
 
 
@@ -40,7 +39,7 @@ def nodes(examined: Examined) -> Finding:
 
 
 def _judged(examined: Examined, found: DevNodes) -> Finding:
-    uvm, major = found.of(_UVM), found.majors.get(_UVM_MAJOR)
+    uvm, major = found.of(_UVM), found.majors.get("nvidia-uvm")
     is_stale = uvm is not None and major is not None and uvm.major != major
     missing = _missing(examined, found)
     is_complete = examined.snapshot[DEV_NODES].is_exhaustive

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.nvidia_version import NvidiaVersion
 
 
-_CATALOG = "catalog"
-_CONCERN = "nvidia_driver"
-
-
 @Check(
     "drv.pin",
     needs=(PCI, NVIDIA_VERSION),
@@ -128,7 +124,7 @@ def _may_be_bad(examined: Examined, version: Version) -> bool:
 
 def _cited(verdict: Verdict) -> list[Evidence]:
     return [
-        Evidence(_CATALOG, f"{one.where} ({about})" if about else one.where)
+        Evidence("catalog", f"{one.where} ({about})" if about else one.where)
         for one in verdict.evidence
         for about in [", ".join(part for part in (one.hardware, one.date) if part)]
     ]
@@ -161,7 +157,7 @@ def _is_bad_wish(examined: Examined, wish: DriverWish) -> bool:
 def _install(wanted: str) -> Fix:
     return Fix(
         kind="apply+reboot",
-        concern=_CONCERN,
+        concern="nvidia_driver",
         declare={"driver": wanted},
         text=f"`rigops apply` installs driver {wanted}, holds it and reboots",
         by_hand=(

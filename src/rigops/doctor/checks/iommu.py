@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.pci import Pci
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
-_DIRECT = "identity"
 _WHY = (
     "A translating IOMMU is between the cards: copies from one to another can hang or arrive "
     "wrong, while the driver says that they work. With iommu=pt devices reach memory directly."
@@ -117,7 +116,7 @@ def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
     granting = snapshot[P2P_READ].value
     missed = granting is not None and len(granting.gpus) > len(pci.nvidia_gpus)
     all_seen = snapshot[PCI].is_exhaustive and not missed and None not in found
-    if found and all_seen and all(member.type == _DIRECT for member in members):
+    if found and all_seen and all(member.type == "identity" for member in members):
         return _finding("ok", "the cards reach memory directly (identity)", members)
     return _finding("unknown", "how the IOMMU treats the cards could not be read", members)
 

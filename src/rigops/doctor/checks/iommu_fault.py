@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 3
-_IDENTITY = "identity"
 _WHY_OF_MANY = (
     "A card reached for memory that the IOMMU does not let it reach: this is how copies from card "
     "to card break where the IOMMU translates, with hangs, wrong results and Xids in their wake."
@@ -151,7 +150,7 @@ def _reaches_directly(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool |
     members = [groups.of(one.address) for _, one in faults if groups and one.address]
     if not members or None in members:
         return None
-    return all(member is not None and member.type == _IDENTITY for member in members)
+    return all(member is not None and member.type == "identity" for member in members)
 
 
 def _fix(examined: Examined, faults: Sequence[Fault]) -> Fix:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.pcie import Lanes
     from rigops.probe.smi.report import SmiGpu
 
-WIDTH = "pci.width"
-GENERATION = "pci.gen.load"
 
 _FEW_LANES = 4
 _BUSY_PERCENT = 50

@@ -1,4 +1,4 @@
-"""What the cards have done about bad memory, and whether they can tell at all."""
+"""The cards' memory: the errors that ECC has counted, and what was done about bad memory."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.checks import ecc
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
-from rigops.doctor.views.reported import Verdict
+from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.probe.smi.report import SmiGpu
 
-REMAP, RETIRED, INFOROM = "remap", "retired", "inforom"
-
 MOST_REMAPPED: Final = 512  # rows a card can replace
 MANY_RETIRED: Final = 15  # DCGM's soft limit of retired pages
 TOO_MANY_RETIRED: Final = 63  # DCGM's hard limit; 64 is all that there is room for
-
 _INFOROM = re.compile(r"infoROM (?:is )?corrupt|corrupt\w* infoROM", re.IGNORECASE)
 _NEVER_REMAPS = frozenset({"Kepler", "Maxwell", "Pascal", "Volta", "Turing"})
-_REMAP_EVIDENCE: Final = re.compile(r"remapped_rows/")
-_RETIRED_EVIDENCE: Final = re.compile(r"retired_pages/")
+MOST_AGGREGATE: Final = 4  # more uncorrected errors in a card's life are grounds for an RMA
+MOST_CORRECTED: Final = 50_000_000  # where operators of large clusters take a card out
+_NO_ECC = "these cards have no ECC, or it is off"
+_NO_ECC_WHY = (
+    "That is to be expected of GeForce cards: nobody counts their memory's errors. Wrong results "
+    "of one card only are the sign to look for."
+)
+_RESET = Fix(
+    kind="hands",
+    text="stop what uses the card, then `nvidia-smi --gpu-reset -i ADDRESS` (cards with NVLink all "
+    "together), or reboot",
+)
+_REPLACE = Fix(
+    kind="buy",
+    text="have the card replaced: it is a case for the seller's or the maker's warranty (RMA)",
+)
 
 
 @Check("remap", needs=(SMI,), fixes=("hands", "buy"))
@@ -37,46 +47,43 @@ def remap(examined: Examined) -> list[Finding]:
     spare rows used, means that the card must be replaced. Older cards do not answer: skipped.
     """
 
-    def judge(card: Card, smi: SmiGpu) -> Verdict:
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
         pending, failed, rows = smi.remap_pending, smi.remap_failed, smi.remapped_uncorrected
         is_full = rows is not None and rows >= MOST_REMAPPED
         if failed or is_full:
-            return Verdict(
-                status="fail",
-                summary=f"all {rows} spare rows of its memory are used up"
+            return Finding(
+                "fail",
+                f"all {rows} spare rows of its memory are used up"
                 if is_full
                 else "a bad row of its memory could not be replaced by a spare one",
-                fix=ecc.REPLACE,
+                fix=_REPLACE,
             )
         if pending:
-            return Verdict(
-                status="warn",
-                summary="a bad row of its memory will be replaced at the next reset",
+            return Finding(
+                "warn",
+                "a bad row of its memory will be replaced at the next reset",
                 why="Until then the card works with the bad row.",
-                fix=ecc.RESET,
+                fix=_RESET,
             )
         if pending is None and failed is None:
             is_old = card.model is not None and card.model.architecture in _NEVER_REMAPS
-            return Verdict(
-                status="not_reported",
+            return NotReported(
+                "these cards do not replace rows of their memory, or do not report it",
                 expected=is_old or reported.is_geforce(card),
-                summary="these cards do not replace rows of their memory, or do not report it",
                 why="Only Ampere and newer do so; V100 retires pages instead.",
             )
         if pending is None or failed is None or rows is None:
-            return Verdict(
-                status="unknown", summary="only a part of the row remapper's state is reported"
-            )
+            return Finding("unknown", "only a part of the row remapper's state is reported")
         if rows:
-            return Verdict(
-                status="info",
-                summary=f"{rows} bad rows of its memory have been replaced",
+            return Finding(
+                "info",
+                f"{rows} bad rows of its memory have been replaced",
                 why="The card has healed itself; watch whether it becomes more.",
             )
-        return Verdict(status="ok", summary="no rows had to be replaced")
+        return Finding("ok", "no rows had to be replaced")
 
     return reported.judge_cards(
-        examined, judge, "no memory row waits to be replaced", evidence=_REMAP_EVIDENCE
+        examined, judge, "no memory row waits to be replaced", evidence=r"remapped_rows/"
     )
 
 
@@ -89,40 +96,33 @@ def retired(examined: Examined) -> list[Finding]:
     fail. Newer cards and GeForce do not answer: skipped.
     """
 
-    def judge(card: Card, smi: SmiGpu) -> Verdict:
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
         counts = (smi.retired_single, smi.retired_double)
         pages = sum(count for count in counts if count is not None)
         if pages >= TOO_MANY_RETIRED:
-            return Verdict(
-                status="fail", summary=f"{pages} pages of memory are retired", fix=ecc.REPLACE
-            )
+            return Finding("fail", f"{pages} pages of memory are retired", fix=_REPLACE)
         if smi.retired_pending:
-            return Verdict(
-                status="warn",
-                summary="a bad page waits for a reset to be retired",
-                fix=ecc.RESET,
-            )
+            return Finding("warn", "a bad page waits for a reset to be retired", fix=_RESET)
         if pages >= MANY_RETIRED:
-            return Verdict(
-                status="warn",
-                summary=f"{pages} pages of memory are retired; there is room for 64",
+            return Finding(
+                "warn",
+                f"{pages} pages of memory are retired; there is room for 64",
                 why="The memory goes bad page by page. Look every week how many there are.",
-                fix=ecc.REPLACE,
+                fix=_REPLACE,
             )
         if counts == (None, None) and smi.retired_pending is None:
             is_newer = card.model is not None and card.model.architecture not in _NEVER_REMAPS
-            return Verdict(
-                status="not_reported",
+            return NotReported(
+                "these cards retire no pages, or do not report them",
                 expected=is_newer or reported.is_geforce(card),
-                summary="these cards retire no pages, or do not report them",
                 why="Cards with ECC up to Volta do so; newer ones replace rows.",
             )
         if None in counts or smi.retired_pending is None:
-            return Verdict(status="unknown", summary="only a part of the retired pages is reported")
-        return Verdict(status="ok", summary=f"{pages} pages retired")
+            return Finding("unknown", "only a part of the retired pages is reported")
+        return Finding("ok", f"{pages} pages retired")
 
     return reported.judge_cards(
-        examined, judge, "few or no memory pages are retired", evidence=_RETIRED_EVIDENCE
+        examined, judge, "few or no memory pages are retired", evidence=r"retired_pages/"
     )
 
 
@@ -152,7 +152,115 @@ def inforom(examined: Examined) -> Finding:
                 "or replaces the card",
             ),
         )
-    missing = reported.gap(examined)
-    if missing:
-        return Finding("unknown", missing.summary, missing.evidence)
-    return Finding("ok", "no card's infoROM is corrupted")
+    return reported.gap(examined) or Finding("ok", "no card's infoROM is corrupted")
+
+
+@Check("ecc.vol", needs=(SMI,), fixes=("hands",))
+def volatile(examined: Examined) -> list[Finding]:
+    """No uncorrected memory errors since the last reset.
+
+    Reads the volatile ECC counters. One uncorrected error is a failure: data was wrong. Cards
+    without ECC, such as GeForce, and cards with ECC switched off count nothing and are skipped,
+    never taken for well.
+    """
+
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
+        errors = smi.ecc_volatile_uncorrected
+        if errors is None:
+            return _no_ecc(card, smi)
+        if errors:
+            return Finding(
+                "fail",
+                f"{errors} memory errors that ECC could not correct since the last reset",
+                why="A program has got wrong data, or was ended because of it.",
+                data={"errors": errors},
+                fix=_RESET,
+            )
+        return Finding("ok", "no uncorrected errors")
+
+    return reported.judge_cards(
+        examined,
+        judge,
+        "no uncorrected memory errors since the reset",
+        evidence=r"ecc_errors/volatile/.*(uncorr|double_bit/total)",
+    )
+
+
+@Check("ecc.agg", needs=(SMI,), fixes=("buy",))
+def aggregate(examined: Examined) -> list[Finding]:
+    """Few uncorrected memory errors in a card's life.
+
+    Reads the aggregate ECC counters, which survive reboots. More than 4 uncorrected errors fail,
+    which operators of large clusters take for grounds to replace a card; 1 to 4 are information.
+    Cards without ECC are skipped.
+    """
+
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
+        errors = smi.ecc_aggregate_uncorrected
+        if errors is None:
+            return _no_ecc(card, smi)
+        if errors > MOST_AGGREGATE:
+            return Finding(
+                "fail",
+                f"{errors} uncorrected memory errors in the card's life",
+                data={"errors": errors},
+                fix=_REPLACE,
+            )
+        if errors:
+            return Finding(
+                "info",
+                f"{errors} uncorrected memory errors in the card's life",
+                why=f"Up to {MOST_AGGREGATE} are borne; watch whether it becomes more.",
+            )
+        return Finding("ok", "no uncorrected errors")
+
+    return reported.judge_cards(
+        examined,
+        judge,
+        "no uncorrected memory errors in the cards' lives",
+        evidence=r"ecc_errors/aggregate/.*(uncorr|double_bit/total)",
+    )
+
+
+@Check("ecc.corr", needs=(SMI,), fixes=("hands",))
+def corrected(examined: Examined) -> list[Finding]:
+    """No flood of corrected memory errors.
+
+    Reads the aggregate count of errors that ECC has corrected. Some are normal; 50 million, where
+    cluster operators take a card out, are a warning. How fast they grow says more than how many
+    there are. Cards without ECC are skipped.
+    """
+
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
+        errors = smi.ecc_aggregate_corrected
+        if errors is None:
+            return _no_ecc(card, smi)
+        if errors >= MOST_CORRECTED:
+            return Finding(
+                "warn",
+                f"{errors} corrected memory errors in the card's life",
+                why="Each was corrected. So many mean that the memory is worn or too hot.",
+                data={"errors": errors},
+                fix=Fix(
+                    kind="hands",
+                    text="cool the card better, and note the number: if it grows by the day, have "
+                    "the card replaced",
+                ),
+            )
+        return Finding("ok", f"{errors} corrected errors")
+
+    return reported.judge_cards(
+        examined,
+        judge,
+        "few or no corrected memory errors",
+        evidence=r"ecc_errors/aggregate/.*(_corr|single_bit/total)",
+    )
+
+
+def _no_ecc(card: Card, smi: SmiGpu) -> Finding | NotReported:
+    if smi.ecc:
+        return Finding("unknown", "ECC is on, and its counters are not reported")
+    if smi.ecc is False:
+        return Finding("skipped", _NO_ECC, why=_NO_ECC_WHY)
+    has_none = card.model is not None and not card.model.ecc
+    return NotReported(_NO_ECC, _NO_ECC_WHY, expected=has_none or reported.is_geforce(card))

@@ -9,7 +9,6 @@ from rigops.probe.sections.limits import SECTION as LIMITS
 from rigops.probe.sections.modprobe import SECTION as MODPROBE
 
 HMM = "uvm.hmm"
-BALANCING = "hugetlb.numa_balancing"
 
 _AFFECTED = "Blackwell"
 

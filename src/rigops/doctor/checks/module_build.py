@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.next_boot import NextKernel
     from rigops.probe.snapshot import HostSnapshot
 
-HEADERS = "drv.headers"
 _WHY = (
     "A kernel module fits one kernel only, so DKMS builds the driver anew for every kernel that is "
     "installed. Where that failed, this kernel comes up without a driver."

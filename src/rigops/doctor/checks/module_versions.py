@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _LIBRARIES = re.compile(
     r"libnvidia-compute(?:-[0-9]{3}(?:-server)?)?|libcuda1|libnvidia-ml1|nvidia-driver-libs"
 )
-_FOREIGN = frozenset({"i386", "armhf"})
 _API = re.compile(r"NVRM: API mismatch")
 _WHY = (
     "The kernel keeps the module it has loaded until it is unloaded, while an update replaces the "
@@ -114,7 +113,7 @@ def _libraries(snapshot: HostSnapshot) -> dict[str, Evidence]:
         version: Evidence(PACKAGES.name, f"{one.name}\t{one.version}\t{one.architecture}")
         for one in (snapshot[PACKAGES].or_empty.packages)
         if one.is_installed
-        and one.architecture not in _FOREIGN
+        and one.architecture not in frozenset({"i386", "armhf"})
         and _LIBRARIES.fullmatch(one.name)
         and (version := numbers(one.version))
     }

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from rigops.doctor.views.peers import Grants
     from rigops.probe.sections.nccl import Nccl, Setting
 
-LEVEL = "nccl.level"
 
 _PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
 _OLD_NAMES: Final = {"SOC": "SYS"}
 _OFF: Final = frozenset({"", "0"})
 _SHOWN_LIBRARIES: Final = 4
-_MOVES_TRANSPORT: Final = ("NCCL_P2P_", "NCCL_SHM_", "NCCL_IB_")
 _SLOW = (
     "Such a setting is often set against a hang and forgotten. NCCL then avoids the direct way "
     "between the cards for every program, and training may be several times slower without any "
@@ -85,7 +83,13 @@ def _predictions(
 def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
     snapshot, known = examined.snapshot, examined.snapshot[NCCL].value
     settings = (
-        [one for one in known.settings if one.name.startswith(_MOVES_TRANSPORT)] if known else []
+        [
+            one
+            for one in known.settings
+            if one.name.startswith(("NCCL_P2P_", "NCCL_SHM_", "NCCL_IB_"))
+        ]
+        if known
+        else []
     )
     libraries = known.libraries[:_SHOWN_LIBRARIES] if known else ()
     changed = " (settings were found that change this)" if settings else ""

@@ -22,8 +22,6 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package
 
-HOLD = "pkg.hold"
-UNATTENDED = "pkg.unattended"
 
 _CITED = 3
 _UPGRADER = "unattended-upgrades"

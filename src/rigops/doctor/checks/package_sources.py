@@ -17,7 +17,6 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 if TYPE_CHECKING:
     from rigops.probe.sections.package_holds import Offer, Origin, Policy
 
-SOURCES = "pkg.sources"
 
 _CITED: Final = 4
 _CALLED: Final[dict[Origin, str]] = {

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rigops.doctor.views.peers import Grants, Pair
     from rigops.inventory.spec.model import P2PDemand
 
-GRANT = "p2p.grant"
 
 _UNPROVEN: Final = "advertised, not proven: run preflight"
 _ONLY_A_CLAIM = (

@@ -15,9 +15,6 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.doctor.views.peers import Grants
 
-MIXED = "mixed.gpus"
-DISPLAY = "display.p2p"
-
 
 @Check("mixed.gpus", needs=(TOPOLOGY, P2P_READ))
 def mixed(examined: Examined) -> Finding:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
-from rigops.doctor.views.reported import Verdict
+from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.units import SECTION as UNITS
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from rigops.probe.sections.units import CardSetter, Units
     from rigops.probe.smi.report import SmiGpu
 
-SETTERS, CABLE, BRAKE = "pwr.units", "pwr.cable", "pwr.brake"
 
 _SHOWN: Final = 5
 _CABLE_XID: Final = 54
 
-_OURS = "rigops-"
 _CABLES = re.compile(
     r"external power|supplemental power|necessary power cables|auxiliary power", re.IGNORECASE
 )
@@ -50,7 +48,7 @@ def units(examined: Examined) -> Finding:
     evidence = tuple(Evidence(UNITS.name, one.line) for one in limiters[:_SHOWN])
     places = list(dict.fromkeys(one.file for one in limiters))
     declares = examined.spec.gpu_power_limit is not None
-    if declares and not any(_OURS in place for place in places):
+    if declares and not any("rigops-" in place for place in places):
         places.append("rigops itself, as declared")
     if len(places) > 1:
         return _rivals(places, evidence)
@@ -141,9 +139,8 @@ def cable(examined: Examined) -> Finding:
                 "card and at the supply until it clicks; one cable for each plug, no splitters",
             ),
         )
-    missing = reported.gap(examined)
-    if missing:
-        return Finding("unknown", missing.summary, missing.evidence)
+    if missing := reported.gap(examined):
+        return missing
     log = snapshot[KERNEL_LOG].value
     if log is None or not snapshot[KERNEL_LOG].is_complete or log.starts_at_boot is False:
         return Finding("unknown", "the kernel log of this boot was not read from its beginning")
@@ -172,16 +169,14 @@ def brake(examined: Examined) -> list[Finding]:
     signal comes from the supply or the board, never from the card's own limit.
     """
 
-    def judge(_: Card, smi: SmiGpu) -> Verdict:
+    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
         if smi.throttle is None:
-            return Verdict(
-                status="not_reported", summary="why the clocks are limited is not reported"
-            )
+            return NotReported("why the clocks are limited is not reported")
         if "hw_power_brake" not in smi.throttle:
-            return Verdict(status="ok", summary="no power brake")
-        return Verdict(
-            status="fail",
-            summary="the power brake is on: the supply or the board orders the card to slow down",
+            return Finding("ok", "no power brake")
+        return Finding(
+            "fail",
+            "the power brake is on: the supply or the board orders the card to slow down",
             why="This signal comes from outside the card: the power supply reports overload or "
             "heat, or the slot's PWRBRK pin is pulled.",
             fix=Fix(

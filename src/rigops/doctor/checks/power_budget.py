@@ -9,6 +9,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
+from rigops.doctor.views.incidents import OFF_THE_BUS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -17,13 +18,9 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.power import Budget
 
-BUDGET, SPLIT = "pwr.budget", "pwr.psu_split"
 
-_CONCERN = "gpu_tuning"
 _KEY = "gpu_power_limit"
-_BUS_DROP: Final = 79
 _SHOWN: Final = 5
-_LOGS = ("kernel-log", "kernel-log-previous")
 _WHAT = {
     "steady": "under a load that lasts",
     "peak": "in the peaks of milliseconds that come above every limit",
@@ -66,7 +63,7 @@ def limits(examined: Examined) -> Finding:
 
 def _doubt(examined: Examined, reckoned: Budget) -> Finding | None:
     if missing := reported.gap(examined):
-        return Finding("unknown", missing.summary, missing.evidence)
+        return missing
     if reckoned.unknown:
         return Finding("unknown", f"the limit of {', '.join(reckoned.unknown)} is not known")
     if reckoned.unwired:
@@ -126,15 +123,11 @@ def _over(examined: Examined, reckoned: Budget) -> Finding:
 
 
 def _drops(examined: Examined) -> tuple[Evidence, ...]:
-    snapshot = examined.snapshot
-    logs = zip(
-        _LOGS, (snapshot[KERNEL_LOG].value, snapshot[KERNEL_LOG_PREVIOUS].value), strict=True
-    )
     found = [
-        Evidence(section, xid.entry.line)
-        for section, log in logs
-        for xid in (log.xids if log else ())
-        if xid.number == _BUS_DROP or xid.bus_drop
+        Evidence(section.name, xid.entry.line)
+        for section in (KERNEL_LOG, KERNEL_LOG_PREVIOUS)
+        for xid in examined.snapshot[section].or_empty.xids
+        if xid.number == OFF_THE_BUS or xid.bus_drop
     ]
     return tuple(found[:_SHOWN])
 
@@ -168,7 +161,7 @@ def _fix(examined: Examined, reckoned: Budget) -> Fix:
     commands = "; ".join(f"`nvidia-smi -i {card} -pl {watts}`" for card, watts in fitting.items())
     return Fix(
         kind="apply",
-        concern=_CONCERN,
+        concern="gpu_tuning",
         declare={_KEY: declared},
         text="`rigops apply` lowers the cards' limits so that everything fits; or use a larger "
         "supply, or spread the cards over more of them",

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Fix
+from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import per_gpu, reported
-from rigops.doctor.views.reported import Verdict
+from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Finding
     from rigops.doctor.views.cards import Card
     from rigops.doctor.views.per_gpu import Choice
     from rigops.inventory.spec.model import PowerLimit
     from rigops.probe.smi.report import SmiGpu
 
-LIMIT = "pwr.limit"
 
 TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
 
-_CONCERN = "gpu_tuning"
 _KEY = "gpu_power_limit"
-_NOT_TOLD = "this card does not report its power limit, as laptop cards do not"
 _SILENTLY = (
     "A limit below what a card takes is refused, and where a unit sets it, nobody reads the "
     "refusal: the card keeps its default and draws more than was planned for."
 )
-_LIMIT_EVIDENCE: Final = re.compile(r"power_readings.*power_limit")
 
 
 @Check("pwr.limit", needs=(SMI,), fixes=("apply", "hands"), keys=frozenset({_KEY}))
@@ -45,54 +39,54 @@ def limit(examined: Examined) -> list[Finding]:
     """
     wishes = examined.spec.gpu_power_limit
 
-    def judge(card: Card, smi: SmiGpu) -> Verdict:
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
         choice = per_gpu.choose(wishes, card, examined.cards) if wishes else None
         if choice and not choice.is_certain:
-            return Verdict(
-                status="unknown",
-                summary="gpu_power_limit names cards by UUID, and which is this one is not known",
+            return Finding(
+                "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
             )
         if choice and choice.value:
             return _declared(examined, card, smi, choice.value, choice)
         return _undeclared(card, smi)
 
     return reported.judge_cards(
-        examined, judge, "every card has the power limit it should have", evidence=_LIMIT_EVIDENCE
+        examined,
+        judge,
+        "every card has the power limit it should have",
+        evidence=r"power_readings.*power_limit",
     )
 
 
 def _declared(
     examined: Examined, card: Card, smi: SmiGpu, wish: PowerLimit, choice: Choice[PowerLimit]
-) -> Verdict:
+) -> Finding | NotReported:
     watts = wish.watts
     if watts is None and wish.percent is not None and smi.watts_default is not None:
         watts = smi.watts_default * wish.percent / 100
     if watts is None:
-        return Verdict(
-            status="unknown",
-            summary=f"{wish.percent:g}% of the default is declared, and the default is not known",
+        return Finding(
+            "unknown", f"{wish.percent:g}% of the default is declared, and the default is not known"
         )
     if smi.watts_min is not None and watts < smi.watts_min - TOLERANCE_WATTS:
         return _impossible(examined, smi, watts, smi.watts_min, choice)
     if smi.watts_max is not None and watts > smi.watts_max + TOLERANCE_WATTS:
         return _impossible(examined, smi, watts, smi.watts_max, choice)
     if smi.watts_limit is None:
-        return Verdict(
-            status="unknown",
-            summary=f"{watts:g} W is declared, and nvidia-smi does not report the limit in force",
+        return Finding(
+            "unknown", f"{watts:g} W is declared, and nvidia-smi does not report the limit in force"
         )
     if abs(smi.watts_limit - watts) <= TOLERANCE_WATTS:
-        return Verdict(status="ok", summary=f"limited to {watts:g} W, as declared")
+        return Finding("ok", f"limited to {watts:g} W, as declared")
     return _drifted(examined, card, smi.watts_limit, watts)
 
 
 def _impossible(
     examined: Examined, smi: SmiGpu, watts: float, nearest: float, choice: Choice[PowerLimit]
-) -> Verdict:
+) -> Finding:
     force = f"; {smi.watts_limit:g} W is in force" if smi.watts_limit is not None else ""
-    return Verdict(
-        status="fail",
-        summary=f"{watts:g} W is declared, and this card takes {_range(smi)}{force}",
+    return Finding(
+        "fail",
+        f"{watts:g} W is declared, and this card takes {_range(smi)}{force}",
         why=_SILENTLY,
         data=_data(smi, watts),
         fix=Fix(
@@ -103,18 +97,18 @@ def _impossible(
     )
 
 
-def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Verdict:
+def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Finding:
     wishes = examined.spec.gpu_power_limit
     declared = per_gpu.declaration(wishes, _written) if wishes else watts
-    return Verdict(
-        status="warn",
-        summary=f"{watts:g} W is declared, and {live:g} W is in force",
+    return Finding(
+        "warn",
+        f"{watts:g} W is declared, and {live:g} W is in force",
         why="A limit is gone after a reboot and whenever the driver is unloaded, unless a unit "
         "sets it again; and of several units the last one wins.",
         data={"declared": watts, "in_force": live},
         fix=Fix(
             kind="apply",
-            concern=_CONCERN,
+            concern="gpu_tuning",
             declare={_KEY: declared},
             text="`rigops apply` sets the limit now and at every boot, and reads it back",
             by_hand=f"`nvidia-smi -pm 1`, then `nvidia-smi -i {card.address} -pl {watts:g}`; and "
@@ -123,23 +117,22 @@ def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Verdi
     )
 
 
-def _undeclared(card: Card, smi: SmiGpu) -> Verdict:
+def _undeclared(card: Card, smi: SmiGpu) -> Finding | NotReported:
     live, asked, least = smi.watts_limit, smi.watts_requested, smi.watts_min
     for watts, how in ((live, "in force"), (asked, "asked for")):
         if watts is not None and least is not None and watts < least - TOLERANCE_WATTS:
             return _below(card, smi, f"{watts:g} W is {how}, and this card takes {_range(smi)}")
     if live is None:
-        return Verdict(status="not_reported", summary=_NOT_TOLD)
+        return NotReported("this card does not report its power limit, as laptop cards do not")
     if smi.watts_default is None or least is None or asked is None:
-        return Verdict(
-            status="unknown",
-            summary=f"limited to {live:g} W, and the card's own range and default are not known",
+        return Finding(
+            "unknown", f"limited to {live:g} W, and the card's own range and default are not known"
         )
     if abs(live - smi.watts_default) <= TOLERANCE_WATTS:
-        return Verdict(status="ok", summary=f"at its default of {live:g} W")
-    return Verdict(
-        status="info",
-        summary=f"{'capped' if live < smi.watts_default else 'raised'} by hand: {live:g} W; "
+        return Finding("ok", f"at its default of {live:g} W")
+    return Finding(
+        "info",
+        f"{'capped' if live < smi.watts_default else 'raised'} by hand: {live:g} W; "
         f"the default is {smi.watts_default:g} W",
         why="It is kept until the next reboot, unless a unit sets it at boot. "
         f"`gpu_power_limit = {live:g}` in the inventory keeps it for good.",
@@ -147,10 +140,10 @@ def _undeclared(card: Card, smi: SmiGpu) -> Verdict:
     )
 
 
-def _below(card: Card, smi: SmiGpu, summary: str) -> Verdict:
-    return Verdict(
-        status="warn",
-        summary=summary,
+def _below(card: Card, smi: SmiGpu, summary: str) -> Finding:
+    return Finding(
+        "warn",
+        summary,
         why=_SILENTLY,
         data=_data(smi, None),
         fix=Fix(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 _RECOVERY: Final = frozenset({"single", "recovery", "rescue", "emergency"})
-_FIRST: Final = frozenset({"", "0"})
 _NUMBERS = re.compile(r"[0-9]{1,9}")
 
 
@@ -130,7 +129,7 @@ def _next_entry(boots: Bootloader) -> MenuEntry | None:
     chosen = settings.get("GRUB_DEFAULT", "")
     if chosen == "saved":
         chosen = boots.environment.get("saved_entry", "")
-    if chosen not in _FIRST:
+    if chosen not in frozenset({"", "0"}):
         return None
     entries = boots.menu or ()
     return next((one for one in entries if _RECOVERY.isdisjoint(one.arguments)), None)

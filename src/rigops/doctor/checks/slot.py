@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.snapshot import HostSnapshot
 
-CHIPSET = "pci.chipset_lane"
-RESET = "pci.reset"
 
 _FEW_LANES = 4
 _WORDS = re.compile(

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import reported
-from rigops.doctor.views.reported import Verdict
+from rigops.doctor.views.reported import NotReported
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.probe.smi.report import SmiGpu
 
-CORE, MEMORY, MEMORY_GDDR6, FAN = "tmp.core", "tmp.mem", "tmp.mem.gddr6", "tmp.fan"
 
 MARGIN_CELSIUS: Final = 5.0  # so near to its slowdown, a warmer day is enough
 # For cards that do not tell where they slow down: the known ones do from 82 °C (P100) to 102 °C.
@@ -35,9 +34,6 @@ _HOT_CARD = Fix(
     text="clean the cooler and its fan, leave a slot of air between cards (blower cards between "
     "open ones), take the side panel off, and lower gpu_power_limit",
 )
-_CORE_EVIDENCE: Final = re.compile(r"temperature/gpu_(temp$|current|slow|temp_slow)")
-_MEMORY_EVIDENCE: Final = re.compile(r"temperature/.*mem")
-_FAN_EVIDENCE: Final = re.compile(r"fan_speed$|temperature/gpu_(temp|current_temp)$")
 
 
 @Check("tmp.core", needs=(SMI,), fixes=("hands",))
@@ -50,7 +46,7 @@ def core(examined: Examined) -> list[Finding]:
     down between 82 and 102 °C. Measure it under load.
     """
 
-    def judge(_: Card, smi: SmiGpu) -> Verdict:
+    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
         now = _believed(smi.celsius)
         if now is None:
             return _no_temperature(smi)
@@ -59,53 +55,53 @@ def core(examined: Examined) -> list[Finding]:
             return _without_threshold(now)
         data = {"celsius": now, "slowdown": slowdown}
         if now >= slowdown:
-            return Verdict(
-                status="fail",
-                summary=f"{now:g} °C: it slows down from {slowdown:g} °C",
-                data=data,
-                fix=_HOT_CARD,
+            return Finding(
+                "fail", f"{now:g} °C: it slows down from {slowdown:g} °C", data=data, fix=_HOT_CARD
             )
         if now >= slowdown - MARGIN_CELSIUS:
-            return Verdict(
-                status="warn",
-                summary=f"{now:g} °C, and it slows down from {slowdown:g} °C",
+            return Finding(
+                "warn",
+                f"{now:g} °C, and it slows down from {slowdown:g} °C",
                 data=data,
                 fix=_HOT_CARD,
             )
-        return Verdict(status="ok", summary=f"{now:g} °C")
+        return Finding("ok", f"{now:g} °C")
 
     return reported.judge_cards(
-        examined, judge, "no card is near its slowdown temperature", evidence=_CORE_EVIDENCE
+        examined,
+        judge,
+        "no card is near its slowdown temperature",
+        evidence=r"temperature/gpu_(temp$|current|slow|temp_slow)",
     )
 
 
-def _no_temperature(smi: SmiGpu) -> Verdict:
+def _no_temperature(smi: SmiGpu) -> Finding | NotReported:
     if smi.celsius is not None:
         said = f"its temperature sensor reports {smi.celsius:g} °C, which is impossible"
     elif any(_TEMPERATURE.search(line) for line in smi.troubles):
         said = "its temperature sensor reports ERR!"
     else:
-        return Verdict(status="not_reported", summary="the card does not report its temperature")
-    return Verdict(status="unknown", summary=said)
+        return NotReported("the card does not report its temperature")
+    return Finding("unknown", said)
 
 
-def _without_threshold(now: float) -> Verdict:
+def _without_threshold(now: float) -> Finding:
     if now >= SURELY_HOT_CELSIUS:
-        return Verdict(
-            status="warn",
-            summary=f"{now:g} °C; its slowdown temperature is not reported",
+        return Finding(
+            "warn",
+            f"{now:g} °C; its slowdown temperature is not reported",
             data={"celsius": now},
             fix=_HOT_CARD,
         )
     if now >= SURELY_WELL_CELSIUS:
-        return Verdict(
-            status="info",
-            summary=f"{now:g} °C; its slowdown temperature is not reported",
+        return Finding(
+            "info",
+            f"{now:g} °C; its slowdown temperature is not reported",
             why="Known cards do so from 82 °C or later. Newer drivers report the distance instead: "
             "see T.Limit in `nvidia-smi -q -d TEMPERATURE`.",
             data={"celsius": now},
         )
-    return Verdict(status="ok", summary=f"{now:g} °C")
+    return Finding("ok", f"{now:g} °C")
 
 
 def _believed(celsius: float | None) -> float | None:
@@ -122,18 +118,18 @@ def memory(examined: Examined) -> list[Finding]:
     RTX cards do not report it, as expected: skipped, never taken for well.
     """
 
-    def judge(card: Card, smi: SmiGpu) -> Verdict:
+    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
         now = _believed(smi.memory_celsius)
         if now is None:
             return _no_memory_temperature(card)
         own = smi.memory_celsius_max
         limit = own if own is not None and own >= _LEAST_THRESHOLD else MEMORY_CELSIUS
         if now < limit:
-            return Verdict(status="ok", summary=f"memory at {now:g} °C")
+            return Finding("ok", f"memory at {now:g} °C")
         is_far = own is not None and now >= limit + MEMORY_FAIL_ABOVE
-        return Verdict(
-            status="fail" if is_far else "warn",
-            summary=f"the memory is at {now:g} °C; up to {limit:g} °C is well",
+        return Finding(
+            "fail" if is_far else "warn",
+            f"the memory is at {now:g} °C; up to {limit:g} °C is well",
             why="Memory that is too hot makes errors and ages; the card slows down to save it.",
             data={"celsius": now, "limit": limit},
             fix=Fix(
@@ -144,22 +140,22 @@ def memory(examined: Examined) -> list[Finding]:
         )
 
     return reported.judge_cards(
-        examined, judge, "the cards' memory is within its temperature", evidence=_MEMORY_EVIDENCE
+        examined,
+        judge,
+        "the cards' memory is within its temperature",
+        evidence=r"temperature/.*mem",
     )
 
 
-def _no_memory_temperature(card: Card) -> Verdict:
+def _no_memory_temperature(card: Card) -> NotReported:
     if reported.is_geforce(card) or (card.model and not card.model.memory_temperature):
-        return Verdict(
-            status="not_reported",
+        return NotReported(
+            "these cards do not report their memory's temperature",
             expected=True,
-            summary="these cards do not report their memory's temperature",
             why="This is to be expected: the driver keeps it from GeForce and RTX cards. The "
             "memory of a 3090 can be at 104 °C while the chip is at 70 °C.",
         )
-    return Verdict(
-        status="not_reported", summary="the card does not report its memory's temperature"
-    )
+    return NotReported("the card does not report its memory's temperature")
 
 
 @Check("tmp.mem.gddr6", needs_gpu=False)
@@ -188,36 +184,38 @@ def fan(examined: Examined) -> list[Finding]:
     must cool.
     """
 
-    def judge(_: Card, smi: SmiGpu) -> Verdict:
+    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
         if any(_FAN.search(line) for line in smi.troubles):
-            return Verdict(
-                status="warn",
-                summary="its fan reports ERR!",
+            return Finding(
+                "warn",
+                "its fan reports ERR!",
                 why="The card has lost its fan's controller, or is about to be lost altogether.",
                 fix=_fan_fix(),
             )
         if smi.fan_percent is None:
-            return Verdict(
-                status="not_reported",
-                summary="the cards have no fan of their own",
+            return NotReported(
+                "the cards have no fan of their own",
                 why="That is normal for passive cards and SXM modules: the case must cool them.",
             )
         if smi.fan_percent > 0:
-            return Verdict(status="ok", summary=f"fan at {smi.fan_percent}%")
+            return Finding("ok", f"fan at {smi.fan_percent}%")
         now = _believed(smi.celsius)
         if now is None:
-            return Verdict(status="unknown", summary="its fan is stopped; temperature unknown")
+            return Finding("unknown", "its fan is stopped; temperature unknown")
         if now <= FAN_CELSIUS:
-            return Verdict(status="ok", summary=f"its fan rests at {now:g} °C")
-        return Verdict(
-            status="warn",
-            summary=f"its fan is stopped at {now:g} °C",
+            return Finding("ok", f"its fan rests at {now:g} °C")
+        return Finding(
+            "warn",
+            f"its fan is stopped at {now:g} °C",
             data={"celsius": now, "fan": 0},
             fix=_fan_fix(),
         )
 
     return reported.judge_cards(
-        examined, judge, "the cards' fans turn, or rest while it is cool", evidence=_FAN_EVIDENCE
+        examined,
+        judge,
+        "the cards' fans turn, or rest while it is cool",
+        evidence=r"fan_speed$|temperature/gpu_(temp|current_temp)$",
     )
 
 

@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 4
 _OLDER_SHOWN = 5
-_NOT_LISTED = "not in the catalog"
 # Too little or too uneven power is the first suspect, and the only one that software can help.
 _OF_POWER: Final = frozenset({79, 167})
-_CONCERN: Final = "gpu_tuning"
 _KEY: Final = "gpu_power_limit"
-_LOWER: Final = "80%"
 _LOOK_IT_UP: Final = (
     "look the number up in NVIDIA's table of Xid errors (docs.nvidia.com/deploy/xid-errors), and "
     "restart the program that used the card"
@@ -51,7 +48,6 @@ _BROKEN_MAPPING: Final = (
     "the mapping of the other card's memory is broken: see iommu.mode and acs.path, then the driver"
 )
 _ASKED_ACTION: Final = re.compile(r"\bto 0x[0-9a-fA-F]{1,8} \((?P<action>[^()]{1,60})\)")
-_NO_ASKED_ACTION: Final = "None"
 _NEXT_TIME: Final = "A second time: "
 
 
@@ -95,7 +91,7 @@ def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Fin
     status = _status(examined, incident)
     return Finding(
         status,
-        _summary(incident, known.meaning if known else _NOT_LISTED, came_back=came_back),
+        _summary(incident, known.meaning if known else "not in the catalog", came_back=came_back),
         _evidence(incident),
         subject=f"gpu {incident.address or 'unknown'}",
         why=known.reading if known else "",
@@ -217,7 +213,7 @@ def _hit_a_peer_test(incident: Incident) -> bool:
 def _asked_action(incident: Incident) -> str:
     """What the driver asks for at last, in its own words; empty for nothing."""
     told = [shape["action"] for one in incident.details if (shape := _ASKED_ACTION.search(one))]
-    return told[-1] if told and told[-1] != _NO_ASKED_ACTION else ""
+    return told[-1] if told and told[-1] != "None" else ""
 
 
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
@@ -236,8 +232,8 @@ def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:
         return Fix(kind="hands", text=text)
     return Fix(
         kind="apply",
-        concern=_CONCERN,
-        declare={_KEY: _LOWER},
+        concern="gpu_tuning",
+        declare={_KEY: "80%"},
         text=f"reboot once; `rigops apply` then lowers the power limit. {text}",
         by_hand=text,
     )

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 _FEWEST = 2  # values that a card cannot tell, beside its power, before it counts as dead
-_LOST = ("is lost", "requires reset")
-_POWER = "power"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +101,8 @@ def _loss(card: Card) -> LostCard | None:
         return LostCard(card.name, "it answers nothing on the bus any more", (line,))
     troubles = card.smi.troubles if card.smi else ()
     said = tuple(Evidence(SMI.name, line) for line in troubles)
-    if any(word in line.lower() for line in troubles for word in _LOST):
+    if any(word in line.lower() for line in troubles for word in ("is lost", "requires reset")):
         return LostCard(card.name, "nvidia-smi reports it as lost", said)
-    if len([line for line in troubles if _POWER not in line.lower()]) >= _FEWEST:
+    if len([line for line in troubles if "power" not in line.lower()]) >= _FEWEST:
         return LostCard(card.name, f"{len(troubles)} of its values cannot be read any more", said)
     return None

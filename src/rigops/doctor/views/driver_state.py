@@ -30,7 +30,6 @@ NOT_LOADED = "no NVIDIA driver is loaded"
 
 # Failures of nvidia-smi that only a loaded driver can cause.
 _ANSWERED = frozenset({"mismatch", "no-devices", "lost"})
-_BANNER = "NVRM version:"
 _NUMBERS = re.compile(r"(?:[0-9]{1,3}:)?(?P<version>[0-9]{2,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
 
 
@@ -52,7 +51,9 @@ def loaded(examined: Examined) -> Loaded:
         return Loaded(is_loaded=True, evidence=_version_line(snapshot) or shown)
     if version is not None and version.is_loaded:
         # The name alone proves it, where the version is one that nobody has seen before.
-        named = version.version or any(line.startswith(_BANNER) for line in version.unparsed)
+        named = version.version or any(
+            line.startswith("NVRM version:") for line in version.unparsed
+        )
         return Loaded(True if named else None, _version_line(snapshot))
     if smi is not None and smi.failure == "no-driver":
         said = tuple(Evidence(SMI.name, line) for line in smi.failure_lines[:1])

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot
 
-_CONCERN = "kernel_args"
 _WANTED = "iommu=pt"
 _PASSTHROUGH = frozenset({_WANTED, "iommu.passthrough=1", "iommu.passthrough=on"})
 
@@ -112,7 +111,7 @@ def passthrough_fix(examined: Examined) -> Fix:
         by_hand = chosen.by_hand((_WANTED,))
     return Fix(
         kind="apply+reboot",
-        concern=_CONCERN,
+        concern="kernel_args",
         declare={"kernel_args": arguments},
         text=text,
         by_hand=by_hand,

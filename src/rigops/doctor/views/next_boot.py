@@ -24,7 +24,6 @@ _IMAGE_FILE = re.compile(r".*vmlinuz-(?P<release>[0-9]\S*)")
 _IMAGE_PACKAGE = re.compile(r"linux-image-(?:unsigned-)?(?P<release>[0-9]+\.[0-9]+\.[0-9]+-\S+)")
 _PARTS = re.compile(r"[0-9]{1,9}|[A-Za-z]+")
 _DEBUG = ("-dbg", "-dbgsym")
-_FIRST = frozenset({"", "0"})
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def _default(bootloader: Bootloader) -> tuple[MenuEntry | None, bool]:
     environment = bootloader.environment
     wanted = environment.get("saved_entry", "") if configured == "saved" else configured
     wanted = environment.get("next_entry", "") or wanted
-    if wanted in _FIRST:
+    if wanted in frozenset({"", "0"}):
         return bootloader.menu[0], True
     named = [
         entry

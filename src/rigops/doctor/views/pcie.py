@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
 _HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
-_ROOT_PORT = "Root Port"
 _HOST_BRIDGE_CLASS = 0x0600
 # QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
 _VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
@@ -117,7 +116,7 @@ def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
     has_host_bridge = any(
         one.pci_class == _HOST_BRIDGE_CLASS and _bus_of(one.address) == bus for one in listed
     )
-    is_root = top.port_type == _ROOT_PORT or (top.port_type is None and has_host_bridge)
+    is_root = top.port_type == "Root Port" or (top.port_type is None and has_host_bridge)
     addresses = tuple(port.address for port in reversed(ports))
     return Way(card, addresses, host_bridge=bus if is_root else None, is_complete=is_root)
 
