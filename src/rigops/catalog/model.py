@@ -30,7 +30,7 @@ EVERY_CARD = "*"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Where something was reported, when ("" if nobody looked it up), and on which hardware."""
+    """Where something was reported, when ("" if it was not looked up), and on which hardware."""
 
     where: str
     date: str
@@ -69,7 +69,7 @@ class KernelCeiling:
 class DriverBranch:
     branch: str
     kind: str  # LTSB, production, new-feature or legacy
-    end_of_life: str  # a date, "ended", or "" where nobody looked it up
+    end_of_life: str  # a date, "ended", or "" where it was not looked up
     cuda: str
     architectures: tuple[str, ...]  # that the proprietary modules drive
     open_architectures: tuple[str, ...]  # that the open modules drive
@@ -88,8 +88,8 @@ class Gpu:
     architecture: str
     memory_gib: int
     watts_default: int
-    watts_min: int  # 0 where nobody looked it up
-    watts_max: int  # 0 where nobody looked it up
+    watts_min: int  # 0 where it was not looked up
+    watts_max: int  # 0 where it was not looked up
     spike_factor: float  # millisecond peaks against the power limit
     pcie_generation: int
     pcie_width: int
