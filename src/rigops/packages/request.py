@@ -24,7 +24,6 @@ _UPDATE: Final = "sudo apt-get update"
 _OLD_S: Final = 30 * 24 * 3600
 _DAY_S: Final = 24 * 3600
 _DPKG_NEEDS: Final = 32 * 1024 * 1024  # its database and its log, rewritten at each package
-_SHOWN: Final = 6
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+](?::[a-z0-9-]+)?")
 _VERSION = re.compile(r"[0-9][A-Za-z0-9.+:~-]*")
@@ -134,7 +133,7 @@ def unfinished(state: DpkgState) -> str:
     """What dpkg left undone; empty where it did not."""
     names = [f"{one.name} ({_STATES.get(one.status, 'damaged')})" for one in state.unfinished]
     if names:
-        return f"dpkg did not finish with {_few(names)}"
+        return f"dpkg did not finish with {few(names)}"
     return "dpkg was interrupted" if state.interrupted else ""
 
 
@@ -144,7 +143,7 @@ def not_to_be_configured(state: DpkgState) -> str | None:
     if not names:
         return None
     again = f"sudo apt-get install --reinstall {' '.join(names)}"
-    return f"dpkg did not finish with {_few(names)}, to be installed once more: {again}"
+    return f"dpkg did not finish with {few(names)}, to be installed once more: {again}"
 
 
 def blocker(
@@ -154,10 +153,10 @@ def blocker(
     if not simulated.done:
         return _refusal(simulated)
     if simulated.unparsed:
-        return f"rigops cannot parse the output of apt: {_few(simulated.unparsed)}"
+        return f"rigops cannot parse the output of apt: {few(simulated.unparsed)}"
     held = [name for name in simulated.held_changed if name not in change_held]
     if held:
-        return f"{_few(held)} is held: sudo apt-mark unhold {' '.join(held)}"
+        return f"{few(held)} is held: sudo apt-mark unhold {' '.join(held)}"
     if missed := request.missed_by(simulated, state):
         return missed
     return "; ".join(_full(simulated)) or None
@@ -181,7 +180,7 @@ def other_driver(version: str, simulated: Simulated) -> str | None:
     ]
     if not others:
         return None
-    return f"with driver {version}, apt would bring {_few(others)}, which is another driver"
+    return f"with driver {version}, apt would bring {few(others)}, which is another driver"
 
 
 def _refusal(simulated: Simulated) -> str:
@@ -190,7 +189,7 @@ def _refusal(simulated: Simulated) -> str:
     if not simulated.unmet:
         errors = [_explained(error, simulated) for error in simulated.errors]
         return "; ".join(errors) or "apt refused without an error message"
-    text = f"apt cannot: {_few(simulated.unmet)}"
+    text = f"apt cannot: {few(simulated.unmet)}"
     ties = [_TIED.fullmatch(one) for one in simulated.unmet]
     words = dict.fromkeys(f"{one['name']}={one['version']}" for one in ties if one)
     if words and all(ties):
@@ -260,6 +259,6 @@ def _spelled(request: PackageRequest) -> str:
     return ", ".join(install + remove)
 
 
-def _few(names: Collection[str]) -> str:
-    shown = ", ".join(list(names)[:_SHOWN])
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+def few(names: Collection[str], most: int = 6) -> str:
+    shown = ", ".join(list(names)[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -127,17 +127,7 @@ def set_json(one: PinnedSet) -> dict[str, object]:
         "at": one.at,
         "kernel": one.kernel,
         "index": one.index,
-        "packages": [
-            {
-                "name": its.name,
-                "version": its.version,
-                "architecture": its.architecture,
-                "sha256": its.sha256,
-                "size": its.size,
-                "file": f"pool/{its.file}",
-            }
-            for its in one.packages
-        ],
+        "packages": [{**vars(its), "file": f"pool/{its.file}"} for its in one.packages],
     }
 
 

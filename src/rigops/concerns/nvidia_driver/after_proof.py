@@ -14,6 +14,7 @@ from rigops.concerns.concern import Kept
 from rigops.concerns.nvidia_driver import record as driver_record
 from rigops.concerns.nvidia_driver.resolver.driver_facts import VaultAccess
 from rigops.errors import Problem, RigopsError
+from rigops.packages.request import few
 from rigops.probe.package_names import RUN_FILE
 from rigops.record import lockfile as lock_record
 from rigops.vault import fill
@@ -31,18 +32,16 @@ from rigops.vault.pinned_set import (
 from rigops.vault.store import References, Store, VaultResult, amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from rigops.concerns.concern import HostRequest, ProvenHost, RootShell
     from rigops.concerns.nvidia_driver.record import PinnedDriver
-    from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
     from rigops.transport import Result
     from rigops.vault.pinned_set import PinnedPackage
 
 _FILL_S: Final = 1800.0
 _DEADLINE_S: Final = 120.0
-_SHOWN: Final = 4
 _PIECE_MB: Final = 16  # read by one exec
 _REPORT_EVERY_S: Final = 2.0
 
@@ -59,14 +58,14 @@ def vault_access(request: HostRequest) -> VaultAccess:
 
 def keep(host: ProvenHost) -> Kept:
     """Where nothing is to be stored, what the lockfile says of the packages stays."""
-    pinned, sets = _records(host.state)
+    records = host.state.records if host.state else {}
+    pinned = driver_record.pinned(records.get(driver_record.PATH))
+    sets = parse(records.get(RECORD))
     if pinned is None:
         return Kept()
-    locked = host.request.locked
-    if locked and locked.sets and locked.sets[0].version == host.proven.driver.version:
-        before = locked.sets
-    else:
-        before = sets
+    in_lock = host.request.locked.sets if host.request.locked else ()
+    is_locked = in_lock and in_lock[0].version == host.proven.driver.version
+    before = in_lock if is_locked else sets
     own = Store.of(host.request.spec.rigops_vault)
     if not host.was_changed and _is_complete(pinned, sets, own):
         return Kept(before)
@@ -97,7 +96,8 @@ def _stored(
     request, proven = host.request, host.proven
     if pinned.version != proven.driver.version:
         return Kept()
-    folder = _declared_folder(request)
+    source = request.spec.driver_source
+    folder = Directory(source.directory) if source and source.kind == "dir" else None
     try:
         shell.tell("vault: storing the packages of the driver")
         on_host = _filled(shell, pinned, proven, before, _known(request, before, folder))
@@ -129,16 +129,6 @@ def _locked_elsewhere(request: HostRequest) -> frozenset[str]:
     hosts = lock_record.read(request.lock).hosts if request.lock else {}
     sets = [one for name, host in hosts.items() if name != request.name for one in host.sets]
     return frozenset(digest for one in sets for digest in one.digests)
-
-
-def _records(state: RigopsState | None) -> tuple[PinnedDriver | None, tuple[PinnedSet, ...]]:
-    records = state.records if state else {}
-    return driver_record.pinned(records.get(driver_record.PATH)), parse(records.get(RECORD))
-
-
-def _declared_folder(request: HostRequest) -> Directory | None:
-    source = request.spec.driver_source
-    return Directory(source.directory) if source and source.kind == "dir" else None
 
 
 def _known(
@@ -173,7 +163,7 @@ def _filled(
     ]
     if lacking:
         why = found.trouble or "in no package source and not in apt's cache"
-        raise _error(f"cannot store {_few(lacking)}: {why}")
+        raise _error(f"cannot store {few(lacking, 4)}: {why}")
     text = index_text(found.records)
     new = PinnedSet(
         version=pinned.version,
@@ -189,11 +179,6 @@ def _filled(
     if done.exit_code != 0:
         raise _error(f"cannot write the record of the vault: {_stderr(done)}")
     return after
-
-
-def _few(words: Sequence[str]) -> str:
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return f"{', '.join(words[:_SHOWN])}{more}"
 
 
 def _fetch(shell: RootShell, own: Store, folder: Directory | None, one: PinnedSet) -> int:

@@ -111,12 +111,17 @@ VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]*")
 
 def driver_pinned(*, concern: str, wanted: Resolution, kernels: bool, live: bool) -> None:
     """Have it pinned. `kernels`: pin them too; `live`: all of it is in force already."""
+    if wanted.is_run_file:
+        effect = _NONE.format(globs="|".join(one for one in OF_ANY_DRIVER if ":" not in one))
+    else:
+        words = (f"{name}={version}" for name, version in wanted.packages.items())
+        effect = f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
     owned_file(
         name=PREFERENCES,
         concern=concern,
         path=PREFERENCES,
         content=preferences(wanted),
-        effect=_assertion(wanted),
+        effect=effect,
         live=live,
     )
     owned_file(
@@ -125,14 +130,6 @@ def driver_pinned(*, concern: str, wanted: Resolution, kernels: bool, live: bool
         path=_UNATTENDED,
         content=unattended(wanted, kernels=kernels),
     )
-
-
-def _assertion(wanted: Resolution) -> str:
-    if wanted.is_run_file:
-        globs = "|".join(one for one in OF_ANY_DRIVER if ":" not in one)
-        return _NONE.format(globs=globs)
-    words = [f"{name}={version}" for name, version in wanted.packages.items()]
-    return f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
 
 
 def preferences(resolution: Resolution) -> str:
@@ -150,7 +147,12 @@ def preferences(resolution: Resolution) -> str:
         for source, its in resolution.sources.items()
         if source not in _LOOSE
     }
-    rivals = {name: [f"{version}-*"] for name in (*_RIVALS, *_globs(names, resolution.branch))}
+    # Where names have the branch in them, whatever has it: -server, -open, fabricmanager.
+    branch = resolution.branch
+    shapes = (_BRANCH_IN_NAME.fullmatch(name) for name in names)
+    has_branch = any(shape and shape["branch"] == branch for shape in shapes)
+    globs = (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*") if has_branch else ()
+    rivals = {name: [f"{version}-*"] for name in (*_RIVALS, *globs)}
     head = (
         "# Made by rigops from driver in the inventory; made anew, never edited.\n"
         f"# It keeps the NVIDIA driver at {version}. apt installs the versions named here, even\n"
@@ -205,14 +207,6 @@ def _stanza(why: str, names: Iterable[str], version: str, priority: int) -> str:
         f"Pin: version {version}\n"
         f"Pin-Priority: {priority}\n"
     )
-
-
-def _globs(names: Iterable[str], branch: str) -> tuple[str, ...]:
-    """Where names have the branch in them, whatever has it: -server, -open, fabricmanager."""
-    shapes = (_BRANCH_IN_NAME.fullmatch(name) for name in names)
-    if any(shape and shape["branch"] == branch for shape in shapes):
-        return (f"*nvidia*-{branch}", f"*nvidia*-{branch}-*")
-    return ()
 
 
 def plain(shape: re.Pattern[str], word: str) -> str:

@@ -60,24 +60,10 @@ def pinned(text: str | None) -> PinnedDriver | None:
 
 
 def document(record: PinnedDriver) -> str:
-    return (
-        json.dumps(
-            {
-                "schema": SCHEMA,
-                "version": record.version,
-                "flavour": record.flavor,
-                "declared": record.declared,
-                "packages": dict(record.packages),
-                "sources": [
-                    {"name": name, "versions": list(versions)}
-                    for name, versions in record.sources.items()
-                ],
-                "asked": list(record.asked),
-                "also": list(record.also),
-                "source": record.source,
-                "prebuilt": list(record.prebuilt),
-            },
-            indent=1,
-        )
-        + "\n"
-    )
+    fields = {
+        **vars(record),
+        "sources": [{"name": name, "versions": its} for name, its in record.sources.items()],
+    }
+    # The document had the British word before the code had the American one.
+    named = {"flavour" if name == "flavor" else name: value for name, value in fields.items()}
+    return json.dumps({"schema": SCHEMA, **named}, indent=1, default=dict) + "\n"

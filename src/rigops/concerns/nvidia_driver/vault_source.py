@@ -128,10 +128,8 @@ class _Progress:
 
     def after(self, size: int) -> str:
         before, self.sent = self.sent, self.sent + size
-        if (
-            self.whole <= _PIECE
-            or before * _REPORTS // self.whole == self.sent * _REPORTS // self.whole
-        ):
+        is_short = self.whole <= _PIECE
+        if is_short or before * _REPORTS // self.whole == self.sent * _REPORTS // self.whole:
             return ""
         return f"sending the driver: {amount(before)} of {amount(self.whole)}"
 

@@ -82,7 +82,7 @@ class Offers:
         )
 
     def and_also(self, more: Offers) -> Offers:
-        """With those of the others that these do not have."""
+        """With those of `more` that these do not have."""
         known = {(one.name, one.version) for one in self.every}
         new = (one for one in more.every if (one.name, one.version) not in known)
         return in_order((*self.every, *new))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
 from packaging.specifiers import SpecifierSet
@@ -14,6 +14,7 @@ from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer, answer_to
 from rigops.concerns.nvidia_driver.resolver.candidates import candidates
 from rigops.concerns.nvidia_driver.resolver.driver_facts import Folder
+from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rigops.catalog.model import DriverBranch, ModuleFlavor, RowStatus
     from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.concerns.nvidia_driver.resolver.offers import Offers
     from rigops.inventory.spec.model import DriverSet
 
 _SETS: Final[tuple[DriverSet, ...]] = ("compute", "desktop")
@@ -150,10 +150,7 @@ class _Options:
 
     @cached_property
     def _every(self) -> Offers:
-        every = self._facts.offers
-        for one in self._of_sets:
-            every = every.and_also(one)
-        return every
+        return reduce(Offers.and_also, self._of_sets, self._facts.offers)
 
     def _option(self, version: str, flavor: ModuleFlavor, places: tuple[str, ...]) -> Option:
         status = self._status(version, flavor)
@@ -263,15 +260,14 @@ class _Options:
                 "no driver on offer is known to be good here; this one has the fewest doubts: "
                 f"{self._known_of(version)}"
             )
-        return f"{why}{self._instead_of(version)}{self._older_than_need_be(version)}"
-
-    def _instead_of(self, version: str) -> str:
         loaded = self._facts.loaded.version if self._facts.loaded else ""
         there = {self._machine.installed_version: "installed", loaded: "loaded"}
-        for one, how in there.items():
-            if one and one != version and self._rank(one) == _BAD:
-                return f"; {one}, which is {how}, is known to be bad"
-        return ""
+        bad = (
+            f"; {one}, which is {how}, is known to be bad"
+            for one, how in there.items()
+            if one and one != version and self._rank(one) == _BAD
+        )
+        return f"{why}{next(bad, '')}{self._older_than_need_be(version)}"
 
     def _older_than_need_be(self, version: str) -> str:
         """The caution about a good one without fixes, where a maintained one drives the cards."""
@@ -327,23 +323,20 @@ class _Options:
             return unusable
         source = self._facts.spec.driver_source
         kind = source.kind if source else "auto"
-        refusals: list[Refusal] = []
-        for wish in self._last_wishes():
-            request = Request(wish=wish, set_=self._facts.set_, source=kind)
-            found = resolve(self._machine, request, self._every, self._catalog)
-            if isinstance(found, Refusal):
-                refusals.append(found)
-        naming = [one for one in refusals if "driver_source = " in one.fix]
-        none = Refusal("none of the drivers on offer fits this machine")
-        return next(iter((*naming, *refusals)), none)
-
-    def _last_wishes(self) -> list[DriverWish]:
-        """What to resolve for a refusal that helps, the most helpful first."""
+        # The most helpful refusal comes first.
         good = [one.branch for one in advice.good_branches(self._catalog, self._gpus)]
         best = advice.recommended(self._catalog, self._gpus)
         branches = [_wish(one) for one in ([best.branch] if best else []) + good[::-1]]
         could = any(one.status not in {"unsupported", "bad"} for one in self._options)
-        return [_ANY, *branches] if could else [*branches, _ANY]
+        requests = (
+            Request(wish=wish, set_=self._facts.set_, source=kind)
+            for wish in ([_ANY, *branches] if could else [*branches, _ANY])
+        )
+        found = [resolve(self._machine, one, self._every, self._catalog) for one in requests]
+        refusals = [one for one in found if isinstance(one, Refusal)]
+        naming = [one for one in refusals if "driver_source = " in one.fix]
+        none = Refusal("none of the drivers on offer fits this machine")
+        return next(iter((*naming, *refusals)), none)
 
     def _declared(self) -> Declared | None:
         spec = self._facts.spec

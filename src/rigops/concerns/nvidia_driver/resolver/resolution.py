@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import DriverSet
 
-_OF_A_BRANCH = re.compile(
-    r"(?P<name>libnvidia-[a-z0-9]+|nvidia-fabricmanager)-\d{3}(?P<server>-server)?"
-)
+_OF_A_BRANCH = re.compile(r"^(?P<name>libnvidia-[a-z0-9]+|nvidia-fabricmanager)-\d{3}(?:-server)?$")
 
 
 @dataclass(frozen=True)
@@ -197,6 +195,12 @@ class Question:
 def resolution(asked: Question, found: Found) -> Resolution:
     machine, chosen = asked.machine, found.candidate
     its = _with_followers(asked, found)
+    rank = fitness.rank(asked.catalog, chosen.version, machine.cards)
+    why = f"newest {'' if rank else 'known-good '}version that matches the declaration"
+    if chosen.version == machine.installed_version:
+        why = "it is installed"
+    elif chosen.version == asked.request.locked:
+        why = "it was proven on this machine"
     headers = {
         kernel.release: f"linux-headers-{kernel.release.lower()}"
         for kernel in machine.kernels
@@ -223,7 +227,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
         beside=dict(_beside(asked.offers, its.also, chosen.version)),
         remove=tuple(_conflicting(machine, chosen, {*its.packages, *its.also})),
         places=tuple(dict.fromkeys(places)),
-        why=_why(asked, chosen.version),
+        why=why,
         notes=(
             *fitness.unknown_cards(machine),
             *fitness.cautions(asked.catalog, chosen.version, machine.cards),
@@ -253,13 +257,10 @@ def _beside(offers: Offers, names: Iterable[str], version: str) -> Iterator[tupl
     """No newer than the driver: a newer suite's may not even be installable here."""
     wanted = versions.parse(version)
     for name in names:
-        fitting = [
-            offer.version
-            for offer in offers.named(name)
-            if offer.upstream and versions.parse(offer.upstream) <= wanted
-        ]
-        if fitting:
-            yield name, fitting[-1]
+        for offer in reversed(offers.named(name)):
+            if offer.upstream and versions.parse(offer.upstream) <= wanted:
+                yield name, offer.version
+                break
 
 
 def _with_followers(asked: Question, found: Found) -> Closure:
@@ -272,7 +273,7 @@ def _with_followers(asked: Question, found: Found) -> Closure:
         if name in its.packages:
             continue
         longer = asked.closure(chosen, (*more, name))
-        if longer.is_complete and set(_modules(longer)) == set(_modules(its)):
+        if longer.is_complete and _modules(longer) == _modules(its):
             its = longer
             more.append(name)
     return its
@@ -281,22 +282,12 @@ def _with_followers(asked: Question, found: Found) -> Closure:
 def _counterparts(asked: Question, chosen: Candidate) -> Iterator[str]:
     branch = versions.branch_of(chosen.version) + ("-server" if chosen.is_server else "")
     for name in sorted(asked.machine.installed):
-        shape = _OF_A_BRANCH.fullmatch(name)
-        name_here = f"{shape['name']}-{branch}" if shape else name
+        name_here = _OF_A_BRANCH.sub(rf"\g<name>-{branch}", name)
         is_here = asked.offers.at(name_here, chosen.version)
         if is_here or (is_shared(name) and asked.offers.named(name)):
             yield name_here
 
 
-def _why(asked: Question, version: str) -> str:
-    if version == asked.machine.installed_version:
-        return "it is installed"
-    if version == asked.request.locked:
-        return "it was proven on this machine"
-    is_good = fitness.rank(asked.catalog, version, asked.machine.cards) == 0
-    return f"newest {'known-good ' if is_good else ''}version that matches the declaration"
-
-
-def _modules(its: Closure) -> Iterator[str]:
+def _modules(its: Closure) -> set[str]:
     """The packages that decide which modules there are: a machine has one set of them."""
-    return (name for name in its.packages if "kernel" in name or "dkms" in name)
+    return {name for name in its.packages if "kernel" in name or "dkms" in name}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, offer_of
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.packages.request import few
 from rigops.probe.package_names import is_driver
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
@@ -29,7 +30,6 @@ _FILES: Final = "pool"
 _INDEX: Final = "index "
 _LINE = re.compile(r"(?P<digest>[0-9a-f]{64}) [ *](?P<file>[^/]+\.(?:deb|run))")
 _LONGEST_S: Final = 300  # reading two drivers from a slow disk
-_SHORT: Final = 6
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,7 @@ def is_installed(one: PinnedSet, installed: Mapping[str, str]) -> bool:
 
 
 def _incomplete(one: PinnedSet, names: list[str], store: Store) -> Refusal:
-    more = f" and {len(names) - _SHORT} more" if len(names) > _SHORT else ""
-    what = f"{', '.join(names[:_SHORT])}{more}" if names else "the Packages file of its packages"
+    what = few(names) or "the Packages file of its packages"
     return Refusal(
         f"driver {one.version} was proven here, but {what} is neither in {FOLDER} nor in "
         f"{store.folder}",
