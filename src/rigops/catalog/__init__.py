@@ -3,8 +3,6 @@
 from rigops.catalog.loader import Catalog, load, load_once
 from rigops.catalog.lookup import (
     DriverRow,
-    Match,
-    Support,
     driver_rows,
     find_branch,
     find_gpu,
@@ -16,8 +14,6 @@ from rigops.catalog.lookup import (
 __all__ = [
     "Catalog",
     "DriverRow",
-    "Match",
-    "Support",
     "driver_rows",
     "find_branch",
     "find_gpu",

@@ -95,13 +95,8 @@ def newest_kernel(branch: DriverBranch, version: str | Version) -> str:
     return next(fitting, branch.newest_kernel)
 
 
-def judge(
-    catalog: Catalog, version: str | Version, gpu: Gpu | None = None, purpose: Purpose = "any"
-) -> list[Verdict]:
-    """Verdicts that apply, worst first; none where nothing is known, good or bad.
-
-    Without a card every card is meant; with purpose "any" every purpose.
-    """
+def judge(catalog: Catalog, version: str | Version, gpu: Gpu | None = None) -> list[Verdict]:
+    """Worst first; none where nothing is known, good or bad. Without a card: for every card."""
     parsed = versions.parse(version) if isinstance(version, str) else version
     branch = find_branch(catalog, versions.branch_of(parsed))
     if branch is None:
@@ -109,9 +104,7 @@ def judge(
     applying = [
         verdict
         for verdict in branch.verdicts
-        if versions.matches(verdict.versions, parsed)
-        and concerns(verdict, gpu)
-        and (purpose == "any" or verdict.purpose in ("any", purpose))
+        if versions.matches(verdict.versions, parsed) and concerns(verdict, gpu)
     ]
     return sorted(applying, key=lambda verdict: WORST_FIRST.index(verdict.status))
 

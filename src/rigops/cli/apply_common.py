@@ -8,7 +8,7 @@ import uuid
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,7 +20,15 @@ from rigops.cli.hosts import (
     host_key_policy,
     sudo_password,
 )
-from rigops.cli.options import common, inventory_option, json_option, read_inventory, words
+from rigops.cli.options import (
+    Command,
+    combined,
+    common,
+    inventory_option,
+    json_option,
+    read_inventory,
+    words,
+)
 from rigops.cli.output import print_json, text_width
 from rigops.cli.progress import Progress
 from rigops.concerns.concern import HostRequest
@@ -44,57 +52,41 @@ if TYPE_CHECKING:
     from rigops.inventory import Inventory, InventoryHost
     from rigops.record.lockfile import LockedHost
 
-Command = TypeVar("Command", bound="Callable[..., Any]")
-
 APPLY_SCHEMA = "rigops.apply/1"
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
-def inventory_options(function: Command) -> Command:
-    """Inventory, hosts and concerns."""
-    for option in (
-        click.option(
-            "--skip", multiple=True, callback=words, metavar="CONCERN", help="Skip these concerns."
-        ),
-        click.option(
-            "--only", multiple=True, callback=words, metavar="CONCERN", help="Only these concerns."
-        ),
-        click.option(
-            "--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob."
-        ),
-        inventory_option,
-        click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path),
-    ):
-        function = option(function)
-    return function
+inventory_options = combined(
+    click.argument("inventory_argument", metavar="[INVENTORY]", required=False, type=Path),
+    inventory_option,
+    click.option(
+        "--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob."
+    ),
+    click.option(
+        "--only", multiple=True, callback=words, metavar="CONCERN", help="Only these concerns."
+    ),
+    click.option(
+        "--skip", multiple=True, callback=words, metavar="CONCERN", help="Skip these concerns."
+    ),
+)
+
+host_options = combined(ask_sudo_password_option, accept_host_key_option, json_option, common)
 
 
 def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
-    def options(function: Command) -> Command:
-        for option in (
-            click.option("--allow-busy", is_flag=True, help="Go on while GPU jobs run."),
-            click.option(
-                "--reboot",
-                type=click.Choice(("ask", "auto", "never")),
-                default="ask",
-                show_default=True,
-                help=reboot_help,
-            ),
-            click.option(
-                "--yes", is_flag=True, help="Confirm the plan. Reboots are confirmed separately."
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return options
-
-
-def host_options(function: Command) -> Command:
-    """Connection and output."""
-    for option in (common, json_option, accept_host_key_option, ask_sudo_password_option):
-        function = option(function)
-    return function
+    return combined(
+        click.option(
+            "--yes", is_flag=True, help="Confirm the plan. Reboots are confirmed separately."
+        ),
+        click.option(
+            "--reboot",
+            type=click.Choice(("ask", "auto", "never")),
+            default="ask",
+            show_default=True,
+            help=reboot_help,
+        ),
+        click.option("--allow-busy", is_flag=True, help="Go on while GPU jobs run."),
+    )
 
 
 def chosen(

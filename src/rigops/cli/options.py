@@ -31,20 +31,27 @@ def _verbose(_: click.Context, __: click.Parameter, on: bool) -> None:
         logging.getLogger("rigops").setLevel(logging.INFO)
 
 
-def common(function: Command) -> Command:
-    for option in (
-        click.option(
-            "--no-color", is_flag=True, expose_value=False, callback=_color, is_eager=True,
-            help="Print no colors (like NO_COLOR).",
-        ),
-        click.option(
-            "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbose, is_eager=True,
-            help="Log what is read; show tracebacks.",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """One decorator of several options, in the order of --help."""
 
+    def decorate(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+common = combined(
+    click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbose, is_eager=True,
+        help="Log what is read; show tracebacks.",
+    ),
+    click.option(
+        "--no-color", is_flag=True, expose_value=False, callback=_color, is_eager=True,
+        help="Print no colors (like NO_COLOR).",
+    ),
+)  # fmt: skip
 
 inventory_option = click.option(
     "-i",

@@ -84,9 +84,7 @@ class Connection(ABC):
         done = self._framed(FRAME_COMMAND, argv, stdin, deadline_s, max_output)
         if done.started:
             return Result(**{one.name: getattr(done, one.name) for one in fields(Result)})
-        return Result(
-            exit_code=done.exit_code, stdout=b"", stderr=done.login_noise, seconds=done.seconds
-        )
+        return Result(exit_code=done.exit_code, stdout=b"", stderr=done.login_noise)
 
     def run_script(
         self,
@@ -176,7 +174,6 @@ class Connection(ABC):
             stderr=err.body.take(),
             stdout_dropped=out.body.dropped,
             stderr_dropped=err.body.dropped,
-            seconds=end - start,
             started=out.began_at is not None,
             complete=inner is not None and err.exit_code is not None,
             login_noise=out.noise.take() + err.noise.take(),

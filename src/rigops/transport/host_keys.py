@@ -59,7 +59,7 @@ class HostKeys:
         self.plain = [key for key in ours if not key.marker]
         self.authorities = [key for key in ours if key.marker == "cert-authority"]
         self.revoked = [key for key in found if key.marker == "revoked"]
-        # As OpenSSH: a key known for the host at the usual port will do, but is no contradiction.
+        # Like OpenSSH: a key known for the host at the usual port will do, but is no contradiction.
         self.without_port = [key for key in found if not key.marker and key not in ours]
 
     @property

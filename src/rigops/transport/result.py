@@ -18,7 +18,6 @@ class Result:
     stderr: bytes = field(repr=False)
     stdout_dropped: int = 0
     stderr_dropped: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,8 @@ def _card(name: str) -> Gpu:
 
 
 def _judge(version: str, card: str, purpose: Purpose = "any") -> list[Verdict]:
-    return judge(load(), version, _card(card), purpose)
+    found = judge(load(), version, _card(card))
+    return [one for one in found if purpose == "any" or one.purpose in {"any", purpose}]
 
 
 def _flavors(branch: str, card: str) -> tuple[ModuleFlavor, ...]:
