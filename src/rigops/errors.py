@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,13 @@ class RigopsError(Exception):
 
 class UsageError(RigopsError):
     """The command or the inventory is wrong; no host was changed."""
+
+
+def _of_one_problem(problem: Callable[P, Problem]) -> Callable[P, UsageError]:
+    return lambda *args, **fields: UsageError(problem(*args, **fields))
+
+
+usage_error = _of_one_problem(Problem)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from rigops.converge.fleet_run import FleetRun, deliver_interrupts
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
 from rigops.converge.result import exit_code
-from rigops.errors import Problem, RigopsError, UsageError
+from rigops.errors import Problem, RigopsError, usage_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.record import journal
 from rigops.record import lockfile as lock
@@ -105,12 +105,8 @@ def chosen(
 
 def the_inventory(argument: Path | None, option: Path | None) -> Inventory:
     if argument is not None and option not in {None, argument}:
-        raise UsageError(
-            Problem(
-                message=f"two inventories: {argument} and {option}",
-                key="-i",
-                fix="name one of them",
-            )
+        raise usage_error(
+            message=f"two inventories: {argument} and {option}", key="-i", fix="name one of them"
         )
     return read_inventory(argument or option)
 
@@ -161,13 +157,11 @@ def limited(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
     for pattern in patterns:
         if not any(_fits(host, pattern) for host in hosts):
             names = [name for host in hosts for name in (host.name, *host.groups)]
-            raise UsageError(
-                Problem(
-                    message="no such host or group in the inventory",
-                    key="--limit",
-                    value=pattern,
-                    fix=did_you_mean(pattern, names),
-                )
+            raise usage_error(
+                message="no such host or group in the inventory",
+                key="--limit",
+                value=pattern,
+                fix=did_you_mean(pattern, names),
             )
     path = lock.path_of(inventory.path)
     known = lock.read(path)

@@ -29,7 +29,7 @@ from rigops.cli.output import print_json, text_width, warn
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, document, exit_code, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
-from rigops.errors import Problem, UsageError
+from rigops.errors import usage_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.probe.bundles import read_all, refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
@@ -128,7 +128,7 @@ def command(
         click.echo(script(_sections(_chosen_checks(only, skip)), root=not no_root), nl=False)
         return
     if raw and save_to is None:
-        raise UsageError(Problem(message="needs --save", key="--raw", fix="add --save FILE"))
+        raise usage_error(message="needs --save", key="--raw", fix="add --save FILE")
     if save_to is not None:
         refuse_to_overwrite(save_to)  # before the hosts are probed
     checks = _chosen_checks(only, skip)
@@ -214,14 +214,12 @@ def _check(word: str, option: str) -> Check:
         if check.id == word:
             return check
     ids = [check.id for check in CHECKS]
-    raise UsageError(
-        Problem(
-            message="no such check",
-            key=option,
-            value=word,
-            accepted=", ".join(ids),
-            fix=did_you_mean(word, ids),
-        )
+    raise usage_error(
+        message="no such check",
+        key=option,
+        value=word,
+        accepted=", ".join(ids),
+        fix=did_you_mean(word, ids),
     )
 
 
@@ -239,13 +237,11 @@ def _hosts_from_bundles(
     named = {bundle.host for bundle in found}
     for host in hosts:
         if host not in named:
-            raise UsageError(
-                Problem(
-                    message="no bundle has this host",
-                    key="HOST",
-                    value=host,
-                    accepted=", ".join(sorted(named)),
-                )
+            raise usage_error(
+                message="no bundle has this host",
+                key="HOST",
+                value=host,
+                accepted=", ".join(sorted(named)),
             )
     return [
         _collected(bundle, _declared(inventory, bundle.host, required=False))
@@ -275,12 +271,10 @@ def _collected(bundle: Bundle, spec: RigSpec | None) -> CollectedHost:
 def _declared(inventory: Inventory | None, name: str, *, required: bool) -> RigSpec | None:
     host = inventory.host(name) if inventory else None
     if host is None and required:
-        raise UsageError(
-            Problem(
-                message="not in the inventory",
-                key="HOST",
-                value=name,
-                fix=(inventory.nearest(name) if inventory else "") or "name the inventory with -i",
-            )
+        raise usage_error(
+            message="not in the inventory",
+            key="HOST",
+            value=name,
+            fix=(inventory.nearest(name) if inventory else "") or "name the inventory with -i",
         )
     return host.spec if host else None

@@ -18,7 +18,7 @@ from rigops.cli.options import (
     words,
 )
 from rigops.cli.output import print_json, text_width
-from rigops.errors import Problem, UsageError
+from rigops.errors import usage_error
 from rigops.report.drivers import drivers_text
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def command(
             click.echo(drivers_text(catalog, gpus, text_width()))
         return 0
     if gpu_name is not None:
-        raise UsageError(
-            Problem(message="--host uses the cards of the host", key="--gpu", fix="leave it out")
+        raise usage_error(
+            message="--host uses the cards of the host", key="--gpu", fix="leave it out"
         )
     from rigops.cli.host_drivers import show_hosts  # slow to import
 
@@ -113,14 +113,12 @@ def _additions(inventory_path: Path | None) -> Path | None:
         if host.spec.catalog
     }
     if len(named) > 1:
-        raise UsageError(
-            Problem(
-                message="the hosts of this inventory name different catalogs",
-                file=str(inventory.path),
-                key="catalog",
-                value=", ".join(sorted(map(str, named))),
-                fix="name one file for all of them, in group_data/all.py",
-            )
+        raise usage_error(
+            message="the hosts of this inventory name different catalogs",
+            file=str(inventory.path),
+            key="catalog",
+            value=", ".join(sorted(map(str, named))),
+            fix="name one file for all of them, in group_data/all.py",
         )
     return named.pop() if named else None
 
@@ -129,11 +127,9 @@ def _gpus(catalog: Catalog, name: str) -> tuple[Gpu, ...]:
     match = find_gpu(catalog, name)
     if match.found:
         return match.found
-    raise UsageError(
-        Problem(
-            message=f"no such card in the catalog: {name!r}",
-            key="--gpu",
-            accepted=", ".join(gpu.name for gpu in catalog.gpus),
-            fix=f"did you mean {match.suggestions[0]!r}?" if match.suggestions else "",
-        )
+    raise usage_error(
+        message=f"no such card in the catalog: {name!r}",
+        key="--gpu",
+        accepted=", ".join(gpu.name for gpu in catalog.gpus),
+        fix=f"did you mean {match.suggestions[0]!r}?" if match.suggestions else "",
     )

@@ -15,7 +15,7 @@ import click
 from rigops.catalog import load_once
 from rigops.cli.options import default_inventory, existing_inventory, read_inventory, words
 from rigops.cli.output import has_terminal, warn
-from rigops.errors import Problem, UsageError
+from rigops.errors import usage_error
 from rigops.transport import LOCAL, HostKeyPolicy, Target
 from rigops.transport.clock import start_thread
 
@@ -65,12 +65,10 @@ def sudo_password(*, asked: bool) -> str | None:
     if not asked:
         return None
     if not sys.stdin.isatty():
-        raise UsageError(
-            Problem(
-                message="no terminal to type a password on",
-                key="--ask-sudo-password",
-                fix="log in as root, or allow sudo without a password on the host",
-            )
+        raise usage_error(
+            message="no terminal to type a password on",
+            key="--ask-sudo-password",
+            fix="log in as root, or allow sudo without a password on the host",
         )
     password: str = click.prompt("sudo password", hide_input=True, err=True)
     return password
@@ -103,13 +101,11 @@ def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
     keys = frozenset(accepted_keys)
     for key in keys:
         if not key.startswith("SHA256:"):
-            raise UsageError(
-                Problem(
-                    message="not a host key fingerprint",
-                    key="--accept-host-key",
-                    value=key,
-                    accepted="SHA256:…, from ssh-keygen -l",
-                )
+            raise usage_error(
+                message="not a host key fingerprint",
+                key="--accept-host-key",
+                value=key,
+                accepted="SHA256:…, from ssh-keygen -l",
             )
     return HostKeyPolicy(accept=keys, ask=_ask if has_terminal() else None)
 
@@ -151,10 +147,8 @@ def _named(word: str, inventory: Inventory | None) -> Chosen:
             warn([f"{word} is not in the inventory; using it as an ssh host; {hint}"])
         return Chosen(word, Target.parse(word), None)
     if host.connector not in {"ssh", "local"}:
-        raise UsageError(
-            Problem(
-                message=f"connector {host.connector} is not supported; rigops uses ssh or @local",
-                host=word,
-            )
+        raise usage_error(
+            message=f"connector {host.connector} is not supported; rigops uses ssh or @local",
+            host=word,
         )
     return Chosen(word, Target.from_host_data(host.name, host.data), host.spec)

@@ -22,7 +22,7 @@ from rigops.cli.options import inventory_option
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.converge.concerns import Selection
 from rigops.converge.request import Confirmed
-from rigops.errors import Problem, UsageError
+from rigops.errors import usage_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,13 +76,11 @@ def command(
       rigops rollback threadripper --yes --reboot auto
     """
     if what != "driver":
-        raise UsageError(
-            Problem(
-                message=f"this version cannot roll back {what}",
-                key="--what",
-                value=what,
-                accepted="driver",
-            )
+        raise usage_error(
+            message=f"this version cannot roll back {what}",
+            key="--what",
+            value=what,
+            accepted="driver",
         )
     inventory = the_inventory(None, inventory_path)
     request = _the_host(inventory, host)
@@ -120,23 +118,12 @@ def command(
 
 def _the_host(inventory: Inventory, name: str) -> HostRequest:
     if inventory.host(name) is None:
-        raise UsageError(
-            Problem(
-                message="not in the inventory",
-                key="HOST",
-                value=name,
-                fix=inventory.nearest(name),
-            )
+        raise usage_error(
+            message="not in the inventory", key="HOST", value=name, fix=inventory.nearest(name)
         )
     request = next(one for one in limited(inventory, ()) if one.name == name)
     if request.spec.driver is None:
-        raise UsageError(
-            Problem(
-                message=f"no driver is declared for {name}",
-                host=name,
-                key="driver",
-            )
-        )
+        raise usage_error(message=f"no driver is declared for {name}", host=name, key="driver")
     return replace(request, back=True)
 
 

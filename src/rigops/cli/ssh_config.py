@@ -13,7 +13,7 @@ import click
 from rigops import atomic_file
 from rigops.cli.options import common, inventory_option, json_option, read_inventory
 from rigops.cli.output import print_json, warn
-from rigops.errors import Problem, UsageError
+from rigops.errors import usage_error
 from rigops.inventory.access import UNIT_MARKER, accesses, mount_unit
 
 if TYPE_CHECKING:
@@ -75,11 +75,9 @@ def _units(hosts: list[Access], folder: Path | None) -> list[MountUnit]:
     if folder is None:
         return []
     if sys.platform != "linux":
-        raise UsageError(
-            Problem(
-                message="--sshfs needs systemd, which this machine does not have",
-                fix=f"mount by hand: sshfs NAME: {folder}/NAME",
-            )
+        raise usage_error(
+            message="--sshfs needs systemd, which this machine does not have",
+            fix=f"mount by hand: sshfs NAME: {folder}/NAME",
         )
     whole = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links are the user's choice
     return [mount_unit(host, whole) for host in hosts]
@@ -97,11 +95,9 @@ def _install(units: list[MountUnit]) -> None:
         and not (folder / unit.name).read_text(errors="replace").startswith(UNIT_MARKER)
     ]
     if foreign:
-        raise UsageError(
-            Problem(
-                message=f"{', '.join(foreign)} in {folder}: not written by rigops; not overwritten",
-                fix="rename or remove it, then run this again",
-            )
+        raise usage_error(
+            message=f"{', '.join(foreign)} in {folder}: not written by rigops; not overwritten",
+            fix="rename or remove it, then run this again",
         )
     folder.mkdir(parents=True, exist_ok=True)
     for unit in units:

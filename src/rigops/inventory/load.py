@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rigops.errors import Problem, UsageError
+from rigops.errors import Problem, UsageError, usage_error
 from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, group_of
 from rigops.inventory.spec import examine
@@ -88,13 +88,11 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
     """Raises UsageError with all problems of the inventory."""
     cwd = Path.cwd() if cwd is None else cwd
     if not path.exists():
-        raise UsageError(
-            Problem(
-                message="no such inventory",
-                file=str(path),
-                fix="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
-                + EXAMPLE,
-            )
+        raise usage_error(
+            message="no such inventory",
+            file=str(path),
+            fix="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
+            + EXAMPLE,
         )
     if str(cwd) not in sys.path:
         sys.path.append(str(cwd))  # like pyinfra, for the user's own modules

@@ -9,7 +9,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rigops.errors import Problem, UsageError
+from rigops.errors import Problem, UsageError, usage_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,23 +81,21 @@ def read(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"), filename=name)
     except SyntaxError as error:
-        raise UsageError(
-            Problem(
-                message=f"not valid Python: {error.msg}",
-                file=name,
-                line=error.lineno,
-                value=(error.text or "").strip() or None,
-                fix="correct that line; an inventory is a Python file",
-            )
+        raise usage_error(
+            message=f"not valid Python: {error.msg}",
+            file=name,
+            line=error.lineno,
+            value=(error.text or "").strip() or None,
+            fix="correct that line; an inventory is a Python file",
         ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(
-            Problem(message="not a UTF-8 text file", file=name, fix="save it as UTF-8 text")
+        raise usage_error(
+            message="not a UTF-8 text file", file=name, fix="save it as UTF-8 text"
         ) from error
     except ValueError as error:  # a NUL byte, before Python 3.12
-        raise UsageError(Problem(message=f"not valid Python: {error}", file=name)) from error
+        raise usage_error(message=f"not valid Python: {error}", file=name) from error
     except OSError as error:
-        raise UsageError(Problem(message=f"unreadable: {error.strerror}", file=name)) from error
+        raise usage_error(message=f"unreadable: {error.strerror}", file=name) from error
 
 
 def run(path: Path) -> UserFile:

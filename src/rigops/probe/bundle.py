@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
-from rigops.errors import Problem, RigopsError, UsageError
+from rigops.errors import RigopsError, UsageError, usage_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -71,7 +71,7 @@ class Bundle:
     def read(directory: Path) -> Bundle:
         """Also a hand-made one: meta.json may be partial or missing, a file may end in .txt."""
         if not directory.is_dir():
-            raise UsageError(Problem(message="not a bundle", file=str(directory)))
+            raise usage_error(message="not a bundle", file=str(directory))
         try:
             files = [
                 (path.name, _content(path))
@@ -80,7 +80,7 @@ class Bundle:
             ]
         except OSError as error:
             message = f"cannot be read: {error.strerror}"
-            raise UsageError(Problem(message=message, file=error.filename)) from error
+            raise usage_error(message=message, file=error.filename) from error
         return assemble(files, host=directory.resolve().name, place=str(directory))
 
 
@@ -104,7 +104,7 @@ def assemble(
             continue
         if key in contents:
             message = f"two files for the section {key}"
-            raise UsageError(Problem(message=message, file=place, fix="Remove one of them."))
+            raise usage_error(message=message, file=place, fix="Remove one of them.")
         contents[key] = content
         if name in incomplete:
             incomplete_names.add(key)
@@ -141,12 +141,10 @@ def _content(path: Path) -> bytes:
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise UsageError(
-            Problem(
-                message=f"longer than {MOST_BYTES >> 20} MiB",
-                file=str(path),
-                fix="Keep the part that matters, such as the end of a log.",
-            )
+        raise usage_error(
+            message=f"longer than {MOST_BYTES >> 20} MiB",
+            file=str(path),
+            fix="Keep the part that matters, such as the end of a log.",
         )
     return content
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.errors import Problem, RigopsError, UsageError
+from rigops.errors import RigopsError, usage_error
 from rigops.transport.errors import clean, timed_out
 from rigops.transport.target import Target
 
@@ -108,12 +108,10 @@ def _servers(target: Target, clock: Clock, depth: int) -> list[Server]:
     if jumps.lower() in _OFF or server.only_openssh.startswith("ProxyCommand"):
         return [server]
     if depth >= _MOST_JUMPS:
-        raise UsageError(
-            Problem(
-                message=f"{target.name}: ProxyJump is circular",
-                fix="correct ProxyJump in the ssh configuration",
-                host=target.name,
-            )
+        raise usage_error(
+            message=f"{target.name}: ProxyJump is circular",
+            fix="correct ProxyJump in the ssh configuration",
+            host=target.name,
         )
     before: list[Server] = []
     for number, word in enumerate(jumps.split(",")):
@@ -155,13 +153,11 @@ def config_arguments(target: Target) -> list[str]:
 def read_settings(target: Target, clock: Clock) -> Settings:
     program = ssh_program()
     if target.config_file and not Path(target.config_file).expanduser().is_file():
-        raise UsageError(
-            Problem(
-                message=f"{target.name}: no ssh configuration {target.config_file}",
-                fix="correct ssh_config_file",
-                host=target.name,
-                file=target.config_file,
-            )
+        raise usage_error(
+            message=f"{target.name}: no ssh configuration {target.config_file}",
+            fix="correct ssh_config_file",
+            host=target.name,
+            file=target.config_file,
         )
     if not program:
         return read_settings_without_program(target)
@@ -221,13 +217,11 @@ def read_settings_without_program(target: Target) -> Settings:
 
 
 def _bad_config(target: Target, reason: str) -> RigopsError:
-    return UsageError(
-        Problem(
-            message=f"{target.name}: the ssh configuration cannot be used: {reason}",
-            fix=f"run: ssh -G {target.alias}",
-            host=target.name,
-            file=target.config_file,
-        )
+    return usage_error(
+        message=f"{target.name}: the ssh configuration cannot be used: {reason}",
+        fix=f"run: ssh -G {target.alias}",
+        host=target.name,
+        file=target.config_file,
     )
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rigops.errors import Problem, UsageError
+from rigops.errors import UsageError, usage_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,7 @@ LOCAL: Final = Target(name="@local", local=True)
 
 
 def _bad(host: str, what: str, seen: str, accepted: str = _ACCEPTED) -> UsageError:
-    return UsageError(Problem(message=f"{seen!r} {what}", accepted=accepted, host=host, value=seen))
+    return usage_error(message=f"{seen!r} {what}", accepted=accepted, host=host, value=seen)
 
 
 def _split_port(text: str, rest: str) -> tuple[str, int | None]:
@@ -125,9 +125,7 @@ def _text(name: str, data: Mapping[str, object], key: str, *, secret: bool = Fal
     if hasattr(value, "__fspath__"):
         return str(value)
     seen = type(value).__name__ if secret else repr(value)
-    raise UsageError(
-        Problem(message=f"not a string: {seen}", accepted="a string", host=name, key=key)
-    )
+    raise usage_error(message=f"not a string: {seen}", accepted="a string", host=name, key=key)
 
 
 def _flag(name: str, data: Mapping[str, object], key: str, *, default: bool) -> bool:
@@ -136,11 +134,6 @@ def _flag(name: str, data: Mapping[str, object], key: str, *, default: bool) -> 
         return default
     if isinstance(value, bool):
         return value
-    raise UsageError(
-        Problem(
-            message=f"not True or False: {value!r}",
-            accepted="True or False",
-            host=name,
-            key=key,
-        )
+    raise usage_error(
+        message=f"not True or False: {value!r}", accepted="True or False", host=name, key=key
     )

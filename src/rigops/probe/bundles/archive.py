@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.errors import Problem, UsageError
+from rigops.errors import UsageError, usage_error
 from rigops.probe.bundle import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -181,4 +181,4 @@ def _refused_member(archive: str, header: tarfile.TarInfo, message: str) -> Usag
 
 
 def _refused(archive: str, message: str, value: str | None = None) -> UsageError:
-    return UsageError(Problem(message=message, file=archive, value=value, fix=_FIX))
+    return usage_error(message=message, file=archive, value=value, fix=_FIX)

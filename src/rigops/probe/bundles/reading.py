@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rigops.errors import Problem, UsageError
+from rigops.errors import Problem, UsageError, usage_error
 from rigops.probe import reading
 from rigops.probe.bundle import META, Bundle, assemble, section_of
 from rigops.probe.bundles import archive, bug_report
@@ -40,12 +40,12 @@ def read_all(path: Path) -> list[Bundle]:
         return _of_directory(path)
     if not path.is_file():
         problem = "not a file" if path.exists() else "no such file"
-        raise UsageError(Problem(message=problem, file=str(path), accepted=_ACCEPTED))
+        raise usage_error(message=problem, file=str(path), accepted=_ACCEPTED)
     try:
         return _of_file(path)
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
-        raise UsageError(Problem(message=message, file=str(path))) from error
+        raise usage_error(message=message, file=str(path)) from error
 
 
 def _of_directory(path: Path) -> list[Bundle]:
@@ -62,7 +62,7 @@ def _of_directory(path: Path) -> list[Bundle]:
         ]
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
-        raise UsageError(Problem(message=message, file=error.filename)) from error
+        raise usage_error(message=message, file=error.filename) from error
     if not found:
         raise _none(str(path), "no file in it is named like a section")
     return found
@@ -94,7 +94,7 @@ def _of_file(path: Path) -> list[Bundle]:
     if newer := _NEWER_PROBE.search(beginning):
         message = f"written by a newer rigops (rigops-probe/{newer[1].decode()})"
         fix = "Upgrade rigops on this machine."
-        raise UsageError(Problem(message=message, file=place, accepted=FORMAT, fix=fix))
+        raise usage_error(message=message, file=place, accepted=FORMAT, fix=fix)
     raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
 
 
@@ -155,10 +155,8 @@ def _stem(path: Path) -> str:
 
 def _damaged(place: str) -> UsageError:
     message = "damaged: its checksum is wrong"
-    return UsageError(Problem(message=message, file=place, fix="Copy it again."))
+    return usage_error(message=message, file=place, fix="Copy it again.")
 
 
 def _none(place: str, message: str) -> UsageError:
-    return UsageError(
-        Problem(message=message, file=place, accepted=_ACCEPTED, fix=f"Give {_ACCEPTED}.")
-    )
+    return usage_error(message=message, file=place, accepted=_ACCEPTED, fix=f"Give {_ACCEPTED}.")

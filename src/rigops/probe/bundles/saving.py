@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file
-from rigops.errors import Problem, UsageError
+from rigops.errors import usage_error
 from rigops.probe.bundles.redaction import redact_all
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _write(path: Path, tree: Tree, collected_at: str | None) -> Path:
             _write_folder(path, tree)
     except OSError as error:
         message = f"cannot be written: {error.strerror}"
-        raise UsageError(Problem(message=message, file=str(path))) from error
+        raise usage_error(message=message, file=str(path)) from error
     return path
 
 
@@ -75,12 +75,10 @@ def refuse_to_overwrite(path: Path) -> None:
     except OSError:
         taken = True
     if taken:
-        raise UsageError(
-            Problem(
-                message="already exists; not overwritten",
-                file=str(path),
-                fix="Name another file, or remove this one.",
-            )
+        raise usage_error(
+            message="already exists; not overwritten",
+            file=str(path),
+            fix="Name another file, or remove this one.",
         )
 
 
