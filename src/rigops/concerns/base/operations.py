@@ -1,12 +1,10 @@
 """What every rig needs before its GPUs: limits of processes, NCCL's settings, whom to notify.
 
 With a blocker nothing of the concern is changed: neither added nor undone.
-The state directory comes with the first record of something owned.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
@@ -39,22 +37,11 @@ CONCERN: Final = "base"
 _LIMITS: Final = frozenset(
     {decide.LOGIND, process_limits.LOGINS, process_limits.SERVICES, decide.SHM_PATH}
 )
-_AT_A_START: Final = frozenset({process_limits.LOGINS, process_limits.SERVICES})
 _NCCL: Final = companion(decide.NCCL_CONF)
 NOTIFY_PROGRAM: Final = installed_at("notify")
 NOTIFY_TARGET: Final = "/etc/rigops/notify"
-# For the `undo_undeclared` of the concern: nobody else has anything in that folder.
+# For the `undo_undeclared` of the concern: only this file is in that folder.
 NOTIFY_ABSENCE: Final[Mapping[str, str]] = {NOTIFY_TARGET: "rmdir /etc/rigops 2>/dev/null || :"}
-
-_ROOT_ONLY: Final = 0o600
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """The lines of nccl.conf to own, or why that cannot be."""
-
-    ours: tuple[str, ...] = ()
-    blockers: tuple[str, ...] = ()
 
 
 def base(
@@ -66,9 +53,8 @@ def base(
     """Have these limits, lines of nccl.conf and target of notifications; None is undeclared."""
     owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
     wanted = LimitPlan() if limits is None else _limits(limits, owned)
-    lines = _lines(nccl, owned)
-    reasons = wanted.blockers + lines.blockers
-    if reasons:
+    lines, unfit = _lines(nccl, owned)
+    if reasons := wanted.blockers + unfit:
         blockers(name="Blockers", concern=CONCERN, reasons=reasons)
         return
     for text in wanted.notices:
@@ -83,20 +69,19 @@ def base(
             live=file.live,
             touches=frozenset({Limits}),
         )
-    if lines.ours:
-        _notice_earlier_settings(nccl or (), lines.ours)
+    if lines:
+        _notice_earlier_settings(nccl or (), lines)
         owned_lines(
             name=decide.NCCL_CONF,
             concern=CONCERN,
             path=decide.NCCL_CONF,
-            ours=lines.ours,
+            ours=lines,
             touches=frozenset({Nccl}),
         )
     install_notify(concern=CONCERN, target=notify)
-    declared = (limits, nccl, notify)
-    _undo(owned, is_declared=any(one is not None for one in declared))
+    _undo(owned, is_declared=any(one is not None for one in (limits, nccl, notify)))
     changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
-    if changed & _AT_A_START:
+    if not changed.isdisjoint({process_limits.LOGINS, process_limits.SERVICES}):
         text = "logins and services that run now keep their limits until they are restarted"
         notice(host, CONCERN, text)
 
@@ -107,19 +92,22 @@ def _limits(declared: model.Limits, owned: Collection[str]) -> LimitPlan:
     return plan_limits(declared, host.get_fact(Limits), around, owned=owned, units=units)
 
 
-def _lines(declared: tuple[tuple[str, str], ...] | None, owned: Collection[str]) -> _Lines:
+def _lines(
+    declared: tuple[tuple[str, str], ...] | None, owned: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of nccl.conf to own, and what blocks that."""
     if not declared and _NCCL not in owned:
-        return _Lines()
+        return (), ()
     file = read_lines_file(host, decide.NCCL_CONF)
     if file.unfit:
-        return _Lines(blockers=(file.unfit,))
+        return (), (file.unfit,)
     found = decide.nccl_lines(declared or (), file.parted.foreign)
     conflicts = tuple(
         f"{decide.NCCL_CONF} has {line}, which rigops did not write and which differs "
         "from the declaration: delete that line, or declare the same"
         for line in found.conflicts
     )
-    return _Lines(found.ours, conflicts)
+    return found.ours, conflicts
 
 
 def _undo(owned: Collection[str], *, is_declared: bool) -> None:
@@ -160,5 +148,5 @@ def install_notify(*, concern: str, target: str | None) -> None:
         concern=concern,
         path=NOTIFY_TARGET,
         content=f"{kind}\n{target}\n",
-        mode=_ROOT_ONLY,
+        mode=0o600,
     )

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Takes a boot with new kernel arguments back, unless it is confirmed so many seconds after its start.
+# Ends a boot with new kernel arguments unless it is confirmed so many seconds after its start.
 #
 #     trial.sh SECONDS
 #
 # It begins with systemd, before most of what it uses is mounted or started. Time is counted from the
 # start of process 1; on a machine that is the start of its kernel.
 #
-# The log tells who comes after that userspace was reached, and why nobody could be: lines
+# The log has when userspace was reached, and what failed in it: lines
 # `reached BOOT_ID SECONDS` and then `confirmed` or `given-up`, and blocks headed by `== COMMAND`.
 
 ask_s=5

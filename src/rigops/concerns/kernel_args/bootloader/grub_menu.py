@@ -1,4 +1,4 @@
-"""The entries of a grub.cfg, as text: GRUB's own grammar, as far as it takes to find them."""
+"""The entries of a grub.cfg: as much of GRUB's grammar as it takes to find them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:=/+@%-]+")
 
 @dataclass(frozen=True)
 class Entry:
-    """A menu entry with one kernel. `body` is what stands between its braces."""
+    """A menu entry with one kernel. `body`: the text between its braces."""
 
     head: tuple[str, ...]  # its words, from `menuentry` on
     body: str
@@ -52,7 +52,7 @@ def is_recovery(arguments: tuple[str, ...]) -> bool:
 
 
 def word(argument: str) -> str:
-    """An argument as the kernel has it, as a word of GRUB's, which quotes it anew."""
+    """An argument of the kernel, quoted as a word of GRUB's."""
     bare = argument.replace('"', "")
     return bare if _PLAIN.fullmatch(bare) else "'" + bare.replace("'", r"'\''") + "'"
 

@@ -48,7 +48,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Line:
-    """A command line as units that know their places. `empty`: what stands for it without any."""
+    """A command line as units with their places."""
 
     value: Value
     tokens: tuple[Token, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
@@ -75,16 +75,6 @@ fi
 """
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The file with the entry, and what is around that there."""
-
-    path: str
-    around: tuple[str, str] = ("", "")
-    mode: int = 0o644
-    is_script: bool = False
-
-
 def prepare(
     conditions: Conditions,
     *,
@@ -99,22 +89,24 @@ def prepare(
     entry = _entry(grub_menu.entries(grub.config), now)
     place = _place(conditions, grub)
     esp = None if _writes(grub) else next(iter(conditions.esps), None)
-    reason = next(_blockers(conditions, grub, now), None) or next(
-        _entry_blockers(grub, entry, esp), None
-    )
+    blockers = chain(_blockers(conditions, grub, now), _entry_blockers(grub, entry, esp))
+    reason = next(blockers, None)
     if reason or entry is None:
         return NoTrial(reason or "no entry of its GRUB menu starts what runs now")
     if place is None:
         return NoTrial("its grub.cfg was not made by grub-mkconfig and does not read custom.cfg")
-    before, after = place.around
-    esp_head = _ESP_HEAD.replace("@UUID@", grub_menu.word(esp.uuid)) if esp else ""
-    content = f"{before}{esp_head}{_menu_entry(entry, wanted)}{after}"
+    text = _ESP_HEAD.replace("@UUID@", grub_menu.word(esp.uuid)) if esp else ""
+    text += _menu_entry(entry, wanted)
+    file = TrialFile(f"{HEADER}\n{text}".encode())
+    if place == GRUB_SCRIPT:
+        script = f"#!/bin/sh\n{HEADER}\ncat <<'RIGOPS_END'\n{text}RIGOPS_END\n"
+        file = TrialFile(script.encode(), 0o755)
     waits = [int(found["seconds"]) for found in _WAITS.finditer(grub.config)]
     more = _notices(grub, entry, place, esp, _kernel(now))
     if -1 in waits:
         more.append("its GRUB menu may wait for a key (timeout=-1)")
     return Trial(
-        files={**files, place.path: TrialFile(content.encode(), place.mode)},
+        files={**files, place: file},
         arm=_arm(grub, entry, place, esp),
         notices=(*notices, *more),
         extra_wait_s=2 * max([0, *waits]),  # at the trial, and at the boot after it
@@ -132,7 +124,7 @@ def _blockers(conditions: Conditions, grub: Grub, now: tuple[str, ...]) -> Itera
     if missing := [tool for tool in tools if tool not in conditions.tools]:
         yield f"there is no {' and no '.join(missing)}"
     if not grub.is_complete:
-        yield f"{grub.folder}/grub.cfg could not be read as a whole"
+        yield f"{grub.folder}/grub.cfg could not be read completely"
     if conditions.free_kib is None or conditions.free_kib < _LEAST_KIB:
         yield f"there is less than 1 MiB left where {grub.folder} is"
 
@@ -146,7 +138,7 @@ def _entry_blockers(grub: Grub, entry: Entry | None, esp: Mount | None) -> Itera
         what = " on ".join([grub.file_system or "an unknown file system", *grub.abstractions])
         yield f"GRUB cannot write to its /boot ({what}), and no EFI system partition is mounted"
     if esp is None and not _CLEARS.search(grub.config):
-        yield "its grub.cfg does not take an order for one boot (next_entry)"
+        yield "its grub.cfg does not support an order for one boot (next_entry)"
 
 
 def _prefix(grub: Grub) -> str:
@@ -183,18 +175,18 @@ def _writes(grub: Grub) -> bool:
     return grub.file_system in _WRITABLE and not grub.abstractions
 
 
-def _place(conditions: Conditions, grub: Grub) -> _Place | None:
+def _place(conditions: Conditions, grub: Grub) -> str | None:
+    """The file that gets the entry."""
     is_free = grub.custom is None or grub.custom == HEADER
     if is_free and _SOURCES_CUSTOM.search(grub.config):
-        return _Place(f"{grub.folder}/custom.cfg", (f"{HEADER}\n", ""))
+        return f"{grub.folder}/custom.cfg"
     if _MADE_BY_SCRIPTS in grub.config and f"{_prefix(grub)}-mkconfig" in conditions.tools:
-        around = (f"#!/bin/sh\n{HEADER}\ncat <<'RIGOPS_END'\n", "RIGOPS_END\n")
-        return _Place(GRUB_SCRIPT, around, 0o755, is_script=True)
+        return GRUB_SCRIPT
     return None
 
 
 def _menu_entry(entry: Entry, wanted: tuple[str, ...]) -> str:
-    """Only in the boot that it was ordered for: else a default by number or name could be it."""
+    """Only in the boot that it was ordered for: else it could be a default by number or name."""
     body = entry.with_arguments(wanted[1:]).strip("\n").rstrip()
     also = " --unrestricted" if entry.is_open_to_all else ""
     title = "rigops: new kernel arguments, for one boot"
@@ -207,12 +199,12 @@ fi
 """
 
 
-def _notices(grub: Grub, entry: Entry, place: _Place, esp: Mount | None, running: str) -> list[str]:
+def _notices(grub: Grub, entry: Entry, place: str, esp: Mount | None, running: str) -> list[str]:
     found = []
-    if place.is_script:
+    if place == GRUB_SCRIPT:
         found.append(
             f"{grub.folder}/custom.cfg is in use or not read, so grub.cfg is rebuilt with the "
-            f"trial entry by {place.path}"
+            f"trial entry by {place}"
         )
     if esp is not None:
         found.append(
@@ -221,22 +213,24 @@ def _notices(grub: Grub, entry: Entry, place: _Place, esp: Mount | None, running
         )
     if _base(entry.kernel) != _base(running):
         found.append(
-            f"the running kernel is not in the menu any more, so {_base(entry.kernel)} is tried"
+            f"the running kernel is no longer in the menu, so {_base(entry.kernel)} is tried"
         )
     return found
 
 
-def _arm(grub: Grub, entry: Entry, place: _Place, esp: Mount | None) -> str:
+def _arm(grub: Grub, entry: Entry, place: str, esp: Mount | None) -> str:
     prefix, folder = _prefix(grub), grub.folder
     image = shlex.quote(f"/boot/{_base(entry.kernel)}")
     steps = [step(f"[ -e {image} ]", f"the kernel {image} is missing")]
-    if place.is_script:
+    if place == GRUB_SCRIPT:
         steps += [
             step(f"trial_menu {folder} {prefix}", "grub.cfg could not be made"),
-            step(f"grep -q -e '--id {ENTRY_ID} ' {folder}/grub.cfg", "it is not in grub.cfg"),
+            step(
+                f"grep -q -e '--id {ENTRY_ID} ' {folder}/grub.cfg", "the entry is not in grub.cfg"
+            ),
         ]
     else:
-        steps.append(step(f"{prefix}-script-check {place.path}", f"{place.path} is no GRUB script"))
+        steps.append(step(f"{prefix}-script-check {place}", f"{place} is no GRUB script"))
     if esp is not None:
         return armed(*steps, *_order_on(esp, prefix))
     block = f"{folder}/grubenv"
@@ -245,7 +239,7 @@ def _arm(grub: Grub, entry: Entry, place: _Place, esp: Mount | None) -> str:
         *steps,
         step(f"[ -s {block} ] || {editor} create", f"{block} is missing"),
         step(f"{prefix}-reboot {ENTRY_ID}", f"{prefix}-reboot failed"),
-        step(f"{editor} list | grep -qx next_entry={ENTRY_ID}", f"{block} has not got it"),
+        step(f"{editor} list | grep -qx next_entry={ENTRY_ID}", f"{block} does not have the order"),
     )
 
 

@@ -217,7 +217,7 @@ def test_the_script_gives_the_entry_exactly(shell: str, tmp_path: Path) -> None:
         ({"abstractions": ("cryptodisk", "luks2")}, "ext2 on cryptodisk on luks2"),
         ({"file_system": ""}, "an unknown file system"),
         ({"file_system": "f2fs"}, "(f2fs)"),
-        ({"is_complete": False}, "could not be read as a whole"),
+        ({"is_complete": False}, "could not be read completely"),
     ],
 )
 def test_a_boot_that_keeps_no_order_has_no_trial(changes: dict[str, object], words: str) -> None:
@@ -227,7 +227,7 @@ def test_a_boot_that_keeps_no_order_has_no_trial(changes: dict[str, object], wor
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("   save_env next_entry\n", "", "does not take an order for one boot"),
+        ("   save_env next_entry\n", "", "does not support an order for one boot"),
         ("menuentry '", "blscfg\nmenuentry '", "BLS"),
         ("set linux_gfx_mode=\n", "set partuuid=3f-02\n", "GRUB_FORCE_PARTUUID"),
         ("set linux_gfx_mode=\n", 'set superusers="me"\n', "asks for a password"),

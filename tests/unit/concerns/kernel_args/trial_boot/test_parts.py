@@ -181,7 +181,7 @@ def test_an_order_that_did_not_arrive_is_no_order(machine: Machine) -> None:
     machine.lay_out(prepared)
     machine.program("grub-reboot", "exit 0")
 
-    assert "has not got it" in machine.run(prepared.arm).stderr
+    assert "does not have the order" in machine.run(prepared.arm).stderr
 
 
 def test_beside_a_custom_cfg_the_menu_is_made_anew_and_back(machine: Machine) -> None:
