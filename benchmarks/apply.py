@@ -2,15 +2,15 @@
 
 Needs root for the lab, and an `ansible-playbook` on the PATH (or named by $ANSIBLE_PLAYBOOK).
 
-All sides see to the same fifteen files and five units, in deploys/: ours through the engine as
-`rigops apply` does, start-up and report included but for the preflight, which no peer has; stock
-`pyinfra -y` with the very same deploy; ansible with pipelining, no gathering of facts, a fork for
-each host, and connections that stay open from round to round, as it keeps them by itself.
+All sides manage the same fifteen files and five units, in deploys/: rigops like `rigops apply`,
+with start-up and report, but without preflight, which no peer has; stock `pyinfra -y` with the same
+deploy; ansible with pipelining, without gathering facts, with a fork for each host and with
+connections that stay open between rounds, which is its default.
 
-converged   nothing is to be done, at each number of hosts; what it costs is start-up and looking.
-            Here many hosts share the cores of the controller: the work of all sides is compared
-first       everything is to be done, at one host; undone in between, outside the timing
-latency     nothing is to be done, 50 ms away, against reaching the host and no more
+converged   nothing to do, at each number of hosts: start-up and facts. Many hosts share the cores
+            of the controller, so the work of all sides is compared
+first       everything to do, at one host; undone in between, outside the timing
+latency     nothing to do, 50 ms away, against only connecting
 memory      the controller's, at the largest number of hosts, in a first apply and a converged one
 """
 
@@ -90,7 +90,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Hosts that were booted, and the files by which each side finds them."""
+    """Booted hosts, and the files by which each side finds them."""
 
     folder: Path
     hosts: Sequence[Host]
@@ -110,7 +110,7 @@ class Fleet:
         beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         program = shutil.which("pyinfra", path=beside)
         if program is None:
-            raise AbsentError("there is no pyinfra beside python or on the PATH")
+            raise AbsentError("no pyinfra beside python or on the PATH")
         command = (program, "-y", str(self.folder / "inventory.py"), str(DEPLOY))
         return Way("pyinfra", command, 1 if len(self.hosts) >= MANY else RUNS)
 
@@ -118,19 +118,17 @@ class Fleet:
     def ansible(self) -> Way:
         program = os.environ.get("ANSIBLE_PLAYBOOK") or shutil.which("ansible-playbook")
         if program is None:
-            raise AbsentError(
-                "there is no ansible-playbook on the PATH and $ANSIBLE_PLAYBOOK is not set"
-            )
+            raise AbsentError("no ansible-playbook on the PATH, and $ANSIBLE_PLAYBOOK is not set")
         command = (program, "-i", str(self.folder / "hosts.ini"), str(PLAYBOOK))
         return Way("ansible", command, 3 if len(self.hosts) >= MANY else RUNS)
 
     def run(self, way: Way) -> Ran:
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as output:
             began = time.perf_counter()
             process = subprocess.Popen(
                 way.command,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
                 env=self.environment,
@@ -139,14 +137,14 @@ class Fleet:
             seconds = time.perf_counter() - began
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode != 0:
-                said.seek(0)
-                sys.exit(f"{way.name} failed: {said.read().decode()[-2000:]}")
+                output.seek(0)
+                sys.exit(f"{way.name} failed: {output.read().decode()[-2000:]}")
         return Ran(seconds, used.ru_maxrss / 1024)
 
     def medians(
         self, *ways: Way, before: Callable[[], None] = lambda: None, after: Callable[[], None]
     ) -> list[float]:
-        """Of each, in turn, so that a drifting machine does not tilt the ratio."""
+        """Of each, in turn: a machine whose speed drifts must not change the ratio."""
         took: dict[str, list[float]] = {way.name: [] for way in ways}
         for number in range(1 + max(way.runs for way in ways)):
             for way in ways:
@@ -170,7 +168,7 @@ class Fleet:
         self.ask(UNDO)
 
     def converge(self) -> Ran:
-        """By our own hands: what a peer has written is as declared and yet not owned."""
+        """By rigops: what a peer has written is as declared, but not owned."""
         self.undo()
         return self.run(self.ours)
 
@@ -206,7 +204,7 @@ def converged(fleet: Fleet) -> bool:
 
     def is_untouched() -> None:
         if fleet.ask(WHEN) != before:
-            sys.exit("hosts that were as declared have been changed")
+            sys.exit("converged hosts were changed")
 
     mine, stock, peer = fleet.medians(ours, pyinfra, ansible, after=is_untouched)
     plural = "s" if count > 1 else ""
@@ -226,7 +224,7 @@ def first(fleet: Fleet) -> bool:
 
     def is_made() -> None:
         if fleet.ask(WHAT) != made:
-            sys.exit("the two do not make the same of a host")
+            sys.exit("the two sides do not bring a host to the same state")
 
     mine, peer = fleet.medians(ours, ansible, before=fleet.undo, after=is_made)
     print(f"first       20 files and units: rigops {mine:.2f} s, ansible {peer:.2f} s,")

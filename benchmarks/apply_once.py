@@ -1,4 +1,4 @@
-"""What `rigops apply --yes --preflight never` does, with a deploy of the benchmark's own.
+"""`rigops apply --yes --preflight never` with a deploy of the benchmark.
 
 `python -m benchmarks.apply_once INVENTORY DEPLOY`; without DEPLOY the hosts are only reached.
 """

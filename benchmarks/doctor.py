@@ -4,9 +4,9 @@ Needs root for the lab, and for the fleet an `ansible` on the PATH (or named by 
 
 one-host    connecting, probing and reading the answer, against `ssh HOST sh -s < probe.sh`; and
             the whole command, start-up and report included
-fleet       `rigops doctor` of 24 hosts, against `ansible -m setup` of the same as it comes. Here
-            the hosts share the cores of the controller: the work of both sides is compared
-judging     a kept bundle, from text to findings; no peer, so milliseconds
+fleet       `rigops doctor` of 24 hosts, against `ansible -m setup` of the same. The hosts share the
+            cores of the controller, so the work of both sides is compared
+judging     a saved bundle, from text to findings; no peer, so milliseconds
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(command: Sequence[str], stdin: bytes = b"") -> None:
 
 
 def alternating(*ways: Callable[[], None]) -> list[float]:
-    """Median seconds of each, in turn, so that a drifting machine does not tilt the ratio."""
+    """Median seconds of each, in turn: a machine whose speed drifts must not change the ratio."""
     for way in ways:
         way()
     rounds = []
@@ -92,7 +92,7 @@ def one_host(folder: Path, name: str) -> bool:
 def fleet(folder: Path, names: Sequence[str]) -> bool:
     ansible = os.environ.get("ANSIBLE") or shutil.which("ansible")
     if ansible is None:
-        print("fleet      could not run: there is no ansible on the PATH and $ANSIBLE is not set")
+        print("fleet      could not run: no ansible on the PATH, and $ANSIBLE is not set")
         return False
     listed = folder / "hosts.ini"
     common = f"ansible_ssh_common_args=-F {clients.config()}"
@@ -106,9 +106,9 @@ def fleet(folder: Path, names: Sequence[str]) -> bool:
 
 
 def judging(folder: Path, name: str) -> bool:
-    kept = folder / "kept"
-    run(rigops(folder, [name], "--save", str(kept)))
-    (bundle,) = read_all(kept)
+    saved = folder / "saved"
+    run(rigops(folder, [name], "--save", str(saved)))
+    (bundle,) = read_all(saved)
     catalog = load(None)
 
     def judge() -> None:

@@ -1,7 +1,7 @@
 """How much of rigops one command needs: `python -m benchmarks.modules_entered [COMMAND…]`.
 
-Without words it is `rigops plan` of an inventory with one line, this machine and `nccl`. Nothing is
-written but a folder that goes again.
+Without words it is `rigops plan` of an inventory with one line, this machine and `nccl`. It
+writes only a folder that is removed.
 
 imported    modules of rigops that Python loaded
 entered     those of which more than the top level ran: the body of a class or of a function
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _run(entered: Entered) -> object:
-    """In this process, which the program would else end without asking anybody."""
+    """In this process, which the program would end itself."""
     os._exit = sys.exit  # type: ignore[assignment]  # so that the count is printed
     threading.setprofile(entered.notice)
     sys.setprofile(entered.notice)

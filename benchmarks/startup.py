@@ -1,6 +1,6 @@
 """How fast `rigops --help` opens, against importing click alone: `python -m benchmarks.startup`.
 
-The two are run in turn, so that a machine whose speed drifts does not tilt the ratio.
+The two are run in turn: a machine whose speed drifts must not change the ratio.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A bare Debian with a fresh clone of this checkout, as a newcomer has it.
+"""A bare Debian with a fresh clone of this checkout.
 
 python3 -m tests.bare [--suite SUITE] [--user someone] COMMAND
 
 The tree holds python3, pip, make and git. It is built once per suite, in the user's cache; each run
-copies it, enters the copy with namespaces of its own and removes it. Packages are reached the way
-this machine reaches them; the corpus, where there is one, is bound into it, and at /srv/cache a
-cache that outlives the tree. It runs under the python3 of the distribution, without .venv.
+copies it, enters the copy with namespaces of its own and removes it. It uses the package sources of
+this machine; the corpus, where there is one, is mounted into it, and at /srv/cache a cache that
+outlives the tree. It runs under the python3 of the distribution, without .venv.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ USER = "someone"
 CHECKOUT = "rigops"  # in the home of whoever runs the tests
 
 _CORPUS = "/srv/corpus"
-# Where this machine's pip is told how to find packages, and where the bare one's is told.
+# Configuration of pip: on this machine, and in the bare tree.
 _PIP_SETTINGS = {
     Path("/etc/pip.conf"): "etc/pip.conf",
     Path.home() / ".config/pip/pip.conf": "etc/xdg/pip/pip.conf",
@@ -62,7 +62,7 @@ exec chroot "$tree" env -i "$@"
 
 @contextmanager
 def tree(suite: str) -> Iterator[Path]:
-    """A copy of the bare tree with a clone for root and one for USER; it goes afterwards."""
+    """A copy of the bare tree with a clone for root and one for USER; removed afterwards."""
     with cache.locked():  # so that nobody takes a new folder for a leftover
         unused = _leftovers()
         folder = Path(tempfile.mkdtemp(prefix="run.", dir=_folder()))
@@ -119,7 +119,7 @@ def _folder() -> Path:
 
 
 def _leftovers() -> list[tuple[Path, int]]:
-    """Folders of runs that were killed: nobody holds their lock, which is ours now."""
+    """Folders of runs that were killed; their lock is free."""
     found = []
     for path in _folder().glob("run.*"):
         with suppress(OSError):

@@ -58,7 +58,7 @@ def _is_run_by(item: pytest.Item, name: str) -> bool:
 
 
 def _is_fed(item: pytest.Item) -> bool:
-    """Each test on the corpus has a sister on fixtures of our own, which runs everywhere."""
+    """Each test on the corpus has a counterpart on our own fixtures, which runs everywhere."""
     return CORPUS.is_dir() or item.get_closest_marker("corpus") is None
 
 

@@ -1,4 +1,4 @@
-"""Outputs of real machines, which are not part of this repository: where they are, if they are."""
+"""Where the outputs of real machines are, which are not part of this repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rigops does today, chapter by chapter, each command as a person would type it."""
+"""A demonstration in chapters, each with a command as a person would type it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def main() -> int:
     began = time.monotonic()
     missing = lacks()
     if missing:
-        print(f"The simulated rigs cannot boot here: {missing}. This is what goes without them.")
+        print(f"The simulated rigs cannot boot here: {missing}. Other chapters follow.")
         chapters: tuple[Chapter, ...] = WITHOUT_RIGS
     else:
         print(f"Booting two simulated rigs: {' '.join(RIGS)}", flush=True)
@@ -96,7 +96,7 @@ def main() -> int:
 def _tell(chapters: tuple[Chapter, ...]) -> int:
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        # What rigops writes beside an inventory and at home is not to stay behind.
+        # Removes what rigops writes beside an inventory and at home.
         shutil.copytree(ROOT / "inventory", Path(folder) / "inventory")
         environment = {**os.environ, "XDG_DATA_HOME": folder, "XDG_STATE_HOME": folder}
         mistakes = Path(folder) / "mistakes.py"

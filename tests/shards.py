@@ -1,7 +1,7 @@
-"""The heavy shards: what is in none of `make test`, how long each takes, and which change wants it.
+"""The heavy shards, which `make test` leaves out: minutes of each, and which changes concern it.
 
-A test says with `pytest.mark.shard(NAME)` where it belongs. What is marked `story` runs in `make
-test` as well: the beginning of a module, on which the rest of it builds.
+`pytest.mark.shard(NAME)` puts a test into a shard. Tests marked `story` run in `make test` as well:
+the beginning of a module, on which the rest of it builds.
 """
 
 from __future__ import annotations
@@ -85,10 +85,7 @@ def named(name: str) -> Shard:
 
 
 def in_turn(changed: Iterable[str], turn: int) -> list[Shard]:
-    """Those whose area has a changed file come first; a commit's hash says who begins of the rest.
-
-    Of the first the shortest begin, so that most of them are seen.
-    """
+    """Those with a changed file first, the shortest before others; the rest begins at `turn`."""
     first = turn % len(SHARDS)
     around = [*SHARDS[first:], *SHARDS[:first]]
     files = set(changed)
@@ -99,7 +96,7 @@ def in_turn(changed: Iterable[str], turn: int) -> list[Shard]:
 
 
 def that_fit(shards: Iterable[Shard], left: Callable[[], float]) -> Iterator[Shard]:
-    """As long as the minutes that are left suffice for the next; `left` is asked each time."""
+    """Those whose minutes are left when it is their turn."""
     for shard in shards:
         if shard.minutes <= left():
             yield shard

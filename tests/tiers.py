@@ -1,4 +1,4 @@
-"""Runs the checks and test tiers in order, and says by name and reason what could not run here.
+"""Runs the checks and test tiers in order, and reports what could not run here, and why.
 
 python -m tests.tiers                   everything but the heavy shards (`make test`)
 python -m tests.tiers unit lab          only these

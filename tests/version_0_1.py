@@ -12,7 +12,7 @@ from typing import Any, Final
 
 FOLDER: Final = Path(__file__).resolve().parent / "fixtures" / "version_0_1"
 HOST: Final = "version-0-1"
-KERNEL: Final = "6.1.0-40-amd64"  # stands where the name of the test machine's kernel was
+KERNEL: Final = "6.1.0-40-amd64"  # replaces the name of the test machine's kernel
 STATE: Final = "/var/lib/rigops"
 
 _AFTER_THE_REBOOT: Final = (
@@ -71,13 +71,13 @@ def _shapes() -> Any:
 
 
 def breaches(document: Any) -> list[str]:
-    """Where a document of today is not what a reader of version 0.1's expects."""
+    """Where a current document differs from what a reader of version 0.1's expects."""
     schema = document["schema"]
     return _breaches(document, _shapes()[schema], schema)
 
 
 def parsed(printed: str) -> Any:
-    """The document, which if version 0.1 had its schema has all that it had then."""
+    """The document; where version 0.1 had its schema, it has all that it had then."""
     document = json.loads(printed)
     if isinstance(document, dict) and document.get("schema") in _shapes():
         assert breaches(document) == []

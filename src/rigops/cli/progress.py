@@ -13,7 +13,6 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from typing_extensions import Self  # from Python 3.11 on in typing
 
@@ -81,12 +80,7 @@ class Progress:
             self._drawing.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         if self._drawing:
             self._drawing.join(1)
