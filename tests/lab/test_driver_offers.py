@@ -214,7 +214,7 @@ def test_nothing_stays_of_one_that_is_ended(fresh: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "wished", "version"),
+    ("source", "wanted", "version"),
     [
         ("distribution", "535", "535.261.03"),
         ("vendor", "535", "535.261.03"),
@@ -224,7 +224,7 @@ def test_nothing_stays_of_one_that_is_ended(fresh: Host) -> None:
     ],
 )
 def test_a_driver_comes_from_whom_it_was_declared_to_come_from(
-    both: Host, source: str, wished: str, version: str
+    both: Host, source: str, wanted: str, version: str
 ) -> None:
     offered = both.offers()
     gpu = find_gpu(load(), "3090").only
@@ -232,7 +232,7 @@ def test_a_driver_comes_from_whom_it_was_declared_to_come_from(
         "debian", "12", "apt", cards=(Card("0000:01:00.0", "2204", gpu),),
         kernels=(Kernel("6.1.0-50-amd64"),),
     )  # fmt: skip
-    request = Request(wish=driver(wished), source=source)
+    request = Request(driver=driver(wanted), source=source)
     found = resolve_from(machine, request, offered.offers, load())
 
     assert {one.maker for one in offered.offers.named("libcuda1")[-1].origins} == {"NVIDIA"}

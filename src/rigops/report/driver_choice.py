@@ -105,11 +105,11 @@ def _declared(declared: Declared | None, width: int) -> Iterator[str]:
     if declared is None:
         return
     if declared.refusal:
-        yield f"{MARGIN}declared   {literal(declared.wish)}, {click.style('refused', fg='red')}"
+        yield f"{MARGIN}declared   {literal(declared.driver)}, {click.style('refused', fg='red')}"
         yield from _refused(declared.refusal, width)
         return
     comes_to = f" is {declared.version} {declared.flavor}" if declared.version else ""
-    yield wrapped(f"declared   {literal(declared.wish)}{comes_to}: {declared.why}", width)
+    yield wrapped(f"declared   {literal(declared.driver)}{comes_to}: {declared.why}", width)
 
 
 def _recommended(choice: Choice, width: int) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _recommendation_json(one: Recommendation) -> dict[str, object]:
 
 def _declared_json(one: Declared) -> dict[str, object]:
     return {
-        "driver": one.wish,
+        "driver": one.driver,
         "version": one.version,
         "flavour": one.flavor,
         "why": one.why,

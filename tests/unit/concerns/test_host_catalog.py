@@ -50,7 +50,7 @@ def test_the_users_own_verdict_refuses_a_driver_with_its_evidence(
     (tmp_path / "own.toml").write_text(VERDICT)
     monkeypatch.chdir(tmp_path)
     known = catalog_of(host(catalog="own.toml" if way != "whole" else str(tmp_path / "own.toml")))
-    machine, request = with_cards(BOOKWORM, "RTX 3090"), Request(wish=driver("535.261.03"))
+    machine, request = with_cards(BOOKWORM, "RTX 3090"), Request(driver=driver("535.261.03"))
     every = offers(index_of("535.261.03"))
 
     found = resolve(machine, request, every, known)

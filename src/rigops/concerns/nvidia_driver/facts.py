@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.answer import Answer
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import DriverWish
+    from rigops.inventory.spec.model import DriverDeclaration
 
 
 class DriverHost(SectionFact[host_facts.DriverHostFacts]):
@@ -107,7 +107,7 @@ def recorded(host: Host) -> PinnedDriver | None:
 
 
 def driver_answer(
-    host: Host, spec: RigSpec, wish: DriverWish, machine: Machine, catalog: Catalog
+    host: Host, spec: RigSpec, driver: DriverDeclaration, machine: Machine, catalog: Catalog
 ) -> Answer | Refusal:
     vault = vault_access(host)
     facts = DriverFacts(
@@ -120,10 +120,10 @@ def driver_answer(
         rollback_target=provided(host, PinnedSet),
         upgrade=consent_of(host).upgrade,
     )
-    found = answer(facts, wish)
+    found = answer(facts, driver)
     while isinstance(found, NotCollected):
         facts = _with_more(host, facts, found)
-        found = answer(facts, wish)
+        found = answer(facts, driver)
     # A plan must not fix the target: some of its facts may be guessed.
     if vault and vault.back and host.state.is_executing and (it := rollback_target(facts, vault)):
         provide(host, it)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Verdict
     from rigops.doctor.finding import Status
-    from rigops.inventory.spec.model import DriverWish
+    from rigops.inventory.spec.model import DriverDeclaration
     from rigops.probe.sections.nvidia_version import NvidiaVersion
 
 
@@ -140,7 +140,7 @@ def _fix(examined: Examined) -> Fix:
     return _install(good.branch)
 
 
-def _is_bad_wish(examined: Examined, wish: DriverWish) -> bool:
+def _is_bad_wish(examined: Examined, wish: DriverDeclaration) -> bool:
     """Whether every release that would satisfy the declaration is bad for these cards."""
     meant = [
         release

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from rigops.inventory.spec.faults import Collector, refuse
-from rigops.inventory.spec.model import DriverSource, DriverWish
+from rigops.inventory.spec.model import DriverDeclaration, DriverSource
 from rigops.inventory.spec.names import did_you_mean
 from rigops.inventory.spec.scalars import mapping, text
 
@@ -30,7 +30,7 @@ _BRANCHES_BEGIN, _BRANCHES_END = 300, 999
 EXAMPLE = '"535", "535.261.03" or ">=535,<536"'
 
 
-def driver(value: object) -> DriverWish:
+def driver(value: object) -> DriverDeclaration:
     if isinstance(value, float):
         refuse(
             "a version must be in quotes, or Python drops its zeros", value, fix=f'write "{value}"'
@@ -42,10 +42,10 @@ def driver(value: object) -> DriverWish:
         branch = int(wish)
         if not _BRANCHES_BEGIN <= branch <= _BRANCHES_END:
             refuse(f"no such driver branch: {wish}", value, fix=f"write {EXAMPLE}")
-        return DriverWish("branch", wish, SpecifierSet(f">={branch},<{branch + 1}"))
+        return DriverDeclaration("branch", wish, SpecifierSet(f">={branch},<{branch + 1}"))
     if _VERSION.fullmatch(wish):
-        return DriverWish("version", wish, SpecifierSet(f"=={wish}"))
-    return DriverWish("range", wish, _range(wish, value))
+        return DriverDeclaration("version", wish, SpecifierSet(f"=={wish}"))
+    return DriverDeclaration("range", wish, _range(wish, value))
 
 
 def _range(wish: str, value: object) -> SpecifierSet:

@@ -24,7 +24,7 @@ P2PDemand = Literal["measure", "nvlink", "required", "skip"]
 
 
 @dataclass(frozen=True)
-class DriverWish:
+class DriverDeclaration:
     """A branch ("535"), a version ("535.261.03") or a range (">=535,<536")."""
 
     kind: Literal["branch", "version", "range"]
@@ -142,7 +142,7 @@ class RigSpec:
 
     FIELDS: ClassVar[frozenset[str]]
 
-    driver: DriverWish | None = None
+    driver: DriverDeclaration | None = None
     driver_allow_bad: bool | None = None
     driver_source: DriverSource | None = None
     driver_flavor: Flavor | None = None

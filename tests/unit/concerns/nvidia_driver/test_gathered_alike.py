@@ -100,8 +100,8 @@ def test_what_is_collected_at_once_has_the_answer_of_what_is_collected_as_needed
         VaultPool: whole(*sets),
     })  # fmt: skip
     provide(cast("Host", host), VaultAccess(sets=entry.sets, locked=entry.version, store=store))
-    for wish, source in product(WISHES, ("auto", "vendor")):
-        spec = read({"driver": wish, "driver_source": source, "rigops_vault": str(tmp_path)})
+    for declared, source in product(WISHES, ("auto", "vendor")):
+        spec = read({"driver": declared, "driver_source": source, "rigops_vault": str(tmp_path)})
         assert spec.driver
         facts = driver_facts(bundle, load(), spec, entry)
 
@@ -110,4 +110,4 @@ def test_what_is_collected_at_once_has_the_answer_of_what_is_collected_as_needed
             cast("Host", host), spec, spec.driver, facts.machine, facts.catalog
         )
 
-        assert outcome(at_once) == outcome(as_needed), (wish, source)
+        assert outcome(at_once) == outcome(as_needed), (declared, source)

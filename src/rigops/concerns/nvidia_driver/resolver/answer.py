@@ -25,7 +25,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import (
     offers,
     tampered,
 )
-from rigops.inventory.spec.model import DriverWish
+from rigops.inventory.spec.model import DriverDeclaration
 from rigops.packages.sources import uris
 from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.vault.pinned_set import index_text
@@ -63,11 +63,11 @@ class NotCollected:
     what: Literal["offers", "folder", "vault"]
 
 
-def answer(facts: DriverFacts, wish: DriverWish) -> Answer | Refusal | NotCollected:
+def answer(facts: DriverFacts, driver: DriverDeclaration) -> Answer | Refusal | NotCollected:
     """What was resolved before and is in place stays; the sources are not asked again."""
     if facts.vault and facts.vault.back:
         return _rolled_back(facts, facts.vault)
-    asked = facts.request(wish)
+    asked = facts.request(driver)
     if facts.pinned and not asked.upgrade:
         found = still_pinned(facts.pinned, facts, asked)
         if isinstance(found, Resolution):
@@ -175,9 +175,9 @@ def _rolled_back(facts: DriverFacts, vault: VaultAccess) -> Answer | Refusal | N
     found, lacking = available(facts.contents, vault.store, [target])
     if refusal := tampered(facts.contents.pool, [target]) or next(iter(lacking), None):
         return refusal
-    wish = DriverWish("version", target.version, SpecifierSet(f"=={target.version}"))
+    driver = DriverDeclaration("version", target.version, SpecifierSet(f"=={target.version}"))
     asked = Request(
-        wish=wish,
+        driver=driver,
         flavor=target.flavor,
         set_=set_of(machine, target),
         allow_bad=bool(spec.driver_allow_bad),

@@ -31,7 +31,7 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
     has = f"has {machine.manager}" if machine.manager else "has no package manager that is known"
     reason = f"rigops installs drivers with apt only, and this machine ({machine.name}) {has}"
     if version is None:
-        return Refusal(reason, f"install driver {request.wish.text} and lock it there by hand")
+        return Refusal(reason, f"install driver {request.driver.text} and lock it there by hand")
     if refusal := fitness.unfit(catalog, version, machine.cards, request):
         return refusal
     supported, _ = fitness.flavors(catalog, version, machine.cards)
@@ -149,7 +149,7 @@ def unsigned(machine: Machine, request: Request, signed: Sequence[str] = ()) -> 
     if machine.manager == "apt":
         kernels = " and ".join(machine.own_kernels) or "any kernel"
         reason += (
-            f"; the package sources have no signed modules of driver {request.wish.text} for "
+            f"; the package sources have no signed modules of driver {request.driver.text} for "
             f"{kernels}"
         )
     if signed:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.vault_sets import VaultContents
-    from rigops.inventory.spec.model import DriverSet, DriverWish, Flavor
+    from rigops.inventory.spec.model import DriverDeclaration, DriverSet, Flavor
     from rigops.vault.pinned_set import PinnedPackage, PinnedSet
     from rigops.vault.store import Store
 
@@ -109,8 +109,8 @@ class DriverFacts:
             return self.spec.driver_set
         return set_of(self.machine, self.last_proven)
 
-    def request(self, wish: DriverWish) -> Request:
-        found = request.request(self.spec, wish, locked=self.locked, upgrade=self.upgrade)
+    def request(self, driver: DriverDeclaration) -> Request:
+        found = request.request(self.spec, driver, locked=self.locked, upgrade=self.upgrade)
         return replace(found, set_=self.set_)
 
 

@@ -33,11 +33,11 @@ def releases(catalog: Catalog, request: Request) -> list[str]:
 
 def unlisted(catalog: Catalog, request: Request) -> list[str]:
     """A release that the catalog lacks, of a branch that it knows: its cards can be judged."""
-    if request.wish.kind == "version":
-        return [request.wish.text]
-    if request.wish.kind != "branch" or find_branch(catalog, request.wish.text) is None:
+    if request.driver.kind == "version":
+        return [request.driver.text]
+    if request.driver.kind != "branch" or find_branch(catalog, request.driver.text) is None:
         return []
-    return [f"{request.wish.text}.0"]
+    return [f"{request.driver.text}.0"]
 
 
 def unfit(

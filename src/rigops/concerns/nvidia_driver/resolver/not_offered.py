@@ -71,7 +71,7 @@ def not_offered(
     if not real:
         return Refusal(f"{have} no NVIDIA driver", fix)
     found = ", ".join(sorted(real, key=versions.parse))
-    return Refusal(f"{have} no driver {request.wish.text}, only {found}", fix)
+    return Refusal(f"{have} no driver {request.driver.text}, only {found}", fix)
 
 
 def _no_vendor(machine: Machine) -> Refusal:
@@ -93,7 +93,7 @@ def _trap(request: Request, offers: Offers) -> str:
     promising.sort(key=lambda one: len(one[1].name))
     for branch, offer in promising:
         version = offer.upstream
-        is_named = request.wish.kind == "branch" and request.wish.text == branch
+        is_named = request.driver.kind == "branch" and request.driver.text == branch
         if version is None or not (
             is_named or (request.takes(version) and versions.branch_of(version) == branch)
         ):
@@ -149,8 +149,10 @@ def _fix(request: Request, usable: Sequence[str]) -> str:
     if not usable:
         return f"declare {source}"
     near = usable[:1]
-    if request.wish.kind != "range":
-        whole = request.wish.text if request.wish.kind == "version" else f"{request.wish.text}.0"
+    if request.driver.kind != "range":
+        whole = (
+            request.driver.text if request.driver.kind == "version" else f"{request.driver.text}.0"
+        )
         near = versions.nearest(whole, usable)
     declared = " or ".join(f'"{one}"' for one in near)
     return f"declare driver = {declared}, which they have, or {source}"

@@ -18,7 +18,7 @@ from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
-from rigops.inventory.spec.model import DriverWish
+from rigops.inventory.spec.model import DriverDeclaration
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SETS: Final[tuple[DriverSet, ...]] = ("compute", "desktop")
 _STATUS: Final[Mapping[int, RowStatus]] = {0: "known-good", 1: "unknown", 2: "caution", 3: "bad"}
 _GOOD, _BAD = 0, 3
-_ANY: Final = DriverWish("range", "of any version", SpecifierSet())
+_ANY: Final = DriverDeclaration("range", "of any version", SpecifierSet())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Recommendation:
 class Declared:
     """What the inventory's `driver` comes to: a version, or the refusal."""
 
-    wish: str
+    driver: str
     version: str | None = None
     flavor: ModuleFlavor | None = None
     why: str = ""
@@ -158,7 +158,7 @@ class _Options:
         tried = _SETS[:1] if status in {"unsupported", "bad"} else _SETS
         found = {
             set_: self._resolve(
-                Request(wish=_wish(version), flavor=flavor, set_=set_, upgrade=True)
+                Request(driver=_declaration(version), flavor=flavor, set_=set_, upgrade=True)
             )
             for set_ in tried
         }
@@ -179,7 +179,7 @@ class _Options:
         folder = self._of_folder
         if isinstance(without, Resolution) or folder is None:
             return without
-        there = any(one.version == request.wish.text for one in candidates(folder))
+        there = any(one.version == request.driver.text for one in candidates(folder))
         found = resolve(self._clear, request, folder, self._catalog)
         return found if there else without
 
@@ -225,14 +225,16 @@ class _Options:
         self, version: str, flavors: list[ModuleFlavor]
     ) -> Iterator[tuple[dict[str, str], Request]]:
         """What could bring it, the plainest first; the declared folder stays if it can."""
-        plain = Request(wish=_wish(version), set_=self._facts.set_, locked=self._facts.locked)
+        plain = Request(
+            driver=_declaration(version), set_=self._facts.set_, locked=self._facts.locked
+        )
         sources: list[tuple[str, dict[str, str]]] = [("auto", {})]
         if self._facts.folder:
             sources = [("dir", {}), ("auto", {"driver_source": "auto"})]
         for source, also in sources:
             request = replace(plain, source=source)
             for text in (versions.branch_of(version), version):
-                yield {"driver": text, **also}, replace(request, wish=_wish(text))
+                yield {"driver": text, **also}, replace(request, driver=_declaration(text))
             for one in dict.fromkeys(flavors):
                 declare = {"driver": version, "driver_flavor": one, **also}
                 yield declare, replace(request, flavor=one)
@@ -326,11 +328,11 @@ class _Options:
         # The most helpful refusal comes first.
         good = [one.branch for one in advice.good_branches(self._catalog, self._gpus)]
         best = advice.recommended(self._catalog, self._gpus)
-        branches = [_wish(one) for one in ([best.branch] if best else []) + good[::-1]]
+        branches = [_declaration(one) for one in ([best.branch] if best else []) + good[::-1]]
         could = any(one.status not in {"unsupported", "bad"} for one in self._options)
         requests = (
-            Request(wish=wish, set_=self._facts.set_, source=kind)
-            for wish in ([_ANY, *branches] if could else [*branches, _ANY])
+            Request(driver=driver, set_=self._facts.set_, source=kind)
+            for driver in ([_ANY, *branches] if could else [*branches, _ANY])
         )
         found = [resolve(self._machine, one, self._every, self._catalog) for one in requests]
         refusals = [one for one in found if isinstance(one, Refusal)]
@@ -343,19 +345,19 @@ class _Options:
         if spec.driver is None:
             return None
         found = answer(self._facts, spec.driver)
-        wish = spec.driver.text
+        declared = spec.driver.text
         if isinstance(found, Refusal):
-            return Declared(wish=wish, refusal=found)
+            return Declared(driver=declared, refusal=found)
         if isinstance(found, NotCollected):
             kind = spec.driver_source.kind if spec.driver_source else "auto"
             return Declared(
-                wish=wish, why=f'rigops plan shows what driver_source = "{kind}" brings'
+                driver=declared, why=f'rigops plan shows what driver_source = "{kind}" brings'
             )
         its = found.resolution
-        return Declared(wish=wish, version=its.version, flavor=its.flavor, why=its.why)
+        return Declared(driver=declared, version=its.version, flavor=its.flavor, why=its.why)
 
 
-def _wish(text: str) -> DriverWish:
+def _declaration(text: str) -> DriverDeclaration:
     if text.isdecimal():
-        return DriverWish("branch", text, SpecifierSet(f">={text},<{int(text) + 1}"))
-    return DriverWish("version", text, SpecifierSet(f"=={text}"))
+        return DriverDeclaration("branch", text, SpecifierSet(f">={text},<{int(text) + 1}"))
+    return DriverDeclaration("version", text, SpecifierSet(f"=={text}"))

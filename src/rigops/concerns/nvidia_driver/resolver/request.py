@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import ModuleFlavor
     from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.model import DriverSet, DriverWish, Flavor
+    from rigops.inventory.spec.model import DriverDeclaration, DriverSet, Flavor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    wish: DriverWish
+    driver: DriverDeclaration
     flavor: Flavor = "auto"
     set_: DriverSet | None = None  # None: what is installed, else compute
     allow_bad: bool = False
-    upgrade: bool = False  # a newer version than the installed one, where the wish has room for it
+    upgrade: bool = False  # to a newer version than the installed one, where the declaration allows
     locked: str = ""  # the version that was proven here before
     source: str = "auto"  # the declared kind
 
     def takes(self, version: str) -> bool:
-        return self.wish.versions.contains(Version(version), prereleases=True)
+        return self.driver.versions.contains(Version(version), prereleases=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +77,11 @@ class Refusal:
         return f"{self.reason}: {self.fix}" if self.fix else self.reason
 
 
-def request(spec: RigSpec, wish: DriverWish, *, locked: str = "", upgrade: bool = False) -> Request:
+def request(
+    spec: RigSpec, driver: DriverDeclaration, *, locked: str = "", upgrade: bool = False
+) -> Request:
     return Request(
-        wish=wish,
+        driver=driver,
         flavor=spec.driver_flavor or "auto",
         set_=spec.driver_set,
         allow_bad=bool(spec.driver_allow_bad),
@@ -92,7 +94,7 @@ def request(spec: RigSpec, wish: DriverWish, *, locked: str = "", upgrade: bool 
 def identity(spec: RigSpec) -> str:
     """All that a resolution depends on: with another text, the driver is resolved again."""
     source = asdict(spec.driver_source) if spec.driver_source else None
-    wish = spec.driver.text if spec.driver else None
+    declared = spec.driver.text if spec.driver else None
     return json.dumps(
-        [wish, spec.driver_flavor, spec.driver_set, bool(spec.driver_allow_bad), source]
+        [declared, spec.driver_flavor, spec.driver_set, bool(spec.driver_allow_bad), source]
     )

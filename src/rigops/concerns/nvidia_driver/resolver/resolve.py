@@ -49,9 +49,9 @@ def _hopeless(
     if machine.takes_signed_only and machine.manager != "apt":
         return unsigned(machine, request)
     known = fitness.releases(catalog, request)
-    is_there = any(one.version == request.wish.text for one in candidates(offers))
-    if request.wish.kind == "version" and not known and not is_there:
-        return _never_released(request.wish.text, catalog)
+    is_there = any(one.version == request.driver.text for one in candidates(offers))
+    if request.driver.kind == "version" and not known and not is_there:
+        return _never_released(request.driver.text, catalog)
     refusals = []
     for version in known or fitness.unlisted(catalog, request):
         refusal = fitness.unfit(catalog, version, machine.cards, request)

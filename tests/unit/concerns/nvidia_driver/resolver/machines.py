@@ -59,8 +59,8 @@ def asked(machine: Machine, request: Request, offers: Offers) -> Resolution | Re
     return resolve(machine, request, offers, load())
 
 
-def wish(text: str) -> Request:
-    return Request(wish=driver(text))
+def declared(text: str) -> Request:
+    return Request(driver=driver(text))
 
 
 def resolved(machine: Machine, request: Request, offers: Offers) -> Resolution:

@@ -12,7 +12,12 @@ from rigops.concerns.nvidia_driver.resolver.answer import of_source, resolve_fro
 from rigops.concerns.nvidia_driver.resolver.offers import Offers, Origin
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution
 from tests.unit.concerns.nvidia_driver.resolver.archives import archive, offer, together
-from tests.unit.concerns.nvidia_driver.resolver.machines import BOOKWORM, NOBLE, wish, with_cards
+from tests.unit.concerns.nvidia_driver.resolver.machines import (
+    BOOKWORM,
+    NOBLE,
+    declared,
+    with_cards,
+)
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
@@ -30,12 +35,12 @@ VENDORS = together(
 BOTH = together(*archive("bookworm").every, *VENDORS)
 
 
-def asked(wished: str, source: str, offers: Offers = BOTH) -> Resolution | Refusal:
-    return resolve_from(HERE, replace(wish(wished), source=source), offers, load())
+def asked(version: str, source: str, offers: Offers = BOTH) -> Resolution | Refusal:
+    return resolve_from(HERE, replace(declared(version), source=source), offers, load())
 
 
 @pytest.mark.parametrize(
-    ("source", "wished", "version"),
+    ("source", "wanted", "version"),
     [
         ("auto", ">=535,<590", "580.95.05"),
         ("auto", "535", "535.261.03"),
@@ -45,25 +50,25 @@ def asked(wished: str, source: str, offers: Offers = BOTH) -> Resolution | Refus
     ],
 )
 def test_only_the_packages_of_the_declared_source_are_taken(
-    source: str, wished: str, version: str
+    source: str, wanted: str, version: str
 ) -> None:
-    found = asked(wished, source)
+    found = asked(wanted, source)
 
     assert isinstance(found, Resolution), str(found)
     assert found.version == version
 
 
 @pytest.mark.parametrize(
-    ("source", "wished", "reason", "instead"),
+    ("source", "version", "reason", "instead"),
     [
         ("distribution", "580", "the distribution's own package sources have no", "580.95.05"),
         ("vendor", "535", "NVIDIA's own package sources have no driver 535, only", "535.261.03"),
     ],
 )
 def test_a_refusal_says_who_has_none_and_that_others_have(
-    source: str, wished: str, reason: str, instead: str
+    source: str, version: str, reason: str, instead: str
 ) -> None:
-    found = asked(wished, source)
+    found = asked(version, source)
 
     assert isinstance(found, Refusal)
     assert reason in found.reason

@@ -317,7 +317,7 @@ def test_what_is_declared_is_resolved() -> None:
     bad = chosen(RIG, "bookworm", driver="545").declared
 
     assert good is not None
-    assert (good.wish, good.version, good.flavor) == ("535", "535.261.03", "proprietary")
+    assert (good.driver, good.version, good.flavor) == ("535", "535.261.03", "proprietary")
     assert bad is not None
     assert bad.version is None
     assert bad.refusal is not None

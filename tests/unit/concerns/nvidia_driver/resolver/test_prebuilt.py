@@ -9,7 +9,12 @@ from rigops.concerns.nvidia_driver.resolver.candidates import prebuilt_candidate
 from rigops.concerns.nvidia_driver.resolver.machine import Kernel
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from tests.unit.concerns.nvidia_driver.resolver.archives import archive
-from tests.unit.concerns.nvidia_driver.resolver.machines import NOBLE, resolved, wish, with_cards
+from tests.unit.concerns.nvidia_driver.resolver.machines import (
+    NOBLE,
+    declared,
+    resolved,
+    with_cards,
+)
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
@@ -21,7 +26,7 @@ _MACHINE = replace(NOBLE, kernels=(Kernel(_KERNEL),), secure_boot=True, has_key=
 
 def _resolution(machine: Machine = _MACHINE, **more: Any) -> Resolution:
     offers = archive("noble", "noble-updates")
-    return resolved(with_cards(machine, "3090"), replace(wish("535"), **more), offers)
+    return resolved(with_cards(machine, "3090"), replace(declared("535"), **more), offers)
 
 
 def test_the_modules_come_with_all_they_are_put_together_from_and_nothing_is_built() -> None:

@@ -18,9 +18,9 @@ from tests.unit.concerns.nvidia_driver.resolver.machines import (
     JAMMY,
     NOBLE,
     TRIXIE,
+    declared,
     refused,
     resolved,
-    wish,
     with_cards,
 )
 
@@ -53,7 +53,7 @@ def _names(text: str) -> set[str]:
 
 
 def test_the_compute_set_of_debian_is_named_to_the_last_package() -> None:
-    found = resolved(_RIG, wish("535"), archive("bookworm"))
+    found = resolved(_RIG, declared("535"), archive("bookworm"))
 
     assert found.packages == dict.fromkeys(sorted(_names(_COMPUTE)), "535.261.03-1")
     assert found.asked == ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "libnvidia-ml1")
@@ -64,7 +64,7 @@ def test_the_compute_set_of_debian_is_named_to_the_last_package() -> None:
 
 
 def test_the_desktop_set_of_debian_is_named_to_the_last_package() -> None:
-    request = replace(wish("535"), set_="desktop")
+    request = replace(declared("535"), set_="desktop")
 
     found = resolved(_RIG, request, archive("bookworm"))
 
@@ -72,7 +72,7 @@ def test_the_desktop_set_of_debian_is_named_to_the_last_package() -> None:
 
 
 def test_a_desktop_with_open_modules_gets_no_proprietary_ones_beside_them() -> None:
-    request = replace(wish("535"), set_="desktop", flavor="open")
+    request = replace(declared("535"), set_="desktop", flavor="open")
 
     found = resolved(_RIG, request, archive("bookworm"))
 
@@ -82,7 +82,7 @@ def test_a_desktop_with_open_modules_gets_no_proprietary_ones_beside_them() -> N
 
 
 def test_the_compute_set_of_ubuntu_is_named_to_the_last_package() -> None:
-    found = resolved(_UBUNTU, wish("535"), archive("noble", "noble-updates"))
+    found = resolved(_UBUNTU, declared("535"), archive("noble", "noble-updates"))
 
     assert found.packages == dict.fromkeys(sorted(_names(_NOBLE)), "535.171.04-0ubuntu2")
     assert found.sources == {"nvidia-graphics-drivers-535": ("535.171.04-0ubuntu2",)}
@@ -93,7 +93,7 @@ def test_the_older_driver_of_trixie_brings_no_library_of_the_newer_one() -> None
     """nvidia-persistenced alone would be content with, and bring, that of 550."""
     machine = with_cards(TRIXIE, "3090")
 
-    found = resolved(machine, wish("535"), archive("trixie"))
+    found = resolved(machine, declared("535"), archive("trixie"))
 
     assert found.packages["libnvidia-tesla-535-cfg1"] == "535.274.02-1~deb13u1"
     assert set(found.packages.values()) == {"535.274.02-1~deb13u1"}
@@ -101,7 +101,7 @@ def test_the_older_driver_of_trixie_brings_no_library_of_the_newer_one() -> None
 
 def test_what_drivers_share_is_pinned_in_the_version_that_there_is() -> None:
     machine = with_cards(TRIXIE, "3090")
-    request = replace(wish("535"), set_="desktop")
+    request = replace(declared("535"), set_="desktop")
 
     found = resolved(machine, request, archive("trixie"))
 
@@ -114,14 +114,14 @@ def test_what_drivers_share_is_pinned_in_the_version_that_there_is() -> None:
 def test_an_installed_desktop_stays_one(meta: str) -> None:
     machine = replace(_RIG, installed={meta: "535.261.03-1"})
 
-    found = resolved(machine, wish("535"), archive("bookworm"))
+    found = resolved(machine, declared("535"), archive("bookworm"))
 
     assert "xserver-xorg-video-nvidia" in found.packages
 
 
 def test_a_declared_set_counts_for_more_than_the_installed_one() -> None:
     machine = replace(_UBUNTU, installed={"nvidia-driver-550": "550.163.01-0ubuntu0.24.04.1"})
-    request = replace(wish("535"), set_="compute")
+    request = replace(declared("535"), set_="compute")
 
     found = resolved(machine, request, archive("noble", "noble-updates"))
 
@@ -132,7 +132,7 @@ def test_what_else_is_installed_of_the_driver_comes_along() -> None:
     names = (*_names(_COMPUTE), "libnvcuvid1", "libnvidia-encode1", "nvidia-cuda-mps")
     machine = replace(_RIG, installed=dict.fromkeys(names, "535.261.03-1"))
 
-    found = resolved(machine, wish("535.309.01"), archive("bookworm", "bookworm-security"))
+    found = resolved(machine, declared("535.309.01"), archive("bookworm", "bookworm-security"))
 
     assert set(found.packages) == set(names)
     assert set(found.packages.values()) == {"535.309.01-0+deb12u1"}
@@ -143,7 +143,7 @@ def test_a_downgrade_names_what_the_older_driver_does_not_have() -> None:
     names = (*_names(_COMPUTE), "libnvidia-gpucomp")
     machine = replace(_RIG, installed=dict.fromkeys(names, "550.163.01-2"))
 
-    found = resolved(machine, wish("535.261.03"), archive("bookworm", "trixie"))
+    found = resolved(machine, declared("535.261.03"), archive("bookworm", "trixie"))
 
     assert found.packages["libcuda1"] == "535.261.03-1"
     assert found.remove == ("libnvidia-gpucomp",)
@@ -153,7 +153,7 @@ def test_another_branch_of_ubuntu_replaces_every_package_and_keeps_the_encoder()
     installed = dict.fromkeys([*_names(_NOBLE), "libnvidia-encode-535"], "535.171.04-0ubuntu2")
     machine = replace(_UBUNTU, installed=installed, flavor="proprietary")
 
-    found = resolved(machine, wish("580"), archive("noble", "noble-updates"))
+    found = resolved(machine, declared("580"), archive("noble", "noble-updates"))
 
     assert set(found.remove) == set(installed)
     assert "nvidia-dkms-580" in found.packages
@@ -174,7 +174,7 @@ def test_another_flavor_takes_the_other_modules_away(
     names = (before, support, "libcuda1", "nvidia-smi", "nvidia-driver")
     machine = replace(_RIG, installed=dict.fromkeys(names, "535.261.03-1"))
 
-    found = resolved(machine, replace(wish("535"), flavor=wanted), archive("bookworm"))
+    found = resolved(machine, replace(declared("535"), flavor=wanted), archive("bookworm"))
 
     assert after in found.packages
     assert set(found.remove) == {before, support}
@@ -183,7 +183,7 @@ def test_another_flavor_takes_the_other_modules_away(
 def test_another_flavor_of_ubuntu_takes_the_other_metapackages_away_too() -> None:
     names = ("nvidia-driver-535", "nvidia-dkms-535", "nvidia-kernel-source-535", "nvidia-utils-535")
     machine = replace(_UBUNTU, installed=dict.fromkeys(names, "535.171.04-0ubuntu2"))
-    request = replace(wish("535"), flavor="open")
+    request = replace(declared("535"), flavor="open")
 
     found = resolved(machine, request, archive("noble"))
 
@@ -199,7 +199,7 @@ def test_modules_that_the_distribution_built_give_way_to_those_built_here() -> N
     }
     machine = replace(_UBUNTU, installed=prebuilt)
 
-    found = resolved(machine, wish("535"), archive("noble"))
+    found = resolved(machine, declared("535"), archive("noble"))
 
     assert set(found.remove) == set(prebuilt)
 
@@ -212,7 +212,7 @@ def test_what_only_has_the_name_in_common_stays_and_does_not_hide_the_version() 
     }
     machine = replace(_RIG, installed=installed)
 
-    found = resolved(machine, wish("535"), archive("bookworm", "bookworm-security"))
+    found = resolved(machine, declared("535"), archive("bookworm", "bookworm-security"))
 
     assert found.version == "535.261.03"
     assert found.why == "it is installed"
@@ -229,7 +229,7 @@ def test_a_real_build_is_taken_although_a_newer_one_of_its_version_is_empty() ->
         offer("nvidia-headless-535", empty, "nvidia-headless-580"),
     ]
 
-    found = resolved(with_cards(JAMMY, "3090"), wish("535"), together(*made))
+    found = resolved(with_cards(JAMMY, "3090"), declared("535"), together(*made))
 
     assert set(found.packages.values()) == {real}
 
@@ -239,7 +239,7 @@ def test_of_two_real_builds_the_newer_one_is_taken() -> None:
     builds = ("535.261.03-1", "535.261.03-1+deb12u1")
     offers = together(*(offer(name, build) for name in names for build in builds))
 
-    assert set(resolved(_RIG, wish("535"), offers).packages.values()) == {builds[1]}
+    assert set(resolved(_RIG, declared("535"), offers).packages.values()) == {builds[1]}
 
 
 def test_what_another_driver_would_have_to_come_for_goes() -> None:
@@ -249,7 +249,7 @@ def test_what_another_driver_would_have_to_come_for_goes() -> None:
         installed={"nvidia-tesla-535-driver-full": "535.274.02-1~deb13u1"},
     )
 
-    found = resolved(machine, wish("535"), archive("trixie"))
+    found = resolved(machine, declared("535"), archive("trixie"))
 
     assert found.remove == ("nvidia-tesla-535-driver-full",)
     assert set(found.packages.values()) == {"535.274.02-1~deb13u1"}
@@ -261,13 +261,13 @@ def test_of_empty_builds_the_one_that_apt_would_take_is_named() -> None:
         offer("nvidia-dkms-535", "535.309.01-0ubuntu0.22.04.3", "nvidia-dkms-595"),
     )
 
-    found = refused(with_cards(JAMMY, "3090"), wish("535"), offers)
+    found = refused(with_cards(JAMMY, "3090"), declared("535"), offers)
 
     assert "nvidia-dkms-535 535.309.01-0ubuntu0.22.04.3 is empty" in found.reason
 
 
 def test_the_builds_for_servers_are_not_preferred() -> None:
-    found = resolved(_UBUNTU, wish("580"), archive("noble-updates"))
+    found = resolved(_UBUNTU, declared("580"), archive("noble-updates"))
 
     assert "nvidia-dkms-580-open" in found.packages
 
@@ -277,7 +277,7 @@ def test_headers_of_a_kernel_that_can_boot_are_installed_with_the_driver() -> No
     machine = replace(_RIG, kernels=kernels)
     headers = offer("linux-headers-6.1.0-50-amd64", "6.1.176-1")
 
-    found = resolved(machine, wish("535"), together(*archive("bookworm").every, headers))
+    found = resolved(machine, declared("535"), together(*archive("bookworm").every, headers))
 
     assert found.also == ("nvidia-persistenced", "linux-headers-6.1.0-50-amd64")
     assert not [note for note in found.notes if "headers" in note]
@@ -287,7 +287,7 @@ def test_headers_that_no_source_has_are_told() -> None:
     kernels = (Kernel("6.1.0-50-amd64"), Kernel("6.1.0-47-amd64", has_headers=False))
     machine = replace(_RIG, kernels=kernels)
 
-    found = resolved(machine, wish("535"), archive("bookworm"))
+    found = resolved(machine, declared("535"), archive("bookworm"))
 
     assert found.also == ("nvidia-persistenced",)
     assert (
@@ -304,21 +304,22 @@ def test_headers_that_no_source_has_are_told() -> None:
 def test_a_newer_kernel_does_not_matter_where_it_cannot(kernel: Kernel) -> None:
     machine = replace(_RIG, kernels=(kernel,))
 
-    assert resolved(machine, wish("535"), archive("bookworm")).version == "535.261.03"
+    assert resolved(machine, declared("535"), archive("bookworm")).version == "535.261.03"
 
 
 def test_a_build_of_another_version_proves_nothing() -> None:
     machine = replace(_RIG, kernels=(Kernel("6.18.3-amd64", built=("550.163.01",)),))
 
     assert (
-        "6.18.3-amd64 could boot next" in refused(machine, wish("535"), archive("bookworm")).reason
+        "6.18.3-amd64 could boot next"
+        in refused(machine, declared("535"), archive("bookworm")).reason
     )
 
 
 def test_a_card_that_the_catalog_lacks_is_told_and_nothing_more() -> None:
     machine = with_cards(BOOKWORM, "10de:ffff")
 
-    found = resolved(machine, wish("535"), archive("bookworm"))
+    found = resolved(machine, declared("535"), archive("bookworm"))
 
     assert found.notes[0] == (
         "the catalog does not know the card at 0000:01:00.0 (10de:ffff): not checked whether this "
@@ -327,17 +328,17 @@ def test_a_card_that_the_catalog_lacks_is_told_and_nothing_more() -> None:
 
 
 def test_a_machine_without_cards_is_told_so() -> None:
-    found = resolved(BOOKWORM, wish("535"), archive("bookworm"))
+    found = resolved(BOOKWORM, declared("535"), archive("bookworm"))
 
     assert found.notes[0].startswith("no NVIDIA card found")
 
 
 def test_the_end_of_a_branch_and_cautions_are_told() -> None:
-    found = resolved(with_cards(TRIXIE, "3090"), wish("550"), archive("trixie"))
+    found = resolved(with_cards(TRIXIE, "3090"), declared("550"), archive("trixie"))
 
     assert found.notes[0].startswith("driver 550.163.01: End of life")
     assert found.notes[1] == "branch 550 gets no fixes"
-    assert resolved(_RIG, wish("535"), archive("bookworm")).notes == (
+    assert resolved(_RIG, declared("535"), archive("bookworm")).notes == (
         "branch 535 gets fixes until 2026-06",
     )
 
@@ -351,7 +352,7 @@ def test_the_end_of_a_branch_and_cautions_are_told() -> None:
     ],
 )
 def test_why_a_version_was_taken_is_told(machine: Machine, more: dict[str, Any], why: str) -> None:
-    request = replace(wish("535"), **more)
+    request = replace(declared("535"), **more)
 
     assert resolved(machine, request, archive("bookworm")).why == why
 
@@ -366,19 +367,19 @@ def test_why_a_version_was_taken_is_told(machine: Machine, more: dict[str, Any],
 def test_the_source_that_a_refusal_names_can_be_declared(
     machine: Machine, suite: str, said: str
 ) -> None:
-    found = refused(with_cards(machine, "3090"), wish("535"), archive(suite))
+    found = refused(with_cards(machine, "3090"), declared("535"), archive(suite))
 
     shape = re.search(r"driver_source = (\{.*\}), which brings", found.fix)
     assert shape, found.fix
     text = shape[1].replace("<your snapshot service>", "https://snapshot.example/ubuntu")
-    declared = driver_source(ast.literal_eval(text))
-    assert f"Suites: {said}\n" in deb822(declared.fields)
+    source = driver_source(ast.literal_eval(text))
+    assert f"Suites: {said}\n" in deb822(source.fields)
 
 
 def test_only_parts_of_a_driver_are_told_by_name() -> None:
     every = [one for one in archive("bookworm").every if one.name != "libcuda1"]
 
-    found = refused(_RIG, wish("535.261.03"), together(*every))
+    found = refused(_RIG, declared("535.261.03"), together(*every))
 
     assert "have only parts of driver 535.261.03: libcuda1 is missing" in found.reason
     assert "contrib, non-free and non-free-firmware" in found.fix
@@ -392,4 +393,4 @@ def test_a_release_that_the_catalog_lacks_is_taken_where_it_is_offered() -> None
         offer("nvidia-persistenced", "535.104.12-1"),
     ]
 
-    assert resolved(_RIG, wish("535.104.12"), together(*made)).version == "535.104.12"
+    assert resolved(_RIG, declared("535.104.12"), together(*made)).version == "535.104.12"

@@ -18,9 +18,9 @@ from tests.unit.concerns.nvidia_driver.resolver.archives import archive, togethe
 from tests.unit.concerns.nvidia_driver.resolver.machines import (
     BOOKWORM,
     NOBLE,
+    declared,
     refused,
     resolved,
-    wish,
     with_cards,
 )
 
@@ -41,7 +41,7 @@ def having(machine: Machine, version: str, whose: str = "whole") -> Machine:
 
 
 def test_it_is_all_of_the_driver_and_needs_dkms() -> None:
-    found = resolved(RIG, wish("535"), folder("535.183.01", "535.261.03", "550.54.14"))
+    found = resolved(RIG, declared("535"), folder("535.183.01", "535.261.03", "550.54.14"))
 
     assert found.packages == {RUN_FILE: "535.261.03"}
     assert found.is_run_file
@@ -54,7 +54,7 @@ def test_headers_come_from_the_sources_of_the_machine() -> None:
     kernel = "6.1.0-50-amd64"
     machine = replace(RIG, kernels=(Kernel(kernel, has_headers=False),))
 
-    found = resolved(machine, wish("535"), folder("535.261.03"))
+    found = resolved(machine, declared("535"), folder("535.261.03"))
 
     assert f"no source has linux-headers-{kernel}" in " ".join(found.notes)
 
@@ -66,7 +66,7 @@ def test_every_package_with_files_of_the_same_names_goes() -> None:
         rivals_of_run_file=("libcuda1", "nvidia-egl-common", "nvidia-modprobe"),
     )
 
-    found = resolved(machine, wish("535"), folder("535.261.03"))
+    found = resolved(machine, declared("535"), folder("535.261.03"))
 
     assert found.remove == ("libcuda1", "nvidia-egl-common", "nvidia-modprobe")
 
@@ -91,8 +91,8 @@ def test_what_is_in_its_way(name: str, is_hit: bool) -> None:  # noqa: FBT001 - 
 def test_packages_of_the_same_version_are_preferred_unless_it_is_there() -> None:
     both = together(*archive("bookworm").every, *folder("535.261.03").every)
 
-    assert not resolved(RIG, wish("535"), both).is_run_file
-    assert resolved(having(RIG, "535.261.03"), wish("535"), both).is_run_file
+    assert not resolved(RIG, declared("535"), both).is_run_file
+    assert resolved(having(RIG, "535.261.03"), declared("535"), both).is_run_file
 
 
 def test_packages_of_its_version_do_not_come_along_with_it() -> None:
@@ -100,7 +100,7 @@ def test_packages_of_its_version_do_not_come_along_with_it() -> None:
     there = having(RIG, "535.261.03")
     there = replace(there, installed={**there.installed, "libcuda1": "535.183.01-1"})
 
-    found = resolved(there, wish("535.261.03"), both)
+    found = resolved(there, declared("535.261.03"), both)
 
     assert found.packages == {RUN_FILE: "535.261.03"}
     assert found.remove == ("libcuda1",)
@@ -109,20 +109,20 @@ def test_packages_of_its_version_do_not_come_along_with_it() -> None:
 def test_it_has_open_modules_from_515_on() -> None:
     newer = with_cards(BOOKWORM, "RTX 5090")
 
-    assert resolved(newer, wish("580"), folder("580.95.05")).flavor == "open"
+    assert resolved(newer, declared("580"), folder("580.95.05")).flavor == "open"
     assert [one.flavor for one in candidates(folder("470.256.02"))] == ["proprietary"]
-    request = replace(wish("535"), flavor="open")
+    request = replace(declared("535"), flavor="open")
     assert resolved(RIG, request, folder("535.261.03")).flavor == "open"
 
 
 def test_it_is_judged_like_any_other() -> None:
     volta = with_cards(BOOKWORM, "V100 SXM2 16GB")
 
-    assert "545" in str(refused(RIG, wish("545"), folder("545.29.06")))
-    assert refused(volta, wish("590"), folder("590.48.01")).reason
+    assert "545" in str(refused(RIG, declared("545"), folder("545.29.06")))
+    assert refused(volta, declared("590"), folder("590.48.01")).reason
     assert "is known to build up to Linux" in str(
         refused(
-            replace(RIG, kernels=(Kernel("99.1.0-1-amd64"),)), wish("535"), folder("535.261.03")
+            replace(RIG, kernels=(Kernel("99.1.0-1-amd64"),)), declared("535"), folder("535.261.03")
         )
     )
 
@@ -130,29 +130,29 @@ def test_it_is_judged_like_any_other() -> None:
 def test_it_is_of_no_use_to_another_processor() -> None:
     there = folder("535.261.03")
 
-    assert resolved(replace(RIG, architecture="x86_64"), wish("535"), there).is_run_file
-    assert refused(replace(RIG, architecture="aarch64"), wish("535"), there).reason
+    assert resolved(replace(RIG, architecture="x86_64"), declared("535"), there).is_run_file
+    assert refused(replace(RIG, architecture="aarch64"), declared("535"), there).reason
 
 
 def test_one_that_somebody_else_put_there_is_refused() -> None:
     there = replace(RIG, run_file=RunFile(UNINSTALLER, "535.261.03"))
 
-    assert "--remove-foreign-driver" in str(refused(there, wish("535"), folder("535.261.03")))
+    assert "--remove-foreign-driver" in str(refused(there, declared("535"), folder("535.261.03")))
 
 
 @pytest.mark.parametrize("whose", ["whole", "begun"])
 def test_one_of_rigops_is_in_nobodys_way(whose: str) -> None:
     there = having(RIG, "535.261.03", whose)
 
-    assert resolved(there, wish("535.261.03"), folder("535.261.03")).is_run_file
-    assert not resolved(there, wish("535"), archive("bookworm")).is_run_file
+    assert resolved(there, declared("535.261.03"), folder("535.261.03")).is_run_file
+    assert not resolved(there, declared("535"), archive("bookworm")).is_run_file
 
 
 def test_what_is_there_counts_as_an_offer_of_no_certain_source() -> None:
     there = having(RIG, "535.261.03")
     stays = Offers(installed_run_file(there))
 
-    assert resolved(there, wish("535"), stays).places == ("installed here",)
+    assert resolved(there, declared("535"), stays).places == ("installed here",)
     assert of_source(stays, "auto", there) == stays
     assert of_source(stays, "distribution", there).every == ()
     assert installed_run_file(having(RIG, "535.261.03", "begun")) == ()
@@ -164,7 +164,7 @@ def test_what_is_there_counts_as_an_offer_of_no_certain_source() -> None:
 def test_with_secure_boot_and_no_key_it_is_refused() -> None:
     locked = replace(with_cards(NOBLE, "3090"), secure_boot=True, has_key=False)
 
-    assert "Secure Boot" in str(refused(locked, wish("535"), folder("535.261.03")))
+    assert "Secure Boot" in str(refused(locked, declared("535"), folder("535.261.03")))
 
 
 def test_the_part_that_is_there_stays_until_another_is_declared() -> None:
@@ -172,13 +172,13 @@ def test_the_part_that_is_there_stays_until_another_is_declared() -> None:
     assert there.run_file
     there = replace(there, run_file=replace(there.run_file, set_="desktop"))
 
-    assert resolved(there, wish("535"), folder("535.261.03")).set_ == "desktop"
-    request = replace(wish("535"), set_="compute")
+    assert resolved(there, declared("535"), folder("535.261.03")).set_ == "desktop"
+    request = replace(declared("535"), set_="compute")
     assert resolved(there, request, folder("535.261.03")).set_ == "compute"
 
 
 def test_apt_is_to_install_no_driver_beside_it() -> None:
-    found = resolved(RIG, wish("535"), folder("535.261.03"))
+    found = resolved(RIG, declared("535"), folder("535.261.03"))
     text = pin.preferences(found)
 
     (names,) = (line for line in text.splitlines() if line.startswith("Package: "))

@@ -12,7 +12,7 @@ from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
 from rigops.concerns.nvidia_driver.resolver.machine import Kernel, Machine
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
 from rigops.concerns.registry import read
-from tests.unit.concerns.nvidia_driver.resolver.machines import NOBLE, wish, with_cards
+from tests.unit.concerns.nvidia_driver.resolver.machines import NOBLE, declared, with_cards
 
 _KERNEL = "6.8.0-31-generic"
 _SPEC = read({"driver": "535"})
@@ -29,7 +29,7 @@ def _answer(machine: Machine, **pinned: Any) -> Resolution | Refusal | None:
         **pinned,
     )
     facts = DriverFacts(machine=machine, catalog=load(), spec=_SPEC)
-    return still_pinned(record, facts, wish("535"))
+    return still_pinned(record, facts, declared("535"))
 
 
 def test_what_is_installed_as_it_was_resolved_stays() -> None:

@@ -17,9 +17,9 @@ from tests.unit.concerns.nvidia_driver.resolver.machines import (
     JAMMY,
     NOBLE,
     TRIXIE,
+    declared,
     refused,
     resolved,
-    wish,
     with_cards,
 )
 
@@ -58,7 +58,7 @@ class Case:
     machine: Machine
     cards: str
     suites: tuple[str, ...]
-    wish: str
+    declared: str
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -72,7 +72,7 @@ class Case:
     def __str__(self) -> str:
         more = ",".join(f"{name}={value}" for name, value in self.more.items())
         suites = "+".join(self.suites) or "nothing"
-        return f"{self.cards or 'no cards'} on {suites}: {self.wish} {more}".strip()
+        return f"{self.cards or 'no cards'} on {suites}: {self.declared} {more}".strip()
 
 
 def _installed(version: str, *names: str, **more: Any) -> dict[str, Any]:
@@ -184,7 +184,7 @@ RESOLVED: list[tuple[Case, str, str]] = [
 
 @pytest.mark.parametrize(("case", "version", "flavor"), RESOLVED, ids=str)
 def test_a_machine_gets_the_driver(case: Case, version: str, flavor: str) -> None:
-    found = resolved(case.here, replace(wish(case.wish), **case.more), case.offers)
+    found = resolved(case.here, replace(declared(case.declared), **case.more), case.offers)
 
     assert (found.version, found.flavor) == (version, flavor)
 
@@ -501,7 +501,7 @@ REFUSED: list[tuple[Case, str, str]] = [
 
 @pytest.mark.parametrize(("case", "reason", "fix"), REFUSED, ids=lambda one: str(one)[:90])
 def test_a_machine_is_refused_a_driver(case: Case, reason: str, fix: str) -> None:
-    found = refused(case.here, replace(wish(case.wish), **case.more), case.offers)
+    found = refused(case.here, replace(declared(case.declared), **case.more), case.offers)
 
     assert reason in found.reason
     assert fix in found.fix
@@ -513,7 +513,7 @@ def test_the_table_is_long_enough_to_mean_something() -> None:
 
 @pytest.mark.parametrize("case", [case for case, _, _ in REFUSED], ids=str)
 def test_a_refusal_is_a_sentence_with_its_fix(case: Case) -> None:
-    found = refused(case.here, replace(wish(case.wish), **case.more), case.offers)
+    found = refused(case.here, replace(declared(case.declared), **case.more), case.offers)
 
     assert found.fix
     for text in (found.reason, found.fix):
