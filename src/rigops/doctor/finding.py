@@ -17,7 +17,7 @@ HOST = "host"
 @dataclass(frozen=True)
 class Evidence:
     section: str
-    line: str  # raw, as the host said it
+    line: str  # raw output of the host
 
     def as_json(self) -> dict[str, object]:
         return {"section": self.section, "line": self.line}

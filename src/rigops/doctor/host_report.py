@@ -93,7 +93,7 @@ def exit_code(statuses: Iterable[HostStatus], *, strict: bool = False) -> int:
 
 
 def summary(snapshot: HostSnapshot, catalog: Catalog) -> dict[str, object]:
-    """None where it was not collected; `gpus` are those on the bus, whatever the driver says."""
+    """None where it was not collected; `gpus` are those on the bus, driven or not."""
     system = snapshot[OS_RELEASE].value
     return {
         "os": system and (system.pretty_name or system.id),

@@ -1,4 +1,4 @@
-"""What stood in the way of the look itself: rights, time, the login shell, odd output."""
+"""What limited the collection itself: rights, time, the login shell, odd output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def of_bundle(bundle: Bundle) -> list[str]:
 
 
 def of_login(noise: str, seconds: float) -> list[str]:
-    """A login shell should say nothing and be quick when nobody sits in front of it."""
+    """A non-interactive login shell should print nothing and be quick."""
     found = []
     if seconds > _SLOW_LOGIN_S:
         found.append(
@@ -38,7 +38,7 @@ def of_login(noise: str, seconds: float) -> list[str]:
 
 
 def unparsed(snapshot: HostSnapshot) -> dict[str, int]:
-    """How many pieces of each section no parser understood; why one failed is told elsewhere."""
+    """How many pieces of each section no parser understood."""
     answers = [snapshot[section] for section in SECTIONS]
     return {
         one.section.name: len(one.unparsed) for one in answers if one.is_complete and one.unparsed
@@ -47,7 +47,7 @@ def unparsed(snapshot: HostSnapshot) -> dict[str, int]:
 
 def _without_root(bundle: Bundle) -> list[str]:
     wanting = {section.name for section in SECTIONS if section.wants_root}
-    # What a person has put together by hand does not tell who ran it.
+    # A bundle that was put together by hand does not record who ran it.
     by_probe = any(one.ms is not None for one in bundle.sections.values())
     less = [name for name, one in bundle.sections.items() if name in wanting and not one.root]
     if bundle.root or not less or not by_probe:

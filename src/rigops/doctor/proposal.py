@@ -73,8 +73,8 @@ def _gpus(cards: Sequence[Card]) -> Entry:
 def _kernel_args(snapshot: HostSnapshot, cards: Sequence[Card]) -> list[Entry]:
     live = snapshot[PROC_CMDLINE].or_empty.arguments
     files = snapshot[BOOTLOADER].or_empty.files
-    ours = grub.added_arguments(files.get(grub.DROP_IN, ""))
-    kept = {*ours, *(one for one in grub.foreign_arguments(files) if one.startswith(_OF_RIGS))}
+    own = grub.added_arguments(files.get(grub.DROP_IN, ""))
+    kept = {*own, *(one for one in grub.foreign_arguments(files) if one.startswith(_OF_RIGS))}
     held = [one for one in dict.fromkeys(live) if one in kept]
     found = []
     if held:
@@ -95,7 +95,7 @@ def _driver(snapshot: HostSnapshot, catalog: Catalog, cards: Sequence[Card]) -> 
     if loaded and _is_good(catalog, loaded, models):
         own, is_pinned = loaded.partition(".")[0], _pinned(snapshot) == loaded
         why = f"{loaded} is loaded and known to be good"
-        kept = "" if is_pinned else "; nothing of rigops' keeps it so"
+        kept = "" if is_pinned else "; not pinned by rigops"
         return [Entry("driver", own, why + kept, holds=is_pinned)]
     best = advice.recommended(catalog, models)
     if best is None:

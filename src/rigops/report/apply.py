@@ -38,11 +38,11 @@ def outcome_text(
     `words`: for outcomes that another command than apply names otherwise. `shown`: the hosts whose
     error was shown with the plan, and its fix with it.
     """
-    said = {**_WORDS, **(words or {})}
+    wording = {**_WORDS, **(words or {})}
     folded: dict[tuple[str, ...], list[HostResult]] = {}
     for result in results:
         known = result.host in shown
-        lines = (_what_became(result, said, shown=known), *_lines(result, shown=known))
+        lines = (_what_became(result, wording, shown=known), *_lines(result, shown=known))
         folded.setdefault(lines, []).append(result)
     return "\n".join(
         line

@@ -20,10 +20,10 @@ _CONTEXT: Final = 2
 
 
 def plan_text(results: Sequence[HostResult]) -> str:
-    told: dict[tuple[str, ...], list[str]] = {}
+    by_lines: dict[tuple[str, ...], list[str]] = {}
     for result in results:
-        told.setdefault(tuple(_lines(result)), []).append(result.host)
-    return "\n".join(line for lines, hosts in told.items() for line in (_head(hosts), *lines))
+        by_lines.setdefault(tuple(_lines(result)), []).append(result.host)
+    return "\n".join(line for lines, hosts in by_lines.items() for line in (_head(hosts), *lines))
 
 
 def _head(hosts: Sequence[str]) -> str:

@@ -197,7 +197,7 @@ def test_a_section_that_is_lost_or_cut_never_makes_an_argument_live(
         ("pcie_acs_override=downstream,multifunction", "warn", "on paper only"),
         ("pci=noacs", "info", "not known to do anything"),
         ("amd_iommu=on iommu=pt", "info", "amd_iommu=on is no documented value"),
-        ("amd_iommu=off iommu=pt", "info", "amd_iommu=off with iommu=pt says two things"),
+        ("amd_iommu=off iommu=pt", "info", "amd_iommu=off with iommu=pt contradict each other"),
         ("iommu=soft", "info", "does not turn AMD's IOMMU off"),
         ("nouveau.modeset=0", "info", "left over"),
         ("nouveau.modeset=1", "warn", "nouveau"),
@@ -244,7 +244,7 @@ ROWS = {
     "07-cmdline-grub-iommu/luigifcruz-esc8000a.etc-default-grub.txt": (
         ("amd_iommu=off", "iommu=pt", "pci=realloc=off"),
         14,
-        "amd_iommu=off with iommu=pt says two things",
+        "amd_iommu=off with iommu=pt contradict each other",
     ),
 }
 

@@ -35,7 +35,7 @@ def test_the_transport_before_and_since(texts: dict[str, str], before: str, sinc
 
     assert one.status == "info"
     assert one.data == {"before": before, "since": since}
-    assert f"from 2.23.4 on {since}" in one.summary
+    assert f"NCCL will use {since}" in one.summary
 
 
 @pytest.mark.parametrize(

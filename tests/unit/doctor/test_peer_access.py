@@ -131,7 +131,7 @@ def test_reading_without_writing_is_a_warning() -> None:
     ("texts", "said"),
     [
         (rigs.without(PAIR, "nvidia-smi-p2p-read"), "collected"),
-        ({**PAIR, "nvidia-smi-p2p-read": "NVIDIA-SMI has failed\n"}, "did not say"),
+        ({**PAIR, "nvidia-smi-p2p-read": "NVIDIA-SMI has failed\n"}, "did not report"),
         (rigs.rig(rigs.RTX_3090, rigs.RTX_3090, cell="U"), "0 of 1 pairs"),
         (rigs.without(PAIR, "pci", "nvidia-smi-xml"), "not known"),
         ({**PAIR, "pci": rigs.bus(*[rigs.RTX_3090] * 3)}, "of 3 pairs"),

@@ -62,7 +62,7 @@ def test_a_good_driver_is_declared_where_it_is_pinned_already() -> None:
 
     loose = proposed(nvidia_version=good)["driver"]
     assert (loose.value, loose.holds) == ("535", False)
-    assert "nothing of rigops' keeps it" in loose.reason
+    assert "not pinned by rigops" in loose.reason
 
     driver = proposed(nvidia_version=good, rigops_state=pinned)["driver"]
     assert (driver.value, driver.holds) == ("535", True)

@@ -155,10 +155,10 @@ def test_beside_a_brief_listing_the_tree_leads_from_a_card_to_the_root(text: str
 
     assert not found.unparsed
     assert [one.address for one in found.nvidia_gpus] == ["0000:05:00.0"]
-    assert pcie.way_to(snapshot_of(lspci=found), "0000:05:00.0") == pcie.Way(
+    assert pcie.route_to(snapshot_of(lspci=found), "0000:05:00.0") == pcie.Route(
         "0000:05:00.0", WAYS["0000:05:00.0"], host_bridge="0000:00"
     )
-    assert pcie.way_to(snapshot_of(lspci=lspci.parse(LISTING)), "0000:05:00.0") is None
+    assert pcie.route_to(snapshot_of(lspci=lspci.parse(LISTING)), "0000:05:00.0") is None
 
 
 def test_what_a_bridge_says_of_itself_outweighs_the_tree() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
-    from rigops.doctor.views.pcie import Way
+    from rigops.doctor.views.pcie import Route
     from rigops.doctor.views.peers import Pair
     from rigops.probe.sections.lspci import LspciFunction
 
@@ -54,7 +54,7 @@ def path(examined: Examined) -> Finding:
     share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
     shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
-    nobody knows, and information where P2P over PCIe is refused or the cards have NVLink. A port
+    that is unknown, and information where P2P over PCIe is refused or the cards have NVLink. A port
     that could not be read is unknown.
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
@@ -66,8 +66,8 @@ def path(examined: Examined) -> Finding:
         return Finding("unknown", "a virtual machine does not see the real ports: see acs.in_vm")
     if not listed:
         return Finding("unknown", _unreadable(examined))
-    ways = {card.address: pcie.way_to(snapshot, card.address) for card in examined.cards}
-    judged = [_of_pair(examined, pair, ways, listed) for pair in peers.pairs(examined)]
+    routes = {card.address: pcie.route_to(snapshot, card.address) for card in examined.cards}
+    judged = [_of_pair(examined, pair, routes, listed) for pair in peers.pairs(examined)]
     redirected = [one for one in judged if one.status]
     if redirected:
         is_all_known = all(one.status or one.is_clear for one in judged)
@@ -176,10 +176,10 @@ class Redirection:
 def _of_pair(
     examined: Examined,
     pair: Pair,
-    ways: Mapping[str, Way | None],
+    routes: Mapping[str, Route | None],
     listed: Mapping[str, LspciFunction],
 ) -> Redirection:
-    one, other = ways[pair.one.address], ways[pair.other.address]
+    one, other = routes[pair.one.address], routes[pair.other.address]
     if one is None or other is None:
         ports = _where_every_bridge_redirects(listed)
         return Redirection(_status(examined, pair, is_shared=False) if ports else None, ports)

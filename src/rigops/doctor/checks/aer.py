@@ -161,8 +161,8 @@ def _by_subject(examined: Examined, devices: Iterable[AerDevice]) -> dict[str, l
     """A port's errors are those of the card below it, where only one is below."""
     below: dict[str, list[str]] = {}
     for card in examined.cards:
-        way = pcie.way_to(examined.snapshot, card.address)
-        for address in (card.address, *(way.ports if way else ())):
+        route = pcie.route_to(examined.snapshot, card.address)
+        for address in (card.address, *(route.ports if route else ())):
             below.setdefault(address, []).append(card.subject)
     found: dict[str, list[AerDevice]] = {}
     for device in devices:

@@ -97,7 +97,7 @@ def _held_by_none(examined: Examined, free: list[Card]) -> Finding:
 
 
 def _by_log(examined: Examined) -> Finding:
-    """What the kernel's log tells, where the cards themselves do not."""
+    """By the kernel log, where the cards do not show it."""
     not_probed = driver_state.logged(examined.snapshot, _NOT_PROBED)
     at_work = driver_state.logged(examined.snapshot, _AT_WORK)
     if not_probed or at_work:

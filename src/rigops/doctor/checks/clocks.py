@@ -79,7 +79,7 @@ def throttle(examined: Examined) -> list[Finding]:
 
 
 def _slowed(smi: SmiGpu, data: dict[str, object]) -> Finding:
-    """The bit alone, without its cause: at idle it may stand for a moment and mean nothing."""
+    """The bit alone, without its cause: at idle it may be set for a moment and mean nothing."""
     is_idle = "gpu_idle" in (smi.throttle or ()) or smi.utilization_percent == 0
     if is_idle:
         return Finding(
@@ -90,7 +90,7 @@ def _slowed(smi: SmiGpu, data: dict[str, object]) -> Finding:
         )
     return Finding(
         "fail",
-        "the hardware has slowed the card down, and does not say why",
+        "the hardware has slowed the card down without naming a cause",
         why="Heat, the power brake, or too little power at the card's plugs.",
         data=data,
         fix=_cooler("hw_slowdown"),
@@ -156,8 +156,8 @@ def lost(examined: Examined) -> list[Finding]:
 
 def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     """What this card may run at: its own maximum, or less where that was set or declared."""
-    wishes = examined.spec.gpu_clocks
-    wanted = per_gpu.choose(wishes, card, examined.cards).value if wishes else None
+    declaration = examined.spec.gpu_clocks
+    wanted = per_gpu.choose(declaration, card, examined.cards).value if declaration else None
     caps = [smi.mhz_max_sm, smi.mhz_application_graphics]
     if wanted and wanted.graphics_mhz:
         caps.append(wanted.graphics_mhz[1])
@@ -173,12 +173,12 @@ def declared(examined: Examined) -> Finding | list[Finding]:
     warning, one within it under load is well, and at idle it cannot be seen, which is skipped. So
     it is without a declaration.
     """
-    wishes = examined.spec.gpu_clocks
-    if wishes is None:
+    declaration = examined.spec.gpu_clocks
+    if declaration is None:
         return Finding("skipped", "gpu_clocks is not declared")
 
     def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
-        choice = per_gpu.choose(wishes, card, examined.cards)
+        choice = per_gpu.choose(declaration, card, examined.cards)
         if not choice.is_certain:
             return Finding(
                 "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
@@ -218,7 +218,7 @@ def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int,
 
 
 def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Finding:
-    """The driver does not tell a lock, only where the clock is now."""
+    """The driver does not report a lock, only the clock now."""
     clocks = (
         ("graphics", "lgc", wanted.graphics_mhz, smi.mhz_graphics),
         ("memory", "lmc", wanted.memory_mhz, smi.mhz_memory),
@@ -247,11 +247,11 @@ def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Find
 
 
 def _apply(examined: Examined, by_hand: str) -> Fix:
-    wishes = examined.spec.gpu_clocks
+    declaration = examined.spec.gpu_clocks
     return Fix(
         kind="apply",
         concern="gpu_tuning",
-        declare={_KEY: per_gpu.declaration(wishes, _written)} if wishes else None,
+        declare={_KEY: per_gpu.declaration(declaration, _written)} if declaration else None,
         text="`rigops apply` sets the clocks now and at every boot",
         by_hand=f"`nvidia-smi -pm 1`, then `{by_hand}`; and a systemd unit that does the same "
         "after nvidia-persistenced.service",

@@ -1,4 +1,4 @@
-"""The kernel command line: what is declared, where it stands, and what should not be on it."""
+"""The kernel command line: what is declared, and what runs and boots next."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def drift(examined: Examined) -> Finding:
         return _lost_next(examined, declared, unconfigured, following)
     return Finding(
         "ok",
-        f"{_told(declared)} {_is(declared)} live",
+        f"{_words(declared)} {_is(declared)} live",
         (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
     )
 
@@ -83,12 +83,12 @@ def _not_live(
     looked_at = absent or list(declared)
     missing = [one for one in looked_at if one in unconfigured]
     can_read = following is not None and following.is_complete
-    # Where it is cut, the next boot may be going to try what is missing.
+    # If rigops' record is incomplete, the next boot may try what is missing.
     knows_trials = not snapshot[RIGOPS_STATE].is_incomplete
     if missing and can_read and knows_trials:
         return Finding(
             "fail",
-            f"{_told(missing)} {_is(missing)} declared and not configured",
+            f"{_words(missing)} {_is(missing)} declared and not configured",
             evidence,
             why="Neither the running kernel nor the next boot has it.",
             fix=_configure(declared, snapshot[BOOTLOADER].value),
@@ -102,7 +102,7 @@ def _not_live(
     if missing and is_read and knows_trials:
         return Finding(
             "fail",
-            f"{_told(missing)} {_is(missing)} declared and not live, and nothing that was read "
+            f"{_words(missing)} {_is(missing)} declared and not live, and nothing that was read "
             "configures the next boot",
             evidence,
             fix=_configure(declared, snapshot[BOOTLOADER].value),
@@ -111,7 +111,7 @@ def _not_live(
     if missing:
         return Finding(
             "unknown",
-            f"{_told(missing)} {_is(missing)} not live, and whether the next boot will have it "
+            f"{_words(missing)} {_is(missing)} not live, and whether the next boot will have it "
             "could not be read",
             evidence,
         )
@@ -120,14 +120,14 @@ def _not_live(
     place = following.place if following else ""
     return Finding(
         "warn",
-        f"{_told(absent)} {_is(absent)} configured and waits for a reboot",
+        f"{_words(absent)} {_is(absent)} configured and waits for a reboot",
         evidence,
         why="A kernel reads its command line once, when it starts.",
         fix=Fix(
             kind="apply+reboot",
             concern=_CONCERN,
             declare={"kernel_args": list(declared)},
-            text=f"{_told(absent)} {_is(absent)} configured ({place}): only the reboot is missing",
+            text=f"{_words(absent)} {_is(absent)} configured ({place}): only the reboot is missing",
             by_hand="only the reboot is missing: `systemctl reboot`",
         ),
         data={"owed": absent},
@@ -140,7 +140,7 @@ def _waits_for_its_trial(
     """A plain reboot does not bring what rigops' record alone has."""
     return Finding(
         "warn",
-        f"{_told(absent)} {_is(absent)} configured and waits for the reboot that tries it",
+        f"{_words(absent)} {_is(absent)} configured and waits for the reboot that tries it",
         (
             Evidence(PROC_CMDLINE.name, _line(snapshot)),
             Evidence(RIGOPS_STATE.name, kernel_arguments.record(snapshot).strip()),
@@ -166,7 +166,7 @@ def _lost_next(
     snapshot = examined.snapshot
     return Finding(
         "warn",
-        f"{_told(unconfigured)} {_is(unconfigured)} live, and the next boot will not have it",
+        f"{_words(unconfigured)} {_is(unconfigured)} live, and the next boot will not have it",
         (Evidence(PROC_CMDLINE.name, _line(snapshot)), Evidence(BOOTLOADER.name, following.line)),
         why="It was typed at the boot menu, or taken out of the configuration since.",
         fix=_configure(declared, snapshot[BOOTLOADER].value),
@@ -178,7 +178,7 @@ def _line(snapshot: HostSnapshot) -> str:
     return snapshot[PROC_CMDLINE].or_empty.line
 
 
-def _told(arguments: Iterable[str]) -> str:
+def _words(arguments: Iterable[str]) -> str:
     return " ".join(arguments)
 
 
@@ -187,7 +187,7 @@ def _is(arguments: Iterable[str]) -> str:
 
 
 def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
-    words = _told(declared)
+    words = _words(declared)
     chosen = configuration_of(boots) if boots is not None else Refused("it was not read")
     by_hand = (
         f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "

@@ -31,14 +31,14 @@ def container(examined: Examined) -> Finding:
         return Finding("unknown", not_read(snapshot[CONTAINER], "container runtimes"))
     if stale := _stale(snapshot, found):
         return stale
-    whole = snapshot[CONTAINER].is_exhaustive
+    is_complete = snapshot[CONTAINER].is_exhaustive
     if not found.engines:
         return (
             Finding("skipped", "there is no container runtime")
-            if whole
+            if is_complete
             else Finding("unknown", "container runtimes could not all be read")
         )
-    return _equipped(found, whole=whole)
+    return _equipped(found, is_complete=is_complete)
 
 
 def _stale(snapshot: HostSnapshot, found: Container) -> Finding | None:
@@ -78,14 +78,14 @@ def _outdated(summary: str, evidence: tuple[Evidence, ...], spec: str) -> Findin
     )
 
 
-def _equipped(found: Container, *, whole: bool) -> Finding:
+def _equipped(found: Container, *, is_complete: bool) -> Finding:
     engines = " and ".join(sorted(found.engines or ()))
     if found.cdi or found.nvidia_runtimes:
         how = "a CDI specification" if found.cdi else "Docker's nvidia runtime"
-        if not whole:
+        if not is_complete:
             return Finding("unknown", f"{engines} with {how}; not all of it was read")
         return Finding("ok", f"{engines}: containers can use the cards by {how}")
-    if not whole or found.nvidia_runtimes is None or found.cdi is None:
+    if not is_complete or found.nvidia_runtimes is None or found.cdi is None:
         return Finding("unknown", f"how {engines} would give cards to containers was not read")
     if not found.tools:
         return Finding(

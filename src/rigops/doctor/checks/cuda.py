@@ -37,28 +37,28 @@ def compat(examined: Examined) -> Finding:
     packages = snapshot[PACKAGES].value
     if packages is None:
         return Finding("unknown", not_read(snapshot[PACKAGES], "the installed packages"))
-    whole = snapshot[PACKAGES].is_exhaustive
+    is_complete = snapshot[PACKAGES].is_exhaustive
     toolkits = _toolkits(packages)
     if toolkits:
-        return _compared(examined, toolkits, whole=whole)
+        return _compared(examined, toolkits, is_complete=is_complete)
     return (
         Finding("skipped", "no package of a CUDA toolkit is installed")
-        if whole
+        if is_complete
         else Finding("unknown", "the installed packages could not all be read")
     )
 
 
-def _compared(examined: Examined, toolkits: dict[Cuda, Package], *, whole: bool) -> Finding:
+def _compared(examined: Examined, toolkits: dict[Cuda, Package], *, is_complete: bool) -> Finding:
     driver, evidence = _driver(examined)
     if driver is None:
         return Finding("unknown", "which CUDA the driver brings could not be read")
     newer = {cuda: package for cuda, package in toolkits.items() if cuda > driver}
     if newer:
         return _too_old(driver, newer, evidence)
-    if not whole:
+    if not is_complete:
         return Finding("unknown", "the driver is new enough for the toolkits that were read")
-    newest = _told(max(toolkits))
-    return Finding("ok", f"the driver brings CUDA {_told(driver)}, the newest toolkit is {newest}")
+    newest = _text(max(toolkits))
+    return Finding("ok", f"the driver brings CUDA {_text(driver)}, the newest toolkit is {newest}")
 
 
 def _toolkits(packages: Packages) -> dict[Cuda, Package]:
@@ -72,11 +72,11 @@ def _toolkits(packages: Packages) -> dict[Cuda, Package]:
 
 
 def _driver(examined: Examined) -> tuple[Cuda | None, Evidence | None]:
-    """What nvidia-smi says; else what the catalog knows of the loaded branch."""
+    """By nvidia-smi, else by the catalog for the loaded branch."""
     report, loaded = examined.snapshot[SMI].value, examined.snapshot[NVIDIA_VERSION].value
-    said = _CUDA.fullmatch(report.cuda or "") if report else None
-    if said:
-        return (int(said["major"]), int(said["minor"])), Evidence(SMI.name, f"CUDA {said[0]}")
+    cuda = _CUDA.fullmatch(report.cuda or "") if report else None
+    if cuda:
+        return (int(cuda["major"]), int(cuda["minor"])), Evidence(SMI.name, f"CUDA {cuda[0]}")
     if loaded is None or loaded.version is None:
         return None, None
     branch = find_branch(examined.catalog, loaded.version.partition(".")[0])
@@ -86,7 +86,7 @@ def _driver(examined: Examined) -> tuple[Cuda | None, Evidence | None]:
     return (int(known["major"]), int(known["minor"])), Evidence(NVIDIA_VERSION.name, loaded.line)
 
 
-def _told(cuda: Cuda) -> str:
+def _text(cuda: Cuda) -> str:
     return f"{cuda[0]}.{cuda[1]}"
 
 
@@ -95,7 +95,7 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
     same_major = newest[0] == driver[0]
     return Finding(
         "warn",
-        f"the driver brings CUDA {_told(driver)}, and toolkit {_told(newest)} is installed",
+        f"the driver brings CUDA {_text(driver)}, and toolkit {_text(newest)} is installed",
         (
             *([evidence] if evidence else []),
             *(Evidence(PACKAGES.name, one.line) for one in newer.values()),
@@ -107,8 +107,8 @@ def _too_old(driver: Cuda, newer: dict[Cuda, Package], evidence: Evidence | None
         "others bring a CUDA of their own and do not care about the toolkit.",
         fix=Fix(
             kind="hands",
-            text=f"build with a toolkit up to {_told(driver)} (packages cuda-toolkit-"
+            text=f"build with a toolkit up to {_text(driver)} (packages cuda-toolkit-"
             f"{driver[0]}-{driver[1]} and older), or install a driver branch that brings "
-            f"{_told(newest)}: see `rigops drivers`",
+            f"{_text(newest)}: see `rigops drivers`",
         ),
     )

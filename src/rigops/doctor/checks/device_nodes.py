@@ -58,7 +58,7 @@ def _judged(examined: Examined, found: DevNodes) -> Finding:
 
 
 def _missing(examined: Examined, found: DevNodes) -> list[str]:
-    """Nodes without which nothing works, and those that nobody would make when they are wanted."""
+    """Nodes without which nothing works, and those that nothing would make on demand."""
     held = [driver_state.bound_to(card) for card in examined.cards]
     driven = sum(1 for one in held if one and one[0] == driver_state.DRIVER)
     absent = [] if found.of(_CONTROL) else [_CONTROL]

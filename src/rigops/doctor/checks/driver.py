@@ -33,8 +33,8 @@ def pin(examined: Examined) -> Finding:
     Looks at the kernel module that is loaded (/proc/driver/nvidia/version), never at the names of
     packages: nvidia-driver-535 has come to install 580. With `driver` declared the version must
     satisfy it. In any case it is looked up in the catalog for the cards of this host (`rigops
-    drivers`): a version that is known to be bad fails, with the reports that say so; one that
-    nobody has reported on is a warning, never ok.
+    drivers`): a version that is known to be bad fails, with the reports that say so; one without
+    reports is a warning, never ok.
     """
     loaded = examined.snapshot[NVIDIA_VERSION].value
     if loaded is None:
@@ -49,10 +49,10 @@ def pin(examined: Examined) -> Finding:
         )
     version = _version(loaded)
     if version is None:
-        said = tuple(
+        evidence = tuple(
             Evidence(NVIDIA_VERSION.name, line) for line in loaded.unparsed or (loaded.line,)
         )
-        return Finding("unknown", "a driver is loaded, and its version could not be read", said)
+        return Finding("unknown", "a driver is loaded, and its version could not be read", evidence)
     return _judged(examined, loaded, version)
 
 
@@ -87,11 +87,14 @@ def _opinion(examined: Examined, version: Version, worst: Verdict | None) -> tup
 def _not_bad(examined: Examined, version: Version, worst: Verdict | None) -> tuple[Status, str]:
     wish, driver = examined.spec.driver, f"driver {versions.spelled(version)}"
     if worst is None:
-        return "warn", f"{driver}: nobody has reported on it"
+        return "warn", f"{driver}: there are no reports on it"
     if _may_be_bad(examined, version):
         return "unknown", f"{driver} is bad for some cards, and these cards could not be read"
     if worst.status == "caution":
-        return "info" if wish else "warn", f"{driver} is to be used with caution"
+        return (
+            "info" if wish else "warn",
+            f"{driver} is known to work with limits: use with caution",
+        )
     return "ok", f"{driver} is known to be good" + (" and declared" if wish else "")
 
 
@@ -103,7 +106,7 @@ def _version(loaded: NvidiaVersion) -> Version | None:
 
 
 def _verdicts(examined: Examined, version: Version) -> list[Verdict]:
-    """A card alone has no peer, so what is said of P2P does not concern it."""
+    """A card alone has no peer, so verdicts on P2P do not concern it."""
     alone = views.gpu_count(examined) == 1
     return [
         verdict

@@ -56,11 +56,11 @@ def _compared(examined: Examined, wanted: dict[str, str], live: NvidiaParams) ->
     known = {name: value for name, value in wanted.items() if name in live.values}
     other = [name for name, value in known.items() if _value(value) != _value(live.values[name])]
     if other:
-        said = ", ".join(f"{name} is {live.values[name]} and not {wanted[name]}" for name in other)
+        shown = ", ".join(f"{name} is {live.values[name]} and not {wanted[name]}" for name in other)
         options = {module: dict(pairs) for module, pairs in examined.spec.module_options or ()}
         return Finding(
             "warn",
-            f"the loaded driver does not run with the declared options: {said}",
+            f"the loaded driver does not run with the declared options: {shown}",
             tuple(Evidence(NVIDIA_PARAMS.name, live.lines[name]) for name in other),
             why="The module reads its options when it is loaded, and that is early, from the "
             "initramfs: a change takes effect when the initramfs is rebuilt and the host rebooted.",
@@ -134,11 +134,11 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
 
 def _off(card: Card, subject: str) -> Finding:
     which = "every card" if subject == HOST else card.name
-    said = (card.smi.line, card.smi.said.get("persistence_mode", "")) if card.smi else ()
+    shown = (card.smi.line, card.smi.said.get("persistence_mode", "")) if card.smi else ()
     return Finding(
         "warn",
         f"persistence is off for {which}",
-        tuple(Evidence(SMI.name, line) for line in said if line),
+        tuple(Evidence(SMI.name, line) for line in shown if line),
         subject=subject,
         why="When the last program ends, the driver lets go of the card: power limit and clocks "
         "are forgotten, and the next program waits seconds for the card to start.",

@@ -1,4 +1,4 @@
-"""Hardware errors that the firmware reports to the kernel, and who gets to see those of PCIe."""
+"""Hardware errors that the firmware reports, and whether the kernel sees those of PCIe."""
 
 from __future__ import annotations
 
@@ -135,7 +135,9 @@ def blind(examined: Examined) -> Finding:
     if not found:
         gap = kernel_logs.read(snapshot, "current").gap
         why = f"the kernel log {gap}" if gap else "the kernel log has no _OSC line"
-        return Finding("unknown", f"who sees the errors of PCIe links is not known: {why}")
+        return Finding(
+            "unknown", f"whether the kernel sees errors of PCIe links is not known: {why}"
+        )
     if snapshot[PROC_CMDLINE].value is None or not snapshot[PROC_CMDLINE].is_complete:
         return Finding("unknown", "whether pci=noaer hides errors is not known")
     evidence = (Evidence(KERNEL_LOG.name, found[0][0].line),)
@@ -166,7 +168,7 @@ def _off(examined: Examined, argument: str) -> Finding:
 def _firmware_first(lines: Sequence[LogLine]) -> Finding:
     return Finding(
         "warn",
-        "the firmware keeps the errors of PCIe links to itself",
+        "the firmware does not hand the errors of PCIe links to the kernel",
         tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
         why="The kernel then counts none, so that counters of zero prove nothing.",
         fix=Fix(

@@ -58,7 +58,7 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
     """
     found = _troubles(examined)
     if found:
-        return [_failed(examined, subject, told) for subject, told in found.items()]
+        return [_failed(examined, subject, entries) for subject, entries in found.items()]
     if views.has_no_gpu(examined):
         return Finding("skipped", views.NO_GPU)
     if driver_state.loaded(examined).is_loaded is False:
@@ -89,11 +89,11 @@ def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
     return found
 
 
-def _failed(examined: Examined, subject: str, told: list[tuple[Which, LogLine]]) -> Finding:
+def _failed(examined: Examined, subject: str, entries: list[tuple[Which, LogLine]]) -> Finding:
     bad = _bad_verdict(examined)
-    is_over = all(which == "previous" for which, _ in told)
-    lines = [Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in told]
-    times = sum(one.repeated for _, one in told)
+    is_over = all(which == "previous" for which, _ in entries)
+    lines = [Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in entries]
+    times = sum(one.repeated for _, one in entries)
     return Finding(
         "fail",
         "GSP firmware did not answer the driver"

@@ -66,8 +66,8 @@ def mode(examined: Examined) -> Finding:
     if groups is None:
         return _finding("unknown", "the IOMMU groups were not collected")
     if groups.is_off and snapshot[IOMMU_GROUPS].is_complete:
-        said = "the IOMMU is off, so nothing is translated"
-        return _finding("ok", said, why=_why_off(examined))
+        summary = "the IOMMU is off, so nothing is translated"
+        return _finding("ok", summary, why=_why_off(examined))
     pci = snapshot[PCI].value
     if pci is None:
         return _finding("unknown", "which groups are those of the cards is not known")
@@ -160,8 +160,8 @@ def in_vm(examined: Examined) -> Finding:
     acs.path does the same.
     """
     boot = examined.snapshot[BOOT].value
-    said = boot.virtualization if boot else None
-    evidence = (Evidence(BOOT.name, said),) if said else ()
+    kind = boot.virtualization if boot else None
+    evidence = (Evidence(BOOT.name, kind),) if kind else ()
     is_virtual = pcie.is_virtual_machine(examined.snapshot)
     if is_virtual is False:
         summary = "this is no virtual machine: the ports that it sees are the real ones"
@@ -184,7 +184,7 @@ def iommu_present(examined: Examined) -> Finding:
     """Whether an IOMMU is active.
 
     Counts /sys/kernel/iommu_groups. Both answers are normal; with an IOMMU, iommu.mode and acs.path
-    decide whether it stands between the cards. The kernel's log line about the default domain is
+    decide whether it is between the cards. The kernel's log line about the default domain is
     not looked at: it is printed without a working IOMMU as well.
     """
     groups = examined.snapshot[IOMMU_GROUPS].value
@@ -200,7 +200,7 @@ def iommu_present(examined: Examined) -> Finding:
 
 
 def _how_to(examined: Examined) -> str:
-    """Nothing to mend: only virtual machines that get cards need one."""
+    """No fault: only virtual machines that get cards need one."""
     seen = board.firmware(examined.snapshot)
     if pcie.is_virtual_machine(examined.snapshot):
         return ""

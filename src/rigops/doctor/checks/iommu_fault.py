@@ -145,7 +145,7 @@ def _is_over(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool:
 
 
 def _reaches_directly(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool | None:
-    """In this boot; None where nobody knows."""
+    """In this boot; None: unknown."""
     groups = snapshot[IOMMU_GROUPS].value
     members = [groups.of(one.address) for _, one in faults if groups and one.address]
     if not members or None in members:

@@ -135,10 +135,10 @@ def inforom(examined: Examined) -> Finding:
     group cannot be trusted. Well is a whole report without one.
     """
     report = examined.snapshot[SMI].value
-    said = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
+    lines = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
-        said += gpu.troubles
-    corrupt = tuple(Evidence(SMI.name, line) for line in said if _INFOROM.search(line))
+        lines += gpu.troubles
+    corrupt = tuple(Evidence(SMI.name, line) for line in lines if _INFOROM.search(line))
     if corrupt:
         return Finding(
             "warn",

@@ -19,7 +19,8 @@ def mig(examined: Examined) -> Finding | list[Finding]:
     """No card is divided into instances by accident.
 
     Reads the current and the pending MIG mode of each card from nvidia-smi. Different ones are a
-    warning, since the next reset changes what programs see; a divided card is only told. GeForce
+    warning, since the next reset changes what programs see; a divided card is
+    information. GeForce
     cards have no MIG.
     """
     snapshot = examined.snapshot
@@ -42,8 +43,8 @@ def _card(card: Card) -> list[Finding]:
     if smi is None or smi.mig_current is None:
         return []
     now = "on" if smi.mig_current else "off"
-    said = (line for path, line in smi.said.items() if path.startswith("mig_mode/"))
-    evidence = tuple(Evidence(SMI.name, line) for line in (smi.line, *said))
+    values = (line for path, line in smi.said.items() if path.startswith("mig_mode/"))
+    evidence = tuple(Evidence(SMI.name, line) for line in (smi.line, *values))
     if smi.mig_pending is not None and smi.mig_pending != smi.mig_current:
         later = "on" if smi.mig_pending else "off"
         return [

@@ -100,7 +100,7 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     snapshot = examined.snapshot
     on_disk = modules_on_disk.for_running(snapshot, next_boot.running(snapshot)).is_there
     if on_disk:
-        return "it is on disk for this kernel, and nobody has loaded it", Fix(
+        return "the module is on disk for this kernel and not loaded", Fix(
             kind="hands",
             text="`modprobe nvidia`, and read what it says; `dmesg | tail` says more, and "
             "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
@@ -113,4 +113,4 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
     )
     if modules_on_disk.is_anywhere(snapshot) is False:
         return "none is installed", install
-    return "why is not to be seen in what was collected", install
+    return "the cause is not in what was collected", install

@@ -37,7 +37,7 @@ def flavor(examined: Examined) -> Finding:
     """The kind of kernel module is the declared one, and drives these cards.
 
     Looks whether the loaded module calls itself Open (/proc/driver/nvidia/version); with nothing
-    loaded, at the licence of the module on disk. The open module does not drive Volta and older
+    loaded, at the license of the module on disk. The open module does not drive Volta and older
     cards, the proprietary one not Blackwell: a failure, as the card stays unused. So is a kind
     other than the declared `driver_flavor`.
     """
@@ -86,8 +86,8 @@ def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | No
     module = modules_on_disk.of_running(snapshot, next_boot.running(snapshot))
     if module is None or module.is_open is None:
         return None
-    said = Evidence(NVIDIA_MODINFO.name, f"license: {module.license}")
-    return ("open" if module.is_open else "proprietary"), (said,)
+    cited = Evidence(NVIDIA_MODINFO.name, f"license: {module.license}")
+    return ("open" if module.is_open else "proprietary"), (cited,)
 
 
 def _architectures(catalog: Catalog, flavor: ModuleFlavor) -> frozenset[str]:
@@ -129,7 +129,7 @@ def patched(examined: Examined) -> Finding:
     """Whether the driver is a patched one.
 
     Looks for the names of the known forks that grant P2P between GeForce cards, and for versions
-    such as 610.57.04-p2p, in what the module, modinfo and DKMS say. It is told as information:
+    such as 610.57.04-p2p, in what the module, modinfo and DKMS say. This is information:
     rigops never installs such a module, and an update puts the stock one back.
     """
     signs = tuple(one for one in _lines(examined) if _FORK.search(one.line))

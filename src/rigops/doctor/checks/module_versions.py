@@ -60,20 +60,20 @@ def mismatch(examined: Examined) -> Finding:
     """
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
-    disk, libraries, said = _on_disk(snapshot), _libraries(snapshot), _said(snapshot)
+    disk, libraries, complaints = _on_disk(snapshot), _libraries(snapshot), _complaints(snapshot)
     # Then the libraries fit, whatever their packages say: they may come from elsewhere.
     works = bool(snapshot[SMI].or_empty.gpus)
     other_disk = bool(loaded and disk and loaded not in disk)
     other_libraries = bool(loaded and libraries and loaded not in libraries and not works)
-    if (said and not works) or other_disk or other_libraries:
-        evidence = (*said, *disk.values(), *(libraries.values() if other_libraries else ()))
+    if (complaints and not works) or other_disk or other_libraries:
+        evidence = (*complaints, *disk.values(), *(libraries.values() if other_libraries else ()))
         return _differs(examined, {*disk, *libraries}, evidence)
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", f"{driver_state.NOT_LOADED}, so there is nothing to compare")
-    return _alike(examined, said, works=works)
+    return _alike(examined, complaints, works=works)
 
 
-def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Finding:
+def _alike(examined: Examined, complaints: tuple[Evidence, ...], *, works: bool) -> Finding:
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     if loaded is None:
@@ -83,9 +83,9 @@ def _alike(examined: Examined, said: tuple[Evidence, ...], *, works: bool) -> Fi
     if not works:
         return Finding("unknown", f"driver {loaded} is loaded; nvidia-smi has not proved it fits")
     everywhere = f"driver {loaded} is loaded, on disk and in the libraries"
-    if said:
+    if complaints:
         why = "A program with libraries of its own, such as a container's, was refused."
-        return Finding("info", f"{everywhere}, and some program had another", said, why=why)
+        return Finding("info", f"{everywhere}, and some program had another", complaints, why=why)
     return Finding("ok", everywhere, driver_state.loaded(examined).evidence)
 
 
@@ -108,7 +108,7 @@ def _on_disk(snapshot: HostSnapshot) -> dict[str, Evidence]:
 
 
 def _libraries(snapshot: HostSnapshot) -> dict[str, Evidence]:
-    """By version: a package's name does not tell it, nvidia-driver-525 has come to bring 535."""
+    """By version: package names mislead, nvidia-driver-525 has come to bring 535."""
     return {
         version: Evidence(PACKAGES.name, f"{one.name}\t{one.version}\t{one.architecture}")
         for one in (snapshot[PACKAGES].or_empty.packages)
@@ -119,8 +119,8 @@ def _libraries(snapshot: HostSnapshot) -> dict[str, Evidence]:
     }
 
 
-def _said(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
-    """What nvidia-smi and the kernel say of it themselves."""
+def _complaints(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
+    """The complaints of nvidia-smi and of the kernel."""
     smi = snapshot[SMI].value
     lines = smi.failure_lines[:2] if smi is not None and smi.failure == "mismatch" else ()
     logged = driver_state.cited(driver_state.logged(snapshot, _API)[-2:])

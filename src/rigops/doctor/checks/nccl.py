@@ -43,17 +43,17 @@ def level(examined: Examined) -> Finding:
         return nothing
     found = peers.classify_pairs(examined)
     if found.undetermined or not found.total or not found.all_seen:
-        return _untold("what the driver grants between the cards is not known")
+        return _unknown("what the driver grants between the cards is not known")
     known = examined.snapshot[NCCL].value
     predictions = _predictions(examined, found, known.processor if known else None)
     if not predictions:
-        return _untold("how the cards are connected is not known")
+        return _unknown("how the cards are connected is not known")
     if len(predictions) > 1:
-        return _untold("it depends on the maker of the processor, which was not collected")
+        return _unknown("it depends on the maker of the processor, which was not collected")
     return _predicted(examined, next(iter(predictions)))
 
 
-def _untold(reason: str) -> Finding:
+def _unknown(reason: str) -> Finding:
     return Finding("unknown", f"NCCL's transport: {reason}")
 
 
@@ -64,18 +64,18 @@ def _predictions(
     if not found.granted:
         staged = nccl_transport.SHARED_MEMORY
         return {nccl_transport.Transports(staged, staged)}
-    ways: dict[tuple[str, str], str] = {}
+    links: dict[tuple[str, str], str] = {}
     granted: set[tuple[str, str]] = set()
     for pair in (*found.granted, *found.refused):
-        way = "NV" if pair.has_nvlink else _OLD_NAMES.get(pair.link or "", pair.link)
-        if way not in nccl_transport.NEAR_TO_FAR:
+        link = "NV" if pair.has_nvlink else _OLD_NAMES.get(pair.link or "", pair.link)
+        if link not in nccl_transport.NEAR_TO_FAR:
             return set()
         both = ((pair.one.address, pair.other.address), (pair.other.address, pair.one.address))
-        ways.update(dict.fromkeys(both, way))
+        links.update(dict.fromkeys(both, link))
         if pair in found.granted:
             granted.update(both)
     return {
-        nccl_transport.predict(ways, granted, gpus=len(examined.cards), processor=one)
+        nccl_transport.predict(links, granted, gpus=len(examined.cards), processor=one)
         for one in ([processor] if processor else _PROCESSORS)
     }
 
@@ -93,13 +93,14 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
     )
     libraries = known.libraries[:_SHOWN_LIBRARIES] if known else ()
     changed = " (settings were found that change this)" if settings else ""
-    last, first = nccl_transport.LAST_BEFORE, nccl_transport.CHANGED_IN
+    first = nccl_transport.CHANGED_IN
+    older = "" if found.before == found.since else f" (before {first}: {found.before})"
     return Finding(
         "info",
-        f"NCCL up to {last} would use {found.before}, from {first} on {found.since}" + changed,
+        f"NCCL will use {found.since}{older}{changed}",
         (
             *peers.rows(snapshot),
-            *peers.way_rows(snapshot),
+            *peers.topology_rows(snapshot),
             *(Evidence(NCCL.name, one.line) for one in settings),
             *(Evidence(NCCL.name, one.path) for one in libraries),
         ),
@@ -167,11 +168,11 @@ def _left_behind(setting: Setting) -> Finding:
 def _gap(examined: Examined, known: Nccl) -> str:
     """Why what was not found may still be there."""
     if not examined.snapshot[NCCL].is_complete or not known.is_complete:
-        return "and the look at the files was cut short"
+        return "and the files were not searched to the end"
     if known.closed:
         homes = ", ".join(known.closed)
-        return f"and without root nobody could look into {homes}"
-    return "and some of the answer could not be read" if known.unparsed else ""
+        return f"and without root {homes} could not be searched"
+    return "and some lines could not be parsed" if known.unparsed else ""
 
 
 @Check("vllm.cache", needs=(NCCL,))

@@ -62,8 +62,8 @@ def hold(examined: Examined) -> Finding:
         return _loose(examined, found, loose)
     if not found.are_whole:
         return Finding("unknown", "every package that was read is held; not all were read")
-    kept = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
-    return Finding("ok", kept)
+    summary = f"every package of the NVIDIA driver ({len(found.driver)}) is held or pinned"
+    return Finding("ok", summary)
 
 
 def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:
@@ -80,10 +80,12 @@ def _loose_kernels(examined: Examined, found: AptRig) -> tuple[Package, ...]:
 
 
 def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Finding:
-    kept = len(found.driver) - len(found.loose)
-    of_all = f"{len(loose)} of {len(loose) + kept} packages" if kept else f"{len(loose)} packages"
+    pinned = len(found.driver) - len(found.loose)
+    of_all = (
+        f"{len(loose)} of {len(loose) + pinned} packages" if pinned else f"{len(loose)} packages"
+    )
     what = "of the NVIDIA driver" if found.loose else "of the kernel"
-    libraries_only = kept and any(is_user_space(one.name) for one in loose)
+    libraries_only = pinned and any(is_user_space(one.name) for one in loose)
     command = "apt-mark hold " + " ".join(named(one) for one in loose)
     does = "pins the driver's packages to the installed version and holds them"
     return Finding(

@@ -64,10 +64,10 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
     packages = examined.snapshot[PACKAGES].value
     driver = packages.driver if packages else ()
     evidence = tuple(Evidence(PACKAGE_HOLDS.name, path) for path in run_files)
-    if not driver and (kept := _kept_by_rigops(examined)):
+    if not driver and (version := _kept_by_rigops(examined)):
         return Finding(
             "ok",
-            f"driver {kept} came from NVIDIA's installer (.run), and rigops keeps it",
+            f"driver {version} came from NVIDIA's installer (.run), and rigops keeps it",
             evidence,
         )
     if not driver:
@@ -93,7 +93,7 @@ def _installer(examined: Examined, run_files: tuple[str, ...]) -> Finding:
 def _kept_by_rigops(examined: Examined) -> str:
     """The version that rigops had that installer bring: DKMS has its modules, and a pin is set.
 
-    With another one loaded, somebody was at it since.
+    With another one loaded, somebody changed it since.
     """
     state, loaded = examined.snapshot[RIGOPS_STATE].value, examined.snapshot[NVIDIA_VERSION].value
     pinned = record.pinned(state.records.get(record.PATH)) if state else None
@@ -102,8 +102,8 @@ def _kept_by_rigops(examined: Examined) -> str:
 
 
 def _judged(found: AptRig, policies: tuple[Policy, ...]) -> Finding:
-    mine = {one.name for one in found.driver}
-    known = [one for one in policies if one.package in mine]
+    own = {one.name for one in found.driver}
+    known = [one for one in policies if one.package in own]
     installed: dict[Origin, Offer] = {}
     coming: dict[Origin, Offer] = {}
     loose = {one.name for one in found.loose}

@@ -60,14 +60,14 @@ def grant(examined: Examined) -> Finding:
 
 def _told(examined: Examined, found: Grants) -> Finding:
     if found.undetermined or not found.total:
-        return _untold(examined, found)
+        return _unknown(examined, found)
     if peers.write_refused(examined.snapshot):
         return _read_only(examined)
     return _advertised(examined, found) if found.granted else _absent(examined, found)
 
 
 def _unmet(examined: Examined, found: Grants, demand: P2PDemand | None) -> Finding | None:
-    """What is declared and surely not there, or not to be told; nothing where all is met."""
+    """What is declared and certainly or possibly not there."""
     if demand not in {"required", "nvlink"}:
         return None
     declared = f'p2p = "{demand}" is declared'
@@ -93,7 +93,7 @@ def _failed(examined: Examined, found: Grants, summary: str) -> Finding:
     return Finding(
         "fail",
         summary,
-        (*peers.rows(snapshot), *peers.write_rows(snapshot), *peers.way_rows(snapshot)),
+        (*peers.rows(snapshot), *peers.write_rows(snapshot), *peers.topology_rows(snapshot)),
         why=_why_refused(examined, found),
         fix=_fix(examined, found),
     )
@@ -126,22 +126,22 @@ _LOOK: Final = (
 )
 
 
-def _untold(examined: Examined, found: Grants) -> Finding:
+def _unknown(examined: Examined, found: Grants) -> Finding:
     snapshot = examined.snapshot
     matrix = snapshot[P2P_READ].value
-    said: tuple[Evidence, ...] = ()
+    unparsed: tuple[Evidence, ...] = ()
     if matrix is None:
         late = snapshot[P2P_READ].timed_out
         summary = "what the driver grants was not " + ("reported in time" if late else "collected")
     elif not matrix.cells:
-        summary = "the driver did not say what it grants"
-        said = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
+        summary = "the driver did not report what it grants"
+        unparsed = tuple(Evidence(P2P_READ.name, line) for line in matrix.unparsed[:3])
     elif not found.total:
         summary = "which cards the driver's grants are about is not known"
     else:
         known = found.total - len(found.undetermined)
         summary = f"what the driver grants is known for {known} of {found.total} pairs only"
-    return Finding("unknown", summary, (*said, *peers.rows(snapshot)))
+    return Finding("unknown", summary, (*unparsed, *peers.rows(snapshot)))
 
 
 def _read_only(examined: Examined) -> Finding:
@@ -167,7 +167,7 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
     return Finding(
         "info",
         f"peer access for {len(found.granted)} of {found.total} pairs{over} is {_UNPROVEN}{rest}",
-        (*peers.rows(snapshot), *peers.way_rows(snapshot)),
+        (*peers.rows(snapshot), *peers.topology_rows(snapshot)),
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},
     )

@@ -1,4 +1,4 @@
-"""What stands against peer access over PCIe: cards with other chips, and displays."""
+"""What hinders peer access over PCIe: cards with other chips, and displays."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _several_chips(examined: Examined, mixed_pairs: int, total: int) -> Finding:
 
 @Check("display.p2p", needs=(TOPOLOGY, P2P_READ), fixes=("hands",))
 def display(examined: Examined) -> Finding | list[Finding]:
-    """No display hangs on a card with peer access over PCIe.
+    """No display is connected to a card with peer access over PCIe.
 
     Looks at `display_active` of each card that the driver grants peer access over PCIe. A display
     there is a warning: with patched drivers it has broken peer copies, and on any driver it takes
@@ -101,7 +101,7 @@ def _unseen(found: Grants, active: list[bool | None]) -> str:
 def _drives_a_display(subject: str, line: str) -> Finding:
     return Finding(
         "warn",
-        "a display hangs on a card that has peer access over PCIe",
+        "a display is connected to a card that has peer access over PCIe",
         (Evidence(SMI.name, line),),
         subject=subject,
         why="With drivers that were patched for peer access a display on such a card has broken "

@@ -53,7 +53,7 @@ def units(examined: Examined) -> Finding:
     if len(places) > 1:
         return _rivals(places, evidence)
     if not snapshot[UNITS].is_complete or found.unreadable:
-        without = ", ".join(found.unreadable) or "the answer is cut off"
+        without = ", ".join(found.unreadable) or "the answer is incomplete"
         return Finding("unknown", f"not every place could be searched ({without})", evidence)
     if not places:
         summary = "nothing sets power limits at boot"
@@ -87,7 +87,7 @@ def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:
 def _one_writer(
     examined: Examined, limiters: Sequence[CardSetter], place: str, evidence: tuple[Evidence, ...]
 ) -> Finding:
-    """Whether what it sets is refused by the cards: nobody else reads the refusal."""
+    """Whether the cards refuse what it sets: otherwise the refusal is only in the journal."""
     asked = [one for one in limiters if one.watts is not None and not one.names_cards]
     ranges = [(card, card.smi.watts_min if card.smi else None) for card in examined.cards]
     for one in asked:
@@ -151,11 +151,11 @@ def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
     log, report = examined.snapshot[KERNEL_LOG].value, examined.snapshot[SMI].value
     entries = [one.entry for one in log.xids if one.number == _CABLE_XID] if log else []
     logged = [*entries, *(log.matching(_CABLES) if log else ())]
-    said = [*report.failure_lines, *report.warnings, *report.unparsed] if report else []
+    lines = [*report.failure_lines, *report.warnings, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
-        said += gpu.troubles
+        lines += gpu.troubles
     return (
-        *(Evidence(SMI.name, line) for line in said if _CABLES.search(line)),
+        *(Evidence(SMI.name, line) for line in lines if _CABLES.search(line)),
         *(Evidence(KERNEL_LOG.name, line) for line in dict.fromkeys(one.line for one in logged)),
     )
 
@@ -165,7 +165,7 @@ def brake(examined: Examined) -> list[Finding]:
     """No power brake holds a card back.
 
     Reads the hardware power brake bit (0x80) of the reasons why the driver limits the clocks. It is
-    well when it is not set; it tells of this moment only, so it says most while the cards work. The
+    well when it is not set; it shows this moment only, so look while the cards work. The
     signal comes from the supply or the board, never from the card's own limit.
     """
 

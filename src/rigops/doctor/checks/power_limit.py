@@ -37,10 +37,10 @@ def limit(examined: Examined) -> list[Finding]:
     well, and one that was capped by hand is information, because the next reboot forgets the cap.
     Cards that do not report their limit (laptops) are not judged.
     """
-    wishes = examined.spec.gpu_power_limit
+    declaration = examined.spec.gpu_power_limit
 
     def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
-        choice = per_gpu.choose(wishes, card, examined.cards) if wishes else None
+        choice = per_gpu.choose(declaration, card, examined.cards) if declaration else None
         if choice and not choice.is_certain:
             return Finding(
                 "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
@@ -58,14 +58,15 @@ def limit(examined: Examined) -> list[Finding]:
 
 
 def _declared(
-    examined: Examined, card: Card, smi: SmiGpu, wish: PowerLimit, choice: Choice[PowerLimit]
+    examined: Examined, card: Card, smi: SmiGpu, declared: PowerLimit, choice: Choice[PowerLimit]
 ) -> Finding | NotReported:
-    watts = wish.watts
-    if watts is None and wish.percent is not None and smi.watts_default is not None:
-        watts = smi.watts_default * wish.percent / 100
+    watts = declared.watts
+    if watts is None and declared.percent is not None and smi.watts_default is not None:
+        watts = smi.watts_default * declared.percent / 100
     if watts is None:
         return Finding(
-            "unknown", f"{wish.percent:g}% of the default is declared, and the default is not known"
+            "unknown",
+            f"{declared.percent:g}% of the default is declared, and the default is not known",
         )
     if smi.watts_min is not None and watts < smi.watts_min - TOLERANCE_WATTS:
         return _impossible(examined, smi, watts, smi.watts_min, choice)
@@ -73,7 +74,7 @@ def _declared(
         return _impossible(examined, smi, watts, smi.watts_max, choice)
     if smi.watts_limit is None:
         return Finding(
-            "unknown", f"{watts:g} W is declared, and nvidia-smi does not report the limit in force"
+            "unknown", f"declared {watts:g} W, and nvidia-smi does not report the limit in force"
         )
     if abs(smi.watts_limit - watts) <= TOLERANCE_WATTS:
         return Finding("ok", f"limited to {watts:g} W, as declared")
@@ -86,7 +87,7 @@ def _impossible(
     force = f"; {smi.watts_limit:g} W is in force" if smi.watts_limit is not None else ""
     return Finding(
         "fail",
-        f"{watts:g} W is declared, and this card takes {_range(smi)}{force}",
+        f"declared {watts:g} W, but this card takes {_range(smi)}{force}",
         why=_SILENTLY,
         data=_data(smi, watts),
         fix=Fix(
@@ -98,11 +99,11 @@ def _impossible(
 
 
 def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Finding:
-    wishes = examined.spec.gpu_power_limit
-    declared = per_gpu.declaration(wishes, _written) if wishes else watts
+    declaration = examined.spec.gpu_power_limit
+    declared = per_gpu.declaration(declaration, _written) if declaration else watts
     return Finding(
         "warn",
-        f"{watts:g} W is declared, and {live:g} W is in force",
+        f"power limit is {live:g} W, declared {watts:g} W",
         why="A limit is gone after a reboot and whenever the driver is unloaded, unless a unit "
         "sets it again; and of several units the last one wins.",
         data={"declared": watts, "in_force": live},
@@ -119,7 +120,7 @@ def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Findi
 
 def _undeclared(card: Card, smi: SmiGpu) -> Finding | NotReported:
     live, asked, least = smi.watts_limit, smi.watts_requested, smi.watts_min
-    for watts, how in ((live, "in force"), (asked, "asked for")):
+    for watts, how in ((live, "in force"), (asked, "requested")):
         if watts is not None and least is not None and watts < least - TOLERANCE_WATTS:
             return _below(card, smi, f"{watts:g} W is {how}, and this card takes {_range(smi)}")
     if live is None:
@@ -172,16 +173,16 @@ def _data(smi: SmiGpu, declared: float | None) -> dict[str, object]:
 
 
 def _replaced(examined: Examined, choice: Choice[PowerLimit], watts: float) -> object:
-    """The declaration as it stands, with a value for this selector that works."""
-    wishes = examined.spec.gpu_power_limit
-    whole = per_gpu.declaration(wishes, _written) if wishes else None
+    """The declaration, with a value for this selector that works."""
+    declaration = examined.spec.gpu_power_limit
+    whole = per_gpu.declaration(declaration, _written) if declaration else None
     if isinstance(whole, dict) and choice.selector:
         return {**whole, choice.selector.text: _number(watts)}
     return _number(watts)
 
 
-def _written(wish: PowerLimit) -> object:
-    return _number(wish.watts) if wish.watts is not None else f"{wish.percent:g}%"
+def _written(declared: PowerLimit) -> object:
+    return _number(declared.watts) if declared.watts is not None else f"{declared.percent:g}%"
 
 
 def _number(watts: float) -> int | float:

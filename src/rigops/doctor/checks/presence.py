@@ -65,12 +65,12 @@ def count(examined: Examined) -> Finding:
     losses = lost_cards(examined)
     living = [card for card in examined.cards if card.address not in losses]
     missing = _missing_cards(examined, living)
-    silent = _not_listed(examined, living)
+    unlisted = _not_listed(examined, living)
     complaints = [*missing.certain]
     if losses:
         complaints.append(f"lost: {', '.join(losses)}")
-    if silent:
-        complaints.append(f"on the bus, and not in nvidia-smi's list: {', '.join(silent)}")
+    if unlisted:
+        complaints.append(f"on the bus, and not in nvidia-smi's list: {', '.join(unlisted)}")
     evidence = [
         *(one for loss in losses.values() for one in loss.evidence),
         *(Evidence(SMI.name, line) for line in examined.snapshot[SMI].or_empty.failure_lines),
@@ -182,11 +182,11 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     ]
     living = [card for card in examined.cards if card.address not in losses]
     odd = [_odd(card) for card in living if card.smi and card.smi.troubles]
-    silent = [card.address for card in living if not _answers(examined, card)]
+    unsure = [card.address for card in living if not _answers(examined, card)]
     if gone or odd:
         return [*gone, *odd]
-    if silent or not living:
-        who = ", ".join(silent) or "the cards"
+    if unsure or not living:
+        who = ", ".join(unsure) or "the cards"
         return Finding("unknown", f"whether {who} would answer is not known")
     return Finding("ok", "every card answers")
 

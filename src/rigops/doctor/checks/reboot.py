@@ -49,10 +49,10 @@ def pending(examined: Examined) -> Finding:
     snapshot = examined.snapshot
     reasons = [one for one in (_asked(snapshot), _driver(snapshot), _kernel(snapshot)) if one]
     if reasons:
-        return _owed(reasons)
+        return _pending(reasons)
     if missing := _missing(snapshot):
-        said = f"no reboot is known to be pending, but not read: {', '.join(missing)}"
-        return Finding("unknown", said)
+        summary = f"no reboot is known to be pending, but not read: {', '.join(missing)}"
+        return Finding("unknown", summary)
     return Finding("ok", "no reboot is pending: driver and kernel run as they are installed")
 
 
@@ -98,7 +98,7 @@ def _driver(snapshot: HostSnapshot) -> Reason | None:
 
 
 def _kernel(snapshot: HostSnapshot) -> Reason | None:
-    """The kernel that boots next, where that can be told."""
+    """The kernel that boots next, where that is known."""
     boots, running = snapshot[BOOTLOADER].value, snapshot[UNAME].value
     if boots is None or running is None or running.release is None:
         return None
@@ -139,7 +139,7 @@ def _by_numbers(release: str) -> tuple[int, ...]:
     return tuple(int(number) for number in _NUMBERS.findall(release)[:8])
 
 
-def _owed(reasons: list[Reason]) -> Finding:
+def _pending(reasons: list[Reason]) -> Finding:
     return Finding(
         "warn",
         "a reboot is pending: " + "; ".join(one.text for one in reasons),

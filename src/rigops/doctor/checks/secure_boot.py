@@ -96,8 +96,8 @@ def _not_loaded(examined: Examined, *, is_on: bool) -> Finding:
 
 def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     state = snapshot[SECURE_BOOT].value
-    said = (state.line, state.lockdown_line) if state else ()
-    return tuple(Evidence(SECURE_BOOT.name, line) for line in said if line)
+    lines = (state.line, state.lockdown_line) if state else ()
+    return tuple(Evidence(SECURE_BOOT.name, line) for line in lines if line)
 
 
 def _accepted(snapshot: HostSnapshot) -> Finding:

@@ -12,8 +12,8 @@ from rigops.probe.sections.sensors import SECTION as SENSORS
 if TYPE_CHECKING:
     from rigops.probe.sections.sensors import Reading, Sensors, Throttled
 
-CPU_CELSIUS: Final = 100.0  # for CPUs that tell no limit; Zen 4 is built to work at 95 °C
-NVME_CELSIUS: Final = 80.0  # for disks that tell no limit; those that do tell 80 to 85 °C
+CPU_CELSIUS: Final = 100.0  # for CPUs that report no limit; Zen 4 is built to work at 95 °C
+NVME_CELSIUS: Final = 80.0  # for disks that report no limit; others report 80 to 85 °C
 THROTTLES: Final = 100  # since the boot; fewer are a passing peak
 # Inputs without a sensor, and broken ones, have been seen at -273.1, 0, +117.5 and +65261.8 °C.
 _BELIEVED_CELSIUS: Final = (1.0, 115.0)
@@ -69,7 +69,7 @@ def host(examined: Examined) -> Finding | list[Finding]:
 
 
 def _believed(sensors: Sensors) -> list[Reading]:
-    """Without what cannot be a temperature, and without Tctl where the dies tell their own.
+    """Without what cannot be a temperature, and without Tctl where the dies report their own.
 
     Tctl steers the fans: it is 20 °C above the truth on some CPUs, and has been seen at 117 °C.
     """
@@ -96,9 +96,9 @@ def _limit(reading: Reading) -> float | None:
     is_nvme = _NVME.search(reading.chip) is not None
     own = [reading.critical, reading.high if is_nvme else None]
     low, high = _BELIEVED_LIMIT
-    told = [one for one in own if one is not None and low <= one <= high]
-    if told:
-        return min(told)
+    limits = [one for one in own if one is not None and low <= one <= high]
+    if limits:
+        return min(limits)
     if is_nvme:
         return NVME_CELSIUS
     return CPU_CELSIUS if _CPU.search(reading.chip) else None
@@ -164,7 +164,7 @@ def rail(examined: Examined) -> Finding | list[Finding]:
     if wrong:
         return wrong
     if not snapshot[SENSORS].is_complete:
-        return Finding("unknown", "the sensors' answer is cut off")
+        return Finding("unknown", "the sensors' answer is incomplete")
     if not believed:
         summary = (
             "no +12 V sensor reports a plausible voltage"

@@ -104,15 +104,15 @@ def reset(examined: Examined) -> Finding:
 
 
 def _is_behind_chipset(snapshot: HostSnapshot, card: str) -> bool | None:
-    """None where a port has no name that tells."""
-    way = pcie.way_to(snapshot, card)
-    if way is None or not way.ports:
+    """None where the name of a port does not show it."""
+    route = pcie.route_to(snapshot, card)
+    if route is None or not route.ports:
         return None
     listed = pcie.by_address(snapshot)
-    known = [_is_chipset(listed.get(port)) for port in way.ports]
+    known = [_is_chipset(listed.get(port)) for port in route.ports]
     if any(known):
         return True
-    return None if None in known or not way.is_complete else False
+    return None if None in known or not route.is_complete else False
 
 
 def _is_chipset(port: LspciFunction | None) -> bool | None:

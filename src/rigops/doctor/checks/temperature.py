@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 MARGIN_CELSIUS: Final = 5.0  # so near to its slowdown, a warmer day is enough
-# For cards that do not tell where they slow down: the known ones do from 82 °C (P100) to 102 °C.
+# For cards that do not report where they slow down: the known ones do from 82 °C (P100) to 102 °C.
 SURELY_WELL_CELSIUS: Final = 75.0
 SURELY_HOT_CELSIUS: Final = 85.0
-# Memory that tells no limit of its own: the lowest that a card tells is 85 °C (V100).
+# Memory that reports no limit of its own: the lowest that a card reports is 85 °C (V100).
 MEMORY_CELSIUS: Final = 85.0
 MEMORY_FAIL_ABOVE: Final = 8.0  # over its own limit: from a warning to a failure
-FAN_CELSIUS: Final = 60.0  # many cards stand still below 50 to 60 °C, to be quiet
+FAN_CELSIUS: Final = 60.0  # many fans rest below 50 to 60 °C, to be quiet
 
 _BELIEVED_CELSIUS: Final = (0.0, 150.0)
 _LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
@@ -40,8 +40,8 @@ _HOT_CARD = Fix(
 def core(examined: Examined) -> list[Finding]:
     """No card is near the temperature at which it slows down.
 
-    Compares each chip's temperature with the slowdown temperature that the same card tells.
-    Reaching it fails, within 5 °C of it is a warning. Cards and drivers that tell no such
+    Compares each chip's temperature with the slowdown temperature that the same card reports.
+    Reaching it fails, within 5 °C of it is a warning. Cards and drivers that report no such
     temperature are well below 75 °C and warned about from 85 °C on, because the known cards slow
     down between 82 and 102 °C. Measure it under load.
     """
@@ -77,12 +77,12 @@ def core(examined: Examined) -> list[Finding]:
 
 def _no_temperature(smi: SmiGpu) -> Finding | NotReported:
     if smi.celsius is not None:
-        said = f"its temperature sensor reports {smi.celsius:g} °C, which is impossible"
+        summary = f"its temperature sensor reports {smi.celsius:g} °C, which is impossible"
     elif any(_TEMPERATURE.search(line) for line in smi.troubles):
-        said = "its temperature sensor reports ERR!"
+        summary = "its temperature sensor reports ERR!"
     else:
         return NotReported("the card does not report its temperature")
-    return Finding("unknown", said)
+    return Finding("unknown", summary)
 
 
 def _without_threshold(now: float) -> Finding:

@@ -1,4 +1,4 @@
-"""Kernel arguments that hide faults, do nothing, or say two things at once."""
+"""Kernel arguments that hide faults, do nothing, or contradict each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REPAIR = frozenset(
 
 @dataclass(frozen=True)
 class Trouble:
-    """`grave`: a warning; else only something to know. `argument`: as it stands on the line."""
+    """`grave`: a warning; else only something to know. `argument`: as on the command line."""
 
     argument: str
     text: str
@@ -129,7 +129,7 @@ def bad(examined: Examined) -> Finding:
 
 
 def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
-    """`pci=` and `iommu=` take lists; of the same trouble twice, one is told."""
+    """`pci=` and `iommu=` take lists; of the same trouble twice, one is reported."""
     present = set(arguments)
     for argument in arguments:
         if argument in _REPAIR:
@@ -144,7 +144,7 @@ def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
     if off and direct:
         yield Trouble(
             f"{off[0]} with {direct[0]}",
-            "says two things",
+            "contradict each other",
             f"{off[0]} switches that IOMMU off, so {direct[0]} has nothing left to do there. "
             "Either of them is enough for P2P.",
         )

@@ -1,4 +1,4 @@
-"""The host's clock against the time of whoever looked."""
+"""The host's clock against that of the machine that collected."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def time(examined: Examined) -> Finding:
                 fix=Fix(kind="hands", text=wrong.fix),
             )
     keeps = snapshot[LIMITS].or_empty.ntp_synchronized
-    said = snapshot[LIMITS].or_empty.said.get("ntp_synchronized", "")
-    kept = (Evidence(LIMITS.name, said),) if said else ()
+    line = snapshot[LIMITS].or_empty.said.get("ntp_synchronized", "")
+    shown = (Evidence(LIMITS.name, line),) if line else ()
     if keeps is False:
         summary = "nothing has set the clock by the network since the last boot"
-        return Finding("info", summary, kept)
+        return Finding("info", summary, shown)
     if asked is None or own is None:
         return Finding("unknown", "the host's clock was not collected")
-    return Finding("ok", "the clock is right", kept)
+    return Finding("ok", "the clock is right", shown)
 
 
 def _collected_at(snapshot: HostSnapshot) -> float | None:

@@ -79,11 +79,11 @@ def xid(examined: Examined) -> list[Finding]:
     boots = Counter((one.number, one.address) for one in found)
     recent = [one for one in found if one.boot != "older"]
     older = [one for one in found if one.boot == "older"]
-    told = [
+    findings = [
         _incident(examined, one, came_back=boots[one.number, one.address] > 1) for one in recent
     ]
-    told += _older(older) if older else []
-    return [*told, *_rest(examined, recent, older)]
+    findings += _older(older) if older else []
+    return [*findings, *_rest(examined, recent, older)]
 
 
 def _incident(examined: Examined, incident: Incident, *, came_back: bool) -> Finding:
@@ -190,11 +190,11 @@ def _about_previous(examined: Examined) -> str:
 
 
 def _unknown(read: Read, where: str) -> Finding:
-    said = read.log.unparsed[:_SHOWN] if read.log else ()
+    unparsed = read.log.unparsed[:_SHOWN] if read.log else ()
     return Finding(
         "unknown",
         f"whether there was an Xid {where} is not known: the kernel log {read.gap}",
-        tuple(Evidence(KERNEL_LOG.name, line) for line in said),
+        tuple(Evidence(KERNEL_LOG.name, line) for line in unparsed),
         essential=read.is_grave,
     )
 
@@ -212,8 +212,8 @@ def _hit_a_peer_test(incident: Incident) -> bool:
 
 def _asked_action(incident: Incident) -> str:
     """What the driver asks for at last, in its own words; empty for nothing."""
-    told = [shape["action"] for one in incident.details if (shape := _ASKED_ACTION.search(one))]
-    return told[-1] if told and told[-1] != "None" else ""
+    actions = [shape["action"] for one in incident.details if (shape := _ASKED_ACTION.search(one))]
+    return actions[-1] if actions and actions[-1] != "None" else ""
 
 
 def _fix(examined: Examined, incident: Incident, *, came_back: bool) -> Fix:

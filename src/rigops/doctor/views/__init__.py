@@ -27,7 +27,7 @@ def has_no_gpu(examined: Examined) -> bool:
 
 
 def gpu_count(examined: Examined) -> int | None:
-    """None where nobody knows. Of several sources the greatest: a list may have lost its end."""
+    """None: unknown. Of several sources the greatest: a list may have lost its end."""
     snapshot = examined.snapshot
     matrices = (snapshot[P2P_READ].value, snapshot[TOPOLOGY].value)
     numbered = [len(matrix.gpus) for matrix in matrices if matrix]

@@ -25,7 +25,7 @@ _NESTED = re.compile(r"\)[*+{]")
 
 
 def holds(package: Package, held: Iterable[str]) -> bool:
-    """By dpkg's own mark, or in the list of apt-mark, which tells other architectures by name."""
+    """By dpkg's own mark, or in the list of apt-mark, which names other architectures."""
     own = {f"{package.name}:{package.architecture}"}
     if package.architecture != "i386":
         own.add(package.name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
-_FEWEST = 2  # values that a card cannot tell, beside its power, before it counts as dead
+_FEWEST = 2  # unreadable values of a card, beside its power, before it counts as dead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +67,10 @@ def _card(
     model = find_gpu(catalog, f"10de:{device:04x}").only if device is not None else None
     if model is None and smi is not None and smi.name:
         model = find_gpu(catalog, smi.name.removeprefix("NVIDIA ")).only
-    told = listed.product or listed.name if listed else ""
-    if model is None and told:
-        model = find_gpu(catalog, told).only
-    name = model.name if model else (smi and smi.name) or told or "unknown GPU"
+    label = listed.product or listed.name if listed else ""
+    if model is None and label:
+        model = find_gpu(catalog, label).only
+    name = model.name if model else (smi and smi.name) or label or "unknown GPU"
     return Card(address=address, model=model, name=name, function=function, lspci=listed, smi=smi)
 
 
@@ -88,10 +88,10 @@ def lost_cards(examined: Examined) -> dict[str, LostCard]:
     for address in report.lost if report else ():
         if address not in found:
             name = next((one.name for one in examined.cards if one.address == address), "a card")
-            said = (
+            evidence = (
                 tuple(Evidence(SMI.name, line) for line in report.failure_lines) if report else ()
             )
-            found[address] = LostCard(name, "nvidia-smi cannot reach it any more", said)
+            found[address] = LostCard(name, "nvidia-smi cannot reach it any more", evidence)
     return found
 
 
@@ -100,9 +100,11 @@ def _loss(card: Card) -> LostCard | None:
         line = Evidence(LSPCI.name, card.lspci.line)
         return LostCard(card.name, "it answers nothing on the bus any more", (line,))
     troubles = card.smi.troubles if card.smi else ()
-    said = tuple(Evidence(SMI.name, line) for line in troubles)
+    evidence = tuple(Evidence(SMI.name, line) for line in troubles)
     if any(word in line.lower() for line in troubles for word in ("is lost", "requires reset")):
-        return LostCard(card.name, "nvidia-smi reports it as lost", said)
+        return LostCard(card.name, "nvidia-smi reports it as lost", evidence)
     if len([line for line in troubles if "power" not in line.lower()]) >= _FEWEST:
-        return LostCard(card.name, f"{len(troubles)} of its values cannot be read any more", said)
+        return LostCard(
+            card.name, f"{len(troubles)} of its values cannot be read any more", evidence
+        )
     return None

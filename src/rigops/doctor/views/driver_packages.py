@@ -32,7 +32,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True)
 class AptRig:
-    """A host whose driver apt manages: where the three checks of packages have something to say."""
+    """A host whose driver apt manages."""
 
     packages: Packages
     driver: tuple[Package, ...]
@@ -55,20 +55,20 @@ def apt_rig(examined: Examined) -> AptRig | Finding:
     packages = snapshot[PACKAGES].value
     if packages is None:
         return Finding("unknown", not_read(snapshot[PACKAGES], "the installed packages"))
-    whole = snapshot[PACKAGES].is_exhaustive
+    is_complete = snapshot[PACKAGES].is_exhaustive
     if (other := _elsewhere(packages, snapshot[PACKAGE_HOLDS].value)) is not None:
         return other
     if not packages.driver:
         return (
             Finding("skipped", "no package of the NVIDIA driver is installed")
-            if whole
+            if is_complete
             else Finding("unknown", "the installed packages could not all be read")
         )
     holds = snapshot[PACKAGE_HOLDS].value
     if holds is None or not holds.asks_apt:
         return Finding("unknown", not_read(snapshot[PACKAGE_HOLDS], "holds and pins of packages"))
-    whole = whole and snapshot[PACKAGE_HOLDS].is_complete
-    return AptRig(packages, packages.driver, holds, whole)
+    is_complete = is_complete and snapshot[PACKAGE_HOLDS].is_complete
+    return AptRig(packages, packages.driver, holds, is_complete)
 
 
 def _elsewhere(packages: Packages, holds: PackageHolds | None) -> Finding | None:
@@ -119,7 +119,7 @@ def installed_version(examined: Examined, packages: Packages) -> str | None:
 
 
 def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
-    """Declare what is there, unless it is known to be bad: then it is not to be kept."""
+    """Declare what is there, unless it is known to be bad: then it should not stay."""
     version = installed_version(examined, found.packages)
     wish = examined.spec.driver
     if wish is None and version is not None and _is_bad(examined, version):

@@ -35,7 +35,7 @@ _NUMBERS = re.compile(r"(?:[0-9]{1,3}:)?(?P<version>[0-9]{2,4}\.[0-9]{1,3}(?:\.[
 
 @dataclass(frozen=True)
 class Loaded:
-    """None: nobody knows."""
+    """None: unknown."""
 
     is_loaded: bool | None
     evidence: tuple[Evidence, ...] = ()
@@ -50,14 +50,14 @@ def loaded(examined: Examined) -> Loaded:
         shown = tuple(Evidence(SMI.name, line) for line in answers[:1] if line)
         return Loaded(is_loaded=True, evidence=_version_line(snapshot) or shown)
     if version is not None and version.is_loaded:
-        # The name alone proves it, where the version is one that nobody has seen before.
+        # The name alone proves it, where the version has an unknown shape.
         named = version.version or any(
             line.startswith("NVRM version:") for line in version.unparsed
         )
         return Loaded(True if named else None, _version_line(snapshot))
     if smi is not None and smi.failure == "no-driver":
-        said = tuple(Evidence(SMI.name, line) for line in smi.failure_lines[:1])
-        return Loaded(is_loaded=False, evidence=said)
+        quoted = tuple(Evidence(SMI.name, line) for line in smi.failure_lines[:1])
+        return Loaded(is_loaded=False, evidence=quoted)
     if version is not None and snapshot[NVIDIA_VERSION].is_complete:
         return Loaded(is_loaded=False)
     others = tuple(bound_to(card) for card in examined.cards)
@@ -76,14 +76,14 @@ def _version_line(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
 
 
 def bound_to(card: Card) -> tuple[str, Evidence] | None:
-    """The kernel driver that holds a card, "" for none; None where nobody knows."""
+    """The kernel driver that holds a card, "" for none; None: unknown."""
     function, listed = card.function, card.lspci
     if function is not None and (function.driver or " driver=- " in f"{function.line} "):
         return function.driver or "", Evidence(PCI.name, function.line)
     # lspci names the driver before the modules that fit: those alone mean that there is none.
     if listed is not None and (listed.driver or listed.modules):
-        said = f"Kernel driver in use: {listed.driver}" if listed.driver else listed.line
-        return listed.driver or "", Evidence(LSPCI.name, said)
+        quoted = f"Kernel driver in use: {listed.driver}" if listed.driver else listed.line
+        return listed.driver or "", Evidence(LSPCI.name, quoted)
     return (DRIVER, Evidence(SMI.name, card.smi.line)) if card.smi is not None else None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OFF_THE_BUS: Final = 79
 ACTION_CHANGED: Final = 154
-# They clean up or tell what to do after another one, which may have been a while ago.
+# They clean up or ask for action after another one, which may have been a while ago.
 _FOLLOWERS: Final = frozenset({43, 45, ACTION_CHANGED})
 _TOGETHER_S: Final = 2.0
 _FOLLOWS_S: Final = 60.0
@@ -42,9 +42,9 @@ class Incident:
     @property
     def count(self) -> int:
         """How often the cause was reported. The same logs in two forms are no two reports."""
-        said = [one for one in self._of_cause if not one.xid.bus_drop] or self._of_cause
+        counted = [one for one in self._of_cause if not one.xid.bus_drop] or self._of_cause
         by_log = [
-            sum(one.xid.entry.repeated for one in said if _keeps_seconds(one) is seconds)
+            sum(one.xid.entry.repeated for one in counted if _keeps_seconds(one) is seconds)
             for seconds in (True, False)
         ]
         return max(by_log)
@@ -91,7 +91,7 @@ def incidents(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Incident, ...]:
 
 
 def severity(catalog: Catalog, number: int) -> Severity:
-    """Of a number that nobody has described it is only known that it is a fault."""
+    """An unknown number is at least a fault."""
     known = find_xid(catalog, number)
     return known.severity if known else "warn"
 
@@ -139,7 +139,7 @@ def _keeps_seconds(report: Report) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """`boot_number` tells older boots from each other: it counts back in the history."""
+    """`boot_number` distinguishes older boots: it counts back in the history."""
 
     xid: Xid
     section: str
@@ -154,8 +154,8 @@ def reports(snapshot: HostSnapshot) -> list[Report]:
         *_of_log(snapshot[KERNEL_LOG].value, KERNEL_LOG.name, 0),
     ]
     known = {_mark(one) for one in logs}
-    told = [one for one in _of_history(snapshot) if _mark(one) not in known]
-    return [*told, *logs]
+    history = [one for one in _of_history(snapshot) if _mark(one) not in known]
+    return [*history, *logs]
 
 
 def _mark(report: Report) -> tuple[object, ...]:
@@ -188,7 +188,7 @@ def _of_history(snapshot: HostSnapshot) -> list[Report]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Starts:
-    """When the last two boots began, and whether the log of the first of them tells all of it."""
+    """When the last two boots began, and whether the log of the first of them is complete."""
 
     current: str | None
     previous: str | None

@@ -45,7 +45,7 @@ def running(snapshot: HostSnapshot) -> str | None:
 
 
 def next_kernel(snapshot: HostSnapshot) -> NextKernel | None:
-    """None where nobody knows."""
+    """None: unknown."""
     if (bootloader := snapshot[BOOTLOADER].value) is not None:
         entry, is_certain = _default(bootloader)
         image = _IMAGE_FILE.fullmatch(entry.kernel) if entry else None

@@ -32,38 +32,38 @@ _WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})
 
 
 @dataclass(frozen=True)
-class Way:
-    """The ports above a card, the root port first; more are above them where it is not whole."""
+class Route:
+    """The ports above a card, the root port first; more are above them where it is incomplete."""
 
     card: str
     ports: tuple[str, ...]
     host_bridge: str | None = None  # 0000:40
     is_complete: bool = True
 
-    def shared_with(self, other: Way) -> tuple[str, ...]:
+    def shared_with(self, other: Route) -> tuple[str, ...]:
         """The ports that both cards are under. The last of them is the port above a switch."""
         same = 0
-        for mine, theirs in zip(self.ports, other.ports, strict=False):
-            if mine != theirs:
+        for one, another in zip(self.ports, other.ports, strict=False):
+            if one != another:
                 break
             same += 1
         return self.ports[:same]
 
-    def between(self, other: Way) -> tuple[str, ...]:
+    def between(self, other: Route) -> tuple[str, ...]:
         """The ports through which what one card sends to the other has to pass."""
         same = len(self.shared_with(other))
         return (*self.ports[same:], *other.ports[same:])
 
 
-def way_to(snapshot: HostSnapshot, card: str) -> Way | None:
-    """From sysfs, else from the buses that lspci's bridges lead to. None: nobody said."""
+def route_to(snapshot: HostSnapshot, card: str) -> Route | None:
+    """From sysfs, else from the buses that lspci's bridges lead to. None: unknown."""
     return _by_sysfs(snapshot, card) or _by_bridges(snapshot, card)
 
 
 def ports_above(snapshot: HostSnapshot, cards: Iterable[Card]) -> tuple[str, ...]:
     """Each once."""
-    ways = [way_to(snapshot, card.address) for card in cards]
-    return tuple(dict.fromkeys(port for way in ways if way for port in way.ports))
+    routes = [route_to(snapshot, card.address) for card in cards]
+    return tuple(dict.fromkeys(port for route in routes if route for port in route.ports))
 
 
 def aer_is_off(snapshot: HostSnapshot) -> str | None:
@@ -74,8 +74,8 @@ def aer_is_off(snapshot: HostSnapshot) -> str | None:
 
 
 def port_above(snapshot: HostSnapshot, card: str) -> str | None:
-    way = way_to(snapshot, card)
-    return way.ports[-1] if way and way.ports else None
+    route = route_to(snapshot, card)
+    return route.ports[-1] if route and route.ports else None
 
 
 def is_complete(function: PciFunction) -> bool:
@@ -83,7 +83,7 @@ def is_complete(function: PciFunction) -> bool:
     return " path=" in function.line
 
 
-def _by_sysfs(snapshot: HostSnapshot, card: str) -> Way | None:
+def _by_sysfs(snapshot: HostSnapshot, card: str) -> Route | None:
     functions = snapshot[PCI].or_empty.functions
     path = next((one.path for one in functions if one.address == card), None)
     parts = path.split("/") if path else []
@@ -95,10 +95,10 @@ def _by_sysfs(snapshot: HostSnapshot, card: str) -> Way | None:
     below = tuple(part.lower() for part in parts[bridges[-1] + 1 : -1])
     if not all(_FUNCTION.fullmatch(part) for part in below):
         return None
-    return Way(card, below, host_bridge=parts[bridges[-1]][3:].lower())
+    return Route(card, below, host_bridge=parts[bridges[-1]][3:].lower())
 
 
-def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
+def _by_bridges(snapshot: HostSnapshot, card: str) -> Route | None:
     listed = snapshot[LSPCI].or_empty.functions
     leads_to = {
         f"{one.address.partition(':')[0]}:{one.secondary_bus:02x}": one
@@ -118,7 +118,7 @@ def _by_bridges(snapshot: HostSnapshot, card: str) -> Way | None:
     )
     is_root = top.port_type == "Root Port" or (top.port_type is None and has_host_bridge)
     addresses = tuple(port.address for port in reversed(ports))
-    return Way(card, addresses, host_bridge=bus if is_root else None, is_complete=is_root)
+    return Route(card, addresses, host_bridge=bus if is_root else None, is_complete=is_root)
 
 
 def _bus_of(address: str) -> str:
@@ -130,7 +130,7 @@ def by_address(snapshot: HostSnapshot) -> Mapping[str, LspciFunction]:
 
 
 def redirects(port: LspciFunction | None) -> bool | None:
-    """Whether it sends up what a card means for another below. None where nobody could read it."""
+    """Whether it sends traffic between cards below it up to the CPU. None: unreadable."""
     if port is None:
         return None
     if port.acs is None:
@@ -142,19 +142,19 @@ def redirects(port: LspciFunction | None) -> bool | None:
 
 def is_virtual_machine(snapshot: HostSnapshot) -> bool | None:
     """Where the bus is one that a hypervisor made up."""
-    said = snapshot[BOOT].or_empty.is_virtual_machine
-    if said:
+    reported = snapshot[BOOT].or_empty.is_virtual_machine
+    if reported:
         return True
     seen = {one.vendor for one in snapshot[PCI].or_empty.functions}
     listed = {one.vendor for one in snapshot[LSPCI].or_empty.functions}
     if (seen | listed) & _VIRTUAL_VENDORS:
         return True
-    return said
+    return reported
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """None is what no source tells."""
+    """None: no source reports it."""
 
     now: int | None
     own: int | None  # lanes_of the card
@@ -181,13 +181,13 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
         _width(function.fastest_link if function and is_complete(function) else None),
         capability.width if capability else None,
     )
-    said = [
+    reported = [
         Evidence(PCI.name, function.line) if function else None,
         Evidence(LSPCI.name, status.line) if status else None,
     ]
     port, about_port = _of_port(snapshot, card)
     by_model = card.model.pcie_width if card.model else None
-    return Lanes(now, own or by_model, port, tuple(one for one in (*said, about_port) if one))
+    return Lanes(now, own or by_model, port, tuple(one for one in (*reported, about_port) if one))
 
 
 def _of_port(snapshot: HostSnapshot, card: Card) -> tuple[int | None, Evidence | None]:

@@ -36,7 +36,7 @@ MIXED_WHY: Final = (
 
 @dataclass(frozen=True)
 class Pair:
-    """`there` and `back` are the cells of `topo -p2p r`; None and U: the driver did not tell."""
+    """`there` and `back` are the cells of `topo -p2p r`; None and U: not reported."""
 
     one: Card
     other: Card
@@ -105,8 +105,8 @@ class Grants:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        said = {cell for pair in self.refused for cell in (pair.there, pair.back)}
-        return tuple(letter for letter in LETTERS if letter in said)
+        cells = {cell for pair in self.refused for cell in (pair.there, pair.back)}
+        return tuple(letter for letter in LETTERS if letter in cells)
 
 
 def nothing_between(examined: Examined) -> Finding | None:
@@ -150,7 +150,7 @@ def write_rows(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     return _rows(P2P_WRITE.name, snapshot[P2P_WRITE].value)
 
 
-def way_rows(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
+def topology_rows(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     topology = snapshot[TOPOLOGY].value
     return tuple(Evidence(TOPOLOGY.name, row) for row in topology.rows) if topology else ()
 

@@ -59,7 +59,7 @@ def gap(examined: Examined) -> Finding | None:
         evidence = tuple(Evidence(SMI.name, line) for line in cited)
         return Finding("unknown", _FAILURES[report.failure], evidence)
     if not report.is_complete or not snapshot[SMI].is_complete:
-        return Finding("unknown", "nvidia-smi's output is cut off")
+        return Finding("unknown", "nvidia-smi's output is incomplete")
     absent = [card.address for card in examined.cards if card.smi is None]
     if absent:
         return Finding("unknown", f"nvidia-smi does not report {', '.join(absent)}")
