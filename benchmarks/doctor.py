@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import load
 from rigops.doctor.registry import examine
-from rigops.probe.bundles import read_all
+from rigops.probe.bundles.reading import read_all
 from rigops.probe.collect import collect
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script

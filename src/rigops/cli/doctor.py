@@ -31,7 +31,8 @@ from rigops.doctor.host_report import HostReport, document, exit_code, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.errors import usage_error
 from rigops.inventory.spec.names import did_you_mean
-from rigops.probe.bundles import read_all, refuse_to_overwrite, save, save_all
+from rigops.probe.bundles.reading import read_all
+from rigops.probe.bundles.saving import refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
 from rigops.probe.snapshot import HostSnapshot

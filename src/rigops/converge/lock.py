@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.errors import Problem, RigopsError
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from rigops.probe.script import PATH
 from rigops.transport.errors import clean
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.converge.reboot_impact import LIST_INHIBITORS, inhibitors
 from rigops.errors import Problem, RigopsError
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from rigops.probe.script import PATH
 from rigops.transport import HostKeyPolicy, TransportError, connect
 from rigops.transport.errors import clean

@@ -10,24 +10,36 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.hostside.p2p.census import nvidia_gpus, read_topology, take_census
 from rigops.hostside.p2p.copies import CopyPlan, copy_job
+from rigops.hostside.p2p.cuda import (
+    NATIVE_ATOMICS,
+    NO_DEVICE,
+    PERFORMANCE_RANK,
+    Cuda,
+    CudaError,
+    NoLibraryError,
+)
 from rigops.hostside.p2p.watched import Ended, Patience, watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rigops.hostside.p2p.watched import Job
+    from rigops.hostside.p2p.watched import Job, Say
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _TOPOLOGY_S: Final = 10.0
 _SHARE_FOR_COPIES: Final = 0.4  # of a pair's time
 _AT_LEAST_SILENT: Final = 0.25  # of it without a new step, or it was slow and did not hang
+
+
+_NVIDIA: Final = "0x10de"
+_DISPLAY: Final = "0x03"
 
 
 def say_line(**words: object) -> None:
@@ -53,7 +65,7 @@ class _Host:
         system = Path(self._options.system)
         return {
             "schema": SCHEMA,
-            "boot_id": _file_text("/proc/sys/kernel/random/boot_id"),
+            "boot_id": _file_text(Path("/proc/sys/kernel/random/boot_id")),
             "processor": _processor(),
             "gpus": self._gpus,
             "on_bus": nvidia_gpus(system),
@@ -70,7 +82,7 @@ class _Host:
         ended = self._watch(take_census, Patience(options.init_s, options.init_s, options.dead_s))
         found = ended.answer()
         if found is None:
-            self._trouble("hang" if ended.overdue else "error", _story(ended))
+            self._trouble("hang" if ended.overdue else "error", _how_ended(ended))
         elif "trouble" in found:
             self._trouble(*found["trouble"])
         else:
@@ -82,10 +94,10 @@ class _Host:
         patience = Patience(_TOPOLOGY_S, _TOPOLOGY_S, self._options.dead_s)
         ended = self._watch(read_topology, patience)
         if ended.stuck:
-            self._trouble("hang", _story(ended))
+            self._trouble("hang", _how_ended(ended))
             self._give_up("nvidia-smi hangs in the driver")
         elif ended.overdue:
-            self._trouble("note", _story(ended))
+            self._trouble("note", _how_ended(ended))
         return "" if ended.overdue or ended.how else ended.text
 
     # ---- pairs
@@ -156,16 +168,16 @@ class _Host:
         found = ended.answer()
         silent = ended.at_step_s >= self._options.pair_s * _AT_LEAST_SILENT
         if ended.overdue and not found and not silent and not ended.stuck:
-            return {"evidence": [f"{_story(ended)}, but went on until then: a very slow host?"]}
+            return {"evidence": [f"{_how_ended(ended)}, but went on until then: a very slow host?"]}
         if ended.overdue:
             name = f"the hang of {self._gpus[i]['address']} to {self._gpus[j]['address']}"
             self._wedged.update(dict.fromkeys((i, j), name))
             if ended.stuck:
                 self._give_up(f"not tried after {name}, which nothing but a reboot ends")
-            late = "its process hung after the copies" if found else _story(ended)
+            late = "its process hung after the copies" if found else _how_ended(ended)
             rest = found["evidence"] if found else []
             return {**(found or {}), "verdict": "hang", "evidence": [late, *ended.evidence, *rest]}
-        return found or {"verdict": "error", "evidence": [_story(ended)]}
+        return found or {"verdict": "error", "evidence": [_how_ended(ended)]}
 
     # ---- both
 
@@ -180,22 +192,97 @@ class _Host:
         self._stop = why
 
 
-def _story(ended: Ended) -> str:
+def _how_ended(ended: Ended) -> str:
     last = ended.text.strip().rpartition("\n")[2]
     how = "did not end in time" if ended.overdue else ended.how or "ended without an answer"
     return f"{ended.step}: {how}" + (f": {last}" if last else "")
 
 
+def take_census(say: Say) -> None:
+    """Job of a watched child."""
+    say(step="loading libcuda.so.1")
+    try:
+        cuda = Cuda()
+        say(step="cuInit")
+        cuda.do("cuInit", 0)
+        say(step="looking at the devices", ready=True)
+        say(answer=_census(cuda))
+    except NoLibraryError as error:
+        say(answer={"trouble": ["no_library", str(error)]})
+    except CudaError as error:
+        kind = "no_device" if error.code == NO_DEVICE else "error"
+        say(answer={"trouble": [kind, str(error)]})
+
+
+def _census(cuda: Cuda) -> dict[str, Any]:
+    devices = [cuda.number("cuDeviceGet", i) for i in range(cuda.number("cuDeviceGetCount"))]
+    gpus = [
+        {
+            "address": pci_address(cuda.device_text("cuDeviceGetPCIBusId", device)),
+            "name": cuda.device_text("cuDeviceGetName", device),
+            "memory": cuda.size("cuDeviceTotalMem_v2", device),
+        }
+        for device in devices
+    ]
+    peers = [
+        [_peer(cuda, one, other) if one != other else None for other in devices] for one in devices
+    ]
+    return {"cuda": cuda.number("cuDriverGetVersion"), "gpus": gpus, "peers": peers}
+
+
+def _peer(cuda: Cuda, one: int, other: int) -> dict[str, int | None]:
+    return {
+        "granted": cuda.number("cuDeviceCanAccessPeer", one, other),
+        "rank": _attribute(cuda, PERFORMANCE_RANK, one, other),
+        "atomics": _attribute(cuda, NATIVE_ATOMICS, one, other),
+    }
+
+
+def _attribute(cuda: Cuda, attribute: int, one: int, other: int) -> int | None:
+    try:
+        return cuda.number("cuDeviceGetP2PAttribute", attribute, one, other)
+    except CudaError:
+        return None
+
+
+def pci_address(text: str) -> str:
+    """Make it 0000:0a:00.0, however many digits and capitals the driver likes."""
+    found = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]+:[0-9a-f]+\.[0-9a-f])", text.strip().lower())
+    return f"{int(found[1] or '0', 16):04x}:{found[2]}" if found else text
+
+
+def read_topology(say: Say) -> None:
+    """Job of a watched child, which becomes nvidia-smi."""
+    say(step="nvidia-smi topo -m", ready=True)
+    try:
+        os.execvp("nvidia-smi", ("nvidia-smi", "topo", "-m"))  # noqa: S606 - no shell is needed
+    except OSError as error:
+        say(answer=str(error))
+
+
+def nvidia_gpus(system: Path) -> list[dict[str, str]]:
+    """Cards on the bus, with the kernel driver that each is bound to."""
+    found = []
+    for device in sorted(system.glob("bus/pci/devices/*")):
+        if _file_text(device / "vendor") == _NVIDIA and _file_text(device / "class").startswith(
+            _DISPLAY
+        ):
+            driver = device / "driver"
+            bound = driver.resolve().name if driver.exists() else ""
+            found.append({"address": device.name.lower(), "driver": bound})
+    return found
+
+
 def _processor() -> str:
-    for line in _file_text("/proc/cpuinfo").split("\n"):
+    for line in _file_text(Path("/proc/cpuinfo")).split("\n"):
         if line.startswith("vendor_id"):
             return line.partition(":")[2].strip()
     return ""
 
 
-def _file_text(path: str) -> str:
+def _file_text(path: Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.errors import HostError, RigopsError
-from rigops.hostside import pack
 from rigops.hostside.p2p.verdict import REFUSED, SKIPPED, UNKNOWN
+from rigops.hostside.packing import pack
 from rigops.preflight.document import HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.payload import Answer, Trouble, plain, read_answer

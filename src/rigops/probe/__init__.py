@@ -1,1 +1,1 @@
-"""What a host says about itself: one sh script, many sections, each with its own pure parser."""
+"""Facts of a host: one sh script, many sections, each with its own pure parser."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.bundle/1"
 META: Final = "meta.json"
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
-BROKEN_PIPE: Final = 141  # exit code of a program whose reader has gone
+BROKEN_PIPE: Final = 141  # exit code of a program whose reader is gone
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TIMED_OUT = 124

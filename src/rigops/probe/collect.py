@@ -59,7 +59,7 @@ class AsRoot(Protocol):
 
 @dataclass(frozen=True)
 class Collection:
-    """What the host said, and what its login shell said and took before that."""
+    """The sections, and what the login shell printed and took before them."""
 
     bundle: Bundle
     login_noise: str
@@ -79,7 +79,7 @@ def collect(
     as_root: AsRoot | None = None,
     collected_at: str | None = None,
 ) -> Collection:
-    """Without `collected_at` the host's own clock tells when it was.
+    """Without `collected_at` it is the time by the host's own clock.
 
     Without `as_root` each section that wants root tries `sudo -n` for itself, if `root` is meant.
     """
@@ -98,7 +98,7 @@ def collect(
         why = "its sh did not run the probe" if answer.started else "its login shell ran no command"
         raise ProbeError(
             Problem(
-                message=f"{host}: {why}" + (f"; it said: {' '.join(said.split())}" if said else ""),
+                message=f"{host}: {why}" + (f"; output: {' '.join(said.split())}" if said else ""),
                 fix="see that the login gets an ordinary shell",
                 host=host,
             )

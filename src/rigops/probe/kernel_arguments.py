@@ -30,11 +30,11 @@ def name(argument: str) -> str:
 
 @dataclass(frozen=True)
 class Split:
-    """Declared arguments against those that stand in files of somebody else."""
+    """Declared arguments against those in files of others."""
 
-    ours: tuple[str, ...]  # to be added by us
-    present: tuple[str, ...]  # somebody else has them already: not ours, never removed
-    conflicts: tuple[str, ...]  # somebody else's with another value
+    ours: tuple[str, ...]  # to be added by rigops
+    present: tuple[str, ...]  # already in files of others: not owned, never removed
+    conflicts: tuple[str, ...]  # those of others with another value
 
 
 def against(declared: Iterable[str], foreign: Iterable[str]) -> Split:

@@ -15,7 +15,7 @@ EVERY_WORD: Final = "*"  # as `technical`: people name nothing in this output
 
 @dataclass(frozen=True, kw_only=True)
 class Section(Generic[Facts]):
-    """`parse` reads any text without raising; what it could not read is in the facts' `unparsed`.
+    """`parse` takes any text without raising; what it could not parse is in the facts' `unparsed`.
 
     The snippet may use `show FILE…`, `run COMMAND…` and `hide` of the script's tools. It ends with
     0 where its answer is whole, an empty one included.
@@ -24,7 +24,7 @@ class Section(Generic[Facts]):
     name: str
     snippet: str
     parse: Callable[[str], Facts]
-    timeout_s: int = 8  # after which nobody waits for it any more
+    timeout_s: int = 8  # after which the script goes on without it
     wants_root: bool = False
     asks_driver: bool = False  # only when everything else has been answered: the driver may hang
     calm: bool = False  # only reads small files of the kernel and of /etc: nothing that may hang

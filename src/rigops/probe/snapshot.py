@@ -22,7 +22,7 @@ class Answer(Generic[Facts]):
 
     @cached_property
     def value(self) -> Facts | None:
-        """None: not collected, which is never healthy. What an incomplete output says is true."""
+        """None: not collected, which is never healthy. What an incomplete output has is true."""
         if self.collected is None or not (
             self.collected.is_complete or self.collected.text.strip()
         ):
@@ -80,7 +80,7 @@ class HostSnapshot:
 
     @property
     def collected_at(self) -> str | None:
-        """By the clock of whoever looked, where somebody did."""
+        """By the clock of the collecting machine, where one collected it."""
         return self.bundle.collected_at
 
     @property

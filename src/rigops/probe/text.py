@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
 _HEAD = "== "
 _GREP_HIT = re.compile(r"(?P<file>/[^:]*):(?P<number>[0-9]{1,7}):(?P<text>.*)")
+_PROPERTY = re.compile(r"(?P<name>[A-Z][A-Za-z]{0,59})=(?P<value>.*)")
 _STAMP = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.*)")
 
 
@@ -55,6 +56,27 @@ def matches(shape: re.Pattern[str], said: Iterable[str]) -> tuple[list[re.Match[
     shapes = [(line, shape.fullmatch(line)) for line in said]
     unparsed = [line for line, one in shapes if line.strip() and not one]
     return [one for _, one in shapes if one], unparsed
+
+
+def shown_units(said: Iterable[str]) -> tuple[list[dict[str, str]], list[str]]:
+    """Output of `systemctl show`: the properties of each unit, and lines that are none."""
+    found: list[dict[str, str]] = []
+    unparsed: list[str] = []
+    fields: dict[str, str] = {}
+    for line in [*said, ""]:
+        shape = _PROPERTY.fullmatch(line)
+        begins_another = shape and shape["name"] == "Id" and "Id" in fields
+        if fields and (begins_another or not line.strip()):
+            if fields.get("Id"):
+                found.append(fields)
+            else:
+                unparsed.append(f"a unit without Id: {', '.join(fields)}")
+            fields = {}
+        if shape:
+            fields[shape["name"]] = shape["value"].strip()
+        elif line.strip():
+            unparsed.append(line)
+    return found, unparsed
 
 
 def single(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
 from rigops.facts.sections import RigopsState
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from rigops.ownership import OwnedFile, Ownership, Present
 from rigops.plan.context import Consent
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts

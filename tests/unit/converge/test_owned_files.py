@@ -12,7 +12,7 @@ from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.facts.sections import RigopsState
-from rigops.hostside import installed_at, pack
+from rigops.hostside.packing import installed_at, pack
 from rigops.ownership import OwnedFile, Ownership, Present
 from rigops.plan.context import Consent
 from rigops.probe.sections.rigops_state import OwnedUnit

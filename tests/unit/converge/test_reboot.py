@@ -10,7 +10,7 @@ import pytest
 from rigops.converge import reboot as module
 from rigops.converge.reboot import order_only, reboot
 from rigops.errors import RigopsError
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from rigops.probe.script import PATH
 from rigops.transport import (
     Connection,

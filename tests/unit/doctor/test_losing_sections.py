@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rigops.doctor import notes
 from rigops.doctor.registry import examine
 from rigops.probe.bundle import Bundle, Collected
-from rigops.probe.bundles import Redaction, redact
+from rigops.probe.bundles.redaction import Redaction, redact
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit import recorded
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog

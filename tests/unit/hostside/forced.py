@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

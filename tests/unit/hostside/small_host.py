@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.unit.hostside.forced import path_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rigops.concerns.acs import facts
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.lab.silicon.rigsim import pci_config
 from tests.lab.silicon.rigsim.pci_config import Identity, Link
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.unit.hostside.forced import SHELLS, shellcheck_says
 from tests.unit.hostside.small_host import SmallHost
 

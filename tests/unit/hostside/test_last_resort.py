@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.unit.hostside.forced import SHELLS, SLEEP, Tree, path_of, shellcheck_says
 
 if TYPE_CHECKING:

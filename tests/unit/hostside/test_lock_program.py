@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import pytest
 
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.lab.listening import Listening, listening
 from tests.unit.hostside.forced import SHELLS, shellcheck_says
 from tests.unit.hostside.small_host import SmallHost

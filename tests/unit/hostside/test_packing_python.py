@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.errors import RigopsError
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.unit.hostside.trees import run_python, write_tree
 
 if TYPE_CHECKING:

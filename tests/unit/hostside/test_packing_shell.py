@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.errors import RigopsError
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 from tests.unit.hostside.trees import run_shell, write_tree
 
 if TYPE_CHECKING:

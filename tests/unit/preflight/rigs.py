@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rigops.hostside import pack
+from rigops.hostside.packing import pack
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.hostside import pack
 from rigops.hostside.p2p import watched
+from rigops.hostside.packing import pack
 from rigops.preflight.payload import read_answer
 from tests.lab.silicon.cuda import build
 from tests.unit.hostside.trees import oldest_python

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigops.probe.kernel_log import KernelLog, parse
-from rigops.probe.kernel_log.parser import MOST_EVENTS, MOST_LINES
+from rigops.probe.kernel_log.parser import MOST_EVENTS, MOST_LINES, parse
 from tests.corpus import CORPUS
+
+if TYPE_CHECKING:
+    from rigops.probe.kernel_log.model import KernelLog
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/kernel-log"
 SAID = (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import re
 
     from rigops.doctor.check import Examined
-    from rigops.probe.kernel_log import KernelLog, LogLine
+    from rigops.probe.kernel_log.model import KernelLog, LogLine
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer, HostSnapshot
 

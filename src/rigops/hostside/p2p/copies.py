@@ -35,7 +35,7 @@ from rigops.hostside.p2p.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from rigops.hostside.p2p.watched import Say
 
@@ -114,13 +114,9 @@ class _Card:
         self.use()
         return self._cuda.free_memory()
 
-    def mark_start(self) -> None:
+    def mark(self, event: int) -> None:
         self.use()
-        self._cuda.do("cuEventRecord", self.start, self.stream)
-
-    def mark_end(self) -> None:
-        self.use()
-        self._cuda.do("cuEventRecord", self.end, self.stream)
+        self._cuda.do("cuEventRecord", event, self.stream)
 
     def milliseconds(self) -> float:
         self.use()
@@ -136,14 +132,11 @@ class _Pair:
         self._say = say
         self._number = 0
         self._late = time.monotonic() + plan.seconds
-        self._sizes = self._that_fit()
+        free = min(one.free_memory(), other.free_memory()) - _SPARE
+        free = min(free, _host_memory())
+        self._sizes = [size for size in plan.sizes if _BUFFERS * (size + 2 * GUARD) <= free]
         self._largest = max(self._sizes, default=0)
         self._timed = min(self._largest, TIMED_AT_MOST)
-
-    def _that_fit(self) -> list[int]:
-        free = min(self._source.free_memory(), self._target.free_memory()) - _SPARE
-        free = min(free, _host_memory())
-        return [size for size in self._plan.sizes if _BUFFERS * (size + 2 * GUARD) <= free]
 
     def answer(self) -> dict[str, Any]:
         if not self._sizes:
@@ -162,16 +155,18 @@ class _Pair:
         self._say(step="timing direct copies")
         rate = self._rate()
         both = self._rate_both_ways() if self._plan.back and self._has_time() else None
-        latency = self._latency()
+        latency = round(self._timed_copies(min(_SMALLEST, self._largest)) * 1000, 3)
         if verdict == "ok":
             verdict, evidence = judge_speed(rate, staged)
+        sizes = ", ".join(dict.fromkeys(size_name(copied.size) for copied in copies))
         return {
             "verdict": verdict,
             "gb_per_s": rate,
             "both_ways_gb_per_s": both,
             "staged_gb_per_s": staged,
             "latency_us": latency,
-            "evidence": evidence or [_proof(copies)],
+            "evidence": evidence
+            or [f"{len(copies)} copies of {sizes} arrived whole, as their owner reads them"],
         }
 
     def _has_time(self) -> bool:
@@ -306,18 +301,15 @@ class _Pair:
         """Milliseconds of one copy: the median, without the first."""
         taken = []
         for _ in range(_ROUNDS):
-            self._source.mark_start()
+            self._source.mark(self._source.start)
             self._copy(size)
-            self._source.mark_end()
+            self._source.mark(self._source.end)
             self._wait(self._source)
             taken.append(self._source.milliseconds())
         return median(taken[1:])
 
     def _rate(self) -> float | None:
         return _gb_per_s(self._timed, self._timed_copies(self._timed))
-
-    def _latency(self) -> float:
-        return round(self._timed_copies(min(_SMALLEST, self._largest)) * 1000, 3)
 
     def _rate_both_ways(self) -> float | None:
         size = self._timed
@@ -326,8 +318,8 @@ class _Pair:
         back_to = self._source.memory(size)
         taken = []
         for _ in range(_ROUNDS):
-            self._source.mark_start()
-            self._target.mark_start()
+            self._source.mark(self._source.start)
+            self._target.mark(self._target.start)
             self._copy(size)
             self._target.use()
             self._cuda.do(
@@ -339,8 +331,8 @@ class _Pair:
                 size,
                 self._target.stream,
             )
-            self._source.mark_end()
-            self._target.mark_end()
+            self._source.mark(self._source.end)
+            self._target.mark(self._target.end)
             self._wait(self._source)
             self._wait(self._target)
             taken.append(max(self._source.milliseconds(), self._target.milliseconds()))
@@ -358,8 +350,3 @@ def _host_memory() -> int:
 
 def _gb_per_s(size: int, milliseconds: float) -> float | None:
     return round(size / milliseconds / 1e6, 3) if milliseconds > 0 else None
-
-
-def _proof(copies: Sequence[Copied]) -> str:
-    sizes = ", ".join(dict.fromkeys(size_name(copied.size) for copied in copies))
-    return f"{len(copies)} copies of {sizes} arrived whole, as their owner reads them"

@@ -66,11 +66,9 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "cuDeviceCanAccessPeer": (_out, _number, _number),
     "cuDeviceGetP2PAttribute": (_out, _number, _number, _number),
     "cuDevicePrimaryCtxRetain": (_out, _number),
-    "cuDevicePrimaryCtxRelease_v2": (_number,),
     "cuCtxSetCurrent": (_handle,),
     "cuCtxSynchronize": (),
     "cuCtxEnablePeerAccess": (_handle, _count),
-    "cuCtxDisablePeerAccess": (_handle,),
     "cuMemGetInfo_v2": (_out, _out),
     "cuMemAlloc_v2": (_out, _size),
     "cuMemFree_v2": (_memory,),
@@ -83,11 +81,9 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "cuMemcpyPeerAsync": (_memory, _handle, _memory, _handle, _size, _handle),
     "cuStreamCreate": (_out, _count),
     "cuStreamQuery": (_handle,),
-    "cuStreamDestroy_v2": (_handle,),
     "cuEventCreate": (_out, _count),
     "cuEventRecord": (_handle, _handle),
     "cuEventElapsedTime": (_out, _handle, _handle),
-    "cuEventDestroy_v2": (_handle,),
 }
 
 

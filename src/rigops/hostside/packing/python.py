@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
-from rigops.hostside.packing.place import Place
+from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +28,23 @@ _BUILT_IN = frozenset(dir(builtins))
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _OwnScope = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(frozen=True)
+class Place:
+    program: str
+    module: str
+    file: Path
+    line: int
+
+    def refusal(self, why: str) -> RigopsError:
+        return RigopsError(
+            Problem(
+                message=f"{self.program} cannot be packed: {self.module}, line {self.line}: {why}",
+                file=str(self.file),
+                line=self.line,
+            ),
+        )
 
 
 def join(program: str, path: Path, root: Path) -> str:
@@ -92,7 +109,7 @@ class _Join:
             if isinstance(statement, ast.ImportFrom) and _is_ours(statement.module):
                 names |= self._follow(module, statement)
                 dropped |= _with_blank_lines_after(module, statement)
-            elif _is_future_import(statement) or _is_for_type_checkers(statement):
+            elif _is_left_out(statement):
                 dropped |= _with_blank_lines_after(module, statement)
             else:
                 self._check(module, statement)
@@ -194,11 +211,10 @@ def _is_ours(name: str | None) -> bool:
     return (name or "").partition(".")[0] == "rigops"
 
 
-def _is_future_import(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
-def _is_for_type_checkers(statement: ast.stmt) -> bool:
+def _is_left_out(statement: ast.stmt) -> bool:
+    """A future import, or what is for type checkers only."""
+    if isinstance(statement, ast.ImportFrom):
+        return statement.module == "__future__"
     return (
         isinstance(statement, ast.If)
         and not statement.orelse
@@ -214,13 +230,9 @@ def _asks_who_runs_it(statement: ast.stmt) -> bool:
 
 def _heading_length(program: _Module) -> int:
     """Count the lines that must stay first: shebang, leading comments, docstring."""
-    first = program.statements[0] if program.statements else None
-    if (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    ):
-        return _last_line(first)
+    match program.statements[:1]:
+        case [ast.Expr(value=ast.Constant(value=str())) as docstring]:
+            return _last_line(docstring)
     return sum(1 for _ in takewhile(lambda line: line.startswith("#"), program.lines))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.hostside.packing.place import Place
+from rigops.hostside.packing.python import Place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +38,10 @@ class _Join:
         included = bool(self._chain)
         self._chain.append(file)
         joined: list[str] = []
-        for number, line in enumerate(_lines(path), start=1):
-            if included and (_is_shebang(number, line) or _SHELL_DIRECTIVE.match(line)):
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        for number, line in enumerate(lines, start=1):
+            is_shebang = number == 1 and line.startswith("#!")
+            if included and (is_shebang or _SHELL_DIRECTIVE.match(line)):
                 continue
             if line.lstrip().startswith("#") or not _INCLUDE_LIKE.search(line):
                 joined.append(line)
@@ -61,11 +63,3 @@ class _Join:
         if file in self._chain:
             raise place.refusal(f"includes go in a circle: {' -> '.join([*self._chain, file])}")
         return [] if file in self._done else self.lines_of(file, self._folder / file)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-
-
-def _is_shebang(number: int, line: str) -> bool:
-    return number == 1 and line.startswith("#!")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
-from rigops.probe.bundles.bug_report_date import rfc3339
+from rigops.probe.kernel_log.stamps import MONTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,10 +60,20 @@ _NODE: Final = re.compile(r"Linux (\S+) ")
 _MOST: Final = 4 * 1024 * 1024  # bytes of one part
 _FIRST_OF_A_LOG: Final = 1024 * 1024
 
-# A card's serial number is in its configuration space, and nobody reads hex.
+# A card's serial number is in its configuration space, which no parser reads.
 _HEX_DUMP: Final = re.compile(r"^[0-9a-f]{2,3}:(?: [0-9a-f]{2}){1,16}[ \r]*\n?", re.MULTILINE)
 _KERNELS_FIRST_LINES: Final = 16 * 1024
 _STAMP: Final = re.compile(r"^\[[^\]]{0,40}\] ?")
+
+_CLOCK: Final = re.compile(r"\b([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})\b(?: ?([AaPp])\.?[Mm]\b)?")
+_YEAR: Final = re.compile(r"\b((?:19|20)[0-9]{2})\b")
+_DAY: Final = re.compile(r"\b([0-9]{1,2})\b")
+_LETTERS: Final = re.compile(r"[^\W\d_]{3,12}")
+_ZONE: Final = re.compile(r"(?:^| )([+-][0-9]{2})(?::?([0-9]{2}))?(?: |$)")
+_UTC: Final = re.compile(r"\b(?:UTC|GMT)\b")
+_FULL_TIME: Final = re.compile(
+    r" (\d{4}-\d\d-\d\d) \d\d:\d\d:\d\d(?:\.\d{1,12})? ([+-]\d{2})(\d{2}) "
+)
 
 
 def begins(content: bytes) -> bool:
@@ -133,9 +144,9 @@ class _Part:
             self._last_length -= len(self._last.popleft())
 
     def text(self) -> str:
-        """Without the blank lines around it. A line that was cut in two is left out.
+        """Without the blank lines around it. Incomplete lines in the middle are left out.
 
-        The last one keeps its own end: without one it was cut short.
+        The last line keeps its own end: without one it is incomplete.
         """
         first, last = bytes(self._first), b"".join(self._last)
         if len(first) == self._most_first and self.is_incomplete:
@@ -182,10 +193,7 @@ class _Splitter:
         if name is None:
             return None
         part = _Part(keeps_end=name in _LOGS)
-        if line.endswith(_GONE):
-            part.is_gone = True
-        elif line.endswith(_LOCKED):
-            part.is_incomplete = True
+        part.is_gone, part.is_incomplete = line.endswith(_GONE), line.endswith(_LOCKED)
         known = self._parts.get(name)
         if known is not None and not known.is_gone:
             return None  # of several instances of the driver, the first
@@ -195,13 +203,12 @@ class _Splitter:
     def bundle(self, host: str) -> Bundle:
         if self._current and not self._ended:
             self._current.is_incomplete = True
-        sections = dict(self._sections())
         node = _NODE.match(self._uname)
         return Bundle(
             host=node[1] if node else host,
             collected_at=rfc3339(self._date, self._stamps),
             root=True,  # the script does not run without
-            sections=sections,
+            sections=dict(self._sections()),
         )
 
     def _sections(self) -> Iterator[tuple[str, Collected]]:
@@ -276,9 +283,61 @@ def _kernel_log(dmesg: _Part | None, journal: _Part | None) -> tuple[str, bool]:
     if dmesg and "Linux version " in ring[:_KERNELS_FIRST_LINES]:
         return ring, not dmesg.is_incomplete
     known = {_STAMP.sub("", line) for line in ring.splitlines()}
-    earlier = [line for line in found.splitlines() if _message(line) not in known]
+    earlier = [
+        line
+        for line in found.splitlines()
+        if _STAMP.sub("", line.partition("kernel: ")[2]) not in known
+    ]
     return "".join(f"{line}\n" for line in earlier) + ring, False
 
 
-def _message(line: str) -> str:
-    return _STAMP.sub("", line.partition("kernel: ")[2])
+def rfc3339(date: str, stamps: Iterable[str]) -> str | None:
+    """The date at the top, in whatever locale and time zone the host has.
+
+    `stamps` are lines of `ls --full-time`: one of that day has the zone in numbers.
+    """
+    local = _local(date)
+    if local is None:
+        return None
+    zone = _zone(date)
+    if zone is None:
+        day, found = f"{local:%Y-%m-%d}", map(_FULL_TIME.search, stamps)
+        zone = next((_offset(one[2], one[3]) for one in found if one and one[1] == day), None)
+    return None if zone is None else (local - zone).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _local(date: str) -> datetime | None:
+    clock, year = _CLOCK.search(date), _YEAR.search(date)
+    month = next(
+        (
+            MONTHS.index(word[:3].lower()) + 1
+            for word in _LETTERS.findall(date)
+            if word[:3].lower() in MONTHS
+        ),
+        None,
+    )
+    if not clock or not year or not month:
+        return None
+    rest = date[: clock.start()] + " " + date[clock.end() :]
+    day = _DAY.search(_ZONE.sub(" ", _YEAR.sub(" ", rest)))
+    hour = int(clock[1])
+    if clock[4]:
+        hour = hour % 12 + (12 if clock[4] in "Pp" else 0)
+    try:
+        return datetime(  # noqa: DTZ001 - the zone comes later
+            int(year[1]), month, int(day[1]) if day else 0, hour, int(clock[2]), int(clock[3])
+        )
+    except ValueError:
+        return None
+
+
+def _zone(date: str) -> timedelta | None:
+    if _UTC.search(date):
+        return timedelta()
+    found = _ZONE.search(date)
+    return _offset(found[1], found[2] or "0") if found else None
+
+
+def _offset(hours: str, minutes: str) -> timedelta:
+    sign = -1 if hours.startswith("-") else 1
+    return timedelta(hours=int(hours), minutes=sign * int(minutes))

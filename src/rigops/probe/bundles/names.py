@@ -1,4 +1,4 @@
-"""Where names of people, machines and things are found in a host's output, and what is none.
+"""Where names of people, machines and things are found in a host's output, and what is not a name.
 
 A name that was found in one place is a name everywhere, unless it may be a technical word too: a
 host may be called `gpu` and a user `debian`. Each section declares its technical words. They hold

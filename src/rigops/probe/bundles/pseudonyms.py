@@ -48,7 +48,7 @@ class Pseudonyms:
         digits = _digits(value)
         if _UUID.fullmatch(digits):
             return value
-        return _shaped(value, self._of("uuid", digits, _spelled_uuid).replace("-", ""))
+        return _shaped(value, self._of("uuid", digits, lambda n: f"{n:032d}"))
 
     def hardware(self, value: str) -> str:
         """A MAC address, or a longer one of its kind, with or without separators."""
@@ -56,7 +56,12 @@ class Pseudonyms:
         if _HARDWARE.fullmatch(digits) or set(digits) <= {"0"} or set(digits) <= {"f"}:
             return value
         length = len(digits)
-        given = self._of(f"hardware {length}", digits, lambda n: _spelled_hardware(n, length))
+
+        def spelled(number: int) -> str:
+            text = "02" + "0" * (length - 8) + f"{number:06d}"
+            return ":".join(text[at : at + 2] for at in range(0, length, 2))
+
+        given = self._of(f"hardware {length}", digits, spelled)
         return _shaped(value, given.replace(":", ""))
 
     def short(self, value: str) -> str:
@@ -94,15 +99,6 @@ def is_identifying(address: IPv4Address | IPv6Address) -> bool:
         return address not in _DOCUMENTATION_6
     is_mask = address.packed[0] in {0, 255}
     return not is_mask and not any(address in network for network in _DOCUMENTATION)
-
-
-def _spelled_uuid(number: int) -> str:
-    return f"00000000-0000-0000-0000-{number:012d}"
-
-
-def _spelled_hardware(number: int, length: int) -> str:
-    digits = "02" + "0" * (length - 8) + f"{number:06d}"
-    return ":".join(digits[at : at + 2] for at in range(0, length, 2))
 
 
 def _spelled_ipv4(number: int) -> str:

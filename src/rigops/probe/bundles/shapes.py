@@ -115,10 +115,18 @@ class Shapes:
     def replaced(self, text: str, section: str) -> str:
         text = _URL.sub(self._url, text)
         text = _AT_HOST.sub(self._at_host, text)
-        text = _UUID.sub(self._uuid, text)
+        text = _UUID.sub(
+            lambda found: (
+                found[0] if found[0].lower() in _PUBLIC_UUIDS else self._names.uuid(found[0])
+            ),
+            text,
+        )
         text = _HARDWARE.sub(lambda found: self._names.hardware(found[0]), text)
         text = _WORLD_WIDE.sub(lambda found: self._names.short(found[0]), text)
-        text = _SHORT_ID.sub(lambda found: self._short(found[0]), text)
+        text = _SHORT_ID.sub(
+            lambda found: found[0] if _UUID.fullmatch(found[0]) else self._names.short(found[0]),
+            text,
+        )
         text = _IPV6.sub(self._ipv6, text)
         return text if section in _PACKAGES else _IPV4.sub(self._ipv4, text)
 
@@ -149,12 +157,6 @@ class Shapes:
         if path and not is_port and not is_pseudonym(path[1:]):
             path = ":" + self._names.word("path", path[1:])
         return f"{user}@{self._machine(host)}{path}"
-
-    def _uuid(self, found: re.Match[str]) -> str:
-        return found[0] if found[0].lower() in _PUBLIC_UUIDS else self._names.uuid(found[0])
-
-    def _short(self, value: str) -> str:
-        return value if _UUID.fullmatch(value) else self._names.short(value)
 
     def _ipv6(self, found: re.Match[str]) -> str:
         value = found[0]

@@ -1,4 +1,4 @@
-"""What a kernel log says, as types."""
+"""A parsed kernel log, as types."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class LogLine:
     """One line that may matter. `message` is without timestamp, host, priority and "kernel:"."""
 
     message: str
-    line: str  # as it stands in the log: the evidence
-    at: str | None = None  # RFC 3339 UTC where the log tells
+    line: str  # as the log has it: the evidence
+    at: str | None = None  # RFC 3339 UTC where the log has year and zone
     seconds: float | None = None  # since that boot
     clock: float | None = None  # seconds on whatever clock the log keeps: for differences only
     repeated: int = 1  # "message repeated 3 times"
@@ -29,7 +29,7 @@ class Xid:
     entry: LogLine
     process: str | None = None
     detail: str = ""  # what follows the number and the process
-    bus_drop: bool = False  # told in words only: "fallen off the bus", with no Xid in the line
+    bus_drop: bool = False  # in words only: "fallen off the bus", with no Xid in the line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +42,16 @@ class IommuFault:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelLog:
-    """Only lines that may matter are kept: a log may have millions."""
+    """Only lines that may matter: a log may have millions."""
 
     lines: tuple[LogLine, ...] = ()
     xids: tuple[Xid, ...] = ()
     iommu_faults: tuple[IommuFault, ...] = ()
-    starts_at_boot: bool | None = None  # None: cannot be told; False: the beginning is lost
+    starts_at_boot: bool | None = None  # None: unknown; False: the beginning is lost
     total_lines: int = 0  # that were log lines, with those that were left out
     left_out: int = 0  # of the total: they were not brought along, or not kept
     first_at: str | None = None  # of any line, RFC 3339 UTC
-    absent: str | None = None  # why there is no such log on this host, in the host's words
+    absent: str | None = None  # why there is no such log on this host, as it reports
     unparsed: tuple[str, ...] = ()
 
     @property

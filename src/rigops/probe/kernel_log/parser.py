@@ -1,4 +1,4 @@
-"""One pass over a log of any size, of which little is kept."""
+"""One pass over a log of any size; only lines that may matter stay in memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _BootCount:
         self._before: stamps.Stamped | None = None
 
     def mark(self) -> None:
-        """Another boot begins, says journalctl."""
+        """Journalctl marks the beginning of another boot."""
         if self._lines:
             self._next()
 
@@ -98,7 +98,7 @@ class _Reader:
         if not line or line.isspace():
             return
         if line.startswith(("== ", "-- ")):
-            self._furniture(line)
+            self._read_head(line)
             return
         if self._wrapped and line.lstrip(" >\t").startswith(_BROKEN_OFF):
             self._join(self._wrapped, line)
@@ -106,7 +106,9 @@ class _Reader:
         stamped = stamps.read(line)
         is_kept = is_relevant(line)
         if stamped.form is None and not (is_kept and looks_like_the_kernel(stamped.message)):
-            self._other(line)
+            is_rest = line[0] in " \t" and self._total > 0  # of the line before
+            if not is_rest and len(self._unparsed) < _MOST_UNPARSED:
+                self._unparsed.append(line)
             return
         self._total += 1
         self._first = self._first or stamped
@@ -118,14 +120,16 @@ class _Reader:
             self._keep(self._entry(line, stamped, clock), is_kernels=stamped.is_kernels)
 
     def log(self) -> KernelLog:
-        last = self._boots.last
+        def counted_back(entry: LogLine) -> LogLine:
+            last = self._boots.last
+            return replace(entry, boot=entry.boot - last) if last else entry
+
+        events = self._events
         return KernelLog(
-            lines=tuple(_counted_back(entry, last) for entry in self._kept),
-            xids=tuple(
-                replace(one, entry=_counted_back(one.entry, last)) for one in self._events.xids
-            ),
+            lines=tuple(map(counted_back, self._kept)),
+            xids=tuple(replace(one, entry=counted_back(one.entry)) for one in events.xids),
             iommu_faults=tuple(
-                replace(one, entry=_counted_back(one.entry, last)) for one in self._events.faults
+                replace(one, entry=counted_back(one.entry)) for one in events.faults
             ),
             starts_at_boot=self._boots.starts_at_boot,
             total_lines=self._total + self._left_out,
@@ -135,8 +139,8 @@ class _Reader:
             unparsed=tuple(self._unparsed),
         )
 
-    def _furniture(self, line: str) -> None:
-        """What stands between the lines: our own heads, and what journalctl says."""
+    def _read_head(self, line: str) -> None:
+        """Lines between those of the log: heads of the probe, and of journalctl."""
         left_out = _LEFT_OUT.fullmatch(line.strip())
         if left_out:
             self._left_out += int(left_out["count"])
@@ -144,12 +148,6 @@ class _Reader:
             self._absent = line.removeprefix(_ABSENT).strip()
         elif line.startswith(("-- Boot ", "-- Reboot --")):
             self._boots.mark()
-
-    def _other(self, line: str) -> None:
-        """Neither a log line nor, being indented, the rest of one."""
-        is_rest = line[0] in " \t" and self._total > 0
-        if not is_rest and len(self._unparsed) < _MOST_UNPARSED:
-            self._unparsed.append(line)
 
     def _entry(self, line: str, stamped: stamps.Stamped, clock: float | None) -> LogLine:
         repeated = _REPEATED.fullmatch(stamped.message)
@@ -186,7 +184,3 @@ class _Reader:
         whole = replace(before, message=f"{before.message} {rest}", line=f"{before.line} {rest}")
         self._keep(whole, is_kernels=True)
         self._wrapped = None
-
-
-def _counted_back(entry: LogLine, last: int) -> LogLine:
-    return replace(entry, boot=entry.boot - last) if last else entry

@@ -1,4 +1,4 @@
-"""Takes off what stands before the message: priorities, timestamps, the host, "kernel:"."""
+"""What is before the message of a log line: priorities, timestamps, the host, "kernel:"."""
 
 from __future__ import annotations
 
@@ -37,20 +37,9 @@ _INNER: Final = re.compile(
 _TIME: Final = re.compile(
     r"(?P<day>[0-9]{1,2}) +(?:[0-9]{4} )?(?P<time>[0-9]{2}(?::[0-9]{2}){1,2})"
 )
-_MONTHS: Final = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-)
+MONTHS: Final = (
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+)  # fmt: skip
 _DAY_S: Final = 86_400
 
 RELATIVE: Final = frozenset({"delta", "minute"})
@@ -176,7 +165,7 @@ def _of_year(text: str) -> float | None:
     if found is None:
         return None
     words = text[: found.start()].lower().split()
-    month = next((_MONTHS.index(word[:3]) for word in words if word[:3] in _MONTHS), 0)
+    month = next((MONTHS.index(word[:3]) for word in words if word[:3] in MONTHS), 0)
     hours, minutes, *more = (int(part) for part in found["time"].split(":"))
     day = month * 31 + int(found["day"])
     return day * _DAY_S + hours * 3600.0 + minutes * 60 + sum(more)

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from rigops.probe.section import Section
-from rigops.probe.text import Stamp, blocks, lines, preamble, stamps, stripped
+from rigops.probe.text import Stamp, blocks, lines, preamble, shown_units, stamps, stripped
 
 NOW = "date +%s"
 UNITS = "systemctl show"
 STAMPS = "stat -c %Y %n"
 CRON = "grep -l borg restic /etc/cron*"
 
-_PROPERTY = re.compile(r"(?P<name>[A-Za-z]{1,60})=(?P<value>.*)")
 _TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
 _EPOCH = re.compile(r"[0-9]{1,11}")
 
@@ -62,7 +61,8 @@ def parse(text: str) -> Backups:
             now = int(said) if _EPOCH.fullmatch(said) else None
             left = [] if now is not None or not said else [said]
         elif head.startswith(UNITS):
-            units, left = _units(body)
+            shown, left = shown_units(lines(body))
+            units = tuple(map(_unit, shown))
         elif head.startswith("stat "):
             stamped, left = stamps(body)
         elif head == CRON:
@@ -75,26 +75,6 @@ def parse(text: str) -> Backups:
     return Backups(
         now=now, units=units, stamps=tuple(stamped), cron_files=cron, unparsed=tuple(unparsed)
     )
-
-
-def _units(body: str) -> tuple[tuple[BackupUnit, ...], list[str]]:
-    """One stanza for each unit, with a blank line between two."""
-    found: list[BackupUnit] = []
-    unparsed: list[str] = []
-    properties: dict[str, str] = {}
-    for line in [*lines(body), ""]:
-        shape = _PROPERTY.fullmatch(line)
-        if shape:
-            properties[shape["name"]] = shape["value"].strip()
-        elif line.strip():
-            unparsed.append(line)
-        elif properties:
-            if properties.get("Id"):
-                found.append(_unit(properties))
-            else:
-                unparsed.append(f"a unit without Id: {', '.join(properties)}")
-            properties = {}
-    return tuple(found), unparsed
 
 
 def _unit(properties: dict[str, str]) -> BackupUnit:

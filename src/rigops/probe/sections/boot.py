@@ -19,7 +19,7 @@ _BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UPTIME = re.compile(r"(\d+\.\d+) \d+\.\d+")
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _VIRTUALIZATION = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
-# They share the kernel of a machine that may well be made of metal.
+# They share the kernel of a machine that may be bare metal.
 _CONTAINERS = frozenset(
     {"docker", "podman", "lxc", "lxc-libvirt", "systemd-nspawn", "rkt", "openvz", "proot", "pouch"}
 )
@@ -37,7 +37,7 @@ class Boot:
 
     @property
     def is_virtual_machine(self) -> bool | None:
-        """None where nobody said, and in a container."""
+        """None where that was not reported, and in a container."""
         if self.virtualization is None or self.virtualization in _CONTAINERS:
             return None
         return self.virtualization != "none"

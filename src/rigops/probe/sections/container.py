@@ -44,7 +44,7 @@ class NamedDriver:
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """None: not said."""
+    """None: not reported."""
 
     engines: frozenset[str] | None = None  # docker, podman, containerd
     tools: frozenset[str] = frozenset()  # those of the NVIDIA container toolkit

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rigops.probe.kernel_log import parse
+from rigops.probe.kernel_log.parser import parse
 from rigops.probe.kernel_log.words import TECHNICAL, WORDS
 from rigops.probe.section import Section
 
@@ -69,7 +69,7 @@ log() {{
 
 _JOURNAL = "journalctl -k -b -q --no-pager"
 
-# An empty answer is no log: whoever may not read the journal is told so, or is shown nothing.
+# An empty answer is no log: a login without access to the journal sees an error, or nothing.
 # Where the time is up the journal has been read from its beginning: its end is a quick look.
 _SNIPPET = rf"""{_BRIEF}
 if [ -n "$({_JOURNAL} -o cat -n 1 2>/dev/null)" ]; then
@@ -97,7 +97,7 @@ SECTION = Section(
     technical=TECHNICAL,
 )
 
-# Whoever sees this boot's kernel log may see the one before, if it was kept.
+# A login that sees this boot's kernel log may see the one before, if there is one.
 _PREVIOUS_SNIPPET = rf"""{_BRIEF}
 command -v journalctl >/dev/null || {{ echo "== absent: there is no journal"; exit 0; }}
 newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1 2>/dev/null; }}

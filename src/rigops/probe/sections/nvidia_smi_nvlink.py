@@ -51,7 +51,7 @@ class NvLinkErrors:
 
 @dataclass(frozen=True)
 class NvLinkGpu:
-    """`no_links` is the line that says that none is active, or that the card has none."""
+    """`no_links`: the line by which none is active, or the card has none."""
 
     index: int
     name: str

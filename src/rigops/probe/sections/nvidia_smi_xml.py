@@ -1,4 +1,4 @@
-"""Everything that nvidia-smi says about the cards: its XML, and its -q text as well."""
+"""What nvidia-smi reports of the cards: its XML, or its -q text."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.units import SYSTEM_UNITS
-from rigops.probe.text import assignments, blocks, lines, matches
+from rigops.probe.text import blocks, lines, matches, shown_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 STATE = "/var/lib/rigops"
 RECORD = f"{STATE}/owned.json"  # of every file that rigops owns
@@ -36,7 +36,7 @@ class Present:
 
 @dataclass(frozen=True)
 class OwnedUnit:
-    """As systemd says: active, inactive, failed; enabled, disabled."""
+    """As systemd reports it: active, inactive, failed; enabled, disabled."""
 
     active: str
     enabled: str
@@ -64,19 +64,15 @@ def parse(text: str) -> RigopsState:
             one["path"]: Present(one["digest"], int(one["mode"], 8))
             for one in matches(_FILE, lines(found.get(OWNED_FILES, "")))[0]
         },
-        units=dict(_units(found.get(OWNED_UNITS, ""))),
+        units={
+            one["Id"]: OwnedUnit(one.get("ActiveState", ""), one.get("UnitFileState", ""))
+            for one in shown_units(lines(found.get(OWNED_UNITS, "")))[0]
+        },
         strays=tuple(line for line in lines(found.get(STRAYS, "")) if line.startswith("/")),
         records=records,
         journal=tuple(line for line in lines(found.get(JOURNAL, "")) if line.strip()),
         unparsed=tuple(head for head in found if head not in _KNOWN and not head.startswith(STATE)),
     )
-
-
-def _units(body: str) -> Iterator[tuple[str, OwnedUnit]]:
-    for block in "\n".join(lines(body)).split("\n\n"):
-        said = assignments(block)
-        if name := said.get("Id"):
-            yield name, OwnedUnit(said.get("ActiveState", ""), said.get("UnitFileState", ""))
 
 
 # All files in one call each, since a rig may own dozens.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from rigops.probe.section import Section
-from rigops.probe.text import lines
+from rigops.probe.text import lines, shown_units
 
 SHOW: Final = "systemctl show"
 GREP: Final = "grep nvidia-smi"
@@ -16,7 +16,6 @@ SYSTEM_UNITS: Final = "/etc/systemd/system/"
 Setting = Literal["power", "clocks", "persistence"]
 
 _PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState,Result,FragmentPath"
-_PROPERTY = re.compile(r"(?P<name>[A-Z][A-Za-z]{1,40})=(?P<value>.*)")
 _MATCH = re.compile(r"(?P<file>/[^:]{1,400}):(?P<command>.*)")
 _DENIED = re.compile(r"(?:grep|find): \W?(?P<place>/[^']{1,400}?)\W?: Permission denied")
 _CARDS = re.compile(r"\s(?:-i|--id)\b")
@@ -110,9 +109,21 @@ def parse(text: str) -> Units:
                 unparsed.append(line)
         else:
             shown.append(line)
-    units, rest = _units(shown)
+    units, rest = shown_units(shown)
     return Units(
-        units=units,
+        units=tuple(
+            Unit(
+                name=one["Id"],
+                load=one.get("LoadState") or None,
+                active=one.get("ActiveState") or None,
+                sub=one.get("SubState") or None,
+                enabled=one.get("UnitFileState") or None,
+                result=one.get("Result") or None,
+                file=one.get("FragmentPath") or None,
+                line=" ".join(f"{key}={value}" for key, value in one.items()),
+            )
+            for one in units
+        ),
         setters=tuple(setters) if looked else None,
         unreadable=tuple(unreadable),
         unparsed=(*rest, *unparsed),
@@ -130,41 +141,6 @@ def _setter(match: re.Match[str], line: str) -> list[CardSetter]:
     watts = float(power["watts"]) if power and power["watts"] else None
     one = CardSetter(file=match["file"], command=command, sets=sets, line=line, watts=watts)
     return [one] if sets else []
-
-
-def _units(shown: list[str]) -> tuple[tuple[Unit, ...], list[str]]:
-    found: list[Unit] = []
-    unparsed: list[str] = []
-    fields: dict[str, str] = {}
-    for line in [*shown, ""]:
-        shape = _PROPERTY.fullmatch(line)
-        if shape and (shape["name"] != "Id" or "Id" not in fields):
-            fields[shape["name"]] = shape["value"].strip()
-            continue
-        found += _unit(fields)
-        fields = {"Id": shape["value"].strip()} if shape else {}
-        if line and not shape:
-            unparsed.append(line)
-    return tuple(found), unparsed
-
-
-def _unit(fields: dict[str, str]) -> list[Unit]:
-    name = fields.get("Id", "")
-    if not name:
-        return []
-
-    return [
-        Unit(
-            name=name,
-            load=fields.get("LoadState") or None,
-            active=fields.get("ActiveState") or None,
-            sub=fields.get("SubState") or None,
-            enabled=fields.get("UnitFileState") or None,
-            result=fields.get("Result") or None,
-            file=fields.get("FragmentPath") or None,
-            line=" ".join(f"{key}={value}" for key, value in fields.items()),
-        )
-    ]
 
 
 _KNOWN = (

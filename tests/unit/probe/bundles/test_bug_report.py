@@ -11,8 +11,8 @@ import pytest
 
 from rigops.doctor.views import pcie
 from rigops.errors import UsageError
-from rigops.probe.bundles import bug_report, read_all
-from rigops.probe.bundles.bug_report_date import rfc3339
+from rigops.probe.bundles import bug_report
+from rigops.probe.bundles.reading import read_all
 from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -237,7 +237,10 @@ def test_the_older_layout_without_asterisks() -> None:
     ],
 )
 def test_dates(date: str, stamp: str, expected: str | None) -> None:
-    assert rfc3339(date, [f"*** ls: -r--r--r-- 1 root root 0 {stamp} /proc/cmdline"]) == expected
+    assert (
+        bug_report.rfc3339(date, [f"*** ls: -r--r--r-- 1 root root 0 {stamp} /proc/cmdline"])
+        == expected
+    )
 
 
 def test_the_size_of_the_pieces_does_not_matter() -> None:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from rigops.errors import UsageError
 from rigops.probe.bundle import MOST_BYTES, Bundle, Collected
-from rigops.probe.bundles import read_all, save, save_all
 from rigops.probe.bundles.archive import MOST_HEADERS_OF_ONE, MOST_MEMBERS
-from rigops.probe.bundles.reading import MOST_CONTENT
+from rigops.probe.bundles.reading import MOST_CONTENT, read_all
+from rigops.probe.bundles.saving import save, save_all
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.probe import answers

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rigops.doctor.registry import examine
 from rigops.probe.bundle import Bundle, Collected
-from rigops.probe.bundles import Redaction, bug_report, redact, redact_all
+from rigops.probe.bundles import bug_report
+from rigops.probe.bundles.redaction import Redaction, redact, redact_all
 from rigops.probe.sections import rigops_state
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog

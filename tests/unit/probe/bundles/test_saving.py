@@ -14,7 +14,8 @@ import pytest
 from rigops import atomic_file
 from rigops.errors import UsageError
 from rigops.probe.bundle import Bundle
-from rigops.probe.bundles import read_all, save, save_all
+from rigops.probe.bundles.reading import read_all
+from rigops.probe.bundles.saving import save, save_all
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import pytest
 from rigops.doctor.registry import examine
 from rigops.probe import kernel_log
 from rigops.probe.bundle import Bundle, Collected
-from rigops.probe.bundles import Redaction, bug_report, redact
+from rigops.probe.bundles import bug_report
+from rigops.probe.bundles.redaction import Redaction, redact
 from rigops.probe.registry import SECTIONS
 from rigops.probe.section import EVERY_WORD
 from rigops.probe.snapshot import HostSnapshot
