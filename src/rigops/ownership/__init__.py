@@ -1,10 +1,4 @@
-"""What rigops owns on a host: the record, what is to change, and what changes it.
-
-Steps are carried out in this order, so that the next run ends what a crash cut off:
-
-- to write: the earlier content (the `backup` of a step), then the record, then the file;
-- to undo: the file, then the record.
-"""
+"""What rigops owns on a host: the record, what is to change, and what changes it."""
 
 from rigops.ownership.files import (
     Conflict,

@@ -1,7 +1,7 @@
 """Changes to files on a host in one exec: the sh script, and the pyinfra command that carries it.
 
-The order makes a crash anywhere harmless: earlier content aside, the record, the files, effects;
-and for what is undone the files, effects, the record.
+The order lets the next run complete what a crash cut off. To write: earlier content aside, the
+record, the files, effects. To undo: the files, effects, the record.
 """
 
 from __future__ import annotations

@@ -76,22 +76,19 @@ def parse(text: str) -> AcsPorts:
         elif line == "lockdown":
             is_locked_down = True
         elif shape := _PORT.fullmatch(line):
-            ports.append(_port(shape))
+            word, earlier = shape["word"], shape["earlier"]
+            port = Port(
+                address=shape["address"],
+                word=None if word in {"none", "unreadable"} else int(word, 16),
+                earlier=int(earlier, 16) if earlier else None,
+                is_between=shape["kind"] == "port",
+                is_readable=word != "unreadable",
+            )
+            ports.append(port)
         else:
             unparsed.append(line)
     return AcsPorts(
         gpus=gpus, ports=tuple(ports), is_locked_down=is_locked_down, unparsed=tuple(unparsed)
-    )
-
-
-def _port(shape: re.Match[str]) -> Port:
-    word, earlier = shape["word"], shape["earlier"]
-    return Port(
-        address=shape["address"],
-        word=None if word in {"none", "unreadable"} else int(word, 16),
-        earlier=int(earlier, 16) if earlier else None,
-        is_between=shape["kind"] == "port",
-        is_readable=word != "unreadable",
     )
 
 

@@ -90,7 +90,8 @@ def others(files: Mapping[str, str], ours: str, key: str) -> Others:
     for path in _in_order(files, daemon):
         if path == ours:
             continue
-        for value in _values(files[path], key):
+        shapes = map(_SETTING.fullmatch, files[path].splitlines())
+        for value in (one["value"] for one in shapes if one and one["key"] == key):
             last = Setting(path, value)
             is_drop_in = posixpath.dirname(path).endswith(".d")
             if is_drop_in and posixpath.basename(path) > posixpath.basename(ours):
@@ -110,10 +111,3 @@ def _in_order(files: Mapping[str, str], daemon: str) -> Iterator[str]:
 
 def _folder(path: str) -> int:
     return max((at for at, folder in enumerate(_FOLDERS) if path.startswith(folder)), default=-1)
-
-
-def _values(text: str, key: str) -> Iterator[str]:
-    for line in text.splitlines():
-        shape = _SETTING.fullmatch(line)
-        if shape and shape["key"] == key:
-            yield shape["value"]

@@ -52,7 +52,11 @@ def base(
 ) -> None:
     """Have these limits, lines of nccl.conf and target of notifications; None is undeclared."""
     owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
-    wanted = LimitPlan() if limits is None else _limits(limits, owned)
+    wanted = LimitPlan()
+    if limits is not None:
+        found, around = host.get_fact(Limits), host.get_fact(LimitSurroundings)
+        units = host.get_fact(RigopsState).units
+        wanted = plan_limits(limits, found, around, owned=owned, units=units)
     lines, unfit = _lines(nccl, owned)
     if reasons := wanted.blockers + unfit:
         blockers(name="Blockers", concern=CONCERN, reasons=reasons)
@@ -84,12 +88,6 @@ def base(
     if not changed.isdisjoint({process_limits.LOGINS, process_limits.SERVICES}):
         text = "logins and services that run now keep their limits until they are restarted"
         notice(host, CONCERN, text)
-
-
-def _limits(declared: model.Limits, owned: Collection[str]) -> LimitPlan:
-    around = host.get_fact(LimitSurroundings)
-    units = host.get_fact(RigopsState).units
-    return plan_limits(declared, host.get_fact(Limits), around, owned=owned, units=units)
 
 
 def _lines(

@@ -70,8 +70,9 @@ def _entries(config: str) -> Iterator[Entry]:
         kernels = list(_LINUX.finditer(body))
         if len(kernels) == 1:
             (line,) = kernels
-            words = tuple(one for one in _words(line["rest"]) if not one.startswith("$"))
-            yield Entry(head, body, line["kernel"], words)
+            words = (token.text for token in _tokens(line["rest"]) if not token.is_sign)
+            arguments = tuple(one for one in words if not one.startswith("$"))
+            yield Entry(head, body, line["kernel"], arguments)
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,6 @@ def _blocks(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
                 command = []
         elif depth == 0:
             command = []
-
-
-def _words(line: str) -> list[str]:
-    return [token.text for token in _tokens(line) if not token.is_sign]
 
 
 def _tokens(text: str) -> Iterator[_Token]:
