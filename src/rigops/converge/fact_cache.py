@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from pyinfra.api.facts import FactBase
 
-    from rigops.ownership import Present
     from rigops.ownership.file_work import FileWorkCommand
     from rigops.probe.section import Section
+    from rigops.probe.sections.rigops_state import Present
 
 Fact = TypeVar("Fact")
 Key = tuple[type, str, str]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from rigops.atomic_file import SHELL_SETTLE
 from rigops.converge.errors import DeployError
 from rigops.converge.proof import PROVEN, pairs_of
-from rigops.ownership import Ownership
 from rigops.ownership.owned_lines import shown_path
+from rigops.ownership.ownership import Ownership
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
 

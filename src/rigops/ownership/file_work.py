@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pyinfra.api.command import StringCommand
 
 from rigops.atomic_file import SHELL, shell_aside, shell_replace
-from rigops.ownership.files import Conflict, Forget, InPlace, Remove, Restore, Show, Step, Write
-from rigops.ownership.ownership import PREVIOUS_FOLDER, Ownership
+from rigops.ownership.ownership import (
+    PREVIOUS_FOLDER,
+    Conflict,
+    Forget,
+    InPlace,
+    Ownership,
+    Remove,
+    Restore,
+    Show,
+    Step,
+    Write,
+)
 from rigops.probe.sections.rigops_state import RECORD, Present
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from pyinfra.context import host
 from rigops.facts.files import FileAt, FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
-from rigops.ownership import (
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.ownership import (
     Conflict,
     Forget,
     Ownership,
-    Present,
     Remove,
     Restore,
     Show,
@@ -23,9 +23,9 @@ from rigops.ownership import (
     digest,
     reconcile,
 )
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.plan.change import Change
 from rigops.plan.context import announce, may_undo, notice, plan_log
+from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.units import SYSTEM_UNITS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
 
-    from rigops.ownership import Step
+    from rigops.ownership.ownership import Step
 
 _FILE_MODE: Final = 0o644
 _OTHERS: Final = 0o077

@@ -17,10 +17,9 @@ from pyinfra.context import host
 
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
-from rigops.ownership import Ownership, Present, WantedFile, reconcile
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, replaced, target
-from rigops.ownership.files import digest, previous_of
 from rigops.ownership.owned_files import present
+from rigops.ownership.ownership import Ownership, WantedFile, digest, previous_of, reconcile
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import announce, announce_later, notice, plan_log
 
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
+
+    from rigops.probe.sections.rigops_state import Present
 
 _COMPANION_MODE: Final = 0o644
 _FOLDER: Final = "/var/lib/rigops/lines"

@@ -12,9 +12,9 @@ from pyinfra.context import host
 
 from rigops.errors import RigopsError
 from rigops.facts.sections import GpuPackages, RigopsState
-from rigops.ownership import Ownership
 from rigops.ownership.file_work import Effect, FileWork, noted
 from rigops.ownership.file_work import script as file_work_script
+from rigops.ownership.ownership import Ownership
 from rigops.packages.apt_simulated import Step
 from rigops.packages.dpkg import compare
 from rigops.packages.facts import AptWould, Dpkg

@@ -24,11 +24,10 @@ from rigops.facts.sections import (
     SectionFact,
 )
 from rigops.hostside.packing import pack
-from rigops.ownership import Ownership, Present
-from rigops.ownership.files import OwnedFile
+from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
 from rigops.probe.sections import boot, firmware, modprobe, pci, proc_cmdline, processes
-from rigops.probe.sections.rigops_state import OwnedUnit
+from rigops.probe.sections.rigops_state import OwnedUnit, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render

@@ -19,12 +19,13 @@ from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.facts.files import FileFound
 from rigops.facts.sections import Limits, Nccl, RigopsState
-from rigops.ownership import RECORD, Ownership
 from rigops.ownership.owned_lines import companion
+from rigops.ownership.ownership import Ownership
 from rigops.plan.context import Consent
 from rigops.probe.sections.limits import Limits as LimitFacts
 from rigops.probe.sections.nccl import Nccl as NcclFacts
 from rigops.probe.sections.nccl import Setting
+from rigops.probe.sections.rigops_state import RECORD
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Privilege, Result
 from tests.unit.converge.fakes import FakeHost

@@ -26,13 +26,13 @@ from rigops.facts.sections import (
     RigopsState,
     SectionFact,
 )
-from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
 from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
-from rigops.probe.sections.rigops_state import LEAVING
+from rigops.probe.sections.rigops_state import LEAVING, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.record.kernel_arguments import read_leaving
 from rigops.transport import Privilege

@@ -11,20 +11,20 @@ import pytest
 
 from rigops import assets
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.kernel_trial import TrialConditions as Ground
+from rigops.concerns.kernel_args.operations import TrialConditions as Ground
 from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub
 from rigops.concerns.kernel_args.trial_boot.parts import PROGRAM, UNIT_FILE
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
-from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import TrialOptions
 from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import Boot as BootIdFacts
 from rigops.probe.sections.bootloader import Bootloader as BootFacts
 from rigops.probe.sections.bootloader import MenuEntry
-from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.probe.sections.rigops_state import ARGUMENTS, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.record.kernel_arguments import Arguments, arguments_document, read_arguments
 from rigops.record.trial_boot import LOG

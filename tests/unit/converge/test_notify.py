@@ -15,8 +15,9 @@ from rigops.converge.engine import Engine
 from rigops.facts.files import FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import pack
-from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
+from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Privilege
 from tests.unit.converge.fakes import FakeHost

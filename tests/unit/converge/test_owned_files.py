@@ -13,9 +13,9 @@ from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at, pack
-from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
-from rigops.probe.sections.rigops_state import OwnedUnit
+from rigops.probe.sections.rigops_state import OwnedUnit, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import LOCAL, HostKeyPolicy, Privilege, connect
 from tests.unit.converge.fakes import FakeHost

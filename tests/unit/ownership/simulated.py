@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from rigops.ownership import (
+from rigops.ownership.ownership import (
     Conflict,
     Forget,
     Ownership,
-    Present,
     Previous,
     Remove,
     Restore,
@@ -19,6 +18,7 @@ from rigops.ownership import (
     Write,
     reconcile,
 )
+from rigops.probe.sections.rigops_state import Present
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

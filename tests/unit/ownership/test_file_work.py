@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rigops.ownership import PREVIOUS_FOLDER, RECORD, Ownership, Present, WantedFile, reconcile
 from rigops.ownership.file_work import FileWork, script
+from rigops.ownership.ownership import PREVIOUS_FOLDER, Ownership, WantedFile, reconcile
+from rigops.probe.sections.rigops_state import RECORD, Present
 
 
 class Machine:

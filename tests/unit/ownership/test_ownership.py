@@ -5,7 +5,8 @@ import json
 import pytest
 
 from rigops.errors import RigopsError
-from rigops.ownership import InPlace, OwnedFile, Ownership, Present, Previous, Remove, Show, Write
+from rigops.ownership.ownership import InPlace, OwnedFile, Ownership, Previous, Remove, Show, Write
+from rigops.probe.sections.rigops_state import Present
 from tests.unit.ownership.simulated import digest_of
 
 NEW = OwnedFile(

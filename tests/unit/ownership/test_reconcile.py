@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.errors import RigopsError
-from rigops.ownership import (
+from rigops.ownership.ownership import (
     Conflict,
     Forget,
     InPlace,
     OwnedFile,
     Ownership,
-    Present,
     Remove,
     Restore,
     Show,
     Step,
     WantedFile,
     Write,
+    previous_of,
     reconcile,
 )
-from rigops.ownership.files import previous_of
+from rigops.probe.sections.rigops_state import Present
 from tests.unit.ownership.simulated import CONCERNS, File, Host, PowerCutError, digest_of
 
 PATH = "/etc/modprobe.d/rigops.conf"

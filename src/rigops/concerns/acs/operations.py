@@ -19,9 +19,9 @@ from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.preconditions import gpu_jobs, guards
 from rigops.facts.sections import Boot, Firmware, Processes, RigopsState
 from rigops.hostside.packing import installed_at, pack
-from rigops.ownership import Ownership
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
+from rigops.ownership.ownership import Ownership
 from rigops.plan.blocked import blockers
 from rigops.plan.change import Change
 from rigops.plan.context import announce, housekeeping, may_undo, notice

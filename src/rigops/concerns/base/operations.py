@@ -15,7 +15,6 @@ from rigops.concerns.base.facts import LimitSurroundings
 from rigops.concerns.base.limit_files import LimitPlan
 from rigops.facts.sections import Limits, Nccl, RigopsState
 from rigops.hostside.packing import installed_at
-from rigops.ownership import Ownership
 from rigops.ownership.owned_files import owned_file, owned_program, undo_undeclared
 from rigops.ownership.owned_lines import (
     absence,
@@ -24,6 +23,7 @@ from rigops.ownership.owned_lines import (
     read_lines_file,
     show_lines_change,
 )
+from rigops.ownership.ownership import Ownership
 from rigops.plan.blocked import blockers
 from rigops.plan.context import notice, plan_log
 

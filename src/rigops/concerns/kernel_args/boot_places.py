@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
-from rigops.ownership import Present, WantedFile, digest
 from rigops.ownership.file_work import Effect, replaced, target
+from rigops.ownership.ownership import WantedFile, digest
 from rigops.plan.change import Change
+from rigops.probe.sections.rigops_state import Present
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rigops.concerns.kernel_args.bootloader.choice import Configuration
     from rigops.concerns.kernel_args.bootloader.tokens import Edit
-    from rigops.ownership import Ownership
+    from rigops.ownership.ownership import Ownership
     from rigops.probe.boot_files import Files
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.sections.rigops_state import RigopsState

@@ -14,7 +14,7 @@ from rigops.concerns.preconditions import firmware, vfio
 from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
-from rigops.ownership import Ownership
+from rigops.ownership.ownership import Ownership
 from rigops.plan.blocked import blocked
 from rigops.plan.context import is_undone
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING

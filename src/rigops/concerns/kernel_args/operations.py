@@ -1,8 +1,8 @@
-"""Kernel arguments that rigops owns, wherever this machine's bootloader has its own."""
+"""Kernel arguments that rigops owns: tried by one boot before they become permanent."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pyinfra.api.operation import operation
@@ -11,12 +11,14 @@ from pyinfra.context import host
 from rigops.concerns.kernel_args.boot_places import COMMAND_LINE, CONCERN, place_of
 from rigops.concerns.kernel_args.bootloader.choice import Refused
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
-from rigops.concerns.kernel_args.kernel_trial import attempt
-from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE
-from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState
-from rigops.ownership import Ownership, WantedFile, digest, reconcile
+from rigops.concerns.kernel_args.trial_boot import conditions
+from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
+from rigops.concerns.kernel_args.trial_boot.prepare import prepare
+from rigops.facts.files import FileAt
+from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
 from rigops.ownership.owned_files import notice_left_alone, present
+from rigops.ownership.ownership import Ownership, WantedFile, digest, reconcile
 from rigops.plan.blocked import blocked
 from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import (
@@ -24,6 +26,8 @@ from rigops.plan.context import (
     announce_later,
     housekeeping,
     may_undo,
+    notice,
+    plan_log,
     trial_options,
 )
 from rigops.probe.kernel_arguments import against
@@ -35,7 +39,7 @@ from rigops.record.kernel_arguments import (
     read_arguments,
     read_leaving,
 )
-from rigops.record.trial_boot import CONFIRMED, LOG
+from rigops.record.trial_boot import CONFIRMED, LOG, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,7 +47,24 @@ if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
 
     from rigops.concerns.kernel_args.boot_places import Part, Place
-    from rigops.concerns.kernel_args.kernel_trial import Attempt
+    from rigops.concerns.kernel_args.trial_boot.parts import Trial
+    from rigops.plan.context import TrialOptions
+
+
+class TrialConditions(SectionFact[conditions.Conditions]):
+    """Asked only where a trial is planned."""
+
+    section = conditions.SECTION
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """`holds_back`: what every boot reads is not changed until one boot was verified."""
+
+    holds_back: bool = False
+    is_given_up: bool = False
+    refusal: str = ""
+    trial: Trial | None = None  # to be laid out now, since the reboot follows
 
 
 @operation()
@@ -93,8 +114,7 @@ def _have(
     live = host.get_fact(CommandLine).arguments
     before = place.written
     new = tuple(one for one in ours if one not in before and one not in live)
-    tried = attempt(
-        host,
+    tried = _attempt(
         new=new,
         leaving=tuple(one for one in before if one not in ours),
         record=record,
@@ -127,12 +147,69 @@ def _have(
     yield FileWorkCommand(replace(work, notes=notes), touches=frozenset({Bootloader}))
 
 
+def _attempt(
+    *,
+    new: tuple[str, ...],
+    leaving: tuple[str, ...],
+    record: Arguments,
+    is_required: bool,
+) -> _Attempt:
+    """How these arguments, which the kernel does not run with, become permanent.
+
+    + leaving: arguments of ours that go when the new ones come
+    """
+    if not new or not is_required:
+        return _Attempt()
+    options = trial_options(host)
+    if options is None:
+        return _Attempt(
+            refusal="new kernel arguments are tried by one boot first, and plain pyinfra cannot "
+            'undo that: use `rigops apply`, or declare kernel_trial = "off"'
+        )
+    if options.given_up:
+        return _Attempt(holds_back=True, is_given_up=True)
+    boot_id = host.get_fact(Boot).boot_id
+    if record.trying and record.armed_in and boot_id and record.armed_in != boot_id:
+        # For a run that ended before it could report it.
+        log = host.get_fact(FileAt, path=LOG)
+        how = outcome(log.text if log else "")
+        notice(host, CONCERN, f"an earlier trial boot with {' '.join(record.trying)}: {how}")
+    is_known = record.trying and set(new) <= set(record.trying)
+    if is_known and not options.now:
+        plan_log(host).trial_arguments = new
+        return _Attempt(holds_back=True)
+    return _prepared(options, new, leaving)
+
+
+def _prepared(options: TrialOptions, new: tuple[str, ...], leaving: tuple[str, ...]) -> _Attempt:
+    prepared = prepare(
+        host.get_fact(TrialConditions),
+        running=host.get_fact(CommandLine).line,
+        add=new,
+        remove=leaving,
+        deadline_s=options.deadline_s,
+    )
+    if isinstance(prepared, NoTrial):
+        plan_log(host).no_trial = prepared.reason
+        reason = f"{' '.join(new)} cannot be tried first: {prepared.reason}"
+        if options.may_skip:
+            notice(host, CONCERN, reason)
+            return _Attempt()
+        return _Attempt(
+            refusal=f'{reason}; pass --accept-no-trial, or declare kernel_trial = "off"'
+        )
+    for text in prepared.notices:
+        notice(host, CONCERN, text)
+    plan_log(host).trial_arguments, plan_log(host).trial_wait_s = new, prepared.extra_wait_s
+    return _Attempt(holds_back=True, trial=prepared if options.now else None)
+
+
 def _document(record: Arguments) -> bytes:
     return arguments_document(record).encode()
 
 
 def _record(
-    record: Arguments, new: tuple[str, ...], part: Part, tried: Attempt, *, is_clear: bool
+    record: Arguments, new: tuple[str, ...], part: Part, tried: _Attempt, *, is_clear: bool
 ) -> Arguments:
     """`is_clear`: nothing of a trial is left on the host."""
     trying = new if tried.holds_back and not tried.is_given_up else ()
@@ -145,7 +222,7 @@ def _record(
     return following
 
 
-def _work(owned: Ownership, ours: list[str], part: Part, tried: Attempt) -> FileWork:
+def _work(owned: Ownership, ours: list[str], part: Part, tried: _Attempt) -> FileWork:
     """The places of every boot, and the files of a trial: laid out now, or undone."""
     wanted, contents, effects = dict(part.wanted), dict(part.contents), dict(part.effects)
     more_effects = part.more_effects
@@ -186,7 +263,7 @@ def _announce(part: Part, record: Arguments, following: Arguments, before: tuple
         announce(host, Change(CONCERN, "argument", COMMAND_LINE, earlier, coming))
 
 
-def _announce_permanent(part: Part, tried: Attempt) -> None:
+def _announce_permanent(part: Part, tried: _Attempt) -> None:
     """What follows the boot that tries the arguments."""
     for change in part.changes:
         when = "after the boot that tries it"

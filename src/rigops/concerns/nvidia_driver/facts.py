@@ -33,8 +33,7 @@ from rigops.facts.sections import (
     section_command,
     section_value,
 )
-from rigops.ownership import Ownership
-from rigops.ownership.files import digest
+from rigops.ownership.ownership import Ownership, digest
 from rigops.packages import sources
 from rigops.packages.facts import AptSnapshot
 from rigops.plan.context import consent_of, provide, provided

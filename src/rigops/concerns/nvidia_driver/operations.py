@@ -51,9 +51,9 @@ from rigops.concerns.nvidia_driver.vault_source import (
 )
 from rigops.concerns.preconditions import guards
 from rigops.facts.sections import DriverLoaded, GpuPackages, Pci, RigopsState
-from rigops.ownership import Ownership
 from rigops.ownership.file_work import FileWork, script
 from rigops.ownership.owned_files import owned_file, undo_undeclared
+from rigops.ownership.ownership import Ownership
 from rigops.packages import sources
 from rigops.packages.facts import with_index
 from rigops.packages.operations import HOLDS, held, kernel_metas, packages

@@ -27,8 +27,9 @@ from rigops.facts.sections import (
     RigopsState,
     Uname,
 )
-from rigops.ownership import OwnedFile, Ownership, Present
+from rigops.ownership.ownership import OwnedFile, Ownership
 from rigops.plan.context import Consent
+from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Connection, Privilege
 from rigops.transport.local import LocalConnection
