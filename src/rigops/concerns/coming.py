@@ -6,9 +6,8 @@ from typing import Final
 
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
-from rigops.inventory.spec.key import Key, words
 from rigops.inventory.spec.machine import cpu_max_freq, thermal_limit
-from rigops.inventory.spec.scalars import boolean, choice, whole_number
+from rigops.inventory.spec.scalars import Key, boolean, choice, whole_number, words
 from rigops.inventory.spec.storage import borg, snapshots
 
 _ACTIONS: Final = ("notify", "lower-power", "stop-jobs", "poweroff")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.key import Key
+    from rigops.inventory.spec.scalars import Key
     from rigops.plan.change import Change
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rigops.concerns.concern import Concern
     from rigops.inventory.spec import RigSpec
-    from rigops.inventory.spec.key import Key
+    from rigops.inventory.spec.scalars import Key
 
 CONCERNS: list[Concern] = [
     BASE,

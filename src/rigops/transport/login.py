@@ -216,7 +216,8 @@ class Login:
             notes += f"; locked by a passphrase and not in the agent: {', '.join(paths)}"
             fix = f"ssh-add {shlex.join(paths)}"
         elif self._methods and "publickey" not in self._methods:
-            fix = f"set ssh_password; the server accepts only {' or '.join(self._methods)}"
+            only = f"the server accepts only {' or '.join(self._methods)}"
+            fix = f"set ssh_password; {only}" if server.password is None else "check ssh_password"
         else:
             port = "" if server.port == 22 else f"-p {server.port} "  # noqa: PLR2004  ssh's own port
             fix = f"check the user name, or run: ssh-copy-id {port}{server.user}@{server.hostname}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern
-from rigops.inventory.spec.key import Key, words
-from rigops.inventory.spec.scalars import choice
+from rigops.inventory.spec.scalars import Key, choice, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

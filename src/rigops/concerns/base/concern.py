@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.concerns.base.decide import NCCL_CONF
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.faults import refuse
-from rigops.inventory.spec.key import Key
 from rigops.inventory.spec.machine import limits, nccl
-from rigops.inventory.spec.scalars import text
+from rigops.inventory.spec.scalars import Key, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

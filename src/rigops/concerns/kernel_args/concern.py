@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern
-from rigops.inventory.spec.key import Key, words
 from rigops.inventory.spec.machine import kernel_argument
-from rigops.inventory.spec.scalars import choice, list_of
+from rigops.inventory.spec.scalars import Key, choice, list_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.driver import driver, driver_source
-from rigops.inventory.spec.key import Key, words
 from rigops.inventory.spec.machine import module_options
-from rigops.inventory.spec.scalars import boolean, choice
+from rigops.inventory.spec.scalars import Key, boolean, choice, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

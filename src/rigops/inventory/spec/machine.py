@@ -78,12 +78,11 @@ def _options(value: object) -> tuple[tuple[str, str], ...]:
     if not data:
         refuse("no option", value)
     found = Collector()
-    options = []
-    for name, given in data.items():
+    for name in data:
         if not _OPTION_NAME.fullmatch(name):
-            found.refuse("not an option name", given, name)
-        options.append((name, found.check(_option_value, given, name, "")))
-    return found.finish(tuple(options))
+            found.refuse("not an option name", data[name], name)
+    options = tuple((name, found.check(_option_value, data[name], name, "")) for name in data)
+    return found.finish(options)
 
 
 def _split_option(item: object) -> tuple[str, object]:
@@ -146,14 +145,12 @@ def limits(value: object) -> Limits:
 def nccl(value: object) -> tuple[tuple[str, str], ...]:
     data = mapping(value, noun="NCCL variables", example='{"NCCL_P2P_LEVEL": "SYS"}')
     found = Collector()
-    lines = []
-    for name, given in data.items():
+    for name in data:
         if not _NCCL.fullmatch(name):
-            found.refuse(
-                "not a NCCL variable", given, name, fix="write a name that begins with NCCL_"
-            )
-        lines.append((name, found.check(_nccl_value, given, name, "")))
-    return found.finish(tuple(lines))
+            fix = "write a name that begins with NCCL_"
+            found.refuse("not an NCCL variable", data[name], name, fix=fix)
+    lines = tuple((name, found.check(_nccl_value, data[name], name, "")) for name in data)
+    return found.finish(lines)
 
 
 def _nccl_value(value: object) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
-    from rigops.inventory.spec.key import Key
+    from rigops.inventory.spec.scalars import Key
 
 T = TypeVar("T")
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.errors import Problem
 from rigops.inventory.spec.faults import RefusedError, shown
 from rigops.inventory.spec.gpu import gpus
-from rigops.inventory.spec.key import Key, words
 from rigops.inventory.spec.machine import CIRCUIT_EXAMPLE, circuits, psus
 from rigops.inventory.spec.model import RigSpec
 from rigops.inventory.spec.names import near_miss, nearest
-from rigops.inventory.spec.scalars import choice, number, text, whole_number
+from rigops.inventory.spec.scalars import Key, choice, number, text, whole_number, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

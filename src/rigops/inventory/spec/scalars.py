@@ -1,9 +1,10 @@
-"""Parsers of single values. Each returns the typed value or raises RefusedError."""
+"""Keys, and parsers of single values, which return the typed value or raise RefusedError."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.names import did_you_mean
@@ -12,10 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SIZE = re.compile(r"\d+(\.\d+)?[KMGT]i?B?|\d+")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+@dataclass(frozen=True)
+class Key(Generic[T_co]):
+    """`parse` raises RefusedError. `also_written`: what people write for it."""
+
+    name: str
+    accepted: str
+    parse: Callable[[object], T_co]
+    also_written: tuple[str, ...] = ()
+
+
+def words(*accepted: str) -> str:
+    return ", ".join(f'"{word}"' for word in accepted)
 
 
 def boolean(value: object) -> bool:
