@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from rigops.plan.change import Package
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
@@ -31,15 +32,6 @@ _UNMET = "The following packages have unmet dependencies:"
 
 
 @dataclass(frozen=True)
-class Step:
-    """One that comes has no `before`, one that goes no `after`."""
-
-    name: str
-    before: str | None
-    after: str | None
-
-
-@dataclass(frozen=True)
 class Room:
     mount: str
     free: int  # bytes
@@ -50,7 +42,7 @@ class Simulated:
     """`said` are apt's own lines of what it would do, sorted: they identify the whole of it."""
 
     done: bool = False
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Package, ...] = ()
     said: tuple[str, ...] = ()
     held_changed: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
@@ -71,6 +63,7 @@ def parse(text: str) -> Simulated:
     acting = [line for line in said if line.startswith(("Inst ", "Remv ", "Purg "))]
     shapes = [(line, _STEP.fullmatch(line)) for line in acting]
     sizes = lines(found.get("sizes", ""))
+    boot = filter(None, map(_BOOT_FILE.fullmatch, lines(found.get("boot", ""))))
     return Simulated(
         done=found.get("code", "").strip() == "0",
         steps=_steps([shape for _, shape in shapes if shape]),
@@ -88,20 +81,23 @@ def parse(text: str) -> Simulated:
             for shape in map(_ROOM.fullmatch, lines(found.get("room", "")))
             if shape
         },
-        boot_files=_largest(lines(found.get("boot", ""))),
+        boot_files={  # the largest comes last
+            "vmlinuz" if one["kind"] == "vmlinuz" else "initrd": int(one["bytes"])
+            for one in sorted(boot, key=lambda one: int(one["bytes"]))
+        },
         unparsed=tuple(line for line, shape in shapes if shape is None),
     )
 
 
-def _steps(shapes: list[re.Match[str]]) -> tuple[Step, ...]:
+def _steps(shapes: list[re.Match[str]]) -> tuple[Package, ...]:
     """Apt may take a package away and bring it again: what counts is what comes of it."""
-    found: dict[str, Step] = {}
+    found: dict[str, Package] = {}
     for shape in shapes:
         name = shape["name"]
         earlier = found.get(name)
         before = earlier.before if earlier else shape["before"]
         after = shape["after"] if shape["kind"] == "Inst" else None
-        found[name] = Step(name, before, after)
+        found[name] = Package(name, before, after)
     return tuple(step for step in found.values() if step.before != step.after)
 
 
@@ -144,11 +140,3 @@ def _growth(sizes: list[str]) -> int:
         number, unit = (shape["more"] or shape["needed"]).split()
         return int(float(number.replace(",", "")) * _UNITS[unit])
     return 0
-
-
-def _largest(rows: list[str]) -> dict[str, int]:
-    found: dict[str, int] = defaultdict(int)
-    for shape in filter(None, map(_BOOT_FILE.fullmatch, rows)):
-        kind = "vmlinuz" if shape["kind"] == "vmlinuz" else "initrd"
-        found[kind] = max(found[kind], int(shape["bytes"]))
-    return dict(found)

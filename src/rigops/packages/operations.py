@@ -15,7 +15,6 @@ from rigops.facts.sections import GpuPackages, RigopsState
 from rigops.ownership.file_work import Effect, FileWork, noted
 from rigops.ownership.file_work import script as file_work_script
 from rigops.ownership.ownership import Ownership
-from rigops.packages.apt_simulated import Step
 from rigops.packages.dpkg import compare
 from rigops.packages.facts import AptWould, Dpkg
 from rigops.packages.installing import Installing, finishing, script, waiting
@@ -96,12 +95,17 @@ def packages(
         source=source,
         finishes=finishes,
     )
-    if host.state.is_executing and _somebody_works(host, asked):
-        housekeeping(host, concern, _PACKAGE_WORK)
-        yield asked.command(waiting(lock_wait_s))
-    if host.state.is_executing and finishes and (words := _cut_off(host, asked)):
-        housekeeping(host, concern, _PACKAGE_WORK)
-        yield asked.command(finishing(lock_wait_s, words))
+    request = asked.request
+    if host.state.is_executing and not request.fault:
+        state: DpkgState = host.get_fact(Dpkg, names=request.names)
+        if state.holder and not request.is_met_by(state):  # what is read now would soon be wrong
+            housekeeping(host, concern, _PACKAGE_WORK)
+            yield asked.command(waiting(lock_wait_s))
+            state = host.get_fact(Dpkg, names=request.names)
+        is_cut_off = finishes and state.manager == "apt" and unfinished(state)
+        if is_cut_off and not request.is_met_by(state):
+            housekeeping(host, concern, _PACKAGE_WORK)
+            yield asked.command(finishing(lock_wait_s, request.words(state)))
     answer = _answer(host, asked)
     if isinstance(answer, str):
         yield blocked(host, concern, answer)
@@ -125,22 +129,6 @@ class _Asked:
     def command(self, text: str) -> StreamingCommand:
         most = 2 * self.lock_wait_s + _LONGEST_S
         return StreamingCommand("sh", "-s", _stdin=text, _timeout=most)
-
-
-def _somebody_works(host: Host, asked: _Asked) -> bool:
-    """Then the facts of now would soon be wrong."""
-    if asked.request.fault:
-        return False
-    state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
-    return state.holder is not None and not asked.request.is_met_by(state)
-
-
-def _cut_off(host: Host, asked: _Asked) -> tuple[str, ...]:
-    """The words for apt, where it did not finish something that blocks them."""
-    state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
-    if state.manager != "apt" or not unfinished(state) or asked.request.is_met_by(state):
-        return ()
-    return asked.request.words(state)
 
 
 def _answer(host: Host, asked: _Asked) -> Installing | str | None:
@@ -179,7 +167,7 @@ def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> I
         return f"{left}, and could not be finished: {FINISH}"
     announce_repair(host, Repair(left, FINISH, agreed=True))
     found = changes([
-        Step(name, entry.version if entry else None, version)
+        Package(name, entry.version if entry else None, version)
         for name, version in asked.request.install.items()
         if version and ((entry := state.get(name)) is None or entry.version != version)
     ])  # fmt: skip
@@ -225,23 +213,22 @@ def _planned(
     )
 
 
-def changes(steps: Sequence[Step]) -> PackageChanges:
-    every = [Package(step.name, step.before, step.after) for step in steps]
+def changes(steps: Sequence[Package]) -> PackageChanges:
     moved = [
         (one, compare(one.after, one.before))
-        for one in every
+        for one in steps
         if one.before is not None and one.after is not None
     ]
     return PackageChanges(
-        install=tuple(one for one in every if one.before is None),
-        remove=tuple(one for one in every if one.after is None),
+        install=tuple(one for one in steps if one.before is None),
+        remove=tuple(one for one in steps if one.after is None),
         upgrade=tuple(one for one, order in moved if order >= 0),
         downgrade=tuple(one for one, order in moved if order < 0),
     )
 
 
 def _records(
-    asked: _Asked, state: DpkgState, steps: Sequence[Step]
+    asked: _Asked, state: DpkgState, steps: Sequence[Package]
 ) -> tuple[str | None, str | None]:
     """The record as it is to be before and after; None where it stays."""
     owned = OwnedPackages.parse(state.owned) if state.owned is not None else OwnedPackages()

@@ -126,8 +126,7 @@ def _file(path: Path, record: Mapping[str, str]) -> tuple[PinnedPackage, Mapping
 def control(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            name, data = _member(file)
-        unpacked = _unpacked(name, data)
+            unpacked = _control_tar(file)
         with tarfile.open(fileobj=io.BytesIO(unpacked)) as tar:
             for one in tar:
                 if one.isfile() and one.name.removeprefix("./") == "control":
@@ -138,7 +137,7 @@ def control(path: Path) -> str:
     raise _broken(path, "no control fields")
 
 
-def _member(file: IO[bytes]) -> tuple[str, bytes]:
+def _control_tar(file: IO[bytes]) -> bytes:
     if file.read(len(_AR_MAGIC)) != _AR_MAGIC:
         raise ValueError("not an ar archive")
     while header := file.read(_AR_HEADER):
@@ -147,22 +146,12 @@ def _member(file: IO[bytes]) -> tuple[str, bytes]:
         if name.startswith(_CONTROL):
             if size > _LONGEST_CONTROL:
                 raise ValueError("control fields too long")
-            return name, file.read(size)
+            suffix = name.removeprefix(_CONTROL)
+            if suffix not in _DECOMPRESS:
+                raise ValueError(f"unknown compression of {name}")
+            return _DECOMPRESS[suffix](file.read(size))
         file.seek(size + size % 2, io.SEEK_CUR)
     raise ValueError("no control fields")
-
-
-def _unpacked(name: str, data: bytes) -> bytes:
-    decompress: dict[str, Callable[[bytes], bytes]] = {
-        "": bytes,
-        ".gz": gzip.decompress,
-        ".xz": lzma.decompress,
-        ".zst": _zstandard,
-    }
-    suffix = name.removeprefix(_CONTROL)
-    if suffix not in decompress:
-        raise ValueError(f"unknown compression of {name}")
-    return decompress[suffix](data)
 
 
 def _zstandard(data: bytes) -> bytes:
@@ -174,6 +163,14 @@ def _zstandard(data: bytes) -> bytes:
             continue
         return found
     raise ValueError("compressed with zstd: reading it takes Python 3.14 or backports.zstd")
+
+
+_DECOMPRESS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "": bytes,
+    ".gz": gzip.decompress,
+    ".xz": lzma.decompress,
+    ".zst": _zstandard,
+}
 
 
 def _broken(path: Path, why: str) -> RigopsError:

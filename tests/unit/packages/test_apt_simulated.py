@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rigops.packages.apt_simulated import Room, Step, parse
+from rigops.packages.apt_simulated import Room, parse
+from rigops.plan.change import Package
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/apt"
 
@@ -56,10 +57,10 @@ def test_what_comes_goes_and_changes_is_read_from_a_real_answer() -> None:
 
     assert found.done
     assert set(found.steps) == {
-        Step("rigdemo-rival", "1.0", None),
-        Step("rigdemo", "10.0", "1.0"),
-        Step("rigdemo-lib", None, "1.5"),
-        Step("rigdemo-new", None, "1.0"),
+        Package("rigdemo-rival", "1.0", None),
+        Package("rigdemo", "10.0", "1.0"),
+        Package("rigdemo-lib", None, "1.5"),
+        Package("rigdemo-new", None, "1.0"),
     }
     assert found.held_changed == ("rigdemo",)
     assert found.download == 2 * 20672
@@ -73,10 +74,10 @@ def test_an_answer_of_ubuntu_with_two_architectures_is_read() -> None:
     found = parse(UBUNTU)
 
     assert set(found.steps) == {
-        Step("libnvidia-cfg1-535", "535.171.04-0ubuntu2", None),
-        Step("libnvidia-compute-535:i386", "535.171.04-0ubuntu2", "535.309.01-0ubuntu0.24.04.2"),
-        Step("libnvidia-compute-580", None, "580.178.04-0ubuntu0.24.04.1"),
-        Step("old-config", "1:2.0", None),
+        Package("libnvidia-cfg1-535", "535.171.04-0ubuntu2", None),
+        Package("libnvidia-compute-535:i386", "535.171.04-0ubuntu2", "535.309.01-0ubuntu0.24.04.2"),
+        Package("libnvidia-compute-580", None, "580.178.04-0ubuntu0.24.04.1"),
+        Package("old-config", "1:2.0", None),
     }
     assert found.held_changed == (
         "nvidia-driver-535", "libnvidia-compute-535", "libnvidia-compute-535:i386"

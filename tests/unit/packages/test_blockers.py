@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.packages.apt_simulated import Room, Simulated, Step
+from rigops.packages.apt_simulated import Room, Simulated
 from rigops.packages.apt_simulated import parse as simulated_from
 from rigops.packages.dpkg import DpkgState, Entry
 from rigops.packages.dpkg import parse as state_from
@@ -16,6 +16,7 @@ from rigops.packages.request import (
     unfinished,
     without_apt,
 )
+from rigops.plan.change import Package
 from tests.unit.packages.test_apt_simulated import fixture
 
 EMPTY = DpkgState(manager="apt", architecture="amd64")
@@ -72,7 +73,7 @@ def test_nothing_readable_is_never_a_success() -> None:
 def simulation(**room: Room) -> Simulated:
     return Simulated(
         done=True,
-        steps=(Step("linux-image-6.1.0-50-amd64", None, "6.1.176-1"),),
+        steps=(Package("linux-image-6.1.0-50-amd64", None, "6.1.176-1"),),
         download=100 * MB,
         growth=400 * MB,
         room=room,

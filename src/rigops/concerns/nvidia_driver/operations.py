@@ -171,17 +171,13 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
             finishes=not found.is_settled
             and PREFERENCES in Ownership.of(host.get_fact(RigopsState)).files,
         )
-        _announce_what_follows(seen, wanted)
+        # What the packages bring or leave undone is known only then.
+        after = "after the packages"
+        announce_later(host, LaterChange(CONCERN, "hold", HOLDS, after))
+        for release in dict.fromkeys((*(one.release for one in seen.kernels), *wanted.prebuilt)):
+            announce_later(host, LaterChange(CONCERN, "module", subject(release), after))
     if wanted.is_run_file and not is_in_place(seen, wanted):
         run_file_driver(name="NVIDIA's own installer", concern=CONCERN, wanted=wanted)
-
-
-def _announce_what_follows(seen: Machine, wanted: Resolution) -> None:
-    """What the packages bring or leave undone is known only then."""
-    after = "after the packages"
-    announce_later(host, LaterChange(CONCERN, "hold", HOLDS, after))
-    for release in dict.fromkeys((*(one.release for one in seen.kernels), *wanted.prebuilt)):
-        announce_later(host, LaterChange(CONCERN, "module", subject(release), after))
 
 
 def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:

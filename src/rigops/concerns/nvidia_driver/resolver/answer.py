@@ -101,13 +101,19 @@ def still_pinned(
 ) -> Resolution | Refusal | None:
     """None: nothing was resolved for this declaration yet, or not all of it is in place."""
     machine = facts.machine
-    if pinned.declared != request.identity(facts.spec):
+    if (
+        pinned.declared != request.identity(facts.spec)
+        or any(machine.installed.get(name) != its for name, its in pinned.packages.items())
+        or (pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt))
+    ):
         return None
-    if any(machine.installed.get(name) != version for name, version in pinned.packages.items()):
-        return None
-    if pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt):
-        return None
-    return _unfit(pinned, facts, asked) or _as_pinned(pinned, machine)
+    # Another card may be there since, another catalog, or Secure Boot.
+    if machine.takes_signed_only and not pinned.prebuilt:
+        return unsigned(machine, asked)
+    _, refusal = fitness.flavors(facts.catalog, pinned.version, machine.cards)
+    if refusal is None and not asked.allow_bad:
+        refusal = fitness.bad(facts.catalog, pinned.version, machine.cards)
+    return refusal or _as_pinned(pinned, machine)
 
 
 def resolve_from(
@@ -279,17 +285,6 @@ def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
         set_=machine.set_,
         why="it is installed",
     )
-
-
-def _unfit(pinned: PinnedDriver, facts: DriverFacts, asked: Request) -> Refusal | None:
-    """After another card was put in, the catalog changed, or Secure Boot was switched on."""
-    machine, catalog = facts.machine, facts.catalog
-    if machine.takes_signed_only and not pinned.prebuilt:
-        return unsigned(machine, asked)
-    _, refusal = fitness.flavors(catalog, pinned.version, machine.cards)
-    if refusal is None and not asked.allow_bad:
-        return fitness.bad(catalog, pinned.version, machine.cards)
-    return refusal
 
 
 def _answer(found: Resolution | Refusal, source: str) -> Answer | Refusal:

@@ -18,7 +18,7 @@ from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.apt_offers import Offered
@@ -196,7 +196,20 @@ def machine_of(
             Card(address, pci_id, find_gpu(catalog, pci_id).only)
             for address, pci_id in pci_ids.items()
         ),
-        kernels=tuple(_kernels(host, running, modules)),
+        kernels=tuple(
+            Kernel(
+                one.release,
+                one.has_headers,
+                # In a container the running kernel is that of the machine around it.
+                around=host.is_container and one.release == running.release,
+                built=tuple(
+                    module.version
+                    for module in modules.modules
+                    if module.version and (module.kernel or running.release) == one.release
+                ),
+            )
+            for one in host.kernels
+        ),
         installed=installed,
         flavor=None if is_open is None else "open" if is_open else "proprietary",
         secure_boot=secure_boot.insists,
@@ -229,15 +242,3 @@ def with_archive(machine: Machine, offered: Offered, system: OsRelease) -> Machi
 def is_rival_of_run_file(name: str) -> bool:
     """Whether the package has files of the same names."""
     return is_driver(name) or is_shared(name) or _OF_THE_SAME_NAMES.fullmatch(name) is not None
-
-
-def _kernels(host: DriverHostFacts, running: Uname, modules: NvidiaModinfo) -> Iterator[Kernel]:
-    """In a container the running kernel is that of the machine around it."""
-    around = running.release if host.is_container else None
-    for one in host.kernels:
-        built = [
-            module.version
-            for module in modules.modules
-            if module.version and (module.kernel or running.release) == one.release
-        ]
-        yield Kernel(one.release, one.has_headers, around=one.release == around, built=tuple(built))

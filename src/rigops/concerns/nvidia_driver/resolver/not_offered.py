@@ -66,24 +66,19 @@ def not_offered(
     if trap := _trap(request, offers):
         return Refusal(trap, fix)
     if not real and request.source == "vendor":
-        return _no_vendor(machine)
+        return Refusal(
+            "no package source of this machine is NVIDIA's own (`Origin: NVIDIA`) with a complete "
+            "driver",
+            "install the keyring package that NVIDIA's driver installation guide names for "
+            f"{machine.name}, which configures its repository, run `sudo apt-get update`, then "
+            f'this again; or declare driver_source = {{"URIs": "<NVIDIA\'s repository for '
+            f'{machine.name}>", "Suites": "/", "Signed-By": "<the path of its key>"}}',
+        )
     have = f"{_SOURCES.get(request.source, 'the package sources of this machine')} have"
     if not real:
         return Refusal(f"{have} no NVIDIA driver", fix)
     found = ", ".join(sorted(real, key=versions.parse))
     return Refusal(f"{have} no driver {request.driver.text}, only {found}", fix)
-
-
-def _no_vendor(machine: Machine) -> Refusal:
-    name = machine.name
-    return Refusal(
-        "no package source of this machine is NVIDIA's own (`Origin: NVIDIA`) with a complete "
-        "driver",
-        f"install the keyring package that NVIDIA's driver installation guide names for {name}, "
-        "which configures its repository, run `sudo apt-get update`, then this again; or declare "
-        f'driver_source = {{"URIs": "<NVIDIA\'s repository for {name}>", "Suites": "/", '
-        '"Signed-By": "<the path of its key>"}',
-    )
 
 
 def _trap(request: Request, offers: Offers) -> str:

@@ -127,7 +127,14 @@ def available(
             if digests.get(its.file) != its.sha256 and its.sha256 not in contents.stored
         ]
         if text is None or lost:
-            refusals.append(_incomplete(one, lost, store))
+            what = few(lost) or "the Packages file of its packages"
+            refusals.append(
+                Refusal(
+                    f"driver {one.version} was proven here, but {what} is neither in {FOLDER} nor "
+                    f"in {store.folder}",
+                    "declare the vault of another controller or of a backup (rigops_vault)",
+                )
+            )
         else:
             found.append(AvailableSet(one.version, one.packages, text, store))
     return found, refusals
@@ -173,13 +180,4 @@ def is_installed(one: PinnedSet, installed: Mapping[str, str]) -> bool:
     """By the packages of it that belong to the driver."""
     return all(
         installed.get(its.name) == its.version for its in one.packages if is_driver(its.name)
-    )
-
-
-def _incomplete(one: PinnedSet, names: list[str], store: Store) -> Refusal:
-    what = few(names) or "the Packages file of its packages"
-    return Refusal(
-        f"driver {one.version} was proven here, but {what} is neither in {FOLDER} nor in "
-        f"{store.folder}",
-        "declare the vault of another controller or of a backup (rigops_vault)",
     )
