@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops import assets
-from rigops.concerns.base import decide, process_limits
+from rigops.concerns.base import decide, limits
 from rigops.concerns.base.facts import HostState, LimitSurroundings
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
@@ -44,8 +44,8 @@ PATHS = (
     CONF,
     LINES,
     decide.LOGIND,
-    process_limits.LOGINS,
-    process_limits.SERVICES,
+    limits.LOGINS,
+    limits.SERVICES,
     decide.SHM_PATH,
 )
 LEVEL = {"NCCL_P2P_LEVEL": "SYS"}
@@ -394,7 +394,7 @@ def test_a_limit_that_is_taken_out_is_undone_and_the_others_stay(rig: Rig) -> No
 
     assert subjects(planned) == {decide.SHM_PATH}
     assert not rig.host.at(decide.SHM_PATH).exists()
-    assert rig.host.at(process_limits.LOGINS).exists()
+    assert rig.host.at(limits.LOGINS).exists()
     told = rig.host.told.read_text().splitlines()
     assert told == [
         "systemctl stop rigops-shm.service",

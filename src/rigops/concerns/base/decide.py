@@ -13,8 +13,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.base import process_limits
-from rigops.concerns.base.limit_files import MADE, LimitPlan, PlannedFile, as_bytes, others
+from rigops.concerns.base import limits
+from rigops.concerns.base.limits import MADE, LimitPlan, PlannedFile, as_bytes, others
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -66,9 +66,8 @@ def plan_limits(
     if declared.shm is not None:
         is_owned = SHM_PATH in owned
         wanted += _sized(declared.shm, found, around, is_owned=is_owned, units=units or {})
-    bounds = process_limits.bounds(declared)
-    if bounds:
-        wanted += process_limits.bounded(bounds, found, around)
+    if bounds := limits.bounds(declared):
+        wanted += limits.bounded(bounds, found, around)
     if declared.removeipc is not None:
         wanted += remove_ipc(wanted=declared.removeipc, found=found, around=around)
     return wanted
@@ -77,7 +76,7 @@ def plan_limits(
 def absences(around: HostState) -> dict[str, str]:
     """For each file, the command that makes its absence count."""
     return {
-        process_limits.SERVICES: process_limits.EFFECT,
+        limits.SERVICES: limits.EFFECT,
         LOGIND: REREAD_LOGIND,
         SHM_PATH: shlex.join(("mount", "-o", f"remount,size={_planned(around).option}", SHM)),
     }

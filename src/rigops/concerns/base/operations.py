@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
 
-from rigops.concerns.base import decide, process_limits
+from rigops.concerns.base import decide
 from rigops.concerns.base.decide import absences, plan_limits
 from rigops.concerns.base.facts import LimitSurroundings
-from rigops.concerns.base.limit_files import LimitPlan
+from rigops.concerns.base.limits import LOGINS, SERVICES, LimitPlan
 from rigops.facts.sections import Limits, Nccl, RigopsState
 from rigops.hostside.packing import installed_at
 from rigops.ownership.owned_files import owned_file, owned_program, undo_undeclared
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 CONCERN: Final = "base"
 
-_LIMITS: Final = frozenset(
-    {decide.LOGIND, process_limits.LOGINS, process_limits.SERVICES, decide.SHM_PATH}
-)
+_LIMITS: Final = frozenset({decide.LOGIND, LOGINS, SERVICES, decide.SHM_PATH})
 _NCCL: Final = companion(decide.NCCL_CONF)
 NOTIFY_PROGRAM: Final = installed_at("notify")
 NOTIFY_TARGET: Final = "/etc/rigops/notify"
@@ -85,7 +83,7 @@ def base(
     install_notify(concern=CONCERN, target=notify)
     _undo(owned, is_declared=any(one is not None for one in (limits, nccl, notify)))
     changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
-    if not changed.isdisjoint({process_limits.LOGINS, process_limits.SERVICES}):
+    if not changed.isdisjoint({LOGINS, SERVICES}):
         text = "logins and services that run now keep their limits until they are restarted"
         notice(host, CONCERN, text)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.base import decide, process_limits
+from rigops.concerns.base import decide, limits
 from rigops.concerns.base.decide import absences, plan_limits
 from rigops.concerns.base.facts import HostState
 from rigops.inventory.spec.model import Limits
@@ -18,7 +18,7 @@ from rigops.probe.sections.rigops_state import OwnedUnit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rigops.concerns.base.limit_files import LimitPlan, PlannedFile
+    from rigops.concerns.base.limits import LimitPlan, PlannedFile
 
 GIB = 1024**3
 SYSTEM = "/etc/systemd/system.conf"
@@ -134,11 +134,11 @@ def test_another_size_in_fstab_is_named_and_is_what_comes_back() -> None:
 def test_memlock_and_nofile_are_for_every_login_with_root_and_for_services() -> None:
     wanted = plan_limits(Limits(memlock="64G", nofile=65536), HALF, around())
 
-    assert held(wanted, process_limits.LOGINS).content.splitlines()[1:] == [
+    assert held(wanted, limits.LOGINS).content.splitlines()[1:] == [
         "* - memlock 67108864", "root - memlock 67108864",
         "* - nofile 65536", "root - nofile 65536",
     ]  # fmt: skip
-    assert held(wanted, process_limits.SERVICES).content.splitlines()[1:] == [
+    assert held(wanted, limits.SERVICES).content.splitlines()[1:] == [
         "[Manager]", f"DefaultLimitMEMLOCK={64 * GIB}", "DefaultLimitNOFILE=65536"
     ]  # fmt: skip
 
@@ -147,9 +147,9 @@ def test_no_limit_is_written_as_each_reader_wants_it_and_nothing_is_a_limit_too(
     wanted = plan_limits(Limits(memlock="unlimited"), HALF, around())
     none = plan_limits(Limits(memlock="0"), HALF, around())
 
-    assert "* - memlock unlimited\n" in held(wanted, process_limits.LOGINS).content
-    assert "DefaultLimitMEMLOCK=infinity\n" in held(wanted, process_limits.SERVICES).content
-    assert "DefaultLimitMEMLOCK=0\n" in held(none, process_limits.SERVICES).content
+    assert "* - memlock unlimited\n" in held(wanted, limits.LOGINS).content
+    assert "DefaultLimitMEMLOCK=infinity\n" in held(wanted, limits.SERVICES).content
+    assert "DefaultLimitMEMLOCK=0\n" in held(none, limits.SERVICES).content
 
 
 @pytest.mark.parametrize(("now", "live"), [(65536, True), (524288, False), (None, True)])
@@ -158,7 +158,7 @@ def test_a_default_of_services_that_is_not_in_force_is_put_in_force(
 ) -> None:
     wanted = plan_limits(Limits(nofile=65536), Found(service_nofile=now), around())
 
-    assert held(wanted, process_limits.SERVICES).live is live
+    assert held(wanted, limits.SERVICES).live is live
 
 
 def test_more_files_than_the_kernel_grants_would_lock_everybody_out() -> None:
@@ -201,7 +201,7 @@ def test_what_somebody_elses_lines_say_already_is_not_written_again(
     said = tuple(configured("/etc/security/limits.conf", line) for line in lines)
     wanted = plan_limits(Limits(nofile=65536), Found(configured=said), around())
 
-    ours = [one.content for one in wanted.files if one.path == process_limits.LOGINS]
+    ours = [one.content for one in wanted.files if one.path == limits.LOGINS]
     assert [line for text in ours for line in text.splitlines()[1:]] == left
     assert not wanted.blockers
 
@@ -214,7 +214,7 @@ def test_limits_d_goes_after_limits_conf_whatever_their_order_in_the_facts() -> 
     )
     wanted = plan_limits(Limits(nofile=65536), Found(configured=said), around())
 
-    assert [one.path for one in wanted.files] == [process_limits.SERVICES]
+    assert [one.path for one in wanted.files] == [limits.SERVICES]
 
 
 def test_a_later_file_of_somebody_elses_is_in_the_way_and_a_users_own_line_is_named() -> None:
@@ -232,15 +232,15 @@ def test_a_later_file_of_somebody_elses_is_in_the_way_and_a_users_own_line_is_na
 
 def test_our_own_file_is_no_foreign_setting() -> None:
     said = (
-        configured(process_limits.LOGINS, "* - nofile 9"),
-        configured(process_limits.LOGINS, "root - nofile 9"),
+        configured(limits.LOGINS, "* - nofile 9"),
+        configured(limits.LOGINS, "root - nofile 9"),
     )
     wanted = plan_limits(
         Limits(nofile=65536), Found(configured=said),
-        around(settings={process_limits.SERVICES: "[Manager]\nDefaultLimitNOFILE=65536\n"}),
+        around(settings={limits.SERVICES: "[Manager]\nDefaultLimitNOFILE=65536\n"}),
     )  # fmt: skip
 
-    assert {one.path for one in wanted.files} == {process_limits.LOGINS, process_limits.SERVICES}
+    assert {one.path for one in wanted.files} == {limits.LOGINS, limits.SERVICES}
     assert not wanted.blockers
 
 
@@ -262,7 +262,7 @@ def test_a_default_of_services_is_ours_unless_somebody_says_the_same(
     settings = {path: f"[Manager]\n#DefaultLimitNOFILE=1\nDefaultLimitNOFILE = {value}\n"}
     wanted = plan_limits(Limits(nofile=65536), HALF, around(settings=settings))
 
-    assert (process_limits.SERVICES in {one.path for one in wanted.files}) is written
+    assert (limits.SERVICES in {one.path for one in wanted.files}) is written
     assert bool(wanted.blockers) is in_the_way
 
 

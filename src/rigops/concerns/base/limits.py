@@ -1,30 +1,34 @@
-"""Locked memory and open files, of logins and of services.
+"""What limits share, and limits of processes: locked memory and open files.
 
-For logins pam_limits reads /etc/security/limits.conf, then limits.d. The wildcard does not include
-root everywhere, and a line about a user or a group overrides it.
+A daemon of systemd has a main file, and drop-ins of which the last by name wins. For logins
+pam_limits reads /etc/security/limits.conf, then limits.d; there the wildcard does not include root
+everywhere, and a line about a user or a group overrides it. A K of a size is 1024 bytes.
 """
 
 from __future__ import annotations
 
+import posixpath
+import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.concerns.base.limit_files import (
-    MADE,
-    UNLIMITED,
-    LimitPlan,
-    PlannedFile,
-    as_bytes,
-    others,
-)
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rigops.concerns.base.facts import HostState
     from rigops.inventory.spec.model import Limits
     from rigops.probe.sections import limits as section
     from rigops.probe.sections.limits import Bound, Configured
+
+MADE: Final = "# Made by rigops from limits in the inventory; made anew, never edited.\n"
+UNLIMITED: Final = "unlimited"
+
+_SIZE = re.compile(
+    r"(?P<number>[0-9]{1,20}(?:\.[0-9]{1,9})?) ?(?P<unit>[KMGTPE]?)(?:i?B)?", re.IGNORECASE
+)
+_SETTING = re.compile(r"\s*(?P<key>[A-Za-z]{1,60})\s*=\s*(?P<value>.*?)\s*")
+_FOLDERS = ("/usr/lib/", "/usr/local/lib/", "/run/", "/etc/")  # a later one hides an earlier name
 
 SERVICES: Final = "/etc/systemd/system.conf.d/90-rigops.conf"
 EFFECT: Final = "systemctl daemon-reload"  # which rereads its defaults too
@@ -47,6 +51,94 @@ _SIDES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+@dataclass(frozen=True)
+class PlannedFile:
+    """A file to own. `live`: whether its content is in force, as far as rigops knows."""
+
+    path: str
+    content: str
+    effect: str = ""
+    live: bool = True
+
+
+@dataclass(frozen=True)
+class LimitPlan:
+    files: tuple[PlannedFile, ...] = ()
+    blockers: tuple[str, ...] = ()  # why a declaration would not hold
+    notices: tuple[str, ...] = ()
+
+    def __add__(self, other: LimitPlan) -> LimitPlan:
+        return LimitPlan(
+            self.files + other.files,
+            self.blockers + other.blockers,
+            self.notices + other.notices,
+        )
+
+
+def as_bytes(text: str) -> int | None:
+    """None: it is no size. A part of a byte is dropped."""
+    shape = _SIZE.fullmatch(text)
+    if shape is None:
+        return None
+    power = " KMGTPE".index(shape["unit"].upper() or " ")
+    return int(Fraction(shape["number"]) * 1024**power)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where somebody set a key, and to what."""
+
+    path: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.path} sets {self.value or 'nothing'}"
+
+
+@dataclass(frozen=True)
+class Others:
+    """One key in the files of others: the value that counts, and one that would override ours."""
+
+    last: Setting | None
+    later: Setting | None
+
+    def already(self, meant: Callable[[str], bool]) -> bool:
+        return self.last is not None and meant(self.last.value)
+
+    def overrides(self, meant: Callable[[str], bool]) -> Setting | None:
+        return self.later if self.later is not None and not meant(self.later.value) else None
+
+
+def others(files: Mapping[str, str], ours: str, key: str) -> Others:
+    """Of the daemon whose drop-in ours is, such as /etc/systemd/system.conf.d/90-rigops.conf."""
+    daemon = posixpath.basename(posixpath.dirname(ours)).removesuffix(".d")
+    last = later = None
+    for path in _in_order(files, daemon):
+        if path == ours:
+            continue
+        shapes = map(_SETTING.fullmatch, files[path].splitlines())
+        for value in (one["value"] for one in shapes if one and one["key"] == key):
+            last = Setting(path, value)
+            is_drop_in = posixpath.dirname(path).endswith(".d")
+            if is_drop_in and posixpath.basename(path) > posixpath.basename(ours):
+                later = last
+    return Others(last, later)
+
+
+def _in_order(files: Mapping[str, str], daemon: str) -> Iterator[str]:
+    main = [path for path in files if path.endswith(f"/systemd/{daemon}")]
+    yield from sorted(main, key=_folder)[-1:]
+    by_name: dict[str, str] = {}
+    drop_ins = [path for path in files if f"/systemd/{daemon}.d/" in path]
+    for path in sorted(drop_ins, key=_folder):
+        by_name[posixpath.basename(path)] = path
+    yield from (path for _, path in sorted(by_name.items()))
+
+
+def _folder(path: str) -> int:
+    return max((at for at, folder in enumerate(_FOLDERS) if path.startswith(folder)), default=-1)
+
+
 def bounds(declared: Limits) -> dict[Item, Bound]:
     """Bytes of locked memory, and files."""
     found: dict[Item, Bound] = {}
@@ -62,7 +154,7 @@ def bounded(wanted: Mapping[Item, Bound], found: section.Limits, around: HostSta
     """Files for logins and for services: neither reads those of the other."""
     if reason := _blocker(wanted, found, around):
         return LimitPlan(blockers=(reason,))
-    return _at_logins(wanted, found) + _of_services(wanted, found, around)
+    return _at_logins(wanted, found.configured) + _of_services(wanted, found, around)
 
 
 def _blocker(wanted: Mapping[Item, Bound], found: section.Limits, around: HostState) -> str:
@@ -86,18 +178,6 @@ def _blocker(wanted: Mapping[Item, Bound], found: section.Limits, around: HostSt
             "every login would be refused"
         )
     return ""
-
-
-def _at_logins(wanted: Mapping[Item, Bound], found: section.Limits) -> LimitPlan:
-    lines = login_lines(wanted, found.configured)
-    content = "".join(f"{line}\n" for line in lines.ours)
-    return LimitPlan(
-        (PlannedFile(LOGINS, f"{MADE}{content}"),) if lines.ours else (),
-        tuple(f"{one.file} overrides what is declared: {one.line}" for one in lines.later),
-        tuple(
-            f"{one.domain} keeps a limit of its own ({one.file}: {one.line})" for one in lines.own
-        ),
-    )
 
 
 def _of_services(
@@ -133,22 +213,15 @@ def _means(bound: Bound) -> Callable[[str], bool]:
     return means
 
 
-@dataclass(frozen=True)
-class LoginLines:
-    """`later`: lines that override ours. `own`: limits of a user or a group, which stay."""
-
-    ours: tuple[str, ...] = ()
-    later: tuple[Configured, ...] = ()
-    own: tuple[Configured, ...] = ()
-
-
-def login_lines(wanted: Mapping[Item, Bound], configured: Sequence[Configured]) -> LoginLines:
-    """What has to be written so that every login gets this, beside the lines of others."""
-    others = (one for one in configured if one.file != LOGINS)
-    foreign = sorted(others, key=lambda one: (one.file != _FIRST, one.file))
+def _at_logins(wanted: Mapping[Item, Bound], configured: Sequence[Configured]) -> LimitPlan:
+    """So that every login gets this, beside the lines of others."""
+    foreign = sorted(
+        (one for one in configured if one.file != LOGINS),
+        key=lambda one: (one.file != _FIRST, one.file),
+    )
     ours: list[str] = []
-    later: list[Configured] = []
-    own: list[Configured] = []
+    later: list[Configured] = []  # lines that override ours
+    own: list[Configured] = []  # limits of a user or a group
     for item, bound in wanted.items():
         # Locked memory in KiB, rounded up: what was declared has to fit.
         value = str(-(-bound // 1024) if item == "memlock" and isinstance(bound, int) else bound)
@@ -157,10 +230,14 @@ def login_lines(wanted: Mapping[Item, Bound], configured: Sequence[Configured]) 
             rows = [one for one in theirs if one.domain == domain]
             last = {side: _value(one) for one in rows for side in _SIDES[one.kind]}
             if last != {"soft": value, "hard": value}:
-                ours.append(f"{domain} - {item} {value}")
+                ours.append(f"{domain} - {item} {value}\n")
                 later += [one for one in rows if one.file > LOGINS and _value(one) != value]
         own += [one for one in theirs if one.domain not in _EVERYBODY and _value(one) != value]
-    return LoginLines(tuple(ours), tuple(dict.fromkeys(later)), tuple(own))
+    return LimitPlan(
+        (PlannedFile(LOGINS, f"{MADE}{''.join(ours)}"),) if ours else (),
+        tuple(f"{one.file} overrides what is declared: {one.line}" for one in dict.fromkeys(later)),
+        tuple(f"{one.domain} keeps a limit of its own ({one.file}: {one.line})" for one in own),
+    )
 
 
 def _value(one: Configured) -> str:
