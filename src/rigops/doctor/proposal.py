@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import advice, versions
+from rigops.catalog import lookup, versions
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.concerns.registry import concern_of
@@ -97,7 +97,7 @@ def _driver(snapshot: HostSnapshot, catalog: Catalog, cards: Sequence[Card]) -> 
         why = f"{loaded} is loaded and known to be good"
         kept = "" if is_pinned else "; not pinned by rigops"
         return [Entry("driver", own, why + kept, holds=is_pinned)]
-    best = advice.recommended(catalog, models)
+    best = lookup.recommended(catalog, models)
     if best is None:
         return []
     why = f"{loaded} is loaded, and not known to be good" if loaded else "no driver is loaded"
@@ -124,7 +124,7 @@ def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:
 
 def _is_good(catalog: Catalog, version: str, models: Sequence[Gpu]) -> bool:
     try:
-        return advice.is_good(catalog, versions.parse(version), models)
+        return lookup.is_good(catalog, versions.parse(version), models)
     except ValueError:
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.catalog import advice, judge, versions
+from rigops.catalog import judge, lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
@@ -110,7 +110,7 @@ def _verdicts(examined: Examined, version: Version) -> list[Verdict]:
     alone = views.gpu_count(examined) == 1
     return [
         verdict
-        for verdict in advice.verdicts(examined.catalog, version, views.known_models(examined))
+        for verdict in lookup.verdicts(examined.catalog, version, views.known_models(examined))
         if not (alone and verdict.purpose == "p2p")
     ]
 
@@ -137,7 +137,7 @@ def _fix(examined: Examined) -> Fix:
     wish = examined.spec.driver
     if wish is not None and not _is_bad_wish(examined, wish):
         return _install(wish.text)
-    good = advice.recommended(examined.catalog, views.known_models(examined))
+    good = lookup.recommended(examined.catalog, views.known_models(examined))
     if good is None:
         return Fix(kind="hands", text="see `rigops drivers` for one that is known to be good")
     return _install(good.branch)

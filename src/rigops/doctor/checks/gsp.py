@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import advice, versions
+from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
@@ -119,7 +119,7 @@ def _bad_verdict(examined: Examined) -> Verdict | None:
     version = _version(examined)
     if version is None:
         return None
-    verdicts = advice.verdicts(examined.catalog, version, views.known_models(examined))
+    verdicts = lookup.verdicts(examined.catalog, version, views.known_models(examined))
     bad = (one for one in verdicts if one.status == "bad" and one.purpose in {"any", "stability"})
     return next(bad, None)
 
@@ -144,8 +144,8 @@ def _better(examined: Examined) -> str | None:
     """The newest release of the same branch, where that is known to be good; else a good branch."""
     version, cards = _version(examined), views.known_models(examined)
     own = versions.branch_of(version) if version else ""
-    for branch in advice.good_branches(examined.catalog, cards):
+    for branch in lookup.good_branches(examined.catalog, cards):
         if branch.branch == own:
             return branch.releases[-1].version
-    best = advice.recommended(examined.catalog, cards)
+    best = lookup.recommended(examined.catalog, cards)
     return best.branch if best else None

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.catalog import advice, versions
+from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Fix
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -122,7 +122,7 @@ def _to_declare(examined: Examined) -> str | None:
     cards = views.known_models(examined)
     installed = examined.snapshot[PACKAGES].or_empty.driver
     for version in filter(None, (numbers(package.version) for package in installed)):
-        if advice.is_good(examined.catalog, versions.parse(version), cards):
+        if lookup.is_good(examined.catalog, versions.parse(version), cards):
             return version.partition(".")[0]
-    best = advice.recommended(examined.catalog, cards)
+    best = lookup.recommended(examined.catalog, cards)
     return best.branch if best else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.specifiers import SpecifierSet
 
-from rigops.catalog import advice, versions
+from rigops.catalog import lookup, versions
 from rigops.catalog.lookup import find_branch, judge
 from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.answer import Answer, NotCollected, answer, answer_to
@@ -278,7 +278,7 @@ class _Options:
             return ""
         since = "" if branch.end_of_life == fitness.ENDED else f" since {branch.end_of_life}"
         text = f"; {branch.branch} has had no fixes{since}"
-        best = advice.recommended(self._catalog, self._gpus)
+        best = lookup.recommended(self._catalog, self._gpus)
         if best is None or int(best.branch) <= int(branch.branch) or self._has_ended(best):
             return text
         until = f" until {best.end_of_life}" if best.end_of_life else ""
@@ -326,8 +326,8 @@ class _Options:
         source = self._facts.spec.driver_source
         kind = source.kind if source else "auto"
         # The most helpful refusal comes first.
-        good = [one.branch for one in advice.good_branches(self._catalog, self._gpus)]
-        best = advice.recommended(self._catalog, self._gpus)
+        good = [one.branch for one in lookup.good_branches(self._catalog, self._gpus)]
+        best = lookup.recommended(self._catalog, self._gpus)
         branches = [_declaration(one) for one in ([best.branch] if best else []) + good[::-1]]
         could = any(one.status not in {"unsupported", "bad"} for one in self._options)
         requests = (
