@@ -13,7 +13,6 @@ NEAR_TO_FAR: Final = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 # NCCL 2.23.4 (commit 68b54236) stopped crossing host bridges, but for two cards on an AMD
 # processor.
-LAST_BEFORE: Final = "2.22"
 CHANGED_IN: Final = "2.23.4"
 SHARED_MEMORY: Final = "SHM"
 PEER: Final = "P2P"

@@ -35,7 +35,7 @@ leaves the check unknown, never healthy. A check that needs a GPU is skipped whe
 
 def page() -> str:
     checks = sorted(CHECKS, key=lambda check: check.id)
-    rows = [f"| [{one.id}](#{_anchor(one.id)}) | {one.title} |" for one in checks]
+    rows = [f"| [{one.id}](#{one.id.replace('.', '')}) | {one.title} |" for one in checks]
     table = "\n".join(["| check | what is healthy |", "|---|---|", *rows])
     return "\n".join([_HEAD, table, *map(_section, checks)])
 
@@ -55,11 +55,6 @@ def _section(check: Check) -> str:
     lines = [textwrap.fill(one, _WIDTH - 2, break_on_hyphens=False) for one in facts]
     bullets = "\n".join("- " + one.replace("\n", "\n  ") for one in lines)
     return f"\n## {check.id}\n\n**{check.title}.**\n\n{text}\n\n{bullets}"
-
-
-def _anchor(check: str) -> str:
-    """As GitHub makes them: without dots."""
-    return check.replace(".", "")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def judge(host: str, answer: Answer, spec: RigSpec | None, *, copies: bool) -> H
     verdicts = {(pair.source, pair.target): pair.verdict for pair in answer.pairs}
     demand = Demand(
         p2p=(spec.p2p if spec else None) or "measure",
-        gpus=_declared_gpus(spec),
+        gpus=(spec.gpus.count or None) if spec and spec.gpus else None,
         wired=None if links is None else [pair for pair, link in links.items() if link == "NV"],
         copies=copies,
     )
@@ -88,14 +88,6 @@ def _level(answer: Answer, status: str, *, copies: bool) -> str | None:
     if any(STATUS_OF[pair.verdict] == FAIL for pair in answer.pairs):
         return "L1"
     return "L0" if any(pair.verdict in _LEFT_OUT for pair in answer.pairs) else "L1"
-
-
-def _declared_gpus(spec: RigSpec | None) -> int | None:
-    expected = spec.gpus if spec else None
-    if expected is None:
-        return None
-    counts = (expected.total, sum(count for _, count in expected.models), len(expected.uuids))
-    return max((count for count in counts if count), default=None)
 
 
 def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:

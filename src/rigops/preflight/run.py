@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rigops.inventory.spec import RigSpec
-    from rigops.preflight.document import PairFound
     from rigops.transport import ScriptResult
 
 LEVELS: Final = ("quick", "p2p")
@@ -148,17 +147,16 @@ def _lost(
         verdict, why, reboot = "hang", "the program did not finish in time", True
     else:
         why = "the connection was lost during the copies; the host is up; run preflight again"
-    pairs = tuple(_left(pair, verdict, (why, what)) for pair in before.pairs)
+    pairs = tuple(
+        pair
+        if pair.verdict in REFUSED
+        else replace(pair, verdict=verdict, level="L1", evidence=(why, what))
+        for pair in before.pairs
+    )
     answer = replace(before, pairs=pairs, needs_reboot=reboot)
     found = judge(name, answer, spec, copies=True)
     status = UNKNOWN if verdict == "unknown" else found.status
     return replace(found, status=status, error=HostError(error.kind, f"{what}: {why}"))
-
-
-def _left(pair: PairFound, verdict: str, evidence: tuple[str, ...]) -> PairFound:
-    if pair.verdict in REFUSED:
-        return pair
-    return replace(pair, verdict=verdict, level="L1", evidence=evidence)
 
 
 def _boot_id(reconnect: Callable[[], Host]) -> str:

@@ -10,7 +10,7 @@ import click
 from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
-from rigops.report.words import MARGIN, plain, wrapped
+from rigops.report.words import MARGIN, grouped, plain, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +50,9 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     if len(brief) <= _MOST_UNKNOWN:
         brief = []
     shown = [one for one in host.findings if one.status not in _QUIET and one not in brief]
-    for alike in _folded(shown):
+    # Findings that read the same for several cards are shown once.
+    same = grouped(shown, lambda one: (one.id, one.status, one.summary, one.fix and one.fix.text))
+    for alike in same.values():
         yield from _finding(alike, width)
     summed: dict[Status, Sequence[Finding]] = {"unknown": brief}
     for quiet in _QUIET:
@@ -58,15 +60,6 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     for status_word, findings in summed.items():
         if findings:
             yield _summed_up(status_word, list(dict.fromkeys(one.id for one in findings)), width)
-
-
-def _folded(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings that read the same for several cards, together."""
-    alike: dict[tuple[str, str, str, str], list[Finding]] = {}
-    for finding in findings:
-        text = finding.fix.text if finding.fix else ""
-        alike.setdefault((finding.id, finding.status, finding.summary, text), []).append(finding)
-    return list(alike.values())
 
 
 def _summed_up(status: Status, ids: list[str], width: int) -> str:
@@ -145,9 +138,8 @@ def _last_line(hosts: Sequence[HostReport]) -> str:
 
 
 def _by_check(findings: Iterable[tuple[Finding, HostReport]]) -> str:
-    hosts: dict[str, list[str]] = {}
-    for finding, host in findings:
-        hosts.setdefault(finding.id, []).append(plain(host.host))
+    by_check = grouped(findings, lambda found: found[0].id)
     return "; ".join(
-        f"{check} on {', '.join(dict.fromkeys(names))}" for check, names in hosts.items()
+        f"{check} on {', '.join(dict.fromkeys(plain(host.host) for _, host in found))}"
+        for check, found in by_check.items()
     )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from rigops.python_literal import literal
-from rigops.report.words import MARGIN, plain, wrapped
+from rigops.report.words import MARGIN, grouped, plain, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rigops.catalog.model import RowStatus
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
@@ -147,7 +147,8 @@ def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
         return
     yield f"{MARGIN}on offer"
     listed = [one for one in options if one.status != "unsupported"]
-    for alike in sorted(_folded(listed), key=lambda alike: not alike[0].fits):
+    by_opinion = grouped(listed, lambda one: (one.version, one.why, one.fits)).values()
+    for alike in sorted(by_opinion, key=lambda alike: not alike[0].fits):
         one, flavors = alike[0], " or ".join(option.flavor for option in alike)
         places = dict.fromkeys(place for option in alike for place in option.places)
         where = plain(", ".join(places)) or "installed, and in no source"
@@ -155,29 +156,15 @@ def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
         fits = "fits" if one.fits else "does not fit"
         yield f"{MARGIN * 2}{one.version} {flavors}  {judged}{fits}, {where}"
         yield wrapped(one.why, width, MARGIN * 3)
+    unsupported = [one for one in options if one.status == "unsupported"]
     rest = [
         f"{alike[0].version} {' or '.join(option.flavor for option in alike)}"
-        for alike in _by_version(one for one in options if one.status == "unsupported")
+        for alike in grouped(unsupported, lambda one: one.version).values()
     ]
     if rest:
         head = click.style("not for all cards of this machine", fg=_COLORS["unsupported"])
         yield f"{MARGIN * 2}{head}"
         yield wrapped(", ".join(rest), width, MARGIN * 3)
-
-
-def _folded(options: Sequence[Option]) -> list[list[Option]]:
-    """The flavors of a version that the same is known of."""
-    found: dict[tuple[str, str, bool], list[Option]] = {}
-    for one in options:
-        found.setdefault((one.version, one.why, one.fits), []).append(one)
-    return list(found.values())
-
-
-def _by_version(options: Iterable[Option]) -> list[list[Option]]:
-    found: dict[str, list[Option]] = {}
-    for one in options:
-        found.setdefault(one.version, []).append(one)
-    return list(found.values())
 
 
 def _styled(status: RowStatus | None) -> str:

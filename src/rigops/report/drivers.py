@@ -40,9 +40,10 @@ def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
 
 
 def _card(gpu: Gpu, width: int) -> Iterator[str]:
+    limits = f" ({gpu.watts_min} to {gpu.watts_max} W)" if gpu.watts_min and gpu.watts_max else ""
     last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
     yield click.style(gpu.name, bold=True) + (
-        f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{_limits(gpu)}, {last}"
+        f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{limits}, {last}"
     )
     yield wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
 
@@ -82,7 +83,3 @@ def _scope(verdict: Verdict, branch: DriverBranch) -> str:
 def _evidence(evidence: Evidence) -> str:
     about = ", ".join(part for part in (evidence.hardware, evidence.date) if part)
     return f"{evidence.where} ({about})" if about else evidence.where
-
-
-def _limits(gpu: Gpu) -> str:
-    return f" ({gpu.watts_min} to {gpu.watts_max} W)" if gpu.watts_min and gpu.watts_max else ""

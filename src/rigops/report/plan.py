@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.report.words import plain, printable
+from rigops.report.words import grouped, plain, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,13 +20,12 @@ _CONTEXT: Final = 2
 
 
 def plan_text(results: Sequence[HostResult]) -> str:
-    by_lines: dict[tuple[str, ...], list[str]] = {}
-    for result in results:
-        by_lines.setdefault(tuple(_lines(result)), []).append(result.host)
-    return "\n".join(line for lines, hosts in by_lines.items() for line in (_head(hosts), *lines))
+    by_lines = grouped(results, lambda result: tuple(_lines(result)))
+    return "\n".join(line for lines, same in by_lines.items() for line in (_head(same), *lines))
 
 
-def _head(hosts: Sequence[str]) -> str:
+def _head(results: Sequence[HostResult]) -> str:
+    hosts = [result.host for result in results]
     named = ", ".join(hosts[:_NAMED])
     more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
     same = f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.hostside.p2p.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
-from rigops.report.words import MARGIN, wrapped
+from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,12 +32,13 @@ def preflight_text(hosts: Sequence[HostFound], width: int) -> str:
 
 def _last_line(hosts: Sequence[HostFound]) -> str:
     """One line where all hosts have the same."""
-    by_words: dict[str, list[str]] = {}
-    for host in hosts:
-        by_words.setdefault(_proven(host), []).append(host.host)
+    by_words = grouped(hosts, _proven)
     if len(by_words) == 1:
         return next(iter(by_words))
-    return "\n".join(f"{', '.join(names)}: {words}" for words, names in sorted(by_words.items()))
+    return "\n".join(
+        f"{', '.join(host.host for host in same)}: {words}"
+        for words, same in sorted(by_words.items())
+    )
 
 
 def _proven(host: HostFound) -> str:
@@ -96,10 +97,8 @@ def _cell(
 
 def _pairs(host: HostFound, width: int) -> Iterator[str]:
     """Every pair that is not ok, with evidence; pairs with the same evidence together."""
-    alike: dict[tuple[str, tuple[str, ...]], list[PairFound]] = {}
-    for pair in host.pairs:
-        if pair.verdict != "ok":
-            alike.setdefault((pair.verdict, pair.evidence), []).append(pair)
+    wrong = [pair for pair in host.pairs if pair.verdict != "ok"]
+    alike = grouped(wrong, lambda pair: (pair.verdict, pair.evidence))
     for (verdict, evidence), pairs in sorted(
         alike.items(), key=lambda entry: _gravity(entry[0][0])
     ):

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 MARGIN: Final = " " * 4
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """By key, in the order of the first of each group."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def printable(text: str) -> str:

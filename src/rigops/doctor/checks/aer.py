@@ -133,17 +133,14 @@ def _clean(examined: Examined, kinds: Collection[Kind], summary: str) -> Finding
         summary = "the kernel has no counters for these links (a virtual machine, or AER is off)"
         return Finding("unknown", summary)
     read = {(one.address, one.kind) for one in aer.devices}
-    wanted = {(address, kind) for address in _links(examined) for kind in kinds}
+    # The cards, and the ports above them: an error is often counted at the other end.
+    cards = [card.address for card in examined.cards]
+    links = (*cards, *pcie.ports_above(snapshot, examined.cards))
+    wanted = {(address, kind) for address in links for kind in kinds}
     is_complete = snapshot[AER].is_exhaustive and views.sees_the_bus(examined)
     if not wanted or not wanted <= read or not is_complete:
         return Finding("unknown", "not every link's counters were read")
     return Finding("ok", summary)
-
-
-def _links(examined: Examined) -> set[str]:
-    """The cards, and the ports above them: an error is often counted at the other end."""
-    ports = pcie.ports_above(examined.snapshot, examined.cards)
-    return {*ports, *(card.address for card in examined.cards)}
 
 
 def _blindness(examined: Examined) -> Evidence | None:

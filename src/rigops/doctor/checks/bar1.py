@@ -10,7 +10,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import board
-from rigops.doctor.views.cards import lost_cards
+from rigops.doctor.views.cards import judge_answering
 from rigops.probe import address as addresses
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -54,7 +54,7 @@ class _Window:
 
 
 @Check("bar1.size", needs=(PCI, FIRMWARE, KERNEL_LOG, SMI), fixes=("bios",))
-def size(examined: Examined) -> Finding | list[Finding]:
+def size(examined: Examined) -> list[Finding]:
     """BAR1 is large enough.
 
     Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
@@ -62,21 +62,12 @@ def size(examined: Examined) -> Finding | list[Finding]:
     MiB is a normal default. A BAR1 without any room is a failure, since the driver cannot start
     such a card.
     """
-    lost = lost_cards(examined)
-    living = [card for card in examined.cards if card.address not in lost]
-    judged = [_judge(examined, card) for card in living]
-    found = [finding for finding in judged if finding.status not in {"ok", "unknown"}]
-    unreadable = [
-        finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
-    ]
-    if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
-        who = ", ".join(unreadable or lost) or "all cards"
-        found.append(Finding("unknown", f"the BAR1 of {who} could not be read"))
-    if found:
-        return found
-    evidence = tuple(one for finding in judged for one in finding.evidence)
-    summary = "every card's whole memory is in its BAR1"
-    return Finding("ok", summary, evidence)
+    return judge_answering(
+        examined,
+        lambda card: _judge(examined, card),
+        "BAR1",
+        Finding("ok", "every card's whole memory is in its BAR1"),
+    )
 
 
 def _judge(examined: Examined, card: Card) -> Finding:

@@ -8,7 +8,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
-from rigops.doctor.views.cards import lost_cards
+from rigops.doctor.views.cards import judge_answering
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -35,28 +35,19 @@ _NARROW = (
 
 
 @Check("pci.width", needs=(PCI, LSPCI, SMI), fixes=("hands",))
-def width(examined: Examined) -> Finding | list[Finding]:
+def width(examined: Examined) -> list[Finding]:
     """Every card has all its lanes.
 
     Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci).
     Fewer than both could have is a warning, fewer because the slot has no more is information. The
     speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that (downgraded).
     """
-    lost = lost_cards(examined)
-    living = [card for card in examined.cards if card.address not in lost]
-    judged = [_width(card, pcie.lanes_of(examined.snapshot, card)) for card in living]
-    found = [finding for finding in judged if finding.status in {"warn", "info"}]
-    unreadable = [
-        finding.subject.removeprefix("gpu ") for finding in judged if finding.status == "unknown"
-    ]
-    if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
-        who = ", ".join(unreadable or lost) or "all cards"
-        found.append(Finding("unknown", f"the link of {who} could not be read"))
-    if found:
-        return found
-    evidence = tuple(one for finding in judged for one in finding.evidence)
-    summary = "every card has all the lanes that it and its slot have"
-    return Finding("ok", summary, evidence, why=_SAVING)
+    return judge_answering(
+        examined,
+        lambda card: _width(card, pcie.lanes_of(examined.snapshot, card)),
+        "link",
+        Finding("ok", "every card has all the lanes that it and its slot have", why=_SAVING),
+    )
 
 
 def _width(card: Card, link: Lanes) -> Finding:

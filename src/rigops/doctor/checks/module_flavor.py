@@ -19,7 +19,6 @@ from rigops.probe.sections.uname import SECTION as UNAME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu, ModuleFlavor
 
 
@@ -50,11 +49,13 @@ def flavor(examined: Examined) -> Finding:
             else Finding("unknown", "which kind of module it is could not be read")
         )
     flavor, evidence = found
-    undriven = [
-        card
-        for card in views.models(examined)
-        if card and card.architecture not in _architectures(examined.catalog, flavor)
-    ]
+    # What this kind of module drives in any branch at all.
+    driven = {
+        name
+        for branch in examined.catalog.drivers
+        for name in (branch.open_architectures if flavor == "open" else branch.architectures)
+    }
+    undriven = [card for card in views.known_models(examined) if card.architecture not in driven]
     if undriven:
         return _unfit(flavor, undriven, evidence)
     declared = examined.spec.driver_flavor
@@ -88,15 +89,6 @@ def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | No
         return None
     cited = Evidence(NVIDIA_MODINFO.name, f"license: {module.license}")
     return ("open" if module.is_open else "proprietary"), (cited,)
-
-
-def _architectures(catalog: Catalog, flavor: ModuleFlavor) -> frozenset[str]:
-    """What this kind of module drives in any branch at all."""
-    return frozenset(
-        name
-        for branch in catalog.drivers
-        for name in (branch.open_architectures if flavor == "open" else branch.architectures)
-    )
 
 
 def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:

@@ -78,7 +78,8 @@ def _alike(examined: Examined, complaints: tuple[Evidence, ...], *, works: bool)
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     if loaded is None:
         return Finding("unknown", "the version of the loaded driver could not be read")
-    if not _is_told_by_modinfo(snapshot):
+    module = modules_on_disk.of_running(snapshot, next_boot.running(snapshot))
+    if module is None or numbers(module.version) is None:
         return Finding("unknown", f"driver {loaded} is loaded; that on disk could not be read")
     if not works:
         return Finding("unknown", f"driver {loaded} is loaded; nvidia-smi has not proved it fits")
@@ -87,11 +88,6 @@ def _alike(examined: Examined, complaints: tuple[Evidence, ...], *, works: bool)
         why = "A program with libraries of its own, such as a container's, was refused."
         return Finding("info", f"{everywhere}, and some program had another", complaints, why=why)
     return Finding("ok", everywhere, driver_state.loaded(examined).evidence)
-
-
-def _is_told_by_modinfo(snapshot: HostSnapshot) -> bool:
-    module = modules_on_disk.of_running(snapshot, next_boot.running(snapshot))
-    return module is not None and numbers(module.version) is not None
 
 
 def _on_disk(snapshot: HostSnapshot) -> dict[str, Evidence]:

@@ -14,7 +14,7 @@ from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.peers import Grants, Pair
+    from rigops.doctor.views.peers import Grants
     from rigops.inventory.spec.model import P2PDemand
 
 
@@ -55,10 +55,8 @@ def grant(examined: Examined) -> Finding:
     if demand == "skip":
         return Finding("skipped", 'p2p = "skip" is declared')
     found = peers.classify_pairs(examined)
-    return _unmet(examined, found, demand) or _told(examined, found)
-
-
-def _told(examined: Examined, found: Grants) -> Finding:
+    if unmet := _unmet(examined, found, demand):
+        return unmet
     if found.undetermined or not found.total:
         return _unknown(examined, found)
     if peers.write_refused(examined.snapshot):
@@ -162,7 +160,8 @@ def _read_only(examined: Examined) -> Finding:
 
 def _advertised(examined: Examined, found: Grants) -> Finding:
     snapshot, refused = examined.snapshot, len(found.refused)
-    over = _over(found.granted)
+    kinds = {pair.has_nvlink for pair in found.granted}
+    over = " over NVLink" if kinds == {True} else " over PCIe" if kinds == {False} else ""
     rest = f"; {refused} of {found.total} pairs are refused" if refused else ""
     return Finding(
         "info",
@@ -171,12 +170,6 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},
     )
-
-
-def _over(pairs: tuple[Pair, ...]) -> str:
-    if all(pair.has_nvlink for pair in pairs):
-        return " over NVLink"
-    return " over PCIe" if all(pair.has_nvlink is False for pair in pairs) else ""
 
 
 def _absent(examined: Examined, found: Grants) -> Finding:

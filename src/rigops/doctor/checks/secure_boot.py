@@ -73,7 +73,9 @@ def secure_boot(examined: Examined) -> Finding:
     if insists is False:
         return _off(snapshot)
     if driver_state.loaded(examined).is_loaded:
-        return _accepted(snapshot)
+        if insists:
+            return Finding("ok", "Secure Boot is on, and the driver was accepted", _state(snapshot))
+        return Finding("ok", "the driver is loaded, so nothing keeps it from being loaded")
     return _not_loaded(examined, is_on=bool(insists))
 
 
@@ -98,12 +100,6 @@ def _state(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     state = snapshot[SECURE_BOOT].value
     lines = (state.line, state.lockdown_line) if state else ()
     return tuple(Evidence(SECURE_BOOT.name, line) for line in lines if line)
-
-
-def _accepted(snapshot: HostSnapshot) -> Finding:
-    if snapshot[SECURE_BOOT].or_empty.insists:
-        return Finding("ok", "Secure Boot is on, and the driver was accepted", _state(snapshot))
-    return Finding("ok", "the driver is loaded, so nothing keeps it from being loaded")
 
 
 def _off(snapshot: HostSnapshot) -> Finding:

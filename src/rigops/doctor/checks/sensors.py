@@ -49,7 +49,11 @@ def host(examined: Examined) -> Finding | list[Finding]:
         reason = " in time" if snapshot[SENSORS].timed_out else ""
         return Finding("unknown", f"the host's sensors were not read{reason}")
     believed = _believed(sensors)
-    found = [_hot(one, limit) for one in believed for limit in _exceeded(one)]
+    found = [
+        _hot(one, limit)
+        for one in believed
+        if (limit := _limit(one)) is not None and (one.value or 0.0) >= limit
+    ]
     if slowed := _slowed(sensors.throttled):
         found.append(slowed)
     if found:
@@ -84,11 +88,6 @@ def _believed(sensors: Sensors) -> list[Reading]:
         and not _CARD.search(one.chip)
         and not (_CONTROL.search(one.label) and one.chip in dies)
     ]
-
-
-def _exceeded(reading: Reading) -> list[float]:
-    limit = _limit(reading)
-    return [limit] if limit is not None and (reading.value or 0.0) >= limit else []
 
 
 def _limit(reading: Reading) -> float | None:
@@ -157,10 +156,14 @@ def rail(examined: Examined) -> Finding | list[Finding]:
     if sensors is None:
         reason = " in time" if snapshot[SENSORS].timed_out else ""
         return Finding("unknown", f"the board's sensors were not read{reason}")
-    rails = _rails(sensors)
+    rails = [one for one in sensors.readings if one.kind == "volts" and _RAIL.search(one.label)]
     low, high = _BELIEVED_VOLTS
     believed = [one for one in rails if one.value is not None and low <= one.value <= high]
-    wrong = [_off_voltage(one) for one in believed if one.value and not _is_well(one.value)]
+    wrong = [
+        _off_voltage(one)
+        for one in believed
+        if one.value and not LOWEST_VOLTS <= round(one.value, 2) <= HIGHEST_VOLTS
+    ]
     if wrong:
         return wrong
     if not snapshot[SENSORS].is_complete:
@@ -183,14 +186,6 @@ def rail(examined: Examined) -> Finding | list[Finding]:
         )
     cited = tuple(Evidence(SENSORS.name, one.line) for one in believed[:_SHOWN])
     return Finding("ok", f"+12 V is {volts}", cited)
-
-
-def _rails(sensors: Sensors) -> list[Reading]:
-    return [one for one in sensors.readings if one.kind == "volts" and _RAIL.search(one.label)]
-
-
-def _is_well(volts: float) -> bool:
-    return LOWEST_VOLTS <= round(volts, 2) <= HIGHEST_VOLTS
 
 
 def _off_voltage(reading: Reading) -> Finding:

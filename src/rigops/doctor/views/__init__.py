@@ -37,10 +37,7 @@ def gpu_count(examined: Examined) -> int | None:
 
 def declared_count(examined: Examined) -> int | None:
     expected = examined.spec.gpus
-    if expected is None:
-        return None
-    by_model = sum(count for _, count in expected.models)
-    return expected.total or by_model or len(expected.uuids)
+    return expected.count if expected else None
 
 
 def sees_the_bus(examined: Examined) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rigops.catalog import find_gpu
-from rigops.doctor.finding import Evidence
+from rigops.doctor import views
+from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
     from rigops.doctor.check import Examined
@@ -93,6 +96,20 @@ def lost_cards(examined: Examined) -> dict[str, LostCard]:
             )
             found[address] = LostCard(name, "nvidia-smi cannot reach it any more", evidence)
     return found
+
+
+def judge_answering(
+    examined: Examined, judge: Callable[[Card], Finding], value: str, ok: Finding
+) -> list[Finding]:
+    """The cards that answer and are not ok; or `ok`, with the evidence of all."""
+    lost = lost_cards(examined)
+    judged = [judge(card) for card in examined.cards if card.address not in lost]
+    found = [one for one in judged if one.status not in {"ok", "unknown"}]
+    unreadable = [one.subject.removeprefix("gpu ") for one in judged if one.status == "unknown"]
+    if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
+        who = ", ".join(unreadable or lost) or "all cards"
+        found.append(Finding("unknown", f"the {value} of {who} could not be read"))
+    return found or [replace(ok, evidence=tuple(line for one in judged for line in one.evidence))]
 
 
 def _loss(card: Card) -> LostCard | None:

@@ -59,6 +59,10 @@ class ExpectedGpus:
     models: tuple[tuple[str, int], ...] = ()
     uuids: tuple[str, ...] = ()
 
+    @property
+    def count(self) -> int:
+        return self.total or sum(count for _, count in self.models) or len(self.uuids)
+
 
 @dataclass(frozen=True)
 class PowerLimit:
