@@ -173,7 +173,7 @@ def test_what_was_simulated_is_what_comes_of_it(fresh: Host) -> None:
     fresh.tree.write(f"{LISTS}/rigops-driver.sources", source)
     fresh.tree.does("apt-get -q update")
 
-    assert fresh.would(words).said == before.said
+    assert fresh.would(words).printed == before.printed
     assert fresh.offers().offers == beside.offers
     assert fresh.offers(source).offers == beside.offers
     assert fresh.lacks(fresh.offers()) == source

@@ -39,11 +39,11 @@ class Room:
 
 @dataclass(frozen=True)
 class Simulated:
-    """`said` are apt's own lines of what it would do, sorted: they identify the whole of it."""
+    """`printed` are apt's own lines of what it would do, sorted: they identify the whole of it."""
 
     done: bool = False
     steps: tuple[Package, ...] = ()
-    said: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()
     held_changed: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
@@ -59,18 +59,18 @@ class Simulated:
 
 def parse(text: str) -> Simulated:
     found = blocks(text)
-    said = lines(found.get("simulated", ""))
-    acting = [line for line in said if line.startswith(("Inst ", "Remv ", "Purg "))]
+    printed = lines(found.get("simulated", ""))
+    acting = [line for line in printed if line.startswith(("Inst ", "Remv ", "Purg "))]
     shapes = [(line, _STEP.fullmatch(line)) for line in acting]
     sizes = lines(found.get("sizes", ""))
     boot = filter(None, map(_BOOT_FILE.fullmatch, lines(found.get("boot", ""))))
     return Simulated(
         done=found.get("code", "").strip() == "0",
         steps=_steps([shape for _, shape in shapes if shape]),
-        said=tuple(sorted(acting)),
-        held_changed=tuple(" ".join(_below(_HELD, said)).split()),
-        errors=tuple(line[3:] for line in said if line.startswith("E: ")),
-        unmet=_unmet(said),
+        printed=tuple(sorted(acting)),
+        held_changed=tuple(" ".join(_below(_HELD, printed)).split()),
+        errors=tuple(line[3:] for line in printed if line.startswith("E: ")),
+        unmet=_unmet(printed),
         known=_known(lines(found.get("versions", ""))),
         has_lists=found.get("lists", "1").strip() != "0",
         lists_age_s=_age(found.get("age", "")),
@@ -101,17 +101,17 @@ def _steps(shapes: list[re.Match[str]]) -> tuple[Package, ...]:
     return tuple(step for step in found.values() if step.before != step.after)
 
 
-def _below(head: str, said: list[str]) -> Iterator[str]:
+def _below(head: str, printed: list[str]) -> Iterator[str]:
     """The indented lines below a sentence of apt's."""
-    after = said[said.index(head) + 1 :] if head in said else []
+    after = printed[printed.index(head) + 1 :] if head in printed else []
     return takewhile(lambda line: line.startswith(" "), after)
 
 
-def _unmet(said: list[str]) -> tuple[str, ...]:
+def _unmet(printed: list[str]) -> tuple[str, ...]:
     """One line a fault, each beginning with the package that has it."""
     found: list[str] = []
     name = ""
-    for line in _below(_UNMET, said):
+    for line in _below(_UNMET, printed):
         owner, colon, rest = line.partition(" : ")
         if colon:
             name = owner.strip()

@@ -66,10 +66,10 @@ beside() {{
     echo "Dir::Etc::main \"$scratch/apt.conf\";" >"$scratch/first.conf"
     lists=$scratch/lists
     export APT_CONFIG="$scratch/first.conf"
-    said=$(timeout -k 5 {LONGEST_S} apt-get -q update 2>&1 </dev/null); code=$?
-    [ "$code" != 124 ] || said="$said
+    printed=$(timeout -k 5 {LONGEST_S} apt-get -q update 2>&1 </dev/null); code=$?
+    [ "$code" != 124 ] || printed="$printed
 E: this took more than {LONGEST_S} s"
-    trouble=$(echo "$said" | grep '^[EW]: ' |
+    trouble=$(echo "$printed" | grep '^[EW]: ' |
         sed -E -e 's#(://)[^/@[:space:]]*@#\1***@#g' -e "s#$scratch/#/etc/apt/#g")
     rm "$scratch/sources.list"
     link "$scratch/sources.list" "$one"
@@ -179,7 +179,7 @@ ask_apt() {{
     echo "== age"; date +%s
     stat -c %Y /var/lib/apt/periodic/update-success-stamp /var/lib/apt/lists \\
         /var/lib/apt/lists/partial 2>/dev/null
-    echo "== simulated"; said=$(simulate install "$@" 2>&1); code=$?; echo "$said"
+    echo "== simulated"; printed=$(simulate install "$@" 2>&1); code=$?; echo "$printed"
     [ "$code" = 0 ] || [ -z "$trouble" ] || echo "$trouble"
     echo "== code"; echo "$code"
     if [ "$code" != 0 ]; then
@@ -187,7 +187,7 @@ ask_apt() {{
         # shellcheck disable=SC2086  # several names
         apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= madison $names 2>/dev/null
     fi
-    case $said in *"
+    case $printed in *"
 Inst "*) weigh "$@" ;; esac
     return 0
 }}

@@ -34,7 +34,7 @@ umask 022
 _WAIT: Final = f"""{HOLDER}
 now() {{ read -r seconds _ </proc/uptime; echo "${{seconds%.*}}"; }}
 wait_for_locks() {{
-    since=$(now) said=
+    since=$(now) printed=
     while found=$(holder); do
         pid=${{found%% *}} name=${{found#* }}
         if [ $(($(now) - since)) -ge "$1" ]; then
@@ -42,9 +42,9 @@ wait_for_locks() {{
                 "ps -fp $pid, and run this again when it is done" >&2
             exit 1
         fi
-        [ "$said" = "$found" ] || text=$(waits_for "$pid" "$name" "$1")
+        [ "$printed" = "$found" ] || text=$(waits_for "$pid" "$name" "$1")
         echo "$text"
-        said=$found text=
+        printed=$found text=
         sleep 1
     done
 }}
@@ -97,8 +97,8 @@ apart() {
 _AS_ANNOUNCED: Final = f"""{SIMULATE}
 as_announced() {{
     announced=$1; shift
-    said=$(simulate install "$@" 2>&1) || {{ echo "$said" | grep '^E: ' >&2; exit 1; }}
-    would=$(echo "$said" | grep -E '^(Inst|Remv|Purg) ' | sort)
+    printed=$(simulate install "$@" 2>&1) || {{ echo "$printed" | grep '^E: ' >&2; exit 1; }}
+    would=$(echo "$printed" | grep -E '^(Inst|Remv|Purg) ' | sort)
     if [ "$would" != "$announced" ]; then
         echo "the archive or the packages here changed meanwhile; run this again" >&2
         exit 1
@@ -115,13 +115,13 @@ _APT: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Installing:
-    """`said`: apt's own lines of what was announced. `before` and `after` are texts of the record.
+    """`printed`: apt's own lines of what was announced. `record_...`: texts of the record.
 
     `hold_again`: installing takes the hold off.
     """
 
     words: tuple[str, ...]
-    said: tuple[str, ...]
+    printed: tuple[str, ...]
     lock_wait_s: int
     repairs: bool = False
     downgrades: bool = False
@@ -166,9 +166,9 @@ def script(work: Installing) -> str:
             "echo 'dpkg finishes what it was interrupted in'",
             shlex.join(("apart", f"exec dpkg --configure -a {_FORCE}")),
         ]
-    if work.said:
+    if work.printed:
         steps += [
-            shlex.join(("as_announced", "\n".join(work.said), *work.words)),
+            shlex.join(("as_announced", "\n".join(work.printed), *work.words)),
             "echo 'apt is at work'",
             shlex.join(("apart", "\n".join(_acting(work)))),
         ]

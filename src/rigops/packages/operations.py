@@ -172,7 +172,7 @@ def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> I
         if version and ((entry := state.get(name)) is None or entry.version != version)
     ])  # fmt: skip
     announce_packages(host, asked.concern, found)
-    return Installing(words=(), said=(), lock_wait_s=asked.lock_wait_s, repairs=True)
+    return Installing(words=(), printed=(), lock_wait_s=asked.lock_wait_s, repairs=True)
 
 
 def _planned(
@@ -186,7 +186,7 @@ def _planned(
         return other
     if text := old_lists(simulated):
         notice(host, asked.concern, text)
-    if not simulated.said and not repairs:
+    if not simulated.printed and not repairs:
         return None
     found = changes(simulated.steps)
     shown = context_of(host).shown
@@ -202,7 +202,7 @@ def _planned(
     going = {step.name for step in simulated.steps if step.after is None}
     return Installing(
         words=words,
-        said=simulated.said,
+        printed=simulated.printed,
         lock_wait_s=asked.lock_wait_s,
         repairs=repairs,
         downgrades=bool(found.downgrade),

@@ -142,9 +142,9 @@ download() {{
         return 0
     fi
     # shellcheck disable=SC2086  # several words
-    said=$(cd "$work/new" && apt-get -q -y download $words 2>&1) || {{
+    printed=$(cd "$work/new" && apt-get -q -y download $words 2>&1) || {{
         echo "== trouble"
-        echo "$said" | grep '^E: ' | sed -E 's#(://)[^/@[:space:]]*@#\\1***@#g' | head -n 3
+        echo "$printed" | grep '^E: ' | sed -E 's#(://)[^/@[:space:]]*@#\\1***@#g' | head -n 3
     }}
     for new in "$work"/new/*.deb; do
         [ -f "$new" ] || continue

@@ -65,8 +65,8 @@ def test_what_comes_goes_and_changes_is_read_from_a_real_answer() -> None:
     assert found.held_changed == ("rigdemo",)
     assert found.download == 2 * 20672
     assert found.room["usr"] == Room("/", 82439280 * 1024)
-    assert found.said == tuple(sorted(found.said))
-    assert len(found.said) == 4
+    assert found.printed == tuple(sorted(found.printed))
+    assert len(found.printed) == 4
     assert found.unparsed == ()
 
 
@@ -85,7 +85,7 @@ def test_an_answer_of_ubuntu_with_two_architectures_is_read() -> None:
     assert found.lists_age_s == 2000
     assert (found.download, found.growth) == (300_000_000, 1_228_000_000)
     assert found.boot_files == {"initrd": 72_000_000, "vmlinuz": 14_000_000}
-    assert len(found.said) == 6
+    assert len(found.printed) == 6
 
 
 def test_the_sizes_of_a_newer_apt_are_read() -> None:
@@ -113,7 +113,7 @@ def test_nothing_to_do_is_no_step_and_no_failure() -> None:
     found = parse(fixture("nothing"))
 
     assert found.done
-    assert found.said == ()
+    assert found.printed == ()
     assert found.steps == ()
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-SAID = ("Inst a [1] (2 here [all])", "Remv b [1]")
-WORK = Installing(words=("a=2", "b-"), said=SAID, lock_wait_s=5)
+PRINTED = ("Inst a [1] (2 here [all])", "Remv b [1]")
+WORK = Installing(words=("a=2", "b-"), printed=PRINTED, lock_wait_s=5)
 _APT = """\
 #!/bin/sh
 case "$*" in *-s*) cat "$ROOT/would"; exit ;; esac
@@ -51,7 +51,7 @@ class Machine:
             (root / "bin" / name).chmod(0o755)
         (root / "bin/dpkg-query").write_text("#!/bin/sh\nexit 0\n")
         (root / "bin/dpkg-query").chmod(0o755)
-        self.would(*SAID)
+        self.would(*PRINTED)
 
     def would(self, *lines: str) -> None:
         text = "\n".join(["Reading package lists...", *reversed(lines), "Conf a (2 here [all])"])
@@ -115,7 +115,7 @@ def test_what_was_announced_is_done_and_no_more_is_allowed_than_that(machine: Ma
 def test_an_archive_that_changed_meanwhile_ends_it_before_anything_happens(
     machine: Machine,
 ) -> None:
-    machine.would(*SAID, "Remv c [1]")
+    machine.would(*PRINTED, "Remv c [1]")
 
     code, error = machine.run(WORK)
 
@@ -128,7 +128,7 @@ def test_flags_holds_and_records_come_where_they_were_announced(machine: Machine
     code, _ = machine.run(
         Installing(
             words=("a=2",),
-            said=SAID,
+            printed=PRINTED,
             lock_wait_s=5,
             repairs=True,
             downgrades=True,
@@ -153,7 +153,9 @@ def test_a_failure_is_said_with_apts_own_words_and_the_record_knows_what_was_beg
     (machine.root / "fails").touch()
 
     code, error = machine.run(
-        Installing(words=("a=2",), said=SAID, lock_wait_s=5, record_before="b", record_after="a")
+        Installing(
+            words=("a=2",), printed=PRINTED, lock_wait_s=5, record_before="b", record_after="a"
+        )
     )
 
     assert code == 100
@@ -230,7 +232,7 @@ def _until(happened: Callable[[], bool]) -> None:
     "text",
     [
         waiting(5),
-        script(Installing(words=("a",), said=("it's",), lock_wait_s=1, repairs=True,
+        script(Installing(words=("a",), printed=("it's",), lock_wait_s=1, repairs=True,
                           hold_again=("a",), record_before="b", record_after="a")),
         Dpkg().command(names=("a", "b")).bits[-1].obj,
         AptWould().command(words=("a=1", "b-")).bits[-1].obj,

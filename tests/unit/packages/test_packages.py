@@ -23,7 +23,7 @@ BARE = DpkgState(manager="apt", architecture="amd64")
 NEW = Simulated(
     done=True,
     steps=(Package("new", None, "1"), Package("lib", None, "2"), Package("rival", "1", None)),
-    said=("Inst lib (2)", "Inst new (1)", "Remv rival [1]"),
+    printed=("Inst lib (2)", "Inst new (1)", "Remv rival [1]"),
 )
 ASKED = _Asked(
     concern="demo",
@@ -69,7 +69,7 @@ def test_what_the_plan_showed_is_done_and_whose_it_is_will_be_written_down() -> 
 
     assert isinstance(done, Installing)
     assert done == shown
-    assert done.said == NEW.said
+    assert done.printed == NEW.printed
     assert done.record_before is not None
     assert list(OwnedPackages.parse(done.record_before).packages.values()) == [
         OwnedPackage("lib", "demo", asked=False),
@@ -98,7 +98,7 @@ def test_what_was_blocked_in_the_plan_is_not_done_because_it_could_be_by_now() -
 def test_less_than_the_plan_showed_is_in_order_and_so_is_no_plan_at_all() -> None:
     machine = Machine()
     machine.plan()
-    machine.apt = replace(NEW, steps=NEW.steps[:1], said=NEW.said[1:2])
+    machine.apt = replace(NEW, steps=NEW.steps[:1], printed=NEW.printed[1:2])
 
     assert isinstance(machine.apply(), Installing)
     assert isinstance(Machine().apply(), Installing)
@@ -144,7 +144,7 @@ def test_a_repair_that_is_all_there_is_to_do_is_done() -> None:
     repaired = machine.plan(replace(ASKED, request=PackageRequest({"new": None})))
 
     assert isinstance(repaired, Installing)
-    assert (repaired.repairs, repaired.said) == (True, ())
+    assert (repaired.repairs, repaired.printed) == (True, ())
 
 
 def test_packages_that_configuring_does_not_cure_are_not_offered_for_repair() -> None:

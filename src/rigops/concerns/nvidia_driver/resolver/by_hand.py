@@ -27,13 +27,18 @@ _CONSOLE: Final = "enroll the key in the blue menu at the machine's own console"
 
 
 def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
-    version = _version(machine, request, catalog)
+    """`request` has a release that is fit, or one that the catalog lacks and that may be fit."""
+    releases = fitness.releases(catalog, request)
+    fit = [one for one in releases if not fitness.unfit(catalog, one, machine.cards, request)]
+    version = min(
+        fit or fitness.unlisted(catalog, request),
+        key=lambda one: fitness.preference(catalog, one, machine.cards),
+        default=None,
+    )
     has = f"has {machine.manager}" if machine.manager else "has no package manager that is known"
     reason = f"rigops installs drivers with apt only, and this machine ({machine.name}) {has}"
     if version is None:
         return Refusal(reason, f"install driver {request.driver.text} and lock it there by hand")
-    if refusal := fitness.unfit(catalog, version, machine.cards, request):
-        return refusal
     supported, _ = fitness.flavors(catalog, version, machine.cards)
     order = fitness.in_order(supported, version, machine.flavor)
     flavor = request.flavor if request.flavor != "auto" else order[0]
@@ -50,26 +55,6 @@ def by_hand(machine: Machine, request: Request, catalog: Catalog) -> Refusal:
     if machine.manager == "dnf":
         return Refusal(reason, _dnf(branch, flavor, machine))
     return Refusal(reason, f"install driver {version} ({flavor}) and lock it there by hand")
-
-
-def _version(machine: Machine, request: Request, catalog: Catalog) -> str | None:
-    """The best judged fit release of those declared; one that the catalog lacks may be fit."""
-    every = fitness.releases(catalog, request)
-    fit = [
-        one
-        for one in every
-        if fitness.flavors(catalog, one, machine.cards)[1] is None
-        and (request.allow_bad or fitness.bad(catalog, one, machine.cards) is None)
-    ]
-    if fit:
-        return min(
-            fit,
-            key=lambda one: (
-                fitness.rank(catalog, one, machine.cards),
-                [-part for part in versions.parse(one).release],
-            ),
-        )
-    return next(iter(fitness.unlisted(catalog, request)), None)
 
 
 def _pacman(branch: str, flavor: ModuleFlavor) -> str:

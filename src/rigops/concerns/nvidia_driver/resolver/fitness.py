@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog.lookup import find_branch, judge, newest_kernel, runs_on
 from rigops.catalog.model import EVERY_CARD
-from rigops.catalog.versions import branch_of
+from rigops.catalog.versions import branch_of, parse
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 
 if TYPE_CHECKING:
@@ -78,6 +78,13 @@ def rank(catalog: Catalog, version: str, cards: Iterable[Card]) -> int:
         for verdict in _verdicts(catalog, version, gpu)
     ]
     return max(worst, default=1)
+
+
+def preference(
+    catalog: Catalog, version: str, cards: Iterable[Card]
+) -> tuple[int, tuple[int, ...]]:
+    """Sorts the best judged first, and of those the newest."""
+    return rank(catalog, version, cards), tuple(-part for part in parse(version).release)
 
 
 def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str, ...]:

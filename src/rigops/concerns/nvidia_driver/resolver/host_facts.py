@@ -98,15 +98,15 @@ def parse(text: str) -> DriverHostFacts:
     )
 
 
-def _run_file(said: list[str]) -> RunFile | None:
+def _run_file(printed: list[str]) -> RunFile | None:
     """NVIDIA's installer believes its log, which goes last when it uninstalls, after itself.
 
     The mark of rigops has that log's digest: with another one, something changed the driver since.
     """
-    logged = next((line.removeprefix(_LOG) for line in said if line.startswith(_LOG)), None)
-    uninstaller = next((line for line in said if line in _UNINSTALLERS), "")
-    digest = next((line.removeprefix(_DIGEST) for line in said if line.startswith(_DIGEST)), "")
-    marks = (_MARKED.fullmatch(line.removeprefix(_MARK)) for line in said)
+    logged = next((line.removeprefix(_LOG) for line in printed if line.startswith(_LOG)), None)
+    uninstaller = next((line for line in printed if line in _UNINSTALLERS), "")
+    digest = next((line.removeprefix(_DIGEST) for line in printed if line.startswith(_DIGEST)), "")
+    marks = (_MARKED.fullmatch(line.removeprefix(_MARK)) for line in printed)
     mark = next(filter(None, marks), None)
     if mark and (mark["stage"] == "begun" or mark["log"] == digest):
         return RunFile(

@@ -117,10 +117,17 @@ class _Resolver:
             return self._for_newer_kernels(self._choose(wanted).candidate, possible)
         if whole:
             return self._of_another_flavor(whole[-1].candidate)
-        for refusal in reversed(refusals.values()):
-            if refusal:
-                return refusal
-        return self._incomplete(found) or not_offered(
+        if refusal := next(filter(None, reversed(refusals.values())), None):
+            return refusal
+        in_parts = (one for one in found if one.closure.missing and not one.closure.elsewhere)
+        if one := next(in_parts, None):
+            return Refusal(
+                "the package sources of this machine have only parts of driver "
+                f"{one.candidate.version}: {', '.join(one.closure.missing)} is missing",
+                "enable the components of the archive that have the rest (Debian: contrib, "
+                "non-free and non-free-firmware; Ubuntu: restricted), or declare another driver",
+            )
+        return not_offered(
             self._machine, self._request, self._asked.offers, self._real(), self._is_fit
         )
 
@@ -181,18 +188,6 @@ class _Resolver:
         fix = f"declare driver = {_quoted(instead[0])}" if instead else "add a driver_source"
         return Refusal(f"{reason}: only they drive every card", fix)
 
-    def _incomplete(self, found: Iterable[Found]) -> Refusal | None:
-        for one in found:
-            if one.closure.missing and not one.closure.elsewhere:
-                return Refusal(
-                    "the package sources of this machine have only parts of driver "
-                    f"{one.candidate.version}: {', '.join(one.closure.missing)} is missing",
-                    "enable the components of the archive that have the rest (Debian: contrib, "
-                    "non-free and non-free-firmware; Ubuntu: restricted), or declare another "
-                    "driver",
-                )
-        return None
-
     def _real(self) -> tuple[str, ...]:
         """The versions that the sources have all of, declared or not, the best first."""
         real = {one.version for one in self._every if self._asked.closure(one).is_complete}
@@ -225,9 +220,7 @@ class _Resolver:
         )
 
     def _preference(self, version: str) -> tuple[int, tuple[int, ...]]:
-        """The best judged first, and of those the newest."""
-        rank = fitness.rank(self._catalog, version, self._machine.cards)
-        return (rank, tuple(-part for part in versions.parse(version).release))
+        return fitness.preference(self._catalog, version, self._machine.cards)
 
 
 def _quoted(version: str) -> str:
