@@ -19,8 +19,9 @@ import click
 import gevent
 
 import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it is used here
-from rigops.cli.apply_common import limited, the_inventory
+from rigops.cli.apply_common import host_requests
 from rigops.cli.collected_hosts import now
+from rigops.cli.options import read_inventory
 from rigops.cli.progress import Progress
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
@@ -42,8 +43,8 @@ def reach(host: HostRequest) -> None:
 
 def main() -> int:
     path, deploys = Path(sys.argv[1]), [Path(word) for word in sys.argv[2:]]
-    inventory = the_inventory(path, None)
-    hosts = limited(inventory, ())
+    inventory = read_inventory(path)
+    hosts = host_requests(inventory, ())
     deliver_interrupts()
     if not deploys:
         gevent.joinall([gevent.spawn(reach, host) for host in hosts], raise_error=True)

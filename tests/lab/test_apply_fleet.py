@@ -34,8 +34,9 @@ import rigops.converge.early
 import json, sys
 from pathlib import Path
 from click import unstyle
-from rigops.cli.apply_common import limited, the_inventory
+from rigops.cli.apply_common import host_requests
 from rigops.cli.collected_hosts import now
+from rigops.cli.options import read_inventory
 from rigops.converge.request import Confirmed
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
@@ -46,13 +47,13 @@ from rigops.report.apply import outcome_text
 from rigops.report.plan import plan_text
 from rigops.transport import HostKeyPolicy
 
-inventory = the_inventory(Path("inventory.py"), None)
+inventory = read_inventory(Path("inventory.py"))
 run = RunOptions(
     selection=Selection(), deploys=[Path(word) for word in sys.argv[1:]],
     host_keys=HostKeyPolicy(), sudo_password=None, holder=Holder("me@here", "mine", now()),
     inventory_digest=inventory.digest, at=now(), tell=lambda host, text: None,
 )
-apply = FleetRun(limited(inventory, ()), run)
+apply = FleetRun(host_requests(inventory, ()), run)
 try:
     apply.plan()
     plan = unstyle(plan_text(apply.results))

@@ -8,14 +8,14 @@ import click
 
 from rigops.cli.apply_common import (
     EXIT_DECLINED,
-    chosen,
     conclude,
     consent_options,
-    failed,
+    failed_hosts,
     fleet_run,
     host_options,
     inventory_options,
     report,
+    select_hosts,
 )
 from rigops.cli.consent import Item, ask, reboot_items, reboots, to_reboot
 from rigops.converge.request import Confirmed
@@ -107,7 +107,7 @@ def command(
       rigops apply --only kernel_args --yes --reboot never
       rigops apply --yes --reboot auto --serial 4 --json
     """
-    hosts, selection, digest = chosen(
+    hosts, selection, digest = select_hosts(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
     interrupted = False
@@ -163,7 +163,7 @@ def command(
 def _show(run: FleetRun) -> frozenset[str]:
     """Prints the plan; gives the hosts whose error it shows."""
     click.echo(plan_text(run.results), err=True)
-    return failed(run)
+    return failed_hosts(run)
 
 
 def _pending(run: FleetRun, reboot: str) -> str:

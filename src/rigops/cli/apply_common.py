@@ -89,7 +89,7 @@ def consent_options(*, reboot_help: str) -> Callable[[Command], Command]:
     )
 
 
-def chosen(
+def select_hosts(
     argument: Path | None,
     option: Path | None,
     *,
@@ -99,16 +99,12 @@ def chosen(
 ) -> tuple[list[HostRequest], Selection, str]:
     """Hosts, concerns, and the digest of the inventory."""
     selection = Selection.of(only, skip)
-    inventory = the_inventory(argument, option)
-    return limited(inventory, limit), selection, inventory.digest
-
-
-def the_inventory(argument: Path | None, option: Path | None) -> Inventory:
     if argument is not None and option not in {None, argument}:
         raise usage_error(
             message=f"two inventories: {argument} and {option}", key="-i", fix="name one of them"
         )
-    return read_inventory(argument or option)
+    inventory = read_inventory(argument or option)
+    return host_requests(inventory, limit), selection, inventory.digest
 
 
 @contextmanager
@@ -152,7 +148,7 @@ def fleet_run(
             run.close()
 
 
-def limited(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
+def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
     hosts = [host for host in inventory.hosts if host.connector in {"ssh", "local"}]
     for pattern in patterns:
         if not any(_fits(host, pattern) for host in hosts):
@@ -188,8 +184,7 @@ def _with_catalog(host: InventoryHost, inventory: Path) -> Mapping[str, object]:
     return {**host.data, "catalog": str(path)}
 
 
-def failed(run: FleetRun) -> frozenset[str]:
-    """The hosts with an error."""
+def failed_hosts(run: FleetRun) -> frozenset[str]:
     return frozenset(result.host for result in run.results if result.error is not None)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import failed
+from rigops.cli.apply_common import failed_hosts
 from rigops.cli.output import has_terminal
 from rigops.report.plan import plan_text
 
@@ -120,7 +120,7 @@ def undo(
         run.plan()
         with progress.silent():
             click.echo(plan_text(run.results), err=True)
-            shown = failed(run)
+            shown = failed_hosts(run)
             allowed = ask(question(), reboot_items(run, reboot), yes=yes)
             if allowed is None:
                 return Ending(shown, is_declined=True)

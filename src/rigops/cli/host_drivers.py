@@ -50,9 +50,9 @@ def show_hosts(
         sections=from_bundle.sections,
     )
 
-    def judge(seen: CollectedHost) -> tuple[HostChoice, str]:
-        known = locked.get(seen.host) if seen.host in own else None
-        found = _judged(seen, host_catalog(seen.spec, inventory_path), known)
+    def judge(collected: CollectedHost) -> tuple[HostChoice, str]:
+        known = locked.get(collected.host) if collected.host in own else None
+        found = _choice(collected, host_catalog(collected.spec, inventory_path), known)
         return found, found.status
 
     found = probe_hosts(chosen, options, judge)
@@ -75,18 +75,22 @@ def show_hosts(
     return _UNKNOWN if any(one.error for one in found) else 0
 
 
-def _judged(seen: CollectedHost, catalog: Catalog, locked: LockedHost | None) -> HostChoice:
-    if seen.error or seen.bundle is None:
-        return HostChoice(host=seen.host, error=seen.error)
-    if missing := from_bundle.missing(seen.bundle):
+def _choice(collected: CollectedHost, catalog: Catalog, locked: LockedHost | None) -> HostChoice:
+    if collected.error or collected.bundle is None:
+        return HostChoice(host=collected.host, error=collected.error)
+    if missing := from_bundle.missing(collected.bundle):
         message = f"the host did not answer all of {', '.join(missing)}"
-        return HostChoice(host=seen.host, error=HostError("timeout", message, "run this again"))
+        return HostChoice(
+            host=collected.host, error=HostError("timeout", message, "run this again")
+        )
     try:
         today = datetime.now(timezone.utc).date()
-        choice = choose(from_bundle.driver_facts(seen.bundle, catalog, seen.spec, locked), today)
+        choice = choose(
+            from_bundle.driver_facts(collected.bundle, catalog, collected.spec, locked), today
+        )
     except Exception as error:  # noqa: BLE001 - logged and reported
-        return HostChoice(host=seen.host, error=internal_error(seen.host, error))
-    return HostChoice(host=seen.host, choice=choice)
+        return HostChoice(host=collected.host, error=internal_error(collected.host, error))
+    return HostChoice(host=collected.host, choice=choice)
 
 
 def _gpus(found: HostChoice) -> list[Gpu]:

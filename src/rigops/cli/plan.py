@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rigops.cli.apply_common import chosen, fleet_run, host_options, inventory_options
+from rigops.cli.apply_common import fleet_run, host_options, inventory_options, select_hosts
 from rigops.cli.output import print_json
 from rigops.converge.result import gravest
 from rigops.report.plan import plan_text
@@ -45,7 +45,7 @@ def command(
       rigops plan --limit 'v100*' --only kernel_args
       rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'changes are pending'
     """
-    hosts, selection, digest = chosen(
+    hosts, selection, digest = select_hosts(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
     with fleet_run(

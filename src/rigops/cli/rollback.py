@@ -13,12 +13,11 @@ from rigops.cli.apply_common import (
     consent_options,
     fleet_run,
     host_options,
-    limited,
+    host_requests,
     report,
-    the_inventory,
 )
 from rigops.cli.consent import undo
-from rigops.cli.options import inventory_option
+from rigops.cli.options import inventory_option, read_inventory
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.converge.concerns import Selection
 from rigops.converge.request import Confirmed
@@ -82,8 +81,8 @@ def command(
             value=what,
             accepted="driver",
         )
-    inventory = the_inventory(None, inventory_path)
-    request = _the_host(inventory, host)
+    inventory = read_inventory(inventory_path)
+    request = _host_request(inventory, host)
     with fleet_run(
         "rolling back",
         [request],
@@ -116,27 +115,27 @@ def command(
     )
 
 
-def _the_host(inventory: Inventory, name: str) -> HostRequest:
+def _host_request(inventory: Inventory, name: str) -> HostRequest:
     if inventory.host(name) is None:
         raise usage_error(
             message="not in the inventory", key="HOST", value=name, fix=inventory.nearest(name)
         )
-    request = next(one for one in limited(inventory, ()) if one.name == name)
+    request = next(one for one in host_requests(inventory, ()) if one.name == name)
     if request.spec.driver is None:
         raise usage_error(message=f"no driver is declared for {name}", host=name, key="driver")
     return replace(request, back=True)
 
 
 def _add_declaration_hint(run: HostRun) -> None:
-    wish, pinned = run.request.spec.driver, driver.pinned(run.recorded(driver.PATH))
+    declared, pinned = run.request.spec.driver, driver.pinned(run.recorded(driver.PATH))
     version = pinned.version if pinned else ""
-    if wish is None or run.result.outcome not in {"changed", "reboot_owed"}:
+    if declared is None or run.result.outcome not in {"changed", "reboot_owed"}:
         return
-    if wish.versions.contains(version, prereleases=True):
-        text = f'driver = "{wish.text}" in the inventory includes {version}: apply keeps it'
+    if declared.versions.contains(version, prereleases=True):
+        text = f'driver = "{declared.text}" in the inventory includes {version}: apply keeps it'
     else:
         text = (
-            f'the inventory declares driver = "{wish.text}"; write driver = "{version}", '
+            f'the inventory declares driver = "{declared.text}"; write driver = "{version}", '
             "or the next apply installs the newer one again"
         )
     run.result.story.append(text)

@@ -168,7 +168,7 @@ class Login:
             except OSError as error:
                 self._notes.append(f"{identity.path} cannot be read ({error.strerror})")
                 return None
-            except Exception:  # noqa: BLE001, S112  a broken key raises many types; said below
+            except Exception:  # noqa: BLE001, S112  a broken key raises many types; reported below
                 continue
         self._notes.append(
             f"ssh_key_password does not unlock {identity.path}"

@@ -126,11 +126,11 @@ def _servers(target: Target, clock: Clock, depth: int) -> list[Server]:
 
 
 def _jump_target(word: str, target: Target) -> Target:
-    seen = Target.parse(word.removeprefix("ssh://").rstrip("/"))
+    hop = Target.parse(word.removeprefix("ssh://").rstrip("/"))
     return Target(
-        name=seen.alias,
-        port=seen.port,
-        user=seen.user,
+        name=hop.alias,
+        port=hop.port,
+        user=hop.user,
         config_file=target.config_file,
         known_hosts_file=target.known_hosts_file,
         allow_agent=target.allow_agent,

@@ -90,8 +90,8 @@ class Target:
 LOCAL: Final = Target(name="@local", local=True)
 
 
-def _bad(host: str, what: str, seen: str, accepted: str = _ACCEPTED) -> UsageError:
-    return usage_error(message=f"{seen!r} {what}", accepted=accepted, host=host, value=seen)
+def _bad(host: str, what: str, given: str, accepted: str = _ACCEPTED) -> UsageError:
+    return usage_error(message=f"{given!r} {what}", accepted=accepted, host=host, value=given)
 
 
 def _split_port(text: str, rest: str) -> tuple[str, int | None]:
@@ -124,8 +124,8 @@ def _text(name: str, data: Mapping[str, object], key: str, *, secret: bool = Fal
         return value
     if hasattr(value, "__fspath__"):
         return str(value)
-    seen = type(value).__name__ if secret else repr(value)
-    raise usage_error(message=f"not a string: {seen}", accepted="a string", host=name, key=key)
+    given = type(value).__name__ if secret else repr(value)
+    raise usage_error(message=f"not a string: {given}", accepted="a string", host=name, key=key)
 
 
 def _flag(name: str, data: Mapping[str, object], key: str, *, default: bool) -> bool:
