@@ -243,8 +243,13 @@ def target(path: str, digest: str | None) -> str:
     return f'at=$(readlink -f {quoted}) || at={quoted}\nexpect "$at" {digest or "absent"}'
 
 
-def replaced(path: str, digest: str | None, text: str) -> str:
-    """With owner, mode and all that an existing file has; at every moment the old or the new."""
+def replaced(path: str, digest: str | None, text: str | None) -> str:
+    """With owner, mode and all that an existing file has; at every moment the old or the new.
+
+    `text`: None removes the file.
+    """
+    if text is None:
+        return f'{target(path, digest)}\nrm -f "$at"'
     return f"""\
 {target(path, digest)}
 if [ -e "$at" ]; then

@@ -72,6 +72,11 @@ class Parted:
         block = self.block if self.block.endswith("\n") else f"{self.block}\n"
         return digest(block.encode()) if self.block else ""
 
+    @property
+    def without_block(self) -> str | None:
+        """None: without the file."""
+        return None if self.rigops_made_it and not self.foreign else self.foreign
+
     def put(self, block: str) -> str:
         """The whole text with this block in place of the one that is there."""
         return self.before + block + self.after
@@ -90,6 +95,10 @@ class LinesFile:
     @property
     def companion(self) -> str:
         return companion(self.path)
+
+    @property
+    def digest(self) -> str | None:
+        return self.present.digest if self.present else None
 
     def has(self, ours: tuple[str, ...]) -> bool:
         return self.parted.block == self.block(ours)
@@ -184,15 +193,13 @@ def absence(host: Host, concern: str, path: str) -> str:
     """The command that takes our lines out of the file, for ``undo_undeclared``."""
     file = read_lines_file(host, path)
     if not file.parted.block:
-        return f'{_target(file)}\nrm -f "$at.rigops-new"'
+        return f'{target(path, file.digest)}\nrm -f "$at.rigops-new"'
     if not _is_ours(host, file):
         text = f"the lines of rigops in {path} are no longer declared, but were changed by hand"
         notice(host, concern, f"{text}: left alone")
         plan_log(host).wanted_paths.setdefault(concern, set()).add(file.companion)
         return ""
-    if file.parted.rigops_made_it and not file.parted.foreign:
-        return f'{_target(file)}\nrm -f "$at"'
-    return _replace(file, file.parted.foreign)
+    return replaced(path, file.digest, file.parted.without_block)
 
 
 def show_lines_change(host: Host, path: str) -> None:
@@ -201,8 +208,7 @@ def show_lines_change(host: Host, path: str) -> None:
     changes = plan_log(host).changes
     for at, change in enumerate(changes):
         if change.subject == file.companion and change.after is None and file.parted.block:
-            left = file.parted.foreign
-            after = None if file.parted.rigops_made_it and not left else left
+            after = file.parted.without_block
             changes[at] = Change(change.concern, "file", path, file.text, after)
             announce_later(host, LaterChange(change.concern, "file", change.subject, when=""))
 
@@ -219,12 +225,4 @@ def _put(host: Host, concern: str, file: LinesFile, block: str) -> str:
         text = f"the lines of rigops in {file.path} were changed by hand: a copy stays"
         notice(host, concern, text)
         backup = shlex.join(("back_up", file.path, name)) + "\n"
-    return backup + _replace(file, file.parted.put(block))
-
-
-def _target(file: LinesFile) -> str:
-    return target(file.path, file.present.digest if file.present else None)
-
-
-def _replace(file: LinesFile, text: str) -> str:
-    return replaced(file.path, file.present.digest if file.present else None, text)
+    return backup + replaced(file.path, file.digest, file.parted.put(block))

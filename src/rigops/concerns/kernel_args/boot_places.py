@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
-from rigops.ownership.file_work import Effect, replaced, target
+from rigops.ownership.file_work import Effect, replaced
 from rigops.ownership.ownership import WantedFile, digest
 from rigops.plan.change import Change
 from rigops.probe.sections.rigops_state import Present
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rigops.concerns.kernel_args.bootloader.choice import Configuration
-    from rigops.concerns.kernel_args.bootloader.tokens import Edit
     from rigops.ownership.ownership import Ownership
     from rigops.probe.boot_files import Files
     from rigops.probe.sections.bootloader import Bootloader
@@ -153,7 +152,11 @@ class Words:
             return Part(written=ours)
         edits = self.configuration.edits(self.files, add=add, remove=remove)
         command = self.configuration.command(self.files, add=ours, remove=remove)
-        texts = (*map(_edited, edits), *filter(None, [command]))
+        texts = []
+        for one in edits:
+            there = None if one.before is None else digest(one.before.encode())
+            texts.append(replaced(one.path, there, one.after))
+        texts += filter(None, [command])
         changes = [Change(CONCERN, "file", one.path, one.before, one.after) for one in edits]
         line = " ".join(before) or None, " ".join(ours) or None
         return Part(
@@ -166,10 +169,3 @@ class Words:
     @property
     def _all(self) -> tuple[str, ...]:
         return self.configuration.arguments(self.files)
-
-
-def _edited(one: Edit) -> str:
-    before = None if one.before is None else digest(one.before.encode())
-    if one.after is None:
-        return f'{target(one.path, before)}\nrm -f "$at"'
-    return replaced(one.path, before, one.after)
