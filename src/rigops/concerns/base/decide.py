@@ -101,14 +101,10 @@ def remove_ipc(*, wanted: bool, found: section.Limits, around: HostState) -> Lim
 
 @dataclass(frozen=True)
 class _Size:
-    """As mount takes it, and in bytes where they are known."""
+    """As mount takes it, and in bytes where these are known."""
 
     option: str
     bytes: int | None
-
-    def is_live(self, found: int | None) -> bool:
-        """Unknown counts as live: else every run would do it again."""
-        return found is None or self.bytes is None or abs(found - self.bytes) < _SLACK
 
 
 def _size(text: str, memory_bytes: int | None) -> _Size | None:
@@ -130,7 +126,7 @@ def _sized(
     is_owned: bool,
     units: Mapping[str, OwnedUnit],
 ) -> LimitPlan:
-    """`is_owned`: the unit is there already, so that what holds may be its doing."""
+    """`is_owned`: the unit is there already, so the present size may come from it."""
     wanted = _size(declared, around.memory_bytes)
     if wanted is None:
         text = f"the kernel takes whole percentages for {SHM}, and not {declared}"
@@ -139,7 +135,9 @@ def _sized(
     if wanted.bytes is not None and used is not None and used > wanted.bytes:
         text = f"{SHM} holds {used} bytes now, more than the declared {declared}"
         return LimitPlan(blockers=(f"{text}: end what uses it, or delete what was left there",))
-    before, live = _planned(around), wanted.is_live(found.shm_bytes)
+    before, now = _planned(around), found.shm_bytes
+    # Unknown counts as live: else every run would do it again.
+    live = now is None or wanted.bytes is None or abs(now - wanted.bytes) < _SLACK
     is_same = wanted.bytes is not None and wanted.bytes == before.bytes
     if not is_owned and live and is_same:
         return LimitPlan()

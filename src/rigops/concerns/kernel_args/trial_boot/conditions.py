@@ -88,10 +88,6 @@ class Conditions:
     loader_conf: Mapping[str, str] = field(default_factory=dict)
     unparsed: tuple[str, ...] = ()
 
-    @property
-    def has_hardware_watchdog(self) -> bool:
-        return any("software" not in identity.lower() for identity in self.watchdogs)
-
 
 def parse(text: str) -> Conditions:
     found = blocks(text)

@@ -39,7 +39,8 @@ def prepare(
     now = without_marks(split(running))
     if reason := next(_blockers(conditions, running, now), ""):
         return NoTrial(reason)
-    watchdog = conditions.has_hardware_watchdog and (conditions.systemd or 0) >= _WATCHDOG_SINCE
+    is_hardware = any("software" not in identity.lower() for identity in conditions.watchdogs)
+    watchdog = is_hardware and (conditions.systemd or 0) >= _WATCHDOG_SINCE
     wanted = marked(
         changed(now, add=add, remove=remove),
         has_watchdog=watchdog,
