@@ -6,6 +6,7 @@ import re
 import shlex
 from base64 import b64decode
 from binascii import Error
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from pyinfra.api.facts import FactBase
 
 from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import Present
+from rigops.probe.text import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,19 +51,12 @@ def files_section(paths: Iterable[str]) -> Section[Mapping[str, FileFound]]:
 
 
 def parse(text: str) -> Mapping[str, FileFound]:
-    return {path: found for line in text.splitlines() for path, found in _line(line)}
-
-
-def _line(line: str) -> list[tuple[str, FileFound]]:
-    shape = _LINE.fullmatch(line)
-    if shape is None:
-        return []
-    try:
-        content = b64decode(shape["content"], validate=True)
-    except Error:
-        return []
-    text = content.decode("utf-8", "replace")
-    return [(shape["path"], FileFound(shape["digest"], int(shape["mode"], 8), text))]
+    found: dict[str, FileFound] = {}
+    for shape in matches(_LINE, text.splitlines())[0]:
+        with suppress(Error):
+            content = b64decode(shape["content"], validate=True).decode("utf-8", "replace")
+            found[shape["path"]] = FileFound(shape["digest"], int(shape["mode"], 8), content)
+    return found
 
 
 class FileAt(FactBase[FileFound | None]):

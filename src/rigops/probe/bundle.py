@@ -123,7 +123,9 @@ def assemble(
     for name, listed in about.items():
         # Listed in meta.json, and lost on the way: it must not look like empty output.
         if name not in sections and section_of(name) == name:
-            sections[name] = _collected("", {**_object(listed), "rc": _number_of_failure(listed)})
+            sections[name] = _collected(
+                "", {**_object(listed), "rc": _number(_object(listed).get("rc")) or 1}
+            )
     named, collected_at = meta.get("host"), meta.get("collected_at")
     return Bundle(
         host=named if isinstance(named, str) and named else host,
@@ -177,10 +179,6 @@ def _collected(text: str, meta: Mapping[str, object]) -> Collected:
         root=meta.get("root") is True,
         timed_out=timed_out,
     )
-
-
-def _number_of_failure(listed: object) -> int:
-    return _number(_object(listed).get("rc")) or 1
 
 
 def _number(value: object) -> int | None:

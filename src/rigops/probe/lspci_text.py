@@ -96,14 +96,14 @@ def read_head(line: str) -> Head | None:
         return None
     text, kind = shape["name"], shape["kind"].strip()
     name, vendor, device = identity(text)
-    revision = _REVISION.search(text)
+    revision, number = _REVISION.search(text), _CLASS.search(kind)
     return Head(
         address=where,
         name=name,
         line=line.strip(),
         vendor=vendor,
         device=device,
-        pci_class=_class(kind),
+        pci_class=int(number[1] or number[2], 16) if number else _KINDS.get(kind.lower()),
         revision=revision[1].lower() if revision else None,
     )
 
@@ -112,11 +112,6 @@ def identity(text: str) -> tuple[str, int | None, int | None]:
     """The name without numbers and notes, the vendor, the device."""
     bare = _NOTES.split(text, maxsplit=1)[0].strip()
     return _IDS.sub("", bare).strip() or bare, *_ids(bare)
-
-
-def _class(kind: str) -> int | None:
-    shape = _CLASS.search(kind)
-    return int(shape[1] or shape[2], 16) if shape else _KINDS.get(kind.lower())
 
 
 def _ids(bare: str) -> tuple[int | None, int | None]:

@@ -1,4 +1,4 @@
-"""The script's output into a bundle. Binary rubbish, a cut end and a chatty login are expected."""
+"""The script's output into a bundle. Binary data, a missing end and login messages are expected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_complete(output: bytes) -> bool:
 def read(
     output: bytes, *, host: str | None = None, collected_at: str | None = None
 ) -> Bundle | None:
-    """None where no probe has spoken. A section that was cut off is not whole."""
+    """None: this is no output of the probe. A section without its end is incomplete."""
     header = _HEADER.search(output)
     if header is None:
         return None
@@ -46,7 +46,7 @@ def read(
 
 
 def _asked(rest: bytes, mark: bytes) -> list[str]:
-    """In the order of the question, where the probe came to its end: what is missing hangs."""
+    """In their order, where the probe reached its end: what is missing hangs."""
     line = re.search(rb"^" + mark + rb" asked(?P<names>[ \w-]*)\r?$", rest, re.MULTILINE)
     if line is None or b"\n" + mark + b" done" not in rest:
         return []

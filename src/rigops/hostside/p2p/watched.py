@@ -1,7 +1,7 @@
 """Runs a job in a child that may hang in the kernel, and gets away from it in any case.
 
-The child has a session of its own and says what it is doing, a JSON line for each step. A child
-that does not even die of KILL is left behind: whoever waited for it would hang as well.
+The child has a session of its own and reports each step as a JSON line. A child that survives
+KILL is left behind: whoever waited for it would hang as well.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MOST_TEXT: Final = 64 * 1024
 _THREADS_SHOWN: Final = 8
 _PAUSE: Final = 0.02
 
-# What a job says once the slow beginning is over: from then on its own limit counts.
+# A job reports it after its slow beginning: from then on its own limit counts.
 READY: Final = "ready"
-# What it says while it waits, with the seconds that it has waited.
+# A job reports it while it waits, with the seconds so far.
 STILL: Final = "still"
 
 

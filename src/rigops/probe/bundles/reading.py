@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rigops.errors import Problem, UsageError, usage_error
@@ -84,7 +85,10 @@ def _of_file(path: Path) -> list[Bundle]:
         reader = BoundedReader(file, most=MOST_CONTENT)
         try:
             if _PROBE.search(beginning):
-                return [_of_probe(reader, path)]
+                bundle = reading.read(b"".join(reader.pieces()))
+                if bundle is None or not bundle.sections:
+                    raise _none(place, "the output of the probe ends before its first section")
+                return [bundle]
             if archive.begins(beginning):
                 return _of_archive(reader, path)
         except TooLongError as error:
@@ -100,17 +104,8 @@ def _of_file(path: Path) -> list[Bundle]:
 
 def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:
     """A log that is too long counts as incomplete: its beginning is still good."""
-    try:
+    with suppress(TooLongError):
         yield from reader.pieces()
-    except TooLongError:
-        return
-
-
-def _of_probe(reader: BoundedReader, path: Path) -> Bundle:
-    bundle = reading.read(b"".join(reader.pieces()))
-    if bundle is None or not bundle.sections:
-        raise _none(str(path), "the output of the probe ends before its first section")
-    return bundle
 
 
 def _of_archive(reader: BoundedReader, path: Path) -> list[Bundle]:

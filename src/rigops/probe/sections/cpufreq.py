@@ -79,7 +79,7 @@ def parse(text: str) -> CpuFreq:
         if not line:
             continue
         shape = _POLICY.fullmatch(line)
-        changed = _switch(found, head, line) or _boost(found, line)
+        changed = _switch(found, head, line)
         if shape:
             policies.append(_policy(shape, line))
         elif changed is not None:
@@ -96,10 +96,6 @@ def _switch(found: CpuFreq, head: str, line: str) -> CpuFreq | None:
         return replace(found, amd_pstate=line)
     if head == INTEL_PSTATE and line.isalpha():
         return replace(found, intel_pstate=line)
-    return None
-
-
-def _boost(found: CpuFreq, line: str) -> CpuFreq | None:
     if line in {"Active: yes", "Active: no"}:
         return replace(found, boost=line.endswith("yes"))
     return None

@@ -109,7 +109,7 @@ _SNIPPET = r"""
 [ -d /lib/modules ] || exit 0
 running=$(uname -r)
 kmod=; case "$(modinfo --version 2>&1)" in kmod*) kmod=1 ;; esac
-told() {
+show_module() {
     echo "== modinfo -k $1 $2"
     modinfo -k "$1" "$2" 2>&1 |
         grep -E "^(filename|version|license|srcversion|vermagic|sig[a-z_]*|modinfo):" |
@@ -131,10 +131,10 @@ for folder in "/lib/modules/$running" /lib/modules/*; do
         echo "== find $folder -name nvidia*.ko*"
         looked "$kernel"
     elif modinfo -k "$kernel" nvidia >/dev/null 2>&1; then
-        told "$kernel" nvidia
+        show_module "$kernel" nvidia
     else
         name=$(looked "$kernel"); name=${name%%.ko*}; name=${name##*/}
-        told "$kernel" "${name:-nvidia}"
+        show_module "$kernel" "${name:-nvidia}"
     fi
 done
 exit 0

@@ -67,31 +67,23 @@ class NvLinks:
     unparsed: tuple[str, ...] = ()
 
 
+@dataclass
 class _Card:
     """One card, which both answers name."""
 
-    def __init__(self, head: re.Match[str]) -> None:
-        self.no_links: str | None = None
-        self._head = head
-        self._links: dict[int, NvLinkState] = {}
-        self._counters: dict[int, dict[str, tuple[int, str]]] = {}
-
-    def add_link(self, shape: re.Match[str], line: str) -> None:
-        number, speed = int(shape["number"]), float(shape["speed"]) if shape["speed"] else None
-        self._links[number] = NvLinkState(number, speed, line)
-
-    def add_counter(self, shape: re.Match[str], line: str) -> None:
-        of_link = self._counters.setdefault(int(shape["number"]), {})
-        of_link[shape["name"]] = int(shape["count"]), line
+    head: re.Match[str]
+    no_links: str | None = None
+    links: dict[int, NvLinkState] = field(default_factory=dict)
+    counters: dict[int, dict[str, tuple[int, str]]] = field(default_factory=dict)
 
     def gpu(self) -> NvLinkGpu:
         return NvLinkGpu(
-            index=int(self._head["index"]),
-            name=self._head["name"].strip(),
-            uuid=self._head["uuid"],
-            links=tuple(self._links.values()),
+            index=int(self.head["index"]),
+            name=self.head["name"].strip(),
+            uuid=self.head["uuid"],
+            links=tuple(self.links.values()),
             no_links=self.no_links,
-            errors=tuple(_errors(number, said) for number, said in self._counters.items()),
+            errors=tuple(_errors(number, counts) for number, counts in self.counters.items()),
         )
 
 
@@ -116,13 +108,15 @@ def parse(text: str) -> NvLinks:
         plain = line.strip()
         gpu, link, counter = (one.fullmatch(plain) for one in (_GPU, _LINK, _COUNTER))
         if counter and at == len(found) and not text.endswith("\n"):
-            counter = None  # of 12 errors that were cut short, one is left
+            counter = None  # 12 errors read as 1 where the line is incomplete
         if gpu:
             card = cards.setdefault((gpu["index"], gpu["uuid"]), _Card(gpu))
         elif card and link:
-            card.add_link(link, line)
+            number, speed = int(link["number"]), float(link["speed"]) if link["speed"] else None
+            card.links[number] = NvLinkState(number, speed, line)
         elif card and counter:
-            card.add_counter(counter, line)
+            counters = card.counters.setdefault(int(counter["number"]), {})
+            counters[counter["name"]] = int(counter["count"]), line
         elif card and any(words in plain.lower() for words in _NO_LINKS):
             card.no_links = line
         elif plain and not line.startswith(_PASTED):

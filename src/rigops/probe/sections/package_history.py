@@ -101,21 +101,20 @@ def _log(said: list[str]) -> tuple[list[Change], list[str]]:
 
 
 def _simple(line: str) -> Change | None:
+    before: str | None
+    after: str | None
     if shape := _DPKG.fullmatch(line):
         before, after = (None if one == "<none>" else one for one in shape.group("before", "after"))
-        action = _ACTIONS[shape["action"]]
-        return Change(shape["at"], action, shape["name"], before, after, None, line)
-    if shape := _PACMAN.fullmatch(line.strip()):
-        action = _ACTIONS[shape["action"]]
-        before, after = _pair(action, [one.strip() for one in shape["versions"].split("->")])
-        return Change(shape["at"], action, shape["name"], before, after, None, line)
-    if shape := _RPM.fullmatch(line):
+    elif shape := _PACMAN.fullmatch(line.strip()):
+        versions = [one.strip() for one in shape["versions"].split("->")]
+        before, after = _pair(_ACTIONS[shape["action"]], versions)
+    elif shape := _RPM.fullmatch(line):
         was = shape["action"] in {"Upgraded", "Downgraded", "Erase"}
-        version = shape["version"]
-        action = _ACTIONS[shape["action"].lower()]
-        before, after = (version, None) if was else (None, version)
-        return Change(shape["at"], action, shape["name"], before, after, None, line)
-    return None
+        before, after = (shape["version"], None) if was else (None, shape["version"])
+    else:
+        return None
+    action = _ACTIONS[shape["action"].lower()]
+    return Change(shape["at"], action, shape["name"], before, after, None, line)
 
 
 class _Apt:

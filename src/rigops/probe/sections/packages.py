@@ -88,15 +88,19 @@ def parse(text: str) -> Packages:
     packages: list[Package] = []
     unparsed: list[str] = []
     managers: set[Manager] = set()
-    told: Manager | None = None
+    named: Manager | None = None
     every = lines(text)
-    is_narrow = all(len(line) <= _NARROW for line in every if _is_table(line))
+    is_narrow = all(
+        len(line) <= _NARROW
+        for line in every
+        if line.startswith("+++-") or _DPKG_TABLE.fullmatch(line)
+    )
     for line in every:
         if line.startswith("== "):
-            told = _MANAGERS.get(line.split()[1] if len(line.split()) > 1 else "")
-            managers |= {told} if told else set()
+            named = _MANAGERS.get(line.split()[1] if len(line.split()) > 1 else "")
+            managers |= {named} if named else set()
             continue
-        found = _read(line, told, is_narrow=is_narrow)
+        found = _read(line, named, is_narrow=is_narrow)
         if found:
             manager, package = found
             managers.add(manager)
@@ -106,16 +110,12 @@ def parse(text: str) -> Packages:
     return Packages(tuple(packages), tuple(unparsed), frozenset(managers))
 
 
-def _is_table(line: str) -> bool:
-    return line.startswith("+++-") or _DPKG_TABLE.fullmatch(line) is not None
-
-
-def _read(line: str, told: Manager | None, *, is_narrow: bool) -> tuple[Manager, Package] | None:
-    if told in {None, "dpkg"} and (package := _dpkg(line) or _table(line, is_narrow=is_narrow)):
+def _read(line: str, named: Manager | None, *, is_narrow: bool) -> tuple[Manager, Package] | None:
+    if named in {None, "dpkg"} and (package := _dpkg(line) or _table(line, is_narrow=is_narrow)):
         return "dpkg", package
-    if told in {None, "pacman"} and (shape := _PACMAN.fullmatch(line.strip())):
+    if named in {None, "pacman"} and (shape := _PACMAN.fullmatch(line.strip())):
         return "pacman", Package(shape["name"], shape["version"], "", _INSTALLED, line=line)
-    if told == "rpm" and (shape := _RPM.fullmatch(line)):
+    if named == "rpm" and (shape := _RPM.fullmatch(line)):
         name, version, architecture = shape.group("name", "version", "architecture")
         return "rpm", Package(name, version, architecture, _INSTALLED, line=line)
     return None

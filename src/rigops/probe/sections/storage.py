@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from rigops.probe import mounts as file_systems
+from rigops.probe import mounts
 from rigops.probe.btrfs import Btrfs, btrfs
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines, matches, preamble
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rigops.probe.mounts import Mounts
+
+Facts = TypeVar("Facts")
 
 MOUNTS = "/proc/self/mounts"
 FSTAB = "/etc/fstab"
@@ -30,6 +34,10 @@ _ARRAY = re.compile(
     r"(?: (?P<level>raid[0-9]{1,2}|linear|multipath|faulty))?(?P<members>(?: .*)?)"
 )
 _WORKING = re.compile(r"\[(?P<wanted>[0-9]{1,4})/(?P<working>[0-9]{1,4})\]")
+# The first that a head begins with counts.
+_HEADS = (
+    MOUNTS, "findmnt", FSTAB, "df -Pi", "df ", "lsblk", ARRAYS, "zpool", "btrfs "
+)  # fmt: skip
 _HEALTHY = ("all pools are healthy", "no pools available")
 
 
@@ -89,58 +97,35 @@ class Storage:
 
 def parse(text: str) -> Storage:
     found = blocks(text)
-    read = _Read(unparsed=list(preamble(text)))
+    unparsed = list(preamble(text))
+    bodies: dict[str, str] = {}
     for head, body in found.items():
-        read.take(head, body)
+        if kind := next((one for one in _HEADS if head.startswith(one)), None):
+            bodies[kind] = body
+        else:
+            unparsed.append(head)
     volumes, left = btrfs(found)
+
+    def read(parser: Callable[[str], tuple[Facts, list[str]]], kind: str) -> Facts | None:
+        if kind not in bodies:
+            return None
+        facts, left = parser(bodies[kind])
+        unparsed.extend(left)
+        return facts
+
+    pools = [line for line in lines(bodies.get("zpool", "")) if line.strip()]
     return Storage(
-        mounts=read.mounts,
-        planned=read.planned,
-        space=read.space,
-        inodes=read.inodes,
-        disks=read.disks,
+        mounts=read(mounts.by_findmnt, "findmnt") or read(mounts.mounted, MOUNTS),
+        planned=read(mounts.planned, FSTAB),
+        space=read(_rooms, "df "),
+        inodes=read(_rooms, "df -Pi"),
+        disks=read(_disks, "lsblk"),
         btrfs=volumes,
-        arrays=read.arrays,
-        pools_healthy=read.pools[0].strip() in _HEALTHY if read.pools else None,
-        pool_lines=read.pools,
-        unparsed=(*read.unparsed, *left),
+        arrays=read(_arrays, ARRAYS),
+        pools_healthy=pools[0].strip() in _HEALTHY if pools else None,
+        pool_lines=tuple(pools),
+        unparsed=(*unparsed, *left),
     )
-
-
-@dataclass
-class _Read:
-    """The blocks so far."""
-
-    unparsed: list[str]
-    mounts: Mounts | None = None
-    planned: Mounts | None = None
-    space: tuple[Room, ...] | None = None
-    inodes: tuple[Room, ...] | None = None
-    disks: tuple[BlockDevice, ...] | None = None
-    arrays: tuple[Array, ...] | None = None
-    pools: tuple[str, ...] = ()
-
-    def take(self, head: str, body: str) -> None:
-        left: list[str] = []
-        if head == MOUNTS:
-            self.mounts, left = file_systems.mounted(body)
-        elif head.startswith("findmnt"):
-            self.mounts, left = file_systems.by_findmnt(body)
-        elif head == FSTAB:
-            self.planned, left = file_systems.planned(body)
-        elif head.startswith("df -Pi"):
-            self.inodes, left = _rooms(body)
-        elif head.startswith("df "):
-            self.space, left = _rooms(body)
-        elif head.startswith("lsblk"):
-            self.disks, left = _disks(body)
-        elif head == ARRAYS:
-            self.arrays, left = _arrays(body)
-        elif head.startswith("zpool"):
-            self.pools = tuple(line for line in lines(body) if line.strip())
-        elif not head.startswith("btrfs "):
-            left = [head]
-        self.unparsed += left
 
 
 def _rooms(body: str) -> tuple[tuple[Room, ...], list[str]]:
