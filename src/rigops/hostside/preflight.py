@@ -305,7 +305,7 @@ def main() -> None:
     try:
         say_line(event="result", result=_Host(options).result())
     except BrokenPipeError:
-        os._exit(1)  # nobody listens any more: the children go with this process
+        os._exit(1)  # the reader is gone: the children go with this process
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Bundle:
 
     def files(self) -> dict[str, bytes]:
         """By name, as written to disk. meta.json comes first: the rest may get lost."""
-        kept = {name: one for name, one in self.sections.items() if section_of(name) == name}
+        sections = {name: one for name, one in self.sections.items() if section_of(name) == name}
         meta = {
             "schema": SCHEMA,
             "host": self.host,
@@ -56,10 +56,12 @@ class Bundle:
             "root": self.root,
             "sections": {
                 name: {"rc": one.rc, "ms": one.ms, "root": one.root, "timed_out": one.timed_out}
-                for name, one in kept.items()
+                for name, one in sections.items()
             },
         }
-        texts = {name: one.text.encode("utf-8", "replace") for name, one in sorted(kept.items())}
+        texts = {
+            name: one.text.encode("utf-8", "replace") for name, one in sorted(sections.items())
+        }
         return {META: json.dumps(meta, indent=2).encode() + b"\n", **texts}
 
     def write(self, directory: Path) -> None:

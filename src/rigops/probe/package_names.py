@@ -1,4 +1,4 @@
-"""What the names of packages tell on the distributions that rigops meets."""
+"""What the names of packages mean on the distributions that rigops supports."""
 
 from __future__ import annotations
 

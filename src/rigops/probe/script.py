@@ -69,7 +69,7 @@ exec 5<&- 6>&-
         seconds=$((seconds - 1))
     done
     end TERM; nap {_TERM_S - _KILL_S}; end KILL
-) >/dev/null 2>&1 & guard=$!  # holds nothing that somebody reads to its end
+) >/dev/null 2>&1 & guard=$!  # it has no descriptor that is read to its end
 wait "$child"; code=$?
 kill "$guard"; wait "$guard"
 exit "$code"
@@ -89,18 +89,18 @@ end() {
     echo; echo "$mark rc=$code from=$from to=$to"; echo; echo "$mark end $1"
 }
 calm() { begin "$1" "$2"; (eval "$3"); end "$1"; }
-# The trap keeps the shell there until its command has ended too: else TERM would end the shell
+# With the trap the shell stays until its command has ended too: else TERM would end the shell
 # alone, and a command that ignores TERM would never get its KILL.
 wary() { begin "$1" "$2"; (limited "$2" sh -c "trap 'exit 143' TERM; $tools$3"); end "$1"; }
 quiet() { begin "$1" "$2"; end "$1"; }
 
-# What some sections say joins what earlier lanes said, which comes on stdin. Nobody waits for them
-# longer than so many seconds.
+# The output of these sections follows that of earlier lanes, which comes on stdin. They get so many
+# seconds.
 lane() { # SECONDS BYTES COMMAND…
     seconds=$1 bytes=$2; shift 2
     {
         { "$@" 4<&- & } 2>/dev/null |
-        (limited "$seconds" cat) 2>/dev/null | # cat, since it keeps nothing back
+        (limited "$seconds" cat) 2>/dev/null | # cat, since it buffers nothing
         head -c "$bytes" |
         tail -c "$bytes" |
         { cat /proc/self/fd/4 -; echo; }

@@ -15,7 +15,7 @@ Facts = TypeVar("Facts")
 
 @dataclass(frozen=True)
 class Answer(Generic[Facts]):
-    """The output of one section, parsed when somebody asks for it."""
+    """The output of one section, parsed on first use."""
 
     section: Section[Facts]
     collected: Collected | None

@@ -80,7 +80,7 @@ def shown_units(said: Iterable[str]) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def single(text: str) -> list[str]:
-    """The lines of a section with one command, which may stand above them as `== COMMAND`."""
+    """The lines of a section with one command, which may be above them as `== COMMAND`."""
     found = lines(text)
     return found[1:] if found and found[0].startswith(_HEAD) else found
 

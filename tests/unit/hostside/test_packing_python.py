@@ -257,7 +257,7 @@ def test_a_circle_of_types_only_is_none(tmp_path: Path) -> None:
 def test_a_shared_module_with_a_main_of_its_own_is_refused(tmp_path: Path) -> None:
     shared = "def a():\n    pass\n\n\nif __name__ == '__main__':\n    a()\n"
     message = refusal_of("from rigops.hostside.shared.a import a\n", tmp_path, a=shared)
-    assert message == f"{SHARED}.a, line 5: a shared module cannot tell whether it is the program"
+    assert message == f"{SHARED}.a, line 5: a shared module cannot depend on being the program"
 
 
 IMPORTS = "from rigops.hostside.shared.a import a\nfrom rigops.hostside.shared.b import b\n"

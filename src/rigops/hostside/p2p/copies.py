@@ -278,7 +278,7 @@ class _Pair:
         )
 
     def _wait(self, card: _Card) -> None:
-        """Ask rather than wait, so that somebody is left to say that it still runs."""
+        """Polls, so that this thread can go on reporting that it still runs."""
         start = news = time.monotonic()
         nap = _FIRST_NAP
         card.use()

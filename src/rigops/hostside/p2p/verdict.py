@@ -259,7 +259,7 @@ def _unmet(verdicts: Mapping[tuple[str, str], str], demand: Demand) -> tuple[str
     refused = [pair for pair in wanted if verdicts.get(pair) in REFUSED]
     if refused:
         return FAIL, [f"{declared}, and {len(refused)} of {len(wanted)} {which} are refused"]
-    untold = [pair for pair in wanted if verdicts.get(pair, "") in ("", *_UNTRIED[demand.copies])]
-    if untold:
-        return UNKNOWN, [f"{declared}, and {len(untold)} of {len(wanted)} {which} were not tried"]
+    untried = [pair for pair in wanted if verdicts.get(pair, "") in ("", *_UNTRIED[demand.copies])]
+    if untried:
+        return UNKNOWN, [f"{declared}, and {len(untried)} of {len(wanted)} {which} were not tried"]
     return OK, []

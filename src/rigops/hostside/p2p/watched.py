@@ -1,7 +1,7 @@
 """Runs a job in a child that may hang in the kernel, and gets away from it in any case.
 
 The child has a session of its own and reports each step as a JSON line. A child that survives
-KILL is left behind: whoever waited for it would hang as well.
+KILL is left behind: waiting for it would hang as well.
 """
 
 from __future__ import annotations

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import Final, Literal
+from typing import Final
 
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import python, shell
-
-Language = Literal["python", "sh"]
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -31,7 +29,6 @@ def installed_at(name: str) -> str:
 class Packed:
     name: str
     text: str
-    language: Language
 
     @property
     def digest(self) -> str:
@@ -44,11 +41,6 @@ _packing = Lock()
 
 def pack(name: str, *, root: Path = PACKAGE) -> Packed:
     """Join the program with all it includes. `root` is the folder of the package rigops."""
-    with _packing:
-        return _packed(name, root)
-
-
-def _packed(name: str, root: Path) -> Packed:
     places = (f"hostside/{name}.py", f"hostside/{name}.sh", f"concerns/*/{name}.sh")
     found = [path for place in places for path in sorted(root.glob(place))]
     if len(found) != 1:
@@ -60,6 +52,7 @@ def _packed(name: str, root: Path) -> Packed:
             )
         )
     (path,) = found
-    if path.suffix == ".py":
-        return Packed(name, python.join(name, path, root), "python")
-    return Packed(name, shell.join(name, path, root / "hostside"), "sh")
+    with _packing:
+        if path.suffix == ".py":
+            return Packed(name, python.join(name, path, root))
+        return Packed(name, shell.join(name, path, root / "hostside"))

@@ -2,7 +2,7 @@
 
 Nothing is executed. Every module is read once, before what imports it, and names stay as they
 are: that is why two modules may not define the same one. `if TYPE_CHECKING:` blocks are left
-out, and annotations are never evaluated. What only an old interpreter can tell, such as a newer
+out, and annotations are never evaluated. What only an old interpreter can find, such as a newer
 function of the standard library, is left to tests that run the packed text.
 """
 
@@ -143,7 +143,7 @@ class _Join:
     def _check(self, module: _Module, statement: ast.stmt) -> None:
         if len(self._chain) > 1 and _asks_who_runs_it(statement):
             raise module.at(statement).refusal(
-                "a shared module cannot tell whether it is the program",
+                "a shared module cannot depend on being the program",
             )
         for node in ast.walk(statement):
             if isinstance(node, ast.ImportFrom):

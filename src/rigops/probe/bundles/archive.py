@@ -1,4 +1,4 @@
-"""Reads files and tar archives that somebody else made: forward only, and within bounds.
+"""Reads untrusted files and tar archives: forward only, and within bounds.
 
 gzip and tarfile do the decoding. tarfile reads into memory whatever a header announces, and
 follows a chain of headers by recursion: the file object that it reads from bounds both.

@@ -47,7 +47,7 @@ class Redaction:
             for kind, name in _named_in(bundle):
                 self._kinds.setdefault(name, kind)
                 self._pseudonyms.word(kind, name)
-        words = [one for one in self._kinds if _is_word(one)]
+        words = [one for one in self._kinds if any(map(str.isalpha, one)) and not is_pseudonym(one)]
         self._in_free_parts = _any_of(words)
         releases = [one for bundle in bundles for one in names.releases_in(_uname(bundle))]
         words = [
@@ -132,10 +132,6 @@ def _uname(bundle: Bundle) -> str:
 
 def _is_plain(host: str) -> bool:
     return "@" not in host and names.is_name("host", host)
-
-
-def _is_word(name: str) -> bool:
-    return any(one.isalpha() for one in name) and not is_pseudonym(name)
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

@@ -68,7 +68,7 @@ def read(line: str) -> Stamped:
         form = "iso"
     value = (stamp[form] if form != "apart" else "") + (stamp["part"] or "").replace(",", ".")
     after = rest[stamp.end() :]
-    seconds = _seconds(form, value)
+    seconds = float(value) if form == "up" else int(value) / 1e6 if form == "kmsg" else None
     said, is_kernels = _message(form, after)
     inner = _INNER.match(said)
     if inner:
@@ -86,12 +86,6 @@ def read(line: str) -> Stamped:
 def without_inner(message: str) -> str:
     inner = _INNER.match(message)
     return message[inner.end() :].strip() if inner else message
-
-
-def _seconds(form: str, value: str) -> float | None:
-    if form == "up":
-        return float(value)
-    return int(value) / 1e6 if form == "kmsg" else None
 
 
 def _message(form: str, after: str) -> tuple[str, bool]:

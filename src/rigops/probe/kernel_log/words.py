@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Letters, digits, blanks and _-:/ only: they go into awk and grep as they stand.
+# Letters, digits, blanks and _-:/ only: they go into awk and grep unquoted.
 WORDS: Final = (
     "NVRM",
     "nvidia",

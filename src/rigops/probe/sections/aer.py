@@ -99,7 +99,7 @@ def _device(address: str, kind: Kind, head: str, counted: list[tuple[str, int, s
 # Built-ins only. The files come from memory: no card is asked, not even one that is gone.
 _SNIPPET = r"""
 [ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; exit; }
-tell() {
+print_file() {
     [ -r "$1" ] || return 0
     echo "== $1"
     while read -r line; do echo "$line"; done <"$1"
@@ -118,9 +118,9 @@ for card in /sys/bus/pci/devices/*; do
         case "$seen " in *" $function "*) continue ;; esac
         seen="$seen $function"
         here=/sys/bus/pci/devices/$function
-        for kind in correctable nonfatal fatal; do tell "$here/aer_dev_$kind"; done
-        tell "$here/aer_rootport_total_err_cor"
-        [ "$function" = "$own" ] || tell "$here/power/control"
+        for kind in correctable nonfatal fatal; do print_file "$here/aer_dev_$kind"; done
+        print_file "$here/aer_rootport_total_err_cor"
+        [ "$function" = "$own" ] || print_file "$here/power/control"
     done
 done
 exit 0

@@ -14,9 +14,9 @@ _BUILD = "ls -d /lib/modules/*/build"
 # `nvidia/535.54, KERNEL, ARCH: installed`, before DKMS 3 `nvidia, 535.54, KERNEL, ARCH: installed`
 _SHAPE = re.compile(
     r"(?P<name>[\w.+-]+)(?:/|, ?)(?P<version>[^,:/\s]+)"
-    r"(?:, (?P<kernel>[^,:\s]+), [^,:\s]+)?: ?(?P<state>[a-z-]+)(?P<notes>$|[ (].*)"
+    r"(?:, (?P<kernel>[^,:\s]+), [^,:\s]+)?: ?(?P<state>added|built|installed(?:-weak)?|broken)"
+    r"(?P<notes>$|[ (].*)"
 )
-_STATES = frozenset({"added", "built", "installed", "installed-weak", "broken"})
 _ERROR = re.compile(r"Error!|dkms: ERROR", re.IGNORECASE)
 _CHATTER = re.compile(r"Deprecated feature:|Manual intervention is required|Warning:|Sign command")
 _TREE = re.compile(r"/lib/modules/(?P<kernel>[^/\s]+)/build/?")
@@ -68,9 +68,17 @@ def parse(text: str) -> Dkms:
     errors: list[str] = []
     unparsed = [head for head in headed if head not in {_STATUS, _BUILD}]
     for line in stripped(status or ""):
-        module = _module(line)
-        if module:
-            modules.append(module)
+        if shape := _SHAPE.fullmatch(line):
+            modules.append(
+                DkmsModule(
+                    name=shape["name"],
+                    version=shape["version"],
+                    state=shape["state"],
+                    kernel=shape["kernel"],
+                    notes=shape["notes"].strip(),
+                    line=line,
+                )
+            )
         elif _ERROR.match(line):
             errors.append(line)
         elif not _CHATTER.match(line):
@@ -82,20 +90,6 @@ def parse(text: str) -> Dkms:
         errors=tuple(errors),
         buildable=tuple(one["kernel"] for one in trees) if _BUILD in headed else None,
         unparsed=tuple(unparsed),
-    )
-
-
-def _module(line: str) -> DkmsModule | None:
-    shape = _SHAPE.fullmatch(line)
-    if shape is None or shape["state"] not in _STATES:
-        return None
-    return DkmsModule(
-        name=shape["name"],
-        version=shape["version"],
-        state=shape["state"],
-        kernel=shape["kernel"],
-        notes=shape["notes"].strip(),
-        line=line,
     )
 
 

@@ -38,7 +38,7 @@ class NvLinkState:
 class NvLinkErrors:
     """What one link has counted. None is what the driver does not list.
 
-    For NVLink 5 it lists none of the three, but others, which are kept under its own names.
+    For NVLink 5 it lists none of the three, but others, which are here under its own names.
     """
 
     number: int

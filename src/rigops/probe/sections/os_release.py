@@ -13,7 +13,7 @@ class OsRelease:
     codename: str | None = None
     like: tuple[str, ...] = ()
     pretty_name: str | None = None
-    is_image: bool = False  # of ostree, which replaces /usr and keeps kernel arguments itself
+    is_image: bool = False  # of ostree, which replaces /usr and stores kernel arguments itself
     unparsed: tuple[str, ...] = ()
 
 

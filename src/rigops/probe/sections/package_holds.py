@@ -1,4 +1,4 @@
-"""What keeps packages as they are, and what would change them: holds, pins, upgrades, origins."""
+"""What holds packages, and what would change them: holds, pins, upgrades, origins."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def parse(text: str) -> PackageHolds:
 
 
 def _bare(text: str) -> Mapping[str, str]:
-    """What somebody saved of `apt-mark showhold` alone."""
+    """A saved output of `apt-mark showhold` alone."""
     said = stripped(text)
     is_list = bool(said) and all(_PACKAGE.fullmatch(line) for line in said)
     return {HOLDS: text} if is_list else dict.fromkeys(said[:1], "")

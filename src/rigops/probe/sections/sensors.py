@@ -24,7 +24,7 @@ _HWMON = re.compile(
 _NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,6})?")
 _COUNTERS = re.compile(r"(?P<cpu>cpu[0-9]{1,5}) core=(?P<core>\S+) package=(?P<package>\S+)")
 _CPUS = re.compile(r"cpus=([0-9]{1,6})")
-# As `sensors` prints it: a degree sign may be lost, a C may stand without one.
+# As `sensors` prints it: a degree sign may be lost, a C may be without one.
 _PRINTED = re.compile(
     r"(?P<label>[^:|]{1,60}):\s+(?:(?P<value>[+-]?[0-9]{1,9}(?:\.[0-9]{1,6})?)\s?"
     r"(?P<unit>[^\sA-Za-z]{0,3}C|mV|V|mW|W|RPM)|(?P<absent>N/A|FAULT))(?=\s|$|\()(?P<rest>.*)"

@@ -198,7 +198,7 @@ def _arrays(body: str) -> tuple[tuple[Array, ...], list[str]]:
 
 
 # A dead server must not hold up what is known of the disks: df looks at local ones only, where it
-# can tell them apart.
+# can distinguish them.
 _SNIPPET = rf"""
 echo '== {MOUNTS}'
 kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'

@@ -28,7 +28,7 @@ def read(lines: Sequence[str], *, ends_a_line: bool) -> SmiOutput:
 
 
 class _Reading:
-    """One pass over the lines. Of what is too deep or too much nothing is kept."""
+    """One pass over the lines. What is too deep or too much is dropped."""
 
     def __init__(self, lines: Sequence[str], *, ends_a_line: bool) -> None:
         self.said = SmiOutput()

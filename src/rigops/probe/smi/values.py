@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_MOST_CARDS = 256  # no machine has as many; what comes after them is rubbish
+_MOST_CARDS = 256  # no machine has as many; what follows them is no card
 DEEPEST = 12
 
 _ABSENT = frozenset(
@@ -50,7 +50,7 @@ class CardOutput:
 
 @dataclass
 class SmiOutput:
-    """`outside`: lines that belong to no card and no value: errors, warnings, rubbish."""
+    """`outside`: lines that belong to no card and no value: errors, warnings, anything else."""
 
     head: dict[str, Leaf] = field(default_factory=dict)
     cards: list[CardOutput] = field(default_factory=list)

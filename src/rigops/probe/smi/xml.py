@@ -49,7 +49,7 @@ def _without_prolog(text: str) -> str:
 
 
 class _Reading:
-    """One pass over the tags. Of what is too deep or too much nothing is kept."""
+    """One pass over the tags. What is too deep or too much is dropped."""
 
     def __init__(self, text: str) -> None:
         self.said = SmiOutput()
