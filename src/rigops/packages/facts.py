@@ -281,9 +281,9 @@ class Dpkg(FactBase[DpkgState]):
 
 
 class AptWould(FactBase[Simulated]):
-    """What apt would do for these words, such as `name`, `name=version` and `name-`.
+    """What apt would do for words such as `name`, `name=version` and `name-`.
 
-    With a source, which is the text of a file of them, as if that were there already.
+    `source`: the text of a file of sources, as if it were there already.
     """
 
     def command(  # type: ignore[mutable-override]  # as all of pyinfra's do

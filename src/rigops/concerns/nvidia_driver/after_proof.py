@@ -120,15 +120,11 @@ def _stored(
         fetched += sum(_fetch(shell, own, folder, one) for one in sets[1:])
     freed = 0
     with suppress(RigopsError):
-        freed = references.reduce_to(needed, locked=_locked_elsewhere(request))
+        hosts = lock_record.read(request.lock).hosts if request.lock else {}
+        others = [one for name, its in hosts.items() if name != request.name for one in its.sets]
+        locked = frozenset(digest for one in others for digest in one.digests)
+        freed = references.reduce_to(needed, locked=locked)
     return Kept(kept, replace(result, fetched_bytes=fetched, freed_bytes=freed))
-
-
-def _locked_elsewhere(request: HostRequest) -> frozenset[str]:
-    """The digests that the lockfile has of other hosts."""
-    hosts = lock_record.read(request.lock).hosts if request.lock else {}
-    sets = [one for name, host in hosts.items() if name != request.name for one in host.sets]
-    return frozenset(digest for one in sets for digest in one.digests)
 
 
 def _known(

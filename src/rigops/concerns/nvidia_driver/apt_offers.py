@@ -204,10 +204,9 @@ def _index(text: str) -> re.Match[str] | None:
 def offers_section(
     source: str = "", headers: Sequence[str] | None = (), signed: Sequence[str] = ()
 ) -> Section[Offered]:
-    """`source`: the text of a file of sources, tried as if it were there already.
+    """`source`: the text of a file of sources, as if it were there already.
 
-    `headers`: of these kernels; None: of every kernel that is in /boot. `signed`: the kernels whose
-    modules the distribution may have built.
+    `headers`: of these kernels; None: of all in /boot. `signed`: with modules of the distribution.
     """
     asks = _OF_ALL_KERNELS
     if headers is not None:

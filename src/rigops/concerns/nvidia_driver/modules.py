@@ -1,8 +1,4 @@
-"""The driver's modules for every kernel that can boot next, and what runs beside them.
-
-Modules are signed where that counts. Beside them are a hook for new kernels, and NVIDIA's
-persistence daemon.
-"""
+"""The driver's modules for every kernel that can boot next, a hook, and NVIDIA's daemon."""
 
 from __future__ import annotations
 
@@ -186,27 +182,16 @@ def _lacking(concern: str, version: str, kernels: tuple[str, ...], key: str) -> 
         if there and there.version == version and (not key or _signed_with(there) == key):
             continue
         lacking.append(kernel)
-        before, after = _described(there, key), f"{version}, signed with {key}" if key else version
-        announce(
-            host,
-            Change(
-                concern=concern,
-                kind="module",
-                subject=subject(kernel),
-                before=f"{before}\n" if before else None,
-                after=f"{after}\n",
-            ),
-        )
+        before, signed, required = None, "", ""
+        if key:
+            required = f", signed with {key}"
+            own_key = _signed_with(there) if there else ""
+            signed = f", signed with {own_key}" if own_key else ", not signed"
+        if there and there.version:
+            before = f"{there.version}{signed}\n"
+        after = f"{version}{required}\n"
+        announce(host, Change(concern, "module", subject(kernel), before, after))
     return lacking
-
-
-def _described(there: ModuleOnDisk | None, key: str) -> str:
-    if there is None or not there.version:
-        return ""
-    if not key:
-        return there.version
-    signed = _signed_with(there)
-    return f"{there.version}, {f'signed with {signed}' if signed else 'not signed'}"
 
 
 def _signed_with(there: ModuleOnDisk) -> str:

@@ -1,6 +1,6 @@
-"""The driver that a host is pinned to, as rigops resolved it: a file there, one key a line.
+"""The driver that a host is pinned to, a file there with one key a line. It is written last.
 
-It is written last: with it, all that it says is in place. A kernel hook on the host reads it too.
+The kernel hook reads it too.
 """
 
 from __future__ import annotations

@@ -151,8 +151,16 @@ def prebuilt_candidates(offers: Offers, kernels: Iterable[str]) -> tuple[Candida
             continue
         libraries = shape["branch"] + (shape["server"] or "")
         family = _Family(libraries, libraries + (shape["open"] or ""))
-        version = _built_from(offer, family)
-        parts = tuple(_parts(offer, offers))
+        single = [group[0] for group in offer.depends if len(group) == 1]
+        # They need the shared files of the version that they were built from, or of a later build.
+        shared = (f"nvidia-kernel-common-{libraries}", ">=")
+        version = next(
+            (driver_version(one.version) for one in single if (one.name, one.operator) == shared),
+            None,
+        )
+        # The objects and signatures that its modules are put together from.
+        exact = [one for one in single if one.operator == "="]
+        parts = [offers.exactly(one.name, one.version) for one in exact]
         if version and all(parts):
             found[family, version][shape["kernel"]] = (offer, *filter(None, parts))
     return tuple(
@@ -161,24 +169,6 @@ def prebuilt_candidates(offers: Offers, kernels: Iterable[str]) -> tuple[Candida
         if by_kernel.keys() == wanted
         and (candidate := _prebuilt_candidate(family, version, by_kernel.values(), offers))
     )
-
-
-def _built_from(offer: Offer, family: _Family) -> str | None:
-    """They need the shared files of the version that they were built from, or of a later build."""
-    shared = f"nvidia-kernel-common-{family.libraries}"
-    for group in offer.depends:
-        if len(group) == 1 and group[0].name == shared and group[0].operator == ">=":
-            return driver_version(group[0].version)
-    return None
-
-
-def _parts(offer: Offer, offers: Offers) -> Iterator[Offer | None]:
-    """The objects and signatures that its modules are put together from."""
-    for group in offer.depends:
-        one = group[0]
-        if len(group) == 1 and one.operator == "=":
-            named = offers.named(one.name)
-            yield next((its for its in named if its.version == one.version), None)
 
 
 def _prebuilt_candidate(

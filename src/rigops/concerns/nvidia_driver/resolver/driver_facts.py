@@ -1,7 +1,4 @@
-"""Everything that decides which driver a host gets, in one object. Pure.
-
-A deploy and `rigops drivers --host` fill it, each from what it collected.
-"""
+"""Everything that decides which driver a host gets, as a deploy or one probe collects it. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a host has that decides over its driver, as a section, and the machine that comes of it.
-
-The section has the kernels that can boot next, Secure Boot's key, and a driver of no package.
-"""
+"""The section with kernels, Secure Boot's key and a .run driver, and the machine made of all."""
 
 from __future__ import annotations
 
@@ -67,7 +64,7 @@ class KernelImage:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverHostFacts:
-    """`kernels` have an image in /boot. `key`: DKMS's own, to sign with; None: nobody can say.
+    """`kernels` have an image in /boot. `key`: DKMS's own, to sign with; None: not known.
 
     A key that is enrolling waits for a person at the machine's console.
     """

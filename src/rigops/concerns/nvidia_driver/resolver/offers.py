@@ -74,12 +74,13 @@ class Offers:
         found = [one for one in self.named(name) if one.upstream == version]
         return found[-1] if found else None
 
+    def exactly(self, name: str, version: str) -> Offer | None:
+        """`version`: the package's own."""
+        return next((one for one in self.named(name) if one.version == version), None)
+
     def has(self, packages: Mapping[str, str]) -> bool:
         """Whether each of these packages is among them in this version."""
-        return all(
-            any(one.version == version for one in self.named(name))
-            for name, version in packages.items()
-        )
+        return all(self.exactly(name, version) for name, version in packages.items())
 
     def and_also(self, more: Offers) -> Offers:
         """With those of `more` that these do not have."""
@@ -153,9 +154,7 @@ def is_same_version(name: str) -> bool:
 
 
 def conflicts(name: str, version: str) -> bool:
-    """Whether, being of another version, it cannot be installed beside the driver.
-
-    Modules that the distribution built are versioned with its kernels.
-    """
+    """Whether, being of another version, it cannot be installed beside the driver."""
+    # Modules that the distribution built are versioned with its kernels.
     is_prebuilt = _PREBUILT.match(name) is not None
     return is_prebuilt or (is_same_version(name) and driver_version(version) is not None)

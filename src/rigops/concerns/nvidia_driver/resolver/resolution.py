@@ -51,10 +51,7 @@ def closure(
     build: str = "",
     given: Iterable[Offer] = (),
 ) -> Closure:
-    """With these packages of NVIDIA's version. `build`: the package version that is preferred.
-
-    `given`: packages of the driver whose own versions say nothing of NVIDIA's.
-    """
+    """`build`: the preferred package version. `given`: taken whatever version they have."""
     search = _Search(version, offers, build)
     for offer in given:
         search.take(offer)
@@ -108,10 +105,7 @@ class _Search:
             self._ahead.append(offer)
 
     def _walk_around(self, name: str) -> None:
-        """What is no part of the driver may still ask for parts of it, and apt takes any driver's.
-
-        nvidia-persistenced is such a one: it is content with the libraries of each.
-        """
+        """Other packages may need parts of any driver, as nvidia-persistenced does."""
         if name not in self._around and (named := self._offers.named(name)):
             self._around.add(name)
             self._ahead.append(named[-1])

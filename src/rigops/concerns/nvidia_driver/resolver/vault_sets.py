@@ -34,10 +34,7 @@ _LONGEST_S: Final = 300  # reading two drivers from a slow disk
 
 @dataclass(frozen=True)
 class Pool:
-    """Of the host's vault. `digests` by the names of files, made of their content.
-
-    `indexes`: texts of Packages files, not yet compared with the lockfile.
-    """
+    """Of the host's vault: digests by the names of files, and texts of Packages files."""
 
     digests: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[str, ...] = ()
@@ -77,10 +74,7 @@ exit 0
 
 @dataclass(frozen=True, kw_only=True)
 class VaultContents:
-    """`indexes`: texts of Packages files by their digests; `stored`: digests of packages.
-
-    Both are those of the store on this machine.
-    """
+    """The store on this machine has `indexes`, texts by their digests, and `stored` packages."""
 
     pool: Pool = field(default_factory=Pool)
     indexes: Mapping[str, str] = field(default_factory=dict)
