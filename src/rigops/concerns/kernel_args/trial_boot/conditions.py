@@ -71,13 +71,12 @@ class Grub:
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """`boot`: the mount that /boot is on. `esps`: FAT file systems mounted for the firmware."""
+    """`esps`: FAT file systems mounted for the firmware."""
 
     loader: str = ""  # as it calls itself to EFI
     selected: str = ""  # the entry of systemd-boot that was started
     default: str = ""  # the one that an EFI variable makes its default
     grub: Grub | None = None
-    boot: Mount | None = None
     esps: tuple[Mount, ...] = ()
     free_kib: int | None = None
     tools: tuple[str, ...] = ()
@@ -91,7 +90,6 @@ class Conditions:
 
 def parse(text: str) -> Conditions:
     found = blocks(text)
-    mounts = _mounts(found)
     version = re.search(r"^systemd (\d{1,5})", found.get(_SYSTEMD, ""), re.MULTILINE)
     files = {path: body for path, body in found.items() if path.startswith("/")}
     free = found.get(_FREE, "").split()
@@ -100,8 +98,7 @@ def parse(text: str) -> Conditions:
         selected=_first(found, _SELECTED),
         default=_first(found, _DEFAULT),
         grub=_grub(found),
-        boot=next((one for place, one in mounts if place == "/boot"), None),
-        esps=tuple(one for place, one in mounts if one.target == place and one.is_esp),
+        esps=_esps(found),
         free_kib=next((int(one) for one in free[-3:-2] if one.isdecimal()), None),
         tools=tuple(path.rpartition("/")[2] for path in _lines(found, _TOOLS)),
         enables_bls=bool(re.search(r"(?m)^\s*GRUB_ENABLE_BLSCFG=[\"']?true", found.get(_BLS, ""))),
@@ -128,25 +125,23 @@ def _grub(found: Mapping[str, str]) -> Grub | None:
     )
 
 
-def _mounts(found: Mapping[str, str]) -> list[tuple[str, Mount]]:
-    """By the folder that was asked for; the last of those mounted over one another counts."""
+def _esps(found: Mapping[str, str]) -> tuple[Mount, ...]:
+    """The last of those mounted over one another counts."""
     mounts: dict[str, Mount] = {}
-    for head, body in found.items():
-        if not head.startswith(f"{_MOUNTS} "):
-            continue
-        for line in lines(body):
+    for folder in ESPS:
+        for line in lines(found.get(f"{_MOUNTS} {folder}", "")):
             try:
                 fields = dict(one.partition("=")[::2] for one in shlex.split(line))
             except ValueError:
                 continue
             if fields.get("TARGET"):
-                mounts[head.removeprefix(f"{_MOUNTS} ")] = Mount(
+                mounts[folder] = Mount(
                     target=fields["TARGET"],
                     source=fields.get("SOURCE", ""),
                     kind=fields.get("FSTYPE", ""),
                     uuid=fields.get("UUID", ""),
                 )
-    return list(mounts.items())
+    return tuple(one for folder, one in mounts.items() if one.target == folder and one.is_esp)
 
 
 def _first(found: Mapping[str, str], head: str) -> str:
@@ -188,8 +183,6 @@ for folder in {" ".join(GRUB_FOLDERS)}; do
     df -Pk "$folder" 2>/dev/null | tail -n 1
     break
 done
-echo "== {_MOUNTS} /boot"
-findmnt -n -P -o TARGET,SOURCE,FSTYPE,UUID --target /boot 2>/dev/null
 for folder in {" ".join(ESPS)}; do
     [ -d "$folder/." ] || continue # which also mounts what is mounted on demand
     echo "== {_MOUNTS} $folder"
