@@ -7,7 +7,7 @@ from typing import Final
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
 from rigops.inventory.spec.machine import cpu_max_freq, thermal_limit
-from rigops.inventory.spec.scalars import Key, boolean, choice, whole_number, words
+from rigops.inventory.spec.scalars import Key, boolean, whole_number, word_key
 from rigops.inventory.spec.storage import borg, snapshots
 
 _ACTIONS: Final = ("notify", "lower-power", "stop-jobs", "poweroff")
@@ -46,7 +46,7 @@ CPU_TUNING: Final = Concern(
             cpu_max_freq,
             ("cpu_max_frequency", "cpu_frequency", "cpu_freq"),
         ),
-        Key("cpu_governor", words(*_GOVERNORS), choice(*_GOVERNORS)),
+        word_key("cpu_governor", *_GOVERNORS),
     ),
 )
 THERMAL_GUARD: Final = Concern(
@@ -54,8 +54,8 @@ THERMAL_GUARD: Final = Concern(
     keys=(
         Key("thermal_limit", 'degrees Celsius or {"gpu": 83, "memory": 100}', thermal_limit),
         Key("thermal_hold", "seconds", whole_number(1, 3600, " s")),
-        Key("thermal_action", words(*_ACTIONS), choice(*_ACTIONS)),
-        Key("thermal_sensor_loss", words(*_ACTIONS), choice(*_ACTIONS)),
+        word_key("thermal_action", *_ACTIONS),
+        word_key("thermal_sensor_loss", *_ACTIONS),
     ),
 )
 SNAPSHOTS: Final = Concern(

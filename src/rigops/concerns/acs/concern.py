@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern
-from rigops.inventory.spec.scalars import Key, choice, words
+from rigops.inventory.spec.scalars import word_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def _is_another_path(change: Change) -> bool:
 
 ACS: Final = Concern(
     name=NAME,
-    keys=(Key("acs_redirect", words("keep", "off"), choice("keep", "off")),),
+    keys=(word_key("acs_redirect", "keep", "off"),),
     deploy=_deploy,
     facts=_facts,
     asks_for_proof=_is_another_path,

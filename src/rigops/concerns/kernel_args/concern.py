@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.machine import kernel_argument
-from rigops.inventory.spec.scalars import Key, choice, list_of, words
+from rigops.inventory.spec.scalars import Key, list_of, word_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ KERNEL_ARGS: Final = Concern(
             list_of(kernel_argument, noun="kernel arguments"),
             ("kernel_arguments", "kernel_parameters", "kernel_cmdline"),
         ),
-        Key("kernel_trial", words("required", "off"), choice("required", "off")),
+        word_key("kernel_trial", "required", "off"),
     ),
     deploy=_deploy,
     facts=_facts,

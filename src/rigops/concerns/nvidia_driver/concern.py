@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.concerns.concern import Concern
 from rigops.inventory.spec.driver import driver, driver_source
 from rigops.inventory.spec.machine import module_options
-from rigops.inventory.spec.scalars import Key, boolean, choice, words
+from rigops.inventory.spec.scalars import Key, boolean, word_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,13 +73,8 @@ NVIDIA_DRIVER: Final = Concern(
             "fields",
             driver_source,
         ),
-        Key(
-            "driver_flavor",
-            words("auto", "proprietary", "open"),
-            choice("auto", "proprietary", "open"),
-            ("driver_flavour",),
-        ),
-        Key("driver_set", words("compute", "desktop"), choice("compute", "desktop")),
+        word_key("driver_flavor", "auto", "proprietary", "open", also_written=("driver_flavour",)),
+        word_key("driver_set", "compute", "desktop"),
         Key("module_options", '{"nvidia": {"OPTION": VALUE}}', module_options),
         Key("kernel_hold", "True or False", boolean),
     ),

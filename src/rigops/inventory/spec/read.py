@@ -10,7 +10,7 @@ from rigops.inventory.spec.gpu import gpus
 from rigops.inventory.spec.machine import CIRCUIT_EXAMPLE, circuits, psus
 from rigops.inventory.spec.model import RigSpec
 from rigops.inventory.spec.names import near_miss, nearest
-from rigops.inventory.spec.scalars import Key, choice, number, text, whole_number, words
+from rigops.inventory.spec.scalars import Key, number, text, whole_number, word_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,11 +24,7 @@ GENERAL: Final[tuple[Key[Any], ...]] = (
     Key("circuits", CIRCUIT_EXAMPLE, circuits),
     Key("electricity_price", "the price of a kWh, such as 0.31", number(0, 100)),
     Key("other_watts", "watts", whole_number(0, 10000, " W")),
-    Key(
-        "p2p",
-        words("measure", "nvlink", "required", "skip"),
-        choice("measure", "nvlink", "required", "skip"),
-    ),
+    word_key("p2p", "measure", "nvlink", "required", "skip"),
     Key("reboot_timeout", "30 to 86400 seconds", whole_number(30, 86400, " s")),
     Key("rigops_vault", "a directory", text),
     Key("catalog", "the path of a TOML file", text, ("catalogue",)),

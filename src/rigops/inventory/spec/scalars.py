@@ -30,8 +30,16 @@ class Key(Generic[T_co]):
     also_written: tuple[str, ...] = ()
 
 
-def words(*accepted: str) -> str:
-    return ", ".join(f'"{word}"' for word in accepted)
+def word_key(name: str, *accepted: str, also_written: tuple[str, ...] = ()) -> Key[str]:
+    """A key that takes one of these words."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, str) and value in accepted:
+            return value
+        fix = did_you_mean(str(value).lower(), accepted)
+        refuse("not one of the accepted words", value, fix=fix)
+
+    return Key(name, ", ".join(f'"{word}"' for word in accepted), parse, also_written)
 
 
 def boolean(value: object) -> bool:
@@ -72,20 +80,6 @@ def text(value: object) -> str:
     if _CONTROL.search(value):
         refuse("contains a line break or another control character", value)
     return value
-
-
-def choice(*accepted: T) -> Callable[[object], T]:
-    """One of some words, as written."""
-
-    def parse(value: object) -> T:
-        for word in accepted:
-            if value == word and type(value) is type(word):
-                return word
-        words = [str(word) for word in accepted]
-        fix = did_you_mean(str(value).lower(), words)
-        refuse("not one of the accepted words", value, fix=fix)
-
-    return parse
 
 
 def list_of(parse: Callable[[object], T], *, noun: str) -> Callable[[object], tuple[T, ...]]:

@@ -86,8 +86,12 @@ def borg(value: object) -> Borg:
     found = Collector()
     names = [f.name for f in fields(Borg)]
     names[names.index("check_every_days")] = "check_every"
-    _refuse_secrets(found, data)
-    check_names(found, {k: v for k, v in data.items() if not _SECRET_NAME.search(k)}, names)
+    secrets = [name for name in data if _SECRET_NAME.search(name)]
+    for name in [one for one in secrets if one != "passphrase_command"]:
+        fix = 'give "passphrase_command": a command that prints it, such as "pass show rig"'
+        message = "do not put credentials in an inventory"
+        found.refuse(message, data[name], name, fix=fix, secret=True)
+    check_names(found, {name: data[name] for name in data if name not in secrets}, names)
     managed = found.take(boolean, data, "managed", default=True)
     wanted = Borg(
         managed=managed,
@@ -102,18 +106,6 @@ def borg(value: object) -> Borg:
     )
     _check_complete(found, data, managed=managed, example=example)
     return found.finish(wanted)
-
-
-def _refuse_secrets(found: Collector, data: Mapping[str, object]) -> None:
-    for name, given in data.items():
-        if name != "passphrase_command" and _SECRET_NAME.search(name):
-            found.refuse(
-                "do not put credentials in an inventory",
-                given,
-                name,
-                fix='give "passphrase_command": a command that prints it, such as "pass show rig"',
-                secret=True,
-            )
 
 
 def _check_complete(
