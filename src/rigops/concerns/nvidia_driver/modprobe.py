@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
 
+from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
 from rigops.concerns.preconditions.words import printable
 from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
@@ -57,15 +58,15 @@ class FoundOptions:
     notices: tuple[str, ...] = ()  # other values, which do not count
 
 
-def options_beside(concern: str, wanted: Mapping[str, Mapping[str, str]], own: str) -> FoundOptions:
+def options_beside(wanted: Mapping[str, Mapping[str, str]], own: str) -> FoundOptions:
     """Conflicts that the declared options win are notices; the caller refuses the others."""
     found = beside(wanted, host.get_fact(Modprobe), own)
     for text in found.notices:
-        notice(host, concern, text)
+        notice(host, CONCERN, text)
     return found
 
 
-def blacklisted(concern: str, own: str, *, is_coming: bool) -> tuple[str, ...]:
+def blacklisted(own: str, *, is_coming: bool) -> tuple[str, ...]:
     """Why the driver would not be loaded by the next boot.
 
     Where the driver stays as it is and is loaded, they are notices: something loads it by name.
@@ -77,7 +78,7 @@ def blacklisted(concern: str, own: str, *, is_coming: bool) -> tuple[str, ...]:
     if is_coming or not host.get_fact(DriverLoaded).version:
         return found
     for text in found:
-        notice(host, concern, text)
+        notice(host, CONCERN, text)
     return ()
 
 

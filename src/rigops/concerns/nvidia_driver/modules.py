@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverModules
 from rigops.facts.sections import Uname
 from rigops.hostside.packing import MODE, installed_at
@@ -118,7 +119,6 @@ find_prebuilt() {
 @operation()
 def driver_modules(
     *,
-    concern: str,
     version: str,
     kernels: tuple[str, ...],
     effect: str = "",
@@ -131,7 +131,7 @@ def driver_modules(
     + key: the serial number of the key that they have to be signed with; empty: with any or none
     + prebuilt: they are the distribution's own, and none is built
     """
-    lacking = _lacking(concern, version, kernels, key)
+    lacking = _lacking(version, kernels, key)
     if not lacking:
         host.noop(f"every kernel has the NVIDIA module {version}")
     elif prebuilt:
@@ -150,7 +150,7 @@ def kernel_hook(*, concern: str) -> None:
         owned_file(name=path, concern=concern, path=path, content=content, mode=MODE)
 
 
-def persistence_daemon(*, concern: str, machine: Machine, by_run_file: bool) -> None:
+def persistence_daemon(machine: Machine, *, by_run_file: bool) -> None:
     """Have NVIDIA's daemon started at every boot, after what brings the program.
 
     It is started with persistence on, as each distribution needs it. Debian's unit does so when it
@@ -164,14 +164,14 @@ def persistence_daemon(*, concern: str, machine: Machine, by_run_file: bool) -> 
         path, template = _DROP_IN, "nvidia-persistenced.conf.j2"
     else:
         return
-    owned_file(name=path, concern=concern, path=path, content=render(template), effect=_ENABLED)
+    owned_file(name=path, concern=CONCERN, path=path, content=render(template), effect=_ENABLED)
 
 
 def subject(kernel: str) -> str:
     return f"NVIDIA modules for Linux {kernel}"
 
 
-def _lacking(concern: str, version: str, kernels: tuple[str, ...], key: str) -> list[str]:
+def _lacking(version: str, kernels: tuple[str, ...], key: str) -> list[str]:
     """The kernels that have no such module; each is announced."""
     running = host.get_fact(Uname).release
     modules = host.get_fact(DriverModules).modules
@@ -190,7 +190,7 @@ def _lacking(concern: str, version: str, kernels: tuple[str, ...], key: str) -> 
         if there and there.version:
             before = f"{there.version}{signed}\n"
         after = f"{version}{required}\n"
-        announce(host, Change(concern, "module", subject(kernel), before, after))
+        announce(host, Change(CONCERN, "module", subject(kernel), before, after))
     return lacking
 
 

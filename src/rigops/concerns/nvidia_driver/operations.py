@@ -15,6 +15,7 @@ from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.nvidia_driver import modprobe, record
+from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import (
     DriverHost,
     driver_answer,
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.machine import ModuleOptions
 
-CONCERN: Final = "nvidia_driver"
 MODPROBE: Final = "/etc/modprobe.d/rigops-nvidia.conf"
 
 _UPDATE: Final = "apt-get -q update >/dev/null"
@@ -107,7 +107,7 @@ def nvidia_driver(spec: RigSpec) -> None:
     leaving = removable_foreign(seen)
     if leaving:
         seen = replace(seen, run_file=None)
-    report_both(CONCERN, seen)
+    report_both(seen)
     found = driver_answer(host, spec, spec.driver, seen, known)
     if isinstance(found, Refusal):
         blockers(name="The driver", concern=CONCERN, reasons=(str(found),))
@@ -116,9 +116,9 @@ def nvidia_driver(spec: RigSpec) -> None:
     if wanted.is_run_file and not found.from_vault and not is_in_place(seen, wanted):
         blockers(name="The .run file", concern=CONCERN, reasons=(_NO_RUN_FILE,))
         return
-    options = options_beside(CONCERN, _named(spec, wanted), MODPROBE)
+    options = options_beside(_named(spec, wanted), MODPROBE)
     is_coming = _is_coming(seen, wanted)
-    if reasons := (*options.blockers, *blacklisted(CONCERN, MODPROBE, is_coming=is_coming)):
+    if reasons := (*options.blockers, *blacklisted(MODPROBE, is_coming=is_coming)):
         blockers(name="Files of modprobe", concern=CONCERN, reasons=reasons)
         return
     _install(spec, seen, found, leaving)
@@ -142,19 +142,16 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
             effect=_UPDATE,
         )
     if found.from_vault and is_coming:
-        source_opened(concern=CONCERN, taken=found.from_vault)
+        source_opened(found.from_vault)
     driver_pinned(
-        concern=CONCERN,
-        wanted=wanted,
+        wanted,
         kernels=bool(spec.kernel_hold or wanted.prebuilt),
         live=found.is_settled,
     )
     if leaving:
-        run_file_driver_removed(
-            name="A foreign driver", concern=CONCERN, found=leaving, effect=_INITRAMFS
-        )
+        run_file_driver_removed(name="A foreign driver", found=leaving, effect=_INITRAMFS)
     if is_coming and (going := replaced_run_file(seen, wanted)):
-        run_file_driver_removed(name="A driver of a .run file", concern=CONCERN, found=going)
+        run_file_driver_removed(name="A driver of a .run file", found=going)
     if is_coming:
         packages(
             name="Packages of the driver",
@@ -177,18 +174,18 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         for release in dict.fromkeys((*(one.release for one in seen.kernels), *wanted.prebuilt)):
             announce_later(host, LaterChange(CONCERN, "module", subject(release), after))
     if wanted.is_run_file and not is_in_place(seen, wanted):
-        run_file_driver(name="NVIDIA's own installer", concern=CONCERN, wanted=wanted)
+        run_file_driver(name="NVIDIA's own installer", wanted=wanted)
 
 
 def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
     """What brings the installed driver into force and keeps others away. The record comes last."""
     wanted = found.resolution
-    persistence_daemon(concern=CONCERN, machine=seen, by_run_file=wanted.is_run_file)
+    persistence_daemon(seen, by_run_file=wanted.is_run_file)
     _have_options(modprobe.modprobe_file(wanted, options, modprobe.kernel_module(wanted)))
     _have_modules(seen, wanted)
     held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))
     kernel_hook(concern=CONCERN)
-    source_closed(concern=CONCERN)
+    source_closed()
     undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
     driver_recorded(
         name="Record",
@@ -211,7 +208,6 @@ def _have_modules(seen: Machine, wanted: Resolution) -> None:
     if wanted.prebuilt:
         driver_modules(
             name="Modules of the distribution",
-            concern=CONCERN,
             version=wanted.version,
             kernels=wanted.prebuilt,
             prebuilt=True,
@@ -223,7 +219,6 @@ def _have_modules(seen: Machine, wanted: Resolution) -> None:
         return
     driver_modules(
         name="Modules of the driver",
-        concern=CONCERN,
         version=wanted.version,
         kernels=tuple(
             one.release
@@ -295,7 +290,7 @@ def _options_of_the_installed(spec: RigSpec) -> str | Refusal | None:
         packages=there.installed,
         asked=(),
     )
-    found = options_beside(CONCERN, _named(spec, wanted), MODPROBE)
+    found = options_beside(_named(spec, wanted), MODPROBE)
     if found.blockers:
         return Refusal("; ".join(found.blockers))
     return modprobe.modprobe_file(wanted, found.options, modprobe.kernel_module(wanted))

@@ -13,6 +13,7 @@ import shlex
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.errors import Problem, RigopsError
 from rigops.ownership.owned_files import owned_file
 
@@ -109,7 +110,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]*")
 
 
-def driver_pinned(*, concern: str, wanted: Resolution, kernels: bool, live: bool) -> None:
+def driver_pinned(wanted: Resolution, *, kernels: bool, live: bool) -> None:
     """Have it pinned. `kernels`: pin them too; `live`: all of it is in force already."""
     if wanted.is_run_file:
         effect = _NONE.format(globs="|".join(one for one in OF_ANY_DRIVER if ":" not in one))
@@ -118,7 +119,7 @@ def driver_pinned(*, concern: str, wanted: Resolution, kernels: bool, live: bool
         effect = f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
     owned_file(
         name=PREFERENCES,
-        concern=concern,
+        concern=CONCERN,
         path=PREFERENCES,
         content=preferences(wanted),
         effect=effect,
@@ -126,7 +127,7 @@ def driver_pinned(*, concern: str, wanted: Resolution, kernels: bool, live: bool
     )
     owned_file(
         name=_UNATTENDED,
-        concern=concern,
+        concern=CONCERN,
         path=_UNATTENDED,
         content=unattended(wanted, kernels=kernels),
     )

@@ -19,6 +19,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.atomic_file import SHELL_SETTLE
+from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverHost
 from rigops.concerns.nvidia_driver.resolver.host_facts import MARK
 from rigops.plan.change import Change
@@ -209,7 +210,7 @@ def removable_foreign(seen: Machine) -> RunFile | None:
     return found if consent_of(host).uninstall else None
 
 
-def report_both(concern: str, seen: Machine) -> None:
+def report_both(seen: Machine) -> None:
     """Where packages and NVIDIA's installer were both here, its uninstaller would break both."""
     found = host.get_fact(DriverHost).run_file
     if found is None or found.is_ours or not seen.installed:
@@ -223,7 +224,7 @@ def report_both(concern: str, seen: Machine) -> None:
     )
     notice(
         host,
-        concern,
+        CONCERN,
         f"NVIDIA's own installer put driver{version} here beside packages that share its files: it "
         f"stays, with --remove-foreign-driver too; to remove it: {fix}",
     )
@@ -249,10 +250,10 @@ def replaced_run_file(seen: Machine, wanted: Resolution) -> RunFile | None:
 
 
 @operation()
-def run_file_driver(*, concern: str, wanted: Resolution) -> Generator[StreamingCommand, None, None]:
+def run_file_driver(*, wanted: Resolution) -> Generator[StreamingCommand, None, None]:
     """Have the driver of a .run file, which the vault on the host has, and nothing of another."""
     after = f"{wanted.version}, {wanted.flavor} modules, {wanted.set_}\n"
-    announce(host, Change(concern, "module", SUBJECT, None, after))
+    announce(host, Change(CONCERN, "module", SUBJECT, None, after))
     options = (*_OPTIONS, *(() if wanted.set_ == "desktop" else _WITHOUT_A_DESKTOP))
     words = (
         f"{POOL}/{RUN_FILE_PREFIX}{wanted.version}.run", wanted.version, wanted.flavor, wanted.set_
@@ -263,7 +264,7 @@ def run_file_driver(*, concern: str, wanted: Resolution) -> Generator[StreamingC
 
 @operation()
 def run_file_driver_removed(
-    *, concern: str, found: RunFile, effect: str = ""
+    *, found: RunFile, effect: str = ""
 ) -> Generator[StreamingCommand, None, None]:
     """Have no driver of NVIDIA's installer. The caller has consent for a foreign one."""
     if found.is_ours:
@@ -274,6 +275,6 @@ def run_file_driver_removed(
     else:
         before = f"{found.version or 'installed'}\n"
         text = shlex.join(("uninstall", found.uninstaller))
-    announce(host, Change(concern, "module", SUBJECT, before, None))
-    notice(host, concern, "this host has no driver until the new one is installed")
+    announce(host, Change(CONCERN, "module", SUBJECT, before, None))
+    notice(host, CONCERN, "this host has no driver until the new one is installed")
     yield streaming_script(f"{UNINSTALL}{text}\n{effect}", timeout_s=_LONGEST_S)

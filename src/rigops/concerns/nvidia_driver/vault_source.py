@@ -11,6 +11,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.atomic_file import SHELL, shell_replace
+from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import VaultPool
 from rigops.ownership.owned_files import owned_file
 from rigops.plan.change import LaterChange
@@ -69,24 +70,24 @@ expect() {{
 {SHELL}"""
 
 
-def source_opened(*, concern: str, taken: AvailableSet) -> None:
+def source_opened(taken: AvailableSet) -> None:
     """For the rest of this deploy apt knows the packages of this set."""
-    _delivered(name="Packages of the vault", concern=concern, taken=taken)
-    owned_file(name=SOURCE, concern=concern, path=SOURCE, content=SOURCE_TEXT, effect=_UPDATE)
-    announce_later(host, LaterChange(concern, "file", SOURCE, when="after the packages"))
+    _delivered(name="Packages of the vault", taken=taken)
+    owned_file(name=SOURCE, concern=CONCERN, path=SOURCE, content=SOURCE_TEXT, effect=_UPDATE)
+    announce_later(host, LaterChange(CONCERN, "file", SOURCE, when="after the packages"))
 
 
-def source_closed(*, concern: str) -> None:
+def source_closed() -> None:
     """The undo at the end of the deploy removes this source too."""
-    plan_log(host).wanted_paths.get(concern, set()).discard(SOURCE)
+    plan_log(host).wanted_paths.get(CONCERN, set()).discard(SOURCE)
 
 
 @operation()
-def _delivered(*, concern: str, taken: AvailableSet) -> Generator[StringCommand, None, None]:
+def _delivered(*, taken: AvailableSet) -> Generator[StringCommand, None, None]:
     pool: Pool = host.get_fact(VaultPool)
     lacking = [one for one in taken.packages if pool.digests.get(one.file) != one.sha256]
-    notice(host, concern, _delivery(taken, lacking))
-    housekeeping(host, concern, f"the packages in {POOL}")
+    notice(host, CONCERN, _delivery(taken, lacking))
+    housekeeping(host, CONCERN, f"the packages in {POOL}")
     yield from sent(lacking, taken.origin)
     files = "\n".join(shlex.join(("expect", one.file, one.sha256)) for one in taken.packages)
     body = f"enter\n{files}\n{shell_replace(_PACKAGES, 0o644, taken.index.encode())}"
