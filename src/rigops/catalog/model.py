@@ -36,6 +36,10 @@ class Evidence:
     date: str
     hardware: str
 
+    def __str__(self) -> str:
+        about = ", ".join(part for part in (self.hardware, self.date) if part)
+        return f"{self.where} ({about})" if about else self.where
+
 
 @dataclass(frozen=True)
 class Verdict:

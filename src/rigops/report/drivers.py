@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rigops.catalog import Catalog
-    from rigops.catalog.model import DriverBranch, Evidence, Gpu, Verdict
+    from rigops.catalog.model import DriverBranch, Gpu, Verdict
 
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
 
@@ -66,7 +66,7 @@ def _verdict(verdict: Verdict, branch: DriverBranch, width: int) -> Iterator[str
     yield f"{MARGIN}{status} {_scope(verdict, branch)}: {cards}{purpose}{since}"
     yield wrapped(verdict.why, width, MARGIN * 2)
     for evidence in verdict.evidence:
-        yield wrapped(f"- {_evidence(evidence)}", width, MARGIN * 2, hanging="  ")
+        yield wrapped(f"- {evidence}", width, MARGIN * 2, hanging="  ")
 
 
 def _scope(verdict: Verdict, branch: DriverBranch) -> str:
@@ -78,8 +78,3 @@ def _scope(verdict: Verdict, branch: DriverBranch) -> str:
         if versions.matches(verdict.versions, versions.parse(release.version))
     ]
     return listed[0] if len(listed) == 1 else verdict.versions
-
-
-def _evidence(evidence: Evidence) -> str:
-    about = ", ".join(part for part in (evidence.hardware, evidence.date) if part)
-    return f"{evidence.where} ({about})" if about else evidence.where

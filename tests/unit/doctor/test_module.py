@@ -195,6 +195,14 @@ def test_a_section_whose_end_is_missing_is_no_better(name: str, data: st.DataObj
     )
 
 
+@pytest.mark.parametrize("length", [24, 40, 60])
+def test_a_list_of_processes_without_its_end_is_unknown(length: int) -> None:
+    stuck = MACHINES["stuck"]
+    found = rigs.find({**stuck, "processes": stuck["processes"][:length]})
+
+    assert [one.status for one in found if one.id == "drv.hang"] == ["unknown"]
+
+
 @settings(max_examples=200)
 @given(st.sampled_from(sorted(MACHINES)), st.data(), st.text(max_size=40))
 def test_no_text_makes_a_check_raise(name: str, data: st.DataObject, rubbish: str) -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 
-_CONCERN = "kernel_args"
 _MENU: Final = "/boot/grub/grub.cfg"
 
 
@@ -125,7 +124,7 @@ def _not_live(
         why="A kernel reads its command line once, when it starts.",
         fix=Fix(
             kind="apply+reboot",
-            concern=_CONCERN,
+            concern="kernel_args",
             declare={"kernel_args": list(declared)},
             text=f"{_words(absent)} {_is(absent)} configured ({place}): only the reboot is missing",
             by_hand="only the reboot is missing: `systemctl reboot`",
@@ -148,7 +147,7 @@ def _waits_for_its_trial(
         why="It becomes permanent once one boot with it was verified.",
         fix=Fix(
             kind="apply+reboot",
-            concern=_CONCERN,
+            concern="kernel_args",
             declare={"kernel_args": list(declared)},
             text="only the reboot is missing, which `rigops apply` does to try it first",
             by_hand="only the reboot is missing, which rigops does to try it first: `rigops apply`",
@@ -197,7 +196,7 @@ def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
     )
     return Fix(
         kind="apply+reboot",
-        concern=_CONCERN,
+        concern="kernel_args",
         declare={"kernel_args": list(declared)},
         text=f"`rigops apply` adds {words} to the kernel command line and reboots",
         by_hand=by_hand,

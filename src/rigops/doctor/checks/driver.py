@@ -63,7 +63,10 @@ def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Find
     return Finding(
         status,
         summary,
-        (Evidence(NVIDIA_VERSION.name, loaded.line), *(_cited(worst) if worst else ())),
+        (
+            Evidence(NVIDIA_VERSION.name, loaded.line),
+            *(Evidence("catalog", str(one)) for one in (worst.evidence if worst else ())),
+        ),
         why=worst.why if worst else "",
         fix=_fix(examined) if status == "fail" else None,
     )
@@ -123,14 +126,6 @@ def _may_be_bad(examined: Examined, version: Version) -> bool:
         verdict.status == "bad" and verdict.purpose != "install"
         for verdict in judge(examined.catalog, version)
     )
-
-
-def _cited(verdict: Verdict) -> list[Evidence]:
-    return [
-        Evidence("catalog", f"{one.where} ({about})" if about else one.where)
-        for one in verdict.evidence
-        for about in [", ".join(part for part in (one.hardware, one.date) if part)]
-    ]
 
 
 def _fix(examined: Examined) -> Fix:

@@ -79,7 +79,10 @@ def _names(tasks: list[Task]) -> str:
 
 def _not_collected(snapshot: HostSnapshot) -> str:
     """The first section that would show it and is missing or incomplete."""
-    if snapshot[PROCESSES].or_empty.tasks is None or not snapshot[PROCESSES].is_complete:
+    processes = snapshot[PROCESSES].or_empty
+    # The holders come last: without them the tasks may be incomplete.
+    is_read = processes.tasks is not None and processes.holders is not None
+    if not is_read or processes.unparsed or not snapshot[PROCESSES].is_complete:
         return PROCESSES.name
     if not snapshot[KERNEL_LOG].is_complete:
         return KERNEL_LOG.name

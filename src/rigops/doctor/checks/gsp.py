@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import lookup, versions
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+from rigops.doctor.finding import HOST, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -92,14 +92,13 @@ def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
 def _failed(examined: Examined, subject: str, entries: list[tuple[Which, LogLine]]) -> Finding:
     bad = _bad_verdict(examined)
     is_over = all(which == "previous" for which, _ in entries)
-    lines = [Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in entries]
     times = sum(one.repeated for _, one in entries)
     return Finding(
         "fail",
         "GSP firmware did not answer the driver"
         + (f", {times} times" if times > 1 else "")
         + (" (in the previous boot)" if is_over else ""),
-        tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]]),
+        kernel_logs.cited(entries, _SHOWN),
         subject=subject,
         why=f"{_WHY} {bad.why}" if bad else _WHY,
         fix=_fix(examined, bad),

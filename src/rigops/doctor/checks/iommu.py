@@ -22,8 +22,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Fix, Status
-    from rigops.probe.sections.iommu_groups import IommuGroups, Member
+    from rigops.probe.sections.iommu_groups import IommuGroups
     from rigops.probe.sections.pci import Pci
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
@@ -64,13 +63,13 @@ def mode(examined: Examined) -> Finding:
     snapshot = examined.snapshot
     groups = snapshot[IOMMU_GROUPS].value
     if groups is None:
-        return _finding("unknown", "the IOMMU groups were not collected")
+        return Finding("unknown", "the IOMMU groups were not collected")
     if groups.is_off and snapshot[IOMMU_GROUPS].is_complete:
         summary = "the IOMMU is off, so nothing is translated"
-        return _finding("ok", summary, why=_why_off(examined))
+        return Finding("ok", summary, why=_why_off(examined))
     pci = snapshot[PCI].value
     if pci is None:
-        return _finding("unknown", "which groups are those of the cards is not known")
+        return Finding("unknown", "which groups are those of the cards is not known")
     return _judged(examined, pci, groups)
 
 
@@ -86,54 +85,33 @@ def _why_off(examined: Examined) -> str:
     return note(declared, (*declared, *live), seen) if is_left_off else ""
 
 
-def _finding(
-    status: Status,
-    summary: str,
-    members: tuple[Member, ...] = (),
-    more: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    fix: Fix | None = None,
-) -> Finding:
-    evidence = (*(Evidence(IOMMU_GROUPS.name, member.line) for member in members), *more)
-    return Finding(status, summary, evidence, why=why, fix=fix)
-
-
 def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
     snapshot = examined.snapshot
     found = [groups.of(gpu.address) for gpu in pci.nvidia_gpus]
     members = tuple(member for member in found if member)
     translated = tuple(member for member in members if member.type in _TRANSLATED)
+    evidence = tuple(Evidence(IOMMU_GROUPS.name, one.line) for one in translated or members)
     count = views.gpu_count(examined)
     if translated and count == 1:
-        return _finding("ok", "translated, and the only card has no peer to copy to", translated)
+        return Finding("ok", "translated, and the only card has no peer to copy to", evidence)
     if translated and count is None:
-        return _finding(
-            "unknown", "translated, and how many cards there are is not known", translated
-        )
+        return Finding("unknown", "translated, and how many cards there are is not known", evidence)
     if translated:
-        return _translating(examined, translated)
+        spared = _spared(examined)
+        kinds = " and ".join(sorted({member.type for member in translated}))
+        return Finding(
+            "warn" if spared else "fail",
+            f"the IOMMU translates what the cards send ({kinds}){spared}",
+            (*evidence, *peers.rows(snapshot)),
+            why=_WHY,
+            fix=kernel_arguments.passthrough_fix(examined),
+        )
     granting = snapshot[P2P_READ].value
     missed = granting is not None and len(granting.gpus) > len(pci.nvidia_gpus)
     all_seen = snapshot[PCI].is_exhaustive and not missed and None not in found
     if found and all_seen and all(member.type == "identity" for member in members):
-        return _finding("ok", "the cards reach memory directly (identity)", members)
-    return _finding("unknown", "how the IOMMU treats the cards could not be read", members)
-
-
-def _translating(examined: Examined, translated: tuple[Member, ...]) -> Finding:
-    spared = _spared(examined)
-    kinds = " and ".join(sorted({member.type for member in translated}))
-    granting = examined.snapshot[P2P_READ].value
-    rows = tuple(Evidence(P2P_READ.name, row) for row in granting.rows) if granting else ()
-    return _finding(
-        "warn" if spared else "fail",
-        f"the IOMMU translates what the cards send ({kinds}){spared}",
-        translated,
-        rows,
-        why=_WHY,
-        fix=kernel_arguments.passthrough_fix(examined),
-    )
+        return Finding("ok", "the cards reach memory directly (identity)", evidence)
+    return Finding("unknown", "how the IOMMU treats the cards could not be read", evidence)
 
 
 def _spared(examined: Examined) -> str:

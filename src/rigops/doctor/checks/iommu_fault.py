@@ -162,8 +162,7 @@ def _fix(examined: Examined, faults: Sequence[Fault]) -> Fix:
 
 
 def _evidence(faults: Sequence[Fault]) -> tuple[Evidence, ...]:
-    lines = [Evidence(kernel_logs.SOURCES[which].name, one.entry.line) for which, one in faults]
-    return tuple(lines if len(lines) <= _SHOWN else [*lines[: _SHOWN - 1], lines[-1]])
+    return kernel_logs.cited(((which, one.entry) for which, one in faults), _SHOWN)
 
 
 def _clean(snapshot: HostSnapshot) -> Finding:

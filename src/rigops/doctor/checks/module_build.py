@@ -17,7 +17,6 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from rigops.doctor.finding import Status
     from rigops.doctor.views.next_boot import NextKernel
     from rigops.probe.snapshot import HostSnapshot
 
@@ -49,9 +48,9 @@ def build(examined: Examined) -> Finding:
     snapshot = examined.snapshot
     anywhere = modules_on_disk.is_anywhere(snapshot)
     if anywhere is None:
-        return _finding("unknown", "for which kernels there is an NVIDIA module was not collected")
+        return Finding("unknown", "for which kernels there is an NVIDIA module was not collected")
     if not anywhere:
-        return _finding("skipped", "no NVIDIA module is installed, for no kernel")
+        return Finding("skipped", "no NVIDIA module is installed, for no kernel")
     return _judged(examined)
 
 
@@ -63,25 +62,6 @@ def missing_now(examined: Examined) -> list[Finding]:
 def _lacks_now(snapshot: HostSnapshot) -> bool:
     now = modules_on_disk.for_running(snapshot, next_boot.running(snapshot)).is_there
     return now is False or (now is None and _is_for_none(snapshot))
-
-
-def _finding(
-    status: Status,
-    summary: str,
-    evidence: tuple[Evidence, ...] = (),
-    *,
-    why: str = "",
-    fix: Fix | None = None,
-    kernels: tuple[str, ...] = (),
-) -> Finding:
-    return Finding(
-        status,
-        summary,
-        evidence,
-        why=why,
-        fix=fix,
-        data={"kernels": list(kernels)} if kernels else {},
-    )
 
 
 def _judged(examined: Examined) -> Finding:
@@ -96,7 +76,7 @@ def _judged(examined: Examined) -> Finding:
     if upcoming and lacks_later:
         return _missing_later(examined, upcoming, later)
     if now.is_there is None:
-        return _finding("unknown", "whether the running kernel has an NVIDIA module is not known")
+        return Finding("unknown", "whether the running kernel has an NVIDIA module is not known")
     return _versions_twice(snapshot, running) or _there(snapshot, upcoming, now, later)
 
 
@@ -105,15 +85,15 @@ def _there(
 ) -> Finding:
     if upcoming is None or not snapshot[BOOTLOADER].is_complete:
         summary = "the running kernel has its module, and which kernel boots next is not known"
-        return _finding("unknown", summary, now.evidence)
+        return Finding("unknown", summary, now.evidence)
     is_same = upcoming.release == next_boot.running(snapshot)
     if later.is_there is None and not is_same:
         summary = f"whether {upcoming.release}, which boots next, has a module is not known"
-        return _finding("unknown", summary, (upcoming.evidence,))
+        return Finding("unknown", summary, (upcoming.evidence,))
     other = "boots next" if is_same else f"so has {upcoming.release}, which boots next"
     summary = f"the running kernel has its module, and {other}"
     differs = any(one.differs for one in modules_on_disk.built(snapshot, upcoming.release))
-    return _finding("ok", summary, now.evidence, why=_DIFFERS if differs else "")
+    return Finding("ok", summary, now.evidence, why=_DIFFERS if differs else "")
 
 
 def _is_for_none(snapshot: HostSnapshot) -> bool:
@@ -129,7 +109,9 @@ def _missing_now(
     snapshot = examined.snapshot
     kernel = f"the running kernel {running}" if running else "any kernel"
     also = f", nor for {upcoming.release}, which boots next" if upcoming else ""
-    errors = tuple(Evidence(DKMS.name, line) for line in (snapshot[DKMS].or_empty.errors)[:3])
+    kernels = [one for one in (running, upcoming and upcoming.release) if one]
+    errors = tuple(Evidence(DKMS.name, line) for line in snapshot[DKMS].or_empty.errors[:3])
+    uname = (Evidence(UNAME.name, running),) if running and snapshot[UNAME].value else ()
     evidence = now.evidence or tuple(
         Evidence(DKMS.name, one.line) for one in modules_on_disk.built(snapshot, running)
     )
@@ -138,31 +120,26 @@ def _missing_now(
         summary = f"the loaded driver is no longer on disk for {kernel}{also}"
     else:
         summary = f"there is no NVIDIA module for {kernel}{also}"
-    return _finding(
+    return Finding(
         "fail",
         summary,
-        (*_uname(snapshot), *evidence[:5], *errors),
+        (*uname, *evidence[:5], *errors),
         why=_WHY + _reason(examined, running),
         fix=_fix(examined, running, then="then `modprobe nvidia`, or reboot"),
-        kernels=tuple(one for one in (running, upcoming and upcoming.release) if one),
+        data={"kernels": kernels} if kernels else {},
     )
 
 
 def _missing_later(examined: Examined, upcoming: NextKernel, later: OnDisk) -> Finding:
     likely = "boots next" if upcoming.is_certain else "is the newest and probably boots next"
-    return _finding(
+    return Finding(
         "fail",
         f"the driver will be gone after a reboot: {upcoming.release}, which {likely}, has none",
         (upcoming.evidence, *later.evidence[:5]),
         why=_WHY + _reason(examined, upcoming.release),
         fix=_fix(examined, upcoming.release, then="before anybody reboots"),
-        kernels=(upcoming.release,),
+        data={"kernels": [upcoming.release]},
     )
-
-
-def _uname(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
-    release = next_boot.running(snapshot)
-    return (Evidence(UNAME.name, release),) if release and snapshot[UNAME].value else ()
 
 
 def _reason(examined: Examined, release: str | None) -> str:
@@ -200,7 +177,7 @@ def _versions_twice(snapshot: HostSnapshot, running: str | None) -> Finding | No
     if len(versions) <= 1:
         return None
     name = ready[0].name
-    return _finding(
+    return Finding(
         "warn",
         f"DKMS has {' and '.join(versions)} installed for the running kernel",
         tuple(Evidence(DKMS.name, one.line) for one in ready),

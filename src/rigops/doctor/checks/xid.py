@@ -168,17 +168,17 @@ def _rest(
     snapshot = examined.snapshot
     current = kernel_logs.read(snapshot, "current")
     if not recent and not older and views.has_no_gpu(examined):
-        return [_finding("skipped", views.NO_GPU)]
+        return [Finding("skipped", views.NO_GPU)]
     if current.gap:
         return [_unknown(current, "in this boot")]
     if recent or older:
         return []
     if current.log and current.log.starts_at_boot is False:
         summary = "no Xid in what is left of this boot's kernel log; its beginning is lost"
-        return [_finding("info", summary, "The kernel keeps a short log; a journal keeps all.")]
+        return [Finding("info", summary, why="The kernel keeps a short log; a journal keeps all.")]
     if driver_state.loaded(examined).is_loaded is False:
-        return [_finding("skipped", f"{driver_state.NOT_LOADED}, which alone reports Xids")]
-    return [_finding("ok", f"no Xid in this boot's kernel log{_about_previous(examined)}")]
+        return [Finding("skipped", f"{driver_state.NOT_LOADED}, which alone reports Xids")]
+    return [Finding("ok", f"no Xid in this boot's kernel log{_about_previous(examined)}")]
 
 
 def _about_previous(examined: Examined) -> str:
@@ -197,10 +197,6 @@ def _unknown(read: Read, where: str) -> Finding:
         tuple(Evidence(KERNEL_LOG.name, line) for line in unparsed),
         essential=read.is_grave,
     )
-
-
-def _finding(status: Status, summary: str, why: str = "") -> Finding:
-    return Finding(status, summary, why=why)
 
 
 def _hit_a_peer_test(incident: Incident) -> bool:

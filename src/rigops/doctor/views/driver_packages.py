@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package, Packages
     from rigops.probe.snapshot import Answer
 
-CONCERN = "nvidia_driver"
 
 _SHOWN = 4
 
@@ -133,7 +132,7 @@ def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
     branch = wish.text if wish else (version or "").partition(".")[0]
     return Fix(
         kind="apply",
-        concern=CONCERN,
+        concern="nvidia_driver",
         declare={"driver": branch},
         text=f"`rigops apply` {does}",
         by_hand=by_hand,

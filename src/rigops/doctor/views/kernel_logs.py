@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from rigops.doctor.finding import Evidence
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -13,6 +14,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Iterable
 
     from rigops.doctor.check import Examined
     from rigops.probe.kernel_log.model import KernelLog, LogLine
@@ -68,6 +70,12 @@ def _gap(answer: Answer[KernelLog], which: Which) -> str:
     if answer.without_root and answer.is_incomplete:
         return "cannot be read without root"
     return "was not collected" if log is None else "could not be read to its end"
+
+
+def cited(entries: Iterable[tuple[Which, LogLine]], most: int) -> tuple[Evidence, ...]:
+    """The first of them and the last."""
+    lines = [Evidence(SOURCES[which].name, entry.line) for which, entry in entries]
+    return tuple(lines if len(lines) <= most else [*lines[: most - 1], lines[-1]])
 
 
 def matching(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> list[tuple[Which, LogLine]]:
