@@ -158,7 +158,7 @@ def test_a_holder_that_is_ended_on_the_host_is_seen_here(
     ("options", "fill", "said"),
     [
         ("ro", "", ("Read-only file system", "remount,rw")),
-        ("size=64k", "head -c 1M /dev/zero >/var/lib/rigops/x", ("No space left", "make room")),
+        ("size=64k", "head -c 1M /dev/zero >/var/lib/rigops/x", ("No space left", "free space")),
     ],
     ids=["read-only", "full"],
 )
