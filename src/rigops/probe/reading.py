@@ -23,11 +23,6 @@ _CLOCK_TICK_S: Final = 0.1
 _NO_TIME: Final = Collected("", rc=_TIMED_OUT, timed_out=True)
 
 
-def is_complete(output: bytes) -> bool:
-    header = _HEADER.search(output)
-    return header is not None and b"\n" + header["mark"] + b" done" in output[header.end() - 1 :]
-
-
 def read(
     output: bytes, *, host: str | None = None, collected_at: str | None = None
 ) -> Bundle | None:

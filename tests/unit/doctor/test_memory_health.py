@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.doctor.registry import CHECKS
-from rigops.probe.kernel_log.model import KernelLog
+from rigops.probe.kernel_log.events import KernelLog
 from rigops.probe.sections import sensors, units
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.smi.report import SmiGpu, SmiReport

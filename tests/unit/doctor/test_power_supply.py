@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.probe.kernel_log.model import KernelLog, LogLine, Xid
+from rigops.probe.kernel_log.events import KernelLog, LogLine, Xid
 from rigops.probe.sections import sensors, units
 from rigops.probe.smi.report import SmiReport
 from tests.unit.doctor.driven_cards import (

@@ -15,7 +15,7 @@ from rigops.probe.kernel_log.parser import MOST_EVENTS, MOST_LINES, parse
 from tests.corpus import CORPUS
 
 if TYPE_CHECKING:
-    from rigops.probe.kernel_log.model import KernelLog
+    from rigops.probe.kernel_log.events import KernelLog
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/kernel-log"
 SAID = (

@@ -39,7 +39,6 @@ def test_what_a_probe_said() -> None:
     assert uname.is_complete
     assert found.sections["pci"].timed_out
     assert found.sections["slow"].timed_out
-    assert reading.is_complete(OUTPUT)
 
 
 def test_windows_newlines_and_a_name_of_ours() -> None:
@@ -60,7 +59,6 @@ def test_a_cut_end_never_makes_a_section_whole(length: int) -> None:
 
     if found and "uname" in found.sections and found.sections["uname"].is_complete:
         assert found.sections["uname"].text == "Linux rig\n"
-    assert not reading.is_complete(OUTPUT[:length]) or length >= len(OUTPUT) - 1
 
 
 @given(st.binary(), st.integers(0, len(OUTPUT)))

@@ -76,7 +76,7 @@ class Host:
             [self.commands / "sh", "-s"], input=text.encode(), capture_output=True, check=True
         )
         assert done.stderr == b""
-        assert reading.is_complete(done.stdout)
+        assert done.stdout.endswith(b" done\n")
         bundle = reading.read(done.stdout, host="here")
         assert bundle is not None
         return bundle

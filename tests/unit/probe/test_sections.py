@@ -201,7 +201,6 @@ def test_package_holds() -> None:
 def test_bootloader() -> None:
     found = bootloader.parse(answers.GRUB)
 
-    assert found.has_grub
     assert found.reads_drop_ins
     assert found.environment["saved_entry"] == "0"
     assert found.kernels == ("6.1.0-18-amd64", "6.1.0-20-amd64")

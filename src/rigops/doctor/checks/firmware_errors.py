@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.model import LogLine
+    from rigops.probe.kernel_log.events import LogLine
     from rigops.probe.snapshot import HostSnapshot
 
 APEI = "pci.apei"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Verdict
     from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.model import LogLine
+    from rigops.probe.kernel_log.events import LogLine
 
 GSP = "drv.gsp"
 

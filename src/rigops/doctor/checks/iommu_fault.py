@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rigops.doctor.finding import Status
     from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.model import IommuFault
+    from rigops.probe.kernel_log.events import IommuFault
     from rigops.probe.snapshot import HostSnapshot
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rigops.doctor.check import Examined
     from rigops.doctor.views.cards import Card
-    from rigops.probe.kernel_log.model import LogLine
+    from rigops.probe.kernel_log.events import LogLine
     from rigops.probe.snapshot import HostSnapshot
 
 DRIVER = "nvidia"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog import Catalog
     from rigops.catalog.model import Severity
-    from rigops.probe.kernel_log.model import KernelLog, Xid
+    from rigops.probe.kernel_log.events import KernelLog, Xid
     from rigops.probe.snapshot import HostSnapshot
 
 OFF_THE_BUS: Final = 79

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rigops.doctor.check import Examined
-    from rigops.probe.kernel_log.model import KernelLog, LogLine
+    from rigops.probe.kernel_log.events import KernelLog, LogLine
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer, HostSnapshot
 

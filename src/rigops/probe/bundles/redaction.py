@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 _SERIAL_LENGTH: Final = 8
 
 
-def redact(bundle: Bundle) -> Bundle:
-    return redact_all([bundle])[0]
-
-
 def redact_all(bundles: Sequence[Bundle]) -> list[Bundle]:
     redaction = Redaction(bundles)
     return [redaction.bundle(one) for one in bundles]

@@ -80,11 +80,6 @@ class Bootloader:
     unparsed: tuple[str, ...] = ()
 
     @property
-    def has_grub(self) -> bool:
-        made_by = {tool.rpartition("/")[2] for tool in self.tools}
-        return GRUB_DEFAULTS in self.files and bool(made_by & {"update-grub", "grub-mkconfig"})
-
-    @property
     def every_file(self) -> Files:
         return Files({**self.texts.texts, **self.files}, self.texts.inexact)
 

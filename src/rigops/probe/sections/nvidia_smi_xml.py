@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rigops.probe import address
-from rigops.probe.smi import card, smi_section, values, xml
+from rigops.probe.smi import smi_section, values, xml
 from rigops.probe.smi import text as plain_text
-from rigops.probe.smi.report import FailureKind, SmiReport
+from rigops.probe.smi.report import FailureKind, SmiReport, read_card
 from rigops.probe.text import lines
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def parse(text: str) -> SmiReport:
     head = values.Values(said.head)
     error = said.head.get("error_string")
     around = _failures([*said.outside, *([error.value] if error else [])])
-    cards = [card.read(one) for one in said.cards]
+    cards = [read_card(one) for one in said.cards]
     unparsed = [*head.unparsed, *(line for _, missed in cards for line in missed), *around.unparsed]
     if not (cards or around.kind or said.is_complete or unparsed):
         unparsed = [line for line in clean if line.strip()]

@@ -1,12 +1,19 @@
-"""What is known after nvidia-smi has been asked about its cards."""
+"""Facts of nvidia-smi's output; each value of a card is looked up by all the names it has had."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from rigops.probe import address
+from rigops.probe.smi import values
+from rigops.probe.smi.values import Values
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rigops.probe.smi.values import CardOutput
 
 FailureKind = Literal[
     "no-driver",  # couldn't communicate with the NVIDIA driver
@@ -22,6 +29,31 @@ THROTTLE_REASONS = (
     "gpu_idle", "applications_clocks", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown",
     "hw_power_brake", "sync_boost", "sw_thermal_slowdown", "display_clocks",
 )  # fmt: skip
+
+
+_LINK = "pci/pci_gpu_link_info"
+_LINK_TEXT = "pci/gpu_link_info"
+_THROTTLE = re.compile(r"clocks_(?:throttle|event)_reasons/(?:hw_slowdown/)?(?P<reason>\w+)")
+_REASON_TAG = re.compile(r"clocks_(?:throttle|event)_reason_")
+_REASONS = {
+    "gpu_idle": "gpu_idle",
+    "idle": "gpu_idle",
+    "applications_clocks_setting": "applications_clocks",
+    "sw_power_cap": "sw_power_cap",
+    "hw_slowdown": "hw_slowdown",
+    "hw_thermal_slowdown": "hw_thermal_slowdown",
+    "hw_power_brake_slowdown": "hw_power_brake",
+    "sync_boost": "sync_boost",
+    "sw_thermal_slowdown": "sw_thermal_slowdown",
+    "display_clocks_setting": "display_clocks",
+    "display_clock_setting": "display_clocks",
+}
+_PARTS_UNCORRECTED = (
+    "sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded",
+    "sram_uncorrectable_sec_ded", "dram_uncorrectable",
+)  # fmt: skip
+_USED = ("used_memory", "used_gpu_memory")
+_PARTS_CORRECTED = ("sram_correctable", "dram_correctable")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,3 +146,174 @@ class SmiReport:
     lost: tuple[str, ...] = ()  # addresses that an error line names
     is_complete: bool = False  # the output has its proper end
     unparsed: tuple[str, ...] = ()
+
+
+def read_card(said: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
+    """The card, and the lines that could not be parsed."""
+    found = Values(said.leaves)
+    get = found.get
+    where = address.normal(said.address) or get(address.normal, "pci/pci_bus_id", "pci/bus_id")
+    card = SmiGpu(
+        line=said.line,
+        said={path: leaf.line for path, leaf in said.leaves.items()},
+        address=where,
+        troubles=tuple(leaf.line for leaf in said.leaves.values() if values.is_trouble(leaf.value)),
+        name=get(values.words, "product_name"),
+        architecture=get(values.words, "product_architecture"),
+        uuid=get(values.words, "uuid", "gpu_uuid"),
+        serial=get(values.words, "serial", "serial_number"),
+        vbios=get(values.words, "vbios_version"),
+        gsp_firmware=get(values.words, "gsp_firmware_version"),
+        persistence=get(values.switch, "persistence_mode"),
+        display_active=get(values.switch, "display_active"),
+        compute_mode=get(values.words, "compute_mode"),
+        mig_current=get(values.switch, "mig_mode/current_mig", "mig_mode/current"),
+        mig_pending=get(values.switch, "mig_mode/pending_mig", "mig_mode/pending"),
+        generation=get(
+            values.count,
+            f"{_LINK}/pcie_gen/current_link_gen",
+            f"{_LINK_TEXT}/pcie_generation/current",
+        ),
+        generation_max=get(
+            values.count, f"{_LINK}/pcie_gen/max_link_gen", f"{_LINK_TEXT}/pcie_generation/max"
+        ),
+        width=get(
+            values.lanes,
+            f"{_LINK}/link_widths/current_link_width",
+            f"{_LINK_TEXT}/link_width/current",
+        ),
+        width_max=get(
+            values.lanes, f"{_LINK}/link_widths/max_link_width", f"{_LINK_TEXT}/link_width/max"
+        ),
+        replays=get(values.count, "pci/replay_counter", "pci/replays_since_reset"),
+        fan_percent=get(values.percent, "fan_speed"),
+        performance_state=get(values.words, "performance_state"),
+        throttle=_throttle(said, found),
+        memory_total_mib=get(values.mebibytes, "fb_memory_usage/total"),
+        memory_used_mib=get(values.mebibytes, "fb_memory_usage/used"),
+        bar1_total_mib=get(values.mebibytes, "bar1_memory_usage/total"),
+        utilization_percent=get(values.percent, "utilization/gpu_util", "utilization/gpu"),
+        ecc=get(values.switch, "ecc_mode/current_ecc", "ecc_mode/current"),
+        ecc_pending=get(values.switch, "ecc_mode/pending_ecc", "ecc_mode/pending"),
+        ecc_volatile_uncorrected=_errors(found, "volatile/double_bit", _PARTS_UNCORRECTED),
+        ecc_aggregate_uncorrected=_errors(found, "aggregate/double_bit", _PARTS_UNCORRECTED),
+        ecc_aggregate_corrected=_errors(found, "aggregate/single_bit", _PARTS_CORRECTED),
+        retired_single=get(
+            values.count,
+            "retired_pages/multiple_single_bit_retirement/retired_count",
+            "retired_pages/single_bit_ecc",
+        ),
+        retired_double=get(
+            values.count,
+            "retired_pages/double_bit_retirement/retired_count",
+            "retired_pages/double_bit_ecc",
+        ),
+        retired_pending=found.any(
+            "retired_pages/pending_retirement",
+            "retired_pages/pending_blacklist",
+            "retired_pages/pending",
+            "retired_pages/pending_page_blacklist",
+        ),
+        remapped_corrected=get(
+            values.count, "remapped_rows/remapped_row_corr", "remapped_rows/correctable_error"
+        ),
+        remapped_uncorrected=get(
+            values.count, "remapped_rows/remapped_row_unc", "remapped_rows/uncorrectable_error"
+        ),
+        remap_pending=get(
+            values.switch, "remapped_rows/remapped_row_pending", "remapped_rows/pending"
+        ),
+        remap_failed=get(
+            values.switch,
+            "remapped_rows/remapped_row_failure",
+            "remapped_rows/remapping_failure_occurred",
+        ),
+        celsius=_celsius(found, "gpu_temp", "gpu_current_temp"),
+        celsius_target=_celsius(
+            found, "gpu_target_temperature", "gpu_target_temperature_specification"
+        ),
+        celsius_slowdown=_celsius(found, "gpu_temp_slow_threshold", "gpu_slowdown_temp"),
+        celsius_shutdown=_celsius(found, "gpu_temp_max_threshold", "gpu_shutdown_temp"),
+        celsius_max=_celsius(found, "gpu_temp_max_gpu_threshold", "gpu_max_operating_temp"),
+        memory_celsius=_celsius(found, "memory_temp", "memory_current_temp"),
+        memory_celsius_max=_celsius(
+            found, "gpu_temp_max_mem_threshold", "memory_max_operating_temp"
+        ),
+        watts=_watts(
+            found,
+            "power_draw",
+            "instant_power_draw",
+            "instantaneous_power_draw",
+            "average_power_draw",
+        ),
+        watts_limit=_watts(found, "current_power_limit", "enforced_power_limit"),
+        watts_requested=_watts(found, "requested_power_limit", "power_limit"),
+        watts_default=_watts(found, "default_power_limit"),
+        watts_min=_watts(found, "min_power_limit"),
+        watts_max=_watts(found, "max_power_limit"),
+        mhz_graphics=get(values.megahertz, "clocks/graphics_clock", "clocks/graphics"),
+        mhz_sm=get(values.megahertz, "clocks/sm_clock", "clocks/sm"),
+        mhz_memory=get(values.megahertz, "clocks/mem_clock", "clocks/memory"),
+        mhz_application_graphics=get(
+            values.megahertz, "applications_clocks/graphics_clock", "applications_clocks/graphics"
+        ),
+        mhz_application_memory=get(
+            values.megahertz, "applications_clocks/mem_clock", "applications_clocks/memory"
+        ),
+        mhz_max_graphics=get(values.megahertz, "max_clocks/graphics_clock", "max_clocks/graphics"),
+        mhz_max_sm=get(values.megahertz, "max_clocks/sm_clock", "max_clocks/sm"),
+        mhz_max_memory=get(values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"),
+        processes=_processes(said, found),
+    )
+    return card, tuple(found.unparsed if where else (*found.unparsed, said.line))
+
+
+def _errors(found: Values, block: str, parts: tuple[str, ...]) -> int | None:
+    kind = block.partition("/")[0]
+    return found.sum(f"ecc_errors/{block}/total", *(f"ecc_errors/{kind}/{part}" for part in parts))
+
+
+def _celsius(found: Values, *names: str) -> float | None:
+    return found.get(values.celsius, *(f"temperature/{name}" for name in names))
+
+
+def _watts(found: Values, *names: str) -> float | None:
+    blocks = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
+    return found.get(values.watts, *(f"{block}/{name}" for name in names for block in blocks))
+
+
+def _throttle(said: CardOutput, found: Values) -> frozenset[str] | None:
+    """None where no reason is active and the list of reasons may have lost its end."""
+    states: dict[str, bool] = {}
+    is_incomplete = False
+    for path in said.leaves:
+        shape = _THROTTLE.fullmatch(path)
+        reason = _REASONS.get(_REASON_TAG.sub("", shape["reason"])) if shape else None
+        state = found.get(values.switch, path) if reason else None
+        is_incomplete = shape is not None and not said.is_closed
+        if reason and state is not None:
+            states[reason] = state
+    active = frozenset(reason for reason, is_active in states.items() if is_active)
+    return active if active or (states and not is_incomplete) else None
+
+
+def _processes(said: CardOutput, found: Values) -> tuple[SmiProcess, ...] | None:
+    if said.processes:
+        return tuple(filter(None, (_process(Values(one), found) for one in said.processes))) or None
+    none = said.leaves.get("processes")
+    return () if none and none.value.lower() in {"", "none"} else None
+
+
+def _process(one: Values, card: Values) -> SmiProcess | None:
+    """None where it has no number, or where its last line is incomplete."""
+    pid = one.get(values.count, "pid", "process_id")
+    used = one.get(values.mebibytes, *_USED)
+    card.unparsed += one.unparsed
+    if pid is None or not one.says(*_USED):
+        return None
+    return SmiProcess(
+        pid=pid,
+        kind=one.get(values.words, "type") or "",
+        name=one.get(values.words, "process_name", "name") or "",
+        used_mib=used,
+    )

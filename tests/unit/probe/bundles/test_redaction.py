@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rigops.doctor.registry import examine
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
-from rigops.probe.bundles.redaction import Redaction, redact, redact_all
+from rigops.probe.bundles.redaction import Redaction, redact_all
 from rigops.probe.sections import rigops_state
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog
@@ -25,7 +25,7 @@ REPORT = Path(__file__).parents[3] / "fixtures/bundles/nvidia-bug-report.log"
 
 def one(text: str, section: str = "kernel-log", host: str = "thebigone") -> str:
     bundle = Bundle(host, None, root=False, sections={section: Collected(text)})
-    return redact(bundle).sections[section].text
+    return redact_all([bundle])[0].sections[section].text
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_host_is_known_by_each_of_its_names() -> None:
         "kernel-log": Collected("thebigone.smith.net, thebigone and /mnt/thebigone_data\n"),
         "boot": Collected("trp\n"),
     }
-    bundle = redact(Bundle("trp", None, root=False, sections=sections))
+    bundle = redact_all([Bundle("trp", None, root=False, sections=sections)])[0]
 
     assert bundle.host == "host-1"
     assert bundle.sections["uname"].text == "Linux host-1 6.1 #1 x86_64 GNU/Linux\n"
@@ -182,7 +182,7 @@ def test_the_host_is_known_by_each_of_its_names() -> None:
     ],
 )
 def test_a_host_that_is_called_by_its_target(host: str, left: str) -> None:
-    assert redact(Bundle(host, None, root=False, sections={})).host == left
+    assert redact_all([Bundle(host, None, root=False, sections={})])[0].host == left
 
 
 def test_the_same_name_is_the_same_in_a_whole_set() -> None:
@@ -289,9 +289,9 @@ def test_the_verdict_is_the_same_but_for_names(bundle: Bundle) -> None:
 @given(rigs())
 @example(REAL)
 def test_to_redact_again_changes_nothing(bundle: Bundle) -> None:
-    once = redact(bundle)
+    once = redact_all([bundle])[0]
 
-    assert redact(once) == once
+    assert redact_all([once])[0] == once
 
 
 @settings(max_examples=200, deadline=None)
@@ -306,7 +306,7 @@ def test_any_text_can_be_redacted_and_redacted_again(text: str, section: str) ->
 
 def test_a_bug_report_is_redacted_too() -> None:
     bundle = bug_report.read([REPORT.read_bytes()], host="x")
-    redacted = redact(bundle)
+    redacted = redact_all([bundle])[0]
 
     assert redacted.host == "host-1"
     everything = "\n".join(one.text for one in redacted.sections.values())

@@ -15,7 +15,7 @@ from rigops.doctor.registry import examine
 from rigops.probe import kernel_log
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
-from rigops.probe.bundles.redaction import Redaction, redact
+from rigops.probe.bundles.redaction import Redaction, redact_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.section import EVERY_WORD
 from rigops.probe.snapshot import HostSnapshot
@@ -145,7 +145,7 @@ def test_names_that_our_own_prose_knows(section: str, text: str, left: str) -> N
     users = Collected("USER=grant\nUSER=resume\n")
     bundle = Bundle("titan", None, root=False, sections={section: Collected(text), "u": users})
 
-    assert redact(bundle).sections[section].text == left
+    assert redact_all([bundle])[0].sections[section].text == left
 
 
 def test_a_kernel_that_is_called_as_its_host_is_still_that_kernel() -> None:
@@ -153,7 +153,7 @@ def test_a_kernel_that_is_called_as_its_host_is_still_that_kernel() -> None:
         "uname": Collected("Linux titan 6.1.0-titan #1 SMP x86_64 GNU/Linux\n"),
         "modprobe": Collected("== stat initramfs\n1 /boot/initrd.img-6.1.0-titan\n"),
     }
-    redacted = redact(Bundle("titan", None, root=False, sections=sections))
+    redacted = redact_all([Bundle("titan", None, root=False, sections=sections)])[0]
 
     assert redacted.sections["uname"].text == "Linux host-1 6.1.0-titan #1 SMP x86_64 GNU/Linux\n"
     assert redacted.sections["modprobe"] == sections["modprobe"]
@@ -163,4 +163,4 @@ def test_a_kernel_that_is_called_as_its_host_is_still_that_kernel() -> None:
 def test_a_user_who_is_called_as_pseudonyms_are(kind: str) -> None:
     bundle = Bundle("nasbox", None, root=False, sections={"u": Collected(f"USER={kind}\nnasbox")})
 
-    assert redact(bundle).sections["u"].text == "USER=user-1\nhost-1"
+    assert redact_all([bundle])[0].sections["u"].text == "USER=user-1\nhost-1"
