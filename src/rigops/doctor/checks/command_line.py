@@ -15,7 +15,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from rigops.doctor.views.kernel_arguments import NextBoot
     from rigops.probe.sections.bootloader import Bootloader
@@ -57,10 +57,20 @@ def drift(examined: Examined) -> Finding:
     if absent or unknown:
         return _not_live(examined, declared, absent, unconfigured, following, unknown=unknown)
     if unconfigured and following and following.is_complete and following.counts:
-        return _lost_next(examined, declared, unconfigured, following)
+        return Finding(
+            "warn",
+            f"{_are(unconfigured)} live, and the next boot will not have it",
+            (
+                Evidence(PROC_CMDLINE.name, _line(snapshot)),
+                Evidence(BOOTLOADER.name, following.line),
+            ),
+            why="It was typed at the boot menu, or taken out of the configuration since.",
+            fix=_configure(declared, snapshot[BOOTLOADER].value),
+            data={"missing": unconfigured},
+        )
     return Finding(
         "ok",
-        f"{_words(declared)} {_is(declared)} live",
+        f"{_are(declared)} live",
         (Evidence(PROC_CMDLINE.name, _line(snapshot)),),
     )
 
@@ -87,7 +97,7 @@ def _not_live(
     if missing and can_read and knows_trials:
         return Finding(
             "fail",
-            f"{_words(missing)} {_is(missing)} declared and not configured",
+            f"{_are(missing)} declared and not configured",
             evidence,
             why="Neither the running kernel nor the next boot has it.",
             fix=_configure(declared, snapshot[BOOTLOADER].value),
@@ -101,7 +111,7 @@ def _not_live(
     if missing and is_read and knows_trials:
         return Finding(
             "fail",
-            f"{_words(missing)} {_is(missing)} declared and not live, and nothing that was read "
+            f"{_are(missing)} declared and not live, and nothing that was read "
             "configures the next boot",
             evidence,
             fix=_configure(declared, snapshot[BOOTLOADER].value),
@@ -110,66 +120,43 @@ def _not_live(
     if missing:
         return Finding(
             "unknown",
-            f"{_words(missing)} {_is(missing)} not live, and whether the next boot will have it "
-            "could not be read",
+            f"{_are(missing)} not live, and whether the next boot will have it could not be read",
             evidence,
         )
     if kernel_arguments.trying(snapshot) & set(absent):
-        return _waits_for_its_trial(snapshot, declared, absent)
+        # A plain reboot does not bring what rigops' record alone has.
+        return Finding(
+            "warn",
+            f"{_are(absent)} configured and waits for the reboot that tries it",
+            (
+                Evidence(PROC_CMDLINE.name, _line(snapshot)),
+                Evidence(RIGOPS_STATE.name, kernel_arguments.record(snapshot).strip()),
+            ),
+            why="It becomes permanent once one boot with it was verified.",
+            fix=Fix(
+                kind="apply+reboot",
+                concern="kernel_args",
+                declare={"kernel_args": list(declared)},
+                text="only the reboot is missing, which `rigops apply` does to try it first",
+                by_hand="only the reboot is missing, which rigops does to try it first: "
+                "`rigops apply`",
+            ),
+            data={"owed": absent},
+        )
     place = following.place if following else ""
     return Finding(
         "warn",
-        f"{_words(absent)} {_is(absent)} configured and waits for a reboot",
+        f"{_are(absent)} configured and waits for a reboot",
         evidence,
         why="A kernel reads its command line once, when it starts.",
         fix=Fix(
             kind="apply+reboot",
             concern="kernel_args",
             declare={"kernel_args": list(declared)},
-            text=f"{_words(absent)} {_is(absent)} configured ({place}): only the reboot is missing",
+            text=f"{_are(absent)} configured ({place}): only the reboot is missing",
             by_hand="only the reboot is missing: `systemctl reboot`",
         ),
         data={"owed": absent},
-    )
-
-
-def _waits_for_its_trial(
-    snapshot: HostSnapshot, declared: tuple[str, ...], absent: list[str]
-) -> Finding:
-    """A plain reboot does not bring what rigops' record alone has."""
-    return Finding(
-        "warn",
-        f"{_words(absent)} {_is(absent)} configured and waits for the reboot that tries it",
-        (
-            Evidence(PROC_CMDLINE.name, _line(snapshot)),
-            Evidence(RIGOPS_STATE.name, kernel_arguments.record(snapshot).strip()),
-        ),
-        why="It becomes permanent once one boot with it was verified.",
-        fix=Fix(
-            kind="apply+reboot",
-            concern="kernel_args",
-            declare={"kernel_args": list(declared)},
-            text="only the reboot is missing, which `rigops apply` does to try it first",
-            by_hand="only the reboot is missing, which rigops does to try it first: `rigops apply`",
-        ),
-        data={"owed": absent},
-    )
-
-
-def _lost_next(
-    examined: Examined,
-    declared: tuple[str, ...],
-    unconfigured: list[str],
-    following: NextBoot,
-) -> Finding:
-    snapshot = examined.snapshot
-    return Finding(
-        "warn",
-        f"{_words(unconfigured)} {_is(unconfigured)} live, and the next boot will not have it",
-        (Evidence(PROC_CMDLINE.name, _line(snapshot)), Evidence(BOOTLOADER.name, following.line)),
-        why="It was typed at the boot menu, or taken out of the configuration since.",
-        fix=_configure(declared, snapshot[BOOTLOADER].value),
-        data={"missing": unconfigured},
     )
 
 
@@ -177,16 +164,12 @@ def _line(snapshot: HostSnapshot) -> str:
     return snapshot[PROC_CMDLINE].or_empty.line
 
 
-def _words(arguments: Iterable[str]) -> str:
-    return " ".join(arguments)
-
-
-def _is(arguments: Iterable[str]) -> str:
-    return "is" if len(tuple(arguments)) == 1 else "are"
+def _are(arguments: Sequence[str]) -> str:
+    return f"{' '.join(arguments)} {'is' if len(arguments) == 1 else 'are'}"
 
 
 def _configure(declared: tuple[str, ...], boots: Bootloader | None) -> Fix:
-    words = _words(declared)
+    words = " ".join(declared)
     chosen = configuration_of(boots) if boots is not None else Refused("it was not read")
     by_hand = (
         f"add {words} to GRUB_CMDLINE_LINUX_DEFAULT in {grub.DEFAULTS}, run `update-grub` "
