@@ -61,7 +61,20 @@ def parse(
 ) -> tuple[Source, ...]:
     """`files`: their texts by their names."""
     found = (one for file, text in files.items() for one in _read(file, text))
-    return tuple(_released(one, releases or {}) for one in found)
+    if releases is None:
+        return tuple(found)
+    return tuple(
+        replace(
+            source,
+            releases={
+                suite: releases[_same(uri), suite.rstrip("/")]
+                for suite in source.suites
+                for uri in reversed(source.uris)
+                if (_same(uri), suite.rstrip("/")) in releases
+            },
+        )
+        for source in found
+    )
 
 
 def uris(text: str) -> tuple[str, ...]:
@@ -163,15 +176,8 @@ def _folded(value: str) -> str:
 
 
 def _stanza(source: Source, suites: Sequence[str], components: Sequence[str]) -> str:
-    return deb822(
-        [
-            ("Types", "deb"),
-            ("URIs", " ".join(source.uris)),
-            ("Suites", " ".join(suites)),
-            ("Components", " ".join(components)),
-            *source.options,
-        ]
-    )
+    words = (("URIs", source.uris), ("Suites", suites), ("Components", components))
+    return deb822([*((name, " ".join(its)) for name, its in words), *source.options])
 
 
 def _counts(source: Source) -> bool:
@@ -224,16 +230,6 @@ class _Own:
 
 def _same(uri: str) -> str:
     return uri.rstrip("/")
-
-
-def _released(source: Source, releases: Mapping[tuple[str, str], Release]) -> Source:
-    found = {
-        suite: releases[_same(uri), suite.rstrip("/")]
-        for suite in source.suites
-        for uri in reversed(source.uris)
-        if (_same(uri), suite.rstrip("/")) in releases
-    }
-    return replace(source, releases=found)
 
 
 def _read(file: str, text: str) -> Iterator[Source]:
