@@ -162,7 +162,7 @@ def _broken(host: Host, state: DpkgState, left: str, *, repairs: bool) -> str | 
 
 
 def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Installing | str:
-    """Apt cannot simulate that yet; what it is to end in is the request."""
+    """Apt cannot simulate that yet; the plan shows the request."""
     if host.state.is_executing:
         return f"{left}, and could not be finished: {FINISH}"
     announce_repair(host, Repair(left, FINISH, agreed=True))
