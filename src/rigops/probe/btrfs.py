@@ -116,24 +116,26 @@ def _sizes(body: str) -> dict[str, int]:
 
 
 def _scrub(body: str) -> Scrub:
-    said = [line for line in lines(body) if line.strip()]
-    fields = {one["name"]: one["value"].strip() for one in matches(_FIELD, map(str.strip, said))[0]}
+    output = [line for line in lines(body) if line.strip()]
+    fields = {
+        one["name"]: one["value"].strip() for one in matches(_FIELD, map(str.strip, output))[0]
+    }
     faults = {
         shape["name"]: int(shape["count"])
-        for line in said
+        for line in output
         if "rror" in line
         for shape in _FAULT.finditer(line)
     }
-    for line in said:
+    for line in output:
         beyond = _UNCORRECTABLE.search(line)
         if beyond:
             faults["uncorrectable"] = int(beyond["count"])
-    never = any("no stats available" in line for line in said) and "Status" not in fields
+    never = any("no stats available" in line for line in output) and "Status" not in fields
     return Scrub(
         status="never" if never else fields.get("Status"),
         started=fields.get("Scrub started"),
         faults=faults,
-        lines=tuple(said[:20]),
+        lines=tuple(output[:20]),
     )
 
 

@@ -94,11 +94,12 @@ def collect(
     bundle = reading.read(answer.stdout, host=host, collected_at=collected_at)
     if bundle is None:
         heard = answer.login_noise + answer.stdout + answer.stderr
-        said = heard[-_NOISE_SHOWN:].decode("utf-8", "replace")
+        output = heard[-_NOISE_SHOWN:].decode("utf-8", "replace")
         why = "its sh did not run the probe" if answer.started else "its login shell ran no command"
         raise ProbeError(
             Problem(
-                message=f"{host}: {why}" + (f"; output: {' '.join(said.split())}" if said else ""),
+                message=f"{host}: {why}"
+                + (f"; output: {' '.join(output.split())}" if output else ""),
                 fix="see that the login gets an ordinary shell",
                 host=host,
             )

@@ -41,8 +41,8 @@ def planned(body: str) -> tuple[Mounts, list[str]]:
     return _read([line for line in lines(body) if not line.lstrip().startswith("#")], _PLANNED)
 
 
-def _read(said: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]:
-    found, unparsed = matches(shape, map(str.strip, said))
+def _read(output: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]:
+    found, unparsed = matches(shape, map(str.strip, output))
     return tuple(
         Mount(
             source=_plain(one["source"]),

@@ -51,19 +51,19 @@ def stripped(text: str) -> list[str]:
     return [line.strip() for line in lines(text) if line.strip()]
 
 
-def matches(shape: re.Pattern[str], said: Iterable[str]) -> tuple[list[re.Match[str]], list[str]]:
+def matches(shape: re.Pattern[str], output: Iterable[str]) -> tuple[list[re.Match[str]], list[str]]:
     """The lines of this shape, and the others that are not blank."""
-    shapes = [(line, shape.fullmatch(line)) for line in said]
+    shapes = [(line, shape.fullmatch(line)) for line in output]
     unparsed = [line for line, one in shapes if line.strip() and not one]
     return [one for _, one in shapes if one], unparsed
 
 
-def shown_units(said: Iterable[str]) -> tuple[list[dict[str, str]], list[str]]:
+def shown_units(output: Iterable[str]) -> tuple[list[dict[str, str]], list[str]]:
     """Output of `systemctl show`: the properties of each unit, and lines that are none."""
     found: list[dict[str, str]] = []
     unparsed: list[str] = []
     fields: dict[str, str] = {}
-    for line in [*said, ""]:
+    for line in [*output, ""]:
         shape = _PROPERTY.fullmatch(line)
         begins_another = shape and shape["name"] == "Id" and "Id" in fields
         if fields and (begins_another or not line.strip()):

@@ -106,12 +106,12 @@ def test_a_server_that_fails_is_tried_three_times(rig: Rig, server: Listening, c
     server.answers = [503, 503]
     rig.tells()
     assert len(server.posts) == 3
-    assert "no notification of" not in rig.journal
+    assert "nobody was told of" not in rig.journal
 
     server.answers = [503] * 9
     rig.tells()
     assert len(server.posts) == 6
-    assert f'no notification of "{SUBJECT}"' in rig.journal
+    assert f'nobody was told of "{SUBJECT}"' in rig.journal
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -124,7 +124,7 @@ def test_a_redirection_is_not_followed_and_counts_as_not_told(
     rig.tells()
 
     assert {post.path for post in server.posts} == {"/topic"}
-    assert "no notification of" in rig.journal
+    assert "nobody was told of" in rig.journal
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -152,7 +152,7 @@ def test_a_command_has_the_text_on_stdin_and_subject_and_host_around_it(rig: Rig
     rig.tells(b"two\n\nlines \\c\n", "it's $HOME")
 
     assert out.read_text() == "rig|it's $HOME|\ntwo\n\nlines \\c\n"
-    assert "no notification of" not in rig.journal
+    assert "nobody was told of" not in rig.journal
 
 
 def test_a_command_is_in_no_process_list(rig: Rig) -> None:

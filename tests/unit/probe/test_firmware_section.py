@@ -21,7 +21,7 @@ def test_what_a_board_says() -> None:
 
     assert found.name == "ASUSTeK COMPUTER INC. Pro WS WRX80E-SAGE SE WIFI"
     assert (found.cpu, found.offers_iommu, found.intel_by_itself) == ("amd", True, False)
-    assert "IVRS" in found.said
+    assert "IVRS" in found.raw
     assert not found.unparsed
 
 

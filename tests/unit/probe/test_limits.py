@@ -74,11 +74,11 @@ def test_what_is_configured_and_what_was_left_behind() -> None:
 
 
 def test_the_raw_lines() -> None:
-    said = limits.parse(SAID).said
+    said = limits.parse(SAID).raw
 
     assert said["ntp_synchronized"] == "NTPSynchronized=yes"
     assert said["shm_bytes"].endswith("/dev/shm")
-    assert "remove_ipc" not in limits.parse("").said
+    assert "remove_ipc" not in limits.parse("").raw
 
 
 @pytest.mark.parametrize(

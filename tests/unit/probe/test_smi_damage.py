@@ -27,7 +27,7 @@ def _facts(card: SmiGpu) -> set[tuple[str, object]]:
     lists = {"processes", "troubles", "throttle"}
     best_of_several = {"watts"}
     known = {name: value for name, value in vars(card).items() if value is not None}
-    del known["said"]  # raw lines
+    del known["raw"]  # raw lines
     return {(name, known[name]) for name in known.keys() - lists - best_of_several}
 
 

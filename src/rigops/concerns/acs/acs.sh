@@ -3,16 +3,16 @@
 #
 #   off    clears the bits that redirect, and only those, and reads every port back
 #   back   sets again what `off` has cleared since the machine was booted
-#   show   prints the state, one line each, words as four hex digits:
+#   show   says how it is, one line each, words as four hex digits:
 #            gpus COUNT
 #            port ADDRESS WORD [WAS]    between two of them; WAS: before `off` cleared it
 #            apart ADDRESS WORD WAS     cleared by `off`, and between no two of them any more
-#            lockdown                   the kernel refuses writes
+#            lockdown                   the kernel lets nobody write
 #          WORD is `none` where a port has no ACS, and `unreadable`.
 #
-# Addresses change with the cards, so only the words of this boot are recorded. Only bridges
+# Addresses change with the cards, so nothing is remembered but the words of this boot. Only bridges
 # above a card are touched, and of those only the ones that not all cards are below: what is above
-# the last common bridge is not between them.
+# the last common bridge does not stand between them.
 set -u
 umask 022
 
@@ -23,7 +23,7 @@ complain() {
     failed=1
 }
 
-# A register of 16 bits, as hex. No other byte is read: reading a register may have side effects.
+# A register of 16 bits, as hex. No other byte is read: a register may mind being looked at.
 read_word() { # FILE OFFSET
     # shellcheck disable=SC2046  # two bytes, two words
     set -- $(dd if="$1" bs=2 skip="$(($2 / 2))" count=1 2>/dev/null | od -An -v -t x1)
@@ -54,7 +54,7 @@ find_acs() { # FILE
     done
 }
 
-# Sets word, and its place: config, register.
+# Sets word, and where it stands: config, register.
 look_at() { # ADDRESS
     config=$devices/$1/config word=unreadable
     register=$(find_acs "$config") || return 0
@@ -117,7 +117,7 @@ survey() {
     )
 }
 
-# ADDRESS=WORD of every port, as it was before `off` cleared it. The kernel resets all at a boot.
+# ADDRESS=WORD of every port, as it was before `off` cleared it. The kernel sets all anew at a boot.
 recorded() {
     grep -qsF "\"boot_id\": \"$boot_id\"" "$record" || return 0
     sed -n 's/^{"address": "\([0-9a-f:.]*\)", "word": "\([0-9a-f]\{4\}\)"},\{0,1\}$/\1=\2/p' \

@@ -1,11 +1,11 @@
 #!/bin/sh
-# notify SUBJECT: sends a notification with the text on stdin.
+# notify SUBJECT: tells somebody, with the text on stdin.
 #
 # To the journal always, and to what /etc/rigops/notify names: a line `command` or `url`, then its
-# value. The caller has a failure to report: it never waits for long here, and never fails here.
+# value. Whoever calls this is in trouble already: it is never held up for long, and never failed.
 #
 # The value may be a secret, so it is in no program's arguments, which every user can read. Subject
-# and text are untrusted data: no character of theirs controls a terminal or a program.
+# and text are data, of whom nobody knows: no character of theirs steers a terminal or a program.
 set -u
 
 most_bytes=4095 # and a line feed
@@ -32,7 +32,7 @@ clean() {
     LC_ALL=C tr -d '\000-\010\013-\037\177' | LC_ALL=C sed "s/$(printf '\302[\200-\237]')//g"
 }
 
-# From stdin. A character that would be cut in two is left out.
+# From stdin. A character that is cut in two goes whole: the rest of it is no text.
 at_most() { # BYTES
     cut=$(head -c "$(($1 + 1))")
     if [ "$(say "$cut" | wc -c)" -le "$(($1 + 1))" ]; then
@@ -42,7 +42,7 @@ at_most() { # BYTES
     say "$cut" | head -c "$1" | LC_ALL=C sed '$ s/'"$(printf '[\300-\377][\200-\277]*')"'$//'
 }
 
-# The caller may write more than is sent, or may never end.
+# The caller may write more than is wanted, or may forget to end.
 read_text() {
     [ ! -t 0 ] || return 0
     {
@@ -203,7 +203,7 @@ notify() { # SUBJECT [FOLDER]: in tests FOLDER is what / is otherwise
         say "$subject"
         [ "$text" = "$subject" ] || say "$text"
     } | record warning
-    deliver || say "no notification of \"$subject\" was sent: $reason" | record err
+    deliver || say "nobody was told of \"$subject\": $reason" | record err
     exit 0
 }
 

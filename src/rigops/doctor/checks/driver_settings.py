@@ -134,7 +134,7 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
 
 def _off(card: Card, subject: str) -> Finding:
     which = "every card" if subject == HOST else card.name
-    shown = (card.smi.line, card.smi.said.get("persistence_mode", "")) if card.smi else ()
+    shown = (card.smi.line, card.smi.raw.get("persistence_mode", "")) if card.smi else ()
     return Finding(
         "warn",
         f"persistence is off for {which}",

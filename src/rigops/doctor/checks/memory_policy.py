@@ -68,7 +68,7 @@ def balancing(examined: Examined) -> Finding:
         return Finding("skipped", "there is one NUMA node")
     if limits.numa_balancing is None:
         return Finding("unknown", "kernel.numa_balancing could not be read")
-    line = limits.said.get("numa_balancing", "")
+    line = limits.raw.get("numa_balancing", "")
     evidence = (Evidence(LIMITS.name, f"kernel.numa_balancing = {line}"),)
     if limits.numa_balancing == 0:
         return Finding("ok", "the kernel does not move pages on its own", evidence)

@@ -43,7 +43,7 @@ def _card(card: Card) -> list[Finding]:
     if smi is None or smi.mig_current is None:
         return []
     now = "on" if smi.mig_current else "off"
-    values = (line for path, line in smi.said.items() if path.startswith("mig_mode/"))
+    values = (line for path, line in smi.raw.items() if path.startswith("mig_mode/"))
     evidence = tuple(Evidence(SMI.name, line) for line in (smi.line, *values))
     if smi.mig_pending is not None and smi.mig_pending != smi.mig_current:
         later = "on" if smi.mig_pending else "off"

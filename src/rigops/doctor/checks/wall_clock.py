@@ -37,7 +37,7 @@ def time(examined: Examined) -> Finding:
                 fix=Fix(kind="hands", text=wrong.fix),
             )
     keeps = snapshot[LIMITS].or_empty.ntp_synchronized
-    line = snapshot[LIMITS].or_empty.said.get("ntp_synchronized", "")
+    line = snapshot[LIMITS].or_empty.raw.get("ntp_synchronized", "")
     shown = (Evidence(LIMITS.name, line),) if line else ()
     if keeps is False:
         summary = "nothing has set the clock by the network since the last boot"

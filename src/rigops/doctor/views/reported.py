@@ -105,7 +105,7 @@ def _of_card(card: Card, smi: SmiGpu, finding: Finding, pattern: str) -> Finding
     """With the line that names the card, and those of the values that were looked at."""
     values = [
         line
-        for path, line in smi.said.items()
+        for path, line in smi.raw.items()
         if pattern and re.search(pattern, path) and _INACTIVE not in line
     ]
     lines = (smi.line, *values[:_MOST_LINES])

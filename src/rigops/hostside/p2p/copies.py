@@ -254,7 +254,7 @@ class _Pair:
         self._source.use()
         code = self._cuda.code("cuCtxEnablePeerAccess", self._target.context, 0)
         if code not in (0, PEER_ENABLED):
-            granted = "the driver said yes and then refused"
+            granted = "the driver granted it and then refused"
             error = CudaError("cuCtxEnablePeerAccess", code, self._cuda.name(code))
             return {"verdict": "error", "evidence": [str(error), granted]}
         self._target.use()

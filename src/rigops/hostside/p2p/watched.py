@@ -47,7 +47,7 @@ class Patience:
 
 @dataclass
 class Ended:
-    said: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
     text: str = ""  # what came that was no JSON line
     step: str = "starting"
     at_step_s: float = 0.0  # how long it has been at that step
@@ -57,7 +57,7 @@ class Ended:
     evidence: list[str] = field(default_factory=list)
 
     def answer(self) -> dict[str, Any] | None:
-        found = [line for line in self.said if "answer" in line]
+        found = [line for line in self.messages if "answer" in line]
         return found[-1]["answer"] if found else None
 
 
@@ -120,30 +120,30 @@ def _listen(reader: int, ended: Ended, patience: Patience, on_step: Callable[[st
         data = os.read(reader, 1 << 16)
         *lines, held = (held + data).split(b"\n")
         for line in lines if data else [held]:
-            said = _hear(line, ended)
-            if READY in said:
+            message = _hear(line, ended)
+            if READY in message:
                 until = time.monotonic() + patience.done
-            if "step" in said:
+            if "step" in message:
                 begun = time.monotonic()
                 on_step(ended.step)
-            elif STILL in said:
-                on_step(f"{ended.step}, still running after {said[STILL]:.0f} s")
+            elif STILL in message:
+                on_step(f"{ended.step}, still running after {message[STILL]:.0f} s")
         if not data:
             return False
 
 
 def _hear(line: bytes, ended: Ended) -> dict[str, Any]:
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        message = None
+    if not isinstance(message, dict):
         text = line.decode("utf-8", "replace")
         ended.text = (ended.text + text + "\n")[-_MOST_TEXT:] if text else ended.text
         return {}
-    ended.step = said.get("step", ended.step)
-    ended.said.append(said)
-    return said
+    ended.step = message.get("step", ended.step)
+    ended.messages.append(message)
+    return message
 
 
 def _kill(child: int, ended: Ended, patience: float) -> bool:

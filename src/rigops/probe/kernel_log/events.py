@@ -106,12 +106,12 @@ class Events:
     def _xid(self, entry: LogLine) -> Xid | None:
         if "NVRM" not in entry.message and "nvidia" not in entry.message:
             return None
-        said = _XID.match(entry.message)
-        if said:
-            process, detail = _process(said["rest"])
+        xid = _XID.match(entry.message)
+        if xid:
+            process, detail = _process(xid["rest"])
             return Xid(
-                number=int(said["number"]),
-                address=_function_0(said["address"]),
+                number=int(xid["number"]),
+                address=_function_0(xid["address"]),
                 entry=entry,
                 process=process,
                 detail=detail,

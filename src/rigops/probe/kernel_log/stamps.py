@@ -69,12 +69,15 @@ def read(line: str) -> Stamped:
     value = (stamp[form] if form != "apart" else "") + (stamp["part"] or "").replace(",", ".")
     after = rest[stamp.end() :]
     seconds = float(value) if form == "up" else int(value) / 1e6 if form == "kmsg" else None
-    said, is_kernels = _message(form, after)
-    inner = _INNER.match(said)
+    message, is_kernels = _message(form, after)
+    inner = _INNER.match(message)
     if inner:
-        said, seconds = said[inner.end() :], float(inner["up"]) if seconds is None else seconds
+        message, seconds = (
+            message[inner.end() :],
+            float(inner["up"]) if seconds is None else seconds,
+        )
     return Stamped(
-        message=said.removeprefix(" ").removeprefix("kernel: ").strip(),
+        message=message.removeprefix(" ").removeprefix("kernel: ").strip(),
         form=form,
         value=value,
         zone=stamp["zone"] or "",

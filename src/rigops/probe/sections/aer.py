@@ -76,9 +76,9 @@ def parse(text: str) -> Aer:
     return Aer(devices=tuple(devices), powers=tuple(powers), unparsed=tuple(unparsed))
 
 
-def _counted(said: list[str]) -> list[tuple[str, int, str]]:
+def _counted(output: list[str]) -> list[tuple[str, int, str]]:
     """Nothing where a line is no count, or where the total that ends the file is lost."""
-    shapes, unparsed = matches(_COUNT, said)
+    shapes, unparsed = matches(_COUNT, output)
     found = [(one["name"] or _TOTAL, int(one["count"]), one.string) for one in shapes]
     return found if found and not unparsed and found[-1][0].startswith(_TOTAL) else []
 

@@ -57,9 +57,9 @@ def parse(text: str) -> Backups:
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == NOW:
-            said = body.strip()
-            now = int(said) if _EPOCH.fullmatch(said) else None
-            left = [] if now is not None or not said else [said]
+            output = body.strip()
+            now = int(output) if _EPOCH.fullmatch(output) else None
+            left = [] if now is not None or not output else [output]
         elif head.startswith(UNITS):
             shown, left = shown_units(lines(body))
             units = tuple(map(_unit, shown))

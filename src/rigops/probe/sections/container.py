@@ -83,10 +83,10 @@ def _runtimes(found: Mapping[str, str]) -> frozenset[str] | None:
     """Of the daemon that runs, and of its file, which it may not have read yet."""
     if DOCKER not in found and DAEMON not in found:
         return frozenset() if COMMANDS in found else None
-    said = [body for head in (DOCKER, DAEMON) if (body := found.get(head, "").strip())]
-    if not any(body.startswith("{") for body in said):
+    output = [body for head in (DOCKER, DAEMON) if (body := found.get(head, "").strip())]
+    if not any(body.startswith("{") for body in output):
         return None  # it could not be asked
-    return frozenset(one["name"] for body in said for one in _RUNTIME.finditer(body))
+    return frozenset(one["name"] for body in output for one in _RUNTIME.finditer(body))
 
 
 # Docker is asked only where its daemon runs: asking would start it. A file's mtime is the day it

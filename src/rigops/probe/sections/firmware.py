@@ -39,7 +39,7 @@ class Firmware:
     cpu: Cpu = ""
     offers_iommu: bool | None = None
     intel_by_itself: bool | None = None
-    said: tuple[str, ...] = ()  # the raw lines behind the two last ones
+    raw: tuple[str, ...] = ()  # the raw lines behind the two last ones
     unparsed: tuple[str, ...] = ()
 
     @property
@@ -58,13 +58,13 @@ def parse(text: str) -> Firmware:
         cpu=_CPUS.get(cpu, ""),
         offers_iommu=bool(_OFFERED & set(tables)) if TABLES in found else None,
         intel_by_itself=_intel_by_itself(kernel),
-        said=(*tables, *kernel),
+        raw=(*tables, *kernel),
         unparsed=tuple(head for head in found if head not in known),
     )
 
 
-def _intel_by_itself(said: list[str]) -> bool | None:
-    shapes, _ = matches(_OPTION, said)
+def _intel_by_itself(output: list[str]) -> bool | None:
+    shapes, _ = matches(_OPTION, output)
     options = {shape["name"] or shape["unset"]: shape["value"] or "n" for shape in shapes}
     if options.get(_INTEL) != "y":
         return None

@@ -74,7 +74,7 @@ class SharedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """None: not reported. `said`: the raw line of each fact, by the name of its field."""
+    """None: not reported. `raw`: the line of each fact, by the name of its field."""
 
     shm_bytes: int | None = None
     shm_used_bytes: int | None = None
@@ -89,7 +89,7 @@ class Limits:
     numa_nodes: int | None = None
     ntp_synchronized: bool | None = None
     shared_files: tuple[SharedFile, ...] | None = None  # of NCCL and PyTorch
-    said: Mapping[str, str] = field(default_factory=dict)
+    raw: Mapping[str, str] = field(default_factory=dict)
     unparsed: tuple[str, ...] = ()
 
 
@@ -107,7 +107,7 @@ def parse(text: str) -> Limits:
     manager = assignments(found.get(MANAGER, ""))
     balancing = found.get(BALANCING, "").strip()
     left = _every(_LEFT, found.get(LEFT, ""))
-    said = {
+    values = {
         "shm_bytes": shm[0] if shm else "",
         "remove_ipc": found.get(REMOVE_IPC, "").strip(),
         "numa_balancing": balancing,
@@ -129,27 +129,27 @@ def parse(text: str) -> Limits:
         ),
         service_memlock=_bound(manager.get("DefaultLimitMEMLOCK", "")),
         service_nofile=_bound(manager.get("DefaultLimitNOFILE", "")),
-        remove_ipc=_YES.get(said["remove_ipc"]),
+        remove_ipc=_YES.get(values["remove_ipc"]),
         lingers=_YES.get(found.get(LINGER, "").strip()),
         numa_balancing=int(balancing) if re.fullmatch("[0-9]{1,3}", balancing) else None,
-        numa_nodes=_count(said["numa_nodes"]),
+        numa_nodes=_count(values["numa_nodes"]),
         ntp_synchronized=_IN_TIME.get(re.split("[=:]", _clock(found))[-1].strip()),
         shared_files=tuple(
             SharedFile(one["path"], int(one["size"]), int(one["epoch"]), one[0]) for one in left
         )
         if LEFT in found
         else None,
-        said={name: line for name, line in said.items() if line and not line.endswith("=")},
+        raw={name: line for name, line in values.items() if line and not line.endswith("=")},
         unparsed=tuple(strange),
     )
 
 
 def _clock(found: Mapping[str, str]) -> str:
     """The line of the service that keeps the time here."""
-    said = (
+    output = (
         line.strip() for head in (CLOCK, TIMESYNC, CHRONY) for line in lines(found.get(head, ""))
     )
-    return next((line for line in said if _TIME.match(line)), "")
+    return next((line for line in output if _TIME.match(line)), "")
 
 
 def _every(shape: re.Pattern[str], body: str) -> list[re.Match[str]]:

@@ -76,8 +76,8 @@ def parse(text: str) -> Memory:
     counters: tuple[EccCounter, ...] | None = None
     for head, body in blocks(text).items():
         if head == MEMINFO:
-            said, left = matches(_MEMINFO, lines(body))
-            kernel = {one["name"]: int(one["value"]) for one in said}
+            output, left = matches(_MEMINFO, lines(body))
+            kernel = {one["name"]: int(one["value"]) for one in output}
         elif head.startswith("dmidecode"):
             records, left = _records(body)
         elif head == COUNTERS:

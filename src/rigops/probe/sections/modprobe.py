@@ -79,14 +79,14 @@ def parse(text: str) -> Modprobe:
             if not read and not kept_out and words[0] not in _OTHER_WORDS:
                 unparsed.append(line)
     times, strange = stamps(found.get(TIMES, ""))
-    said = found.get(HMM, "").strip()
+    output = found.get(HMM, "").strip()
     return Modprobe(
         options=tuple(options),
         blacklists=tuple(blacklists),
         initramfs=tuple(one for one in times if one.path.startswith("/boot/")),
         files=tuple(one for one in times if not one.path.startswith("/boot/")),
-        uvm_disable_hmm=_YES.get(said),
-        uvm_disable_hmm_line=said,
+        uvm_disable_hmm=_YES.get(output),
+        uvm_disable_hmm_line=output,
         unparsed=(*unparsed, *strange),
     )
 
@@ -105,10 +105,10 @@ def _options(words: list[str], file: str, line: str) -> list[ModuleOption]:
     if words[0] != "options" or len(words) < 3:  # noqa: PLR2004 - options MODULE NAME=VALUE…
         return []
     module = words[1].replace("-", "_")
-    said = line.strip()
+    output = line.strip()
     pairs = (word.partition("=") for word in words[2:])
     return [
-        ModuleOption(module, name, value if equals else None, file, said)
+        ModuleOption(module, name, value if equals else None, file, output)
         for name, equals, value in pairs
     ]
 

@@ -68,9 +68,9 @@ def parse(text: str) -> Nccl:
     for head, body in found_blocks.items():
         left: list[str] = []
         if head == PROCESSOR:
-            said = stripped(body)
-            shape = _PROCESSOR.fullmatch(said[0]) if said else None
-            processor, left = (shape[1], said[1:]) if shape else (None, said)
+            output = stripped(body)
+            shape = _PROCESSOR.fullmatch(output[0]) if output else None
+            processor, left = (shape[1], output[1:]) if shape else (None, output)
         elif head.startswith("grep -Hn"):
             found, left = _assignments(body)
             settings += found

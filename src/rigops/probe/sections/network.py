@@ -78,14 +78,14 @@ def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface]
     interfaces: dict[str, Interface] = {}
     found, unparsed = matches(shape, lines(body))
     for one in found:
-        said = {name: None if value == "-" else value for name, value in one.groupdict().items()}
+        output = {name: None if value == "-" else value for name, value in one.groupdict().items()}
         interfaces[one["name"]] = Interface(
             name=one["name"],
-            address=said.get("address"),
-            driver=said.get("driver"),
-            mac=said.get("mac"),
+            address=output.get("address"),
+            driver=output.get("driver"),
+            mac=output.get("mac"),
             state=one["state"].lower(),
-            kind=said.get("kind"),
+            kind=output.get("kind"),
             line=one.string,
         )
     return interfaces, unparsed

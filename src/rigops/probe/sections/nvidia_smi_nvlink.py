@@ -87,15 +87,15 @@ class _Card:
         )
 
 
-def _errors(number: int, said: Mapping[str, tuple[int, str]]) -> NvLinkErrors:
-    counts = {name: count for name, (count, _) in said.items()}
+def _errors(number: int, output: Mapping[str, tuple[int, str]]) -> NvLinkErrors:
+    counts = {name: count for name, (count, _) in output.items()}
     return NvLinkErrors(
         number,
         replay=counts.pop("Replay Errors", None),
         recovery=counts.pop("Recovery Errors", None),
         crc=counts.pop("CRC Errors", None),
         others=counts,
-        lines=tuple(line for _, line in said.values()),
+        lines=tuple(line for _, line in output.values()),
     )
 
 

@@ -50,17 +50,17 @@ def parse(text: str) -> SmiReport:
         return SmiReport(failure="not-installed")
     clean = lines(text)
     joined = "\n".join(clean)
-    said = (
+    output = (
         xml.read(joined)
         if xml.is_xml(joined)
         else plain_text.read(clean, ends_a_line=text.endswith("\n"))
     )
-    head = values.Values(said.head)
-    error = said.head.get("error_string")
-    around = _failures([*said.outside, *([error.value] if error else [])])
-    cards = [read_card(one) for one in said.cards]
+    head = values.Values(output.head)
+    error = output.head.get("error_string")
+    around = _failures([*output.outside, *([error.value] if error else [])])
+    cards = [read_card(one) for one in output.cards]
     unparsed = [*head.unparsed, *(line for _, missed in cards for line in missed), *around.unparsed]
-    if not (cards or around.kind or said.is_complete or unparsed):
+    if not (cards or around.kind or output.is_complete or unparsed):
         unparsed = [line for line in clean if line.strip()]
     return SmiReport(
         driver=head.get(_version, "kmd_version", "driver_version"),
@@ -71,7 +71,7 @@ def parse(text: str) -> SmiReport:
         failure_lines=tuple(around.lines),
         warnings=tuple(around.warnings),
         lost=tuple(dict.fromkeys(around.lost)),
-        is_complete=said.is_complete,
+        is_complete=output.is_complete,
         unparsed=tuple(unparsed),
     )
 

@@ -28,8 +28,8 @@ class NvidiaVersion:
 
 
 def parse(text: str) -> NvidiaVersion:
-    said = [line for line in single(text) if line.strip()]
-    for line in said:
+    output = [line for line in single(text) if line.strip()]
+    for line in output:
         shape = _SHAPE.search(line) if line.startswith("NVRM version:") else None
         if shape:
             return NvidiaVersion(
@@ -37,7 +37,7 @@ def parse(text: str) -> NvidiaVersion:
                 flavor="open" if shape["kind"] else "proprietary",
                 line=line.strip(),
             )
-    return NvidiaVersion(unparsed=tuple(said))
+    return NvidiaVersion(unparsed=tuple(output))
 
 
 _SNIPPET = """

@@ -84,11 +84,11 @@ def parse(text: str) -> PackageHistory:
     return PackageHistory(tuple(dict.fromkeys(changes)), tuple(unparsed))
 
 
-def _log(said: list[str]) -> tuple[list[Change], list[str]]:
+def _log(output: list[str]) -> tuple[list[Change], list[str]]:
     changes: list[Change] = []
     unparsed: list[str] = []
     apt = _Apt()
-    for line in said:
+    for line in output:
         if not line.strip():
             continue
         if (one := _simple(line)) is not None:

@@ -76,8 +76,8 @@ class _Open:
             installed=_known(self.chosen.get("Installed")),
             candidate=_known(self.chosen.get("Candidate")),
             offers=tuple(
-                Offer(version, tuple(said), frozenset(filter(None, map(_origin, said[1:]))))
-                for version, said in self.offers
+                Offer(version, tuple(output), frozenset(filter(None, map(_origin, output[1:]))))
+                for version, output in self.offers
             ),
         )
 
@@ -133,13 +133,13 @@ def parse(text: str) -> PackageHolds:
 
 def _bare(text: str) -> Mapping[str, str]:
     """A saved output of `apt-mark showhold` alone."""
-    said = stripped(text)
-    is_list = bool(said) and all(_PACKAGE.fullmatch(line) for line in said)
-    return {HOLDS: text} if is_list else dict.fromkeys(said[:1], "")
+    output = stripped(text)
+    is_list = bool(output) and all(_PACKAGE.fullmatch(line) for line in output)
+    return {HOLDS: text} if is_list else dict.fromkeys(output[:1], "")
 
 
-def _settings(said: list[str]) -> list[tuple[str, bool, str]]:
-    shapes, _ = matches(_SETTING, said)
+def _settings(output: list[str]) -> list[tuple[str, bool, str]]:
+    shapes, _ = matches(_SETTING, output)
     return [(one["name"].lower(), bool(one["list"]), one["value"]) for one in shapes]
 
 

@@ -72,15 +72,15 @@ def parse(text: str) -> Processes:
     tasks: list[Task] | None = None
     unparsed: list[str] = []
     for head, body in (blocks(text) or {"ps": text}).items():
-        said = stripped(body)
+        output = stripped(body)
         if head == _HOLDERS:
-            shapes, left = matches(_HOLDER, said)
+            shapes, left = matches(_HOLDER, output)
             holders = [Holder(pid=int(one["pid"]), comm=one["comm"], line=one[0]) for one in shapes]
             unparsed += left
         elif head == _TASKS or _PS.fullmatch(head):
-            rows = [line for line in said if not _PS_HEAD.fullmatch(line)]
+            rows = [line for line in output if not _PS_HEAD.fullmatch(line)]
             found = [(line, _task(line)) for line in rows]
-            if head == _TASKS or rows != said or any(task for _, task in found):
+            if head == _TASKS or rows != output or any(task for _, task in found):
                 tasks = [*(tasks or ()), *(task for _, task in found if task)]
             unparsed += [line for line, task in found if not task]
         else:

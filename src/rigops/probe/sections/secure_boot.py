@@ -55,16 +55,16 @@ def parse(text: str) -> SecureBoot:
     setup, validates = False, True
     known = {_MOKUTIL, _NO_EFI, _TAINTED, _LOCKDOWN}
     unparsed = [head for head in headed if head not in known and not head.startswith(_VARIABLE)]
-    for said in stripped(headed.get(_MOKUTIL, "")):
-        state = next((state for shape, state in _SAYS if shape.fullmatch(said)), None)
+    for row in stripped(headed.get(_MOKUTIL, "")):
+        state = next((state for shape, state in _SAYS if shape.fullmatch(row)), None)
         if state is not None:
-            enabled, line = state, said
-        elif _SETUP.fullmatch(said):
+            enabled, line = state, row
+        elif _SETUP.fullmatch(row):
             setup = True
-        elif _NO_VALIDATION.fullmatch(said):
+        elif _NO_VALIDATION.fullmatch(row):
             validates = False
-        elif not _DOUBT.fullmatch(said):
-            unparsed.append(said)
+        elif not _DOUBT.fullmatch(row):
+            unparsed.append(row)
     if enabled is None:
         enabled, line = _by_firmware(headed, unparsed)
     level = _LEVEL.search(headed.get(_LOCKDOWN, ""))
@@ -89,9 +89,9 @@ def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | No
         if shape:
             return shape["state"] == "1", body.strip()
         unparsed.append(body.strip())
-    said = headed.get(_NO_EFI, "").strip()
-    if "No such file or directory" in said:
-        return False, said
+    output = headed.get(_NO_EFI, "").strip()
+    if "No such file or directory" in output:
+        return False, output
     return None, ""
 
 

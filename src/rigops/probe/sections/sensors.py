@@ -179,12 +179,12 @@ def _sdr(line: str) -> Reading | None:
     shape = _SDR.fullmatch(line)
     if shape is None:
         return None
-    said = _SDR_VALUE.fullmatch(shape["value"])
+    reading = _SDR_VALUE.fullmatch(shape["value"])
     return Reading(
         chip="BMC",
         label=shape["label"].strip(),
-        kind=_SDR_UNITS[said["unit"]] if said else "volts",
-        value=float(said["value"]) if said else None,
+        kind=_SDR_UNITS[reading["unit"]] if reading else "volts",
+        value=float(reading["value"]) if reading else None,
         line=line,
     )
 

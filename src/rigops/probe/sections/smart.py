@@ -104,13 +104,13 @@ def _document(body: str) -> Mapping[str, object] | None:
 
 
 def _by_smartctl(device: str, document: Mapping[str, object]) -> Disk:
-    said = _inside(document, "smartctl")
+    output = _inside(document, "smartctl")
     log = _inside(document, "nvme_smart_health_information_log")
-    bits = _number(said.get("exit_status"))
+    bits = _number(output.get("exit_status"))
     passed = _inside(document, "smart_status").get("passed")
     messages = tuple(
         text
-        for one in _list(said.get("messages"))
+        for one in _list(output.get("messages"))
         if isinstance(one, dict) and isinstance(text := one.get("string"), str)
     )
     model = document.get("model_name")

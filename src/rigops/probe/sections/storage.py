@@ -172,13 +172,13 @@ def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
 
 
 def _arrays(body: str) -> tuple[tuple[Array, ...], list[str]]:
-    said = lines(body)
+    output = lines(body)
     found: list[Array] = []
     unparsed: list[str] = []
-    for at, line in enumerate(said):
+    for at, line in enumerate(output):
         shape = _ARRAY.fullmatch(line)
         if shape:
-            status = said[at + 1] if at + 1 < len(said) else ""
+            status = output[at + 1] if at + 1 < len(output) else ""
             working = _WORKING.search(status)
             found.append(
                 Array(

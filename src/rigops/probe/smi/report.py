@@ -129,7 +129,7 @@ class SmiGpu:
     troubles: tuple[str, ...] = ()
     line: str = ""  # the raw line that names this card
     # The raw line of every value, by its path: `power_readings/power_limit`.
-    said: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    raw: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,16 +148,18 @@ class SmiReport:
     unparsed: tuple[str, ...] = ()
 
 
-def read_card(said: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
+def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
     """The card, and the lines that could not be parsed."""
-    found = Values(said.leaves)
+    found = Values(output.leaves)
     get = found.get
-    where = address.normal(said.address) or get(address.normal, "pci/pci_bus_id", "pci/bus_id")
+    where = address.normal(output.address) or get(address.normal, "pci/pci_bus_id", "pci/bus_id")
     card = SmiGpu(
-        line=said.line,
-        said={path: leaf.line for path, leaf in said.leaves.items()},
+        line=output.line,
+        raw={path: leaf.line for path, leaf in output.leaves.items()},
         address=where,
-        troubles=tuple(leaf.line for leaf in said.leaves.values() if values.is_trouble(leaf.value)),
+        troubles=tuple(
+            leaf.line for leaf in output.leaves.values() if values.is_trouble(leaf.value)
+        ),
         name=get(values.words, "product_name"),
         architecture=get(values.words, "product_architecture"),
         uuid=get(values.words, "uuid", "gpu_uuid"),
@@ -188,7 +190,7 @@ def read_card(said: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         replays=get(values.count, "pci/replay_counter", "pci/replays_since_reset"),
         fan_percent=get(values.percent, "fan_speed"),
         performance_state=get(values.words, "performance_state"),
-        throttle=_throttle(said, found),
+        throttle=_throttle(output, found),
         memory_total_mib=get(values.mebibytes, "fb_memory_usage/total"),
         memory_used_mib=get(values.mebibytes, "fb_memory_usage/used"),
         bar1_total_mib=get(values.mebibytes, "bar1_memory_usage/total"),
@@ -263,9 +265,9 @@ def read_card(said: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         mhz_max_graphics=get(values.megahertz, "max_clocks/graphics_clock", "max_clocks/graphics"),
         mhz_max_sm=get(values.megahertz, "max_clocks/sm_clock", "max_clocks/sm"),
         mhz_max_memory=get(values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"),
-        processes=_processes(said, found),
+        processes=_processes(output, found),
     )
-    return card, tuple(found.unparsed if where else (*found.unparsed, said.line))
+    return card, tuple(found.unparsed if where else (*found.unparsed, output.line))
 
 
 def _errors(found: Values, block: str, parts: tuple[str, ...]) -> int | None:
@@ -282,25 +284,27 @@ def _watts(found: Values, *names: str) -> float | None:
     return found.get(values.watts, *(f"{block}/{name}" for name in names for block in blocks))
 
 
-def _throttle(said: CardOutput, found: Values) -> frozenset[str] | None:
+def _throttle(output: CardOutput, found: Values) -> frozenset[str] | None:
     """None where no reason is active and the list of reasons may have lost its end."""
     states: dict[str, bool] = {}
     is_incomplete = False
-    for path in said.leaves:
+    for path in output.leaves:
         shape = _THROTTLE.fullmatch(path)
         reason = _REASONS.get(_REASON_TAG.sub("", shape["reason"])) if shape else None
         state = found.get(values.switch, path) if reason else None
-        is_incomplete = shape is not None and not said.is_closed
+        is_incomplete = shape is not None and not output.is_closed
         if reason and state is not None:
             states[reason] = state
     active = frozenset(reason for reason, is_active in states.items() if is_active)
     return active if active or (states and not is_incomplete) else None
 
 
-def _processes(said: CardOutput, found: Values) -> tuple[SmiProcess, ...] | None:
-    if said.processes:
-        return tuple(filter(None, (_process(Values(one), found) for one in said.processes))) or None
-    none = said.leaves.get("processes")
+def _processes(output: CardOutput, found: Values) -> tuple[SmiProcess, ...] | None:
+    if output.processes:
+        return (
+            tuple(filter(None, (_process(Values(one), found) for one in output.processes))) or None
+        )
+    none = output.leaves.get("processes")
     return () if none and none.value.lower() in {"", "none"} else None
 
 

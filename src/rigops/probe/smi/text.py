@@ -24,14 +24,14 @@ _COMPLETE = frozenset({"n/a", "none", "enabled", "disabled"})
 
 
 def read(lines: Sequence[str], *, ends_a_line: bool) -> SmiOutput:
-    return _Reading(lines, ends_a_line=ends_a_line).said
+    return _Reading(lines, ends_a_line=ends_a_line).output
 
 
 class _Reading:
     """One pass over the lines. What is too deep or too much is dropped."""
 
     def __init__(self, lines: Sequence[str], *, ends_a_line: bool) -> None:
-        self.said = SmiOutput()
+        self.output = SmiOutput()
         self._card: CardOutput | None = None
         self._stack: list[tuple[int, str]] = []
         self._margin = 0
@@ -42,10 +42,10 @@ class _Reading:
         )
         if is_incomplete:
             lines = lines[:-1]
-            self.said.outside.append(last)
+            self.output.outside.append(last)
         for line in lines:
             self._take(line.expandtabs())
-        self.said.is_complete = not is_incomplete and self._has_its_end(lines)
+        self.output.is_complete = not is_incomplete and self._has_its_end(lines)
 
     def _take(self, line: str) -> None:
         plain = line.strip()
@@ -54,26 +54,26 @@ class _Reading:
         if not plain or _TITLE.fullmatch(plain):
             return
         if card and (self._card is None or indent <= self._margin):
-            self._card, self._stack = self.said.begin_card(plain, card["address"]), []
+            self._card, self._stack = self.output.begin_card(plain, card["address"]), []
             self._margin = indent
         elif self._card is None:
             self._take_head(line, plain)
         elif indent > self._margin:
             self._take_field(self._card, plain, indent)
         else:
-            self.said.outside.append(line)
+            self.output.outside.append(line)
 
     def _take_head(self, line: str, plain: str) -> None:
         name, colon, value = plain.partition(" : ")
         if colon and len(name) <= _LONGEST_NAME:
-            self.said.head.setdefault(_key(name), Leaf(value.strip(), line))
+            self.output.head.setdefault(_key(name), Leaf(value.strip(), line))
         else:
-            self.said.outside.append(line)
+            self.output.outside.append(line)
 
     def _take_field(self, card: CardOutput, plain: str, indent: int) -> None:
         name, colon, value = plain.partition(":")
         if len(name) > _LONGEST_NAME or name.startswith("["):
-            self.said.outside.append(plain)
+            self.output.outside.append(plain)
             return
         while self._stack and self._stack[-1][0] >= indent:
             self._stack.pop()
@@ -93,9 +93,9 @@ class _Reading:
 
     def _has_its_end(self, lines: Sequence[str]) -> bool:
         """The last block of each card is there, and no process of the last card may be missing."""
-        cards, attached = self.said.cards, self.said.head.get(_COUNT)
+        cards, attached = self.output.cards, self.output.head.get(_COUNT)
         is_all = attached is not None and attached.value == str(len(cards))
-        if not (cards and is_all and _FIRST in self.said.head and self._stack):
+        if not (cards and is_all and _FIRST in self.output.head and self._stack):
             return False
         block, last = self._stack[0][1], self._stack[-1][1]
         is_in_processes = block == _PROCESSES and len(self._stack) > 1

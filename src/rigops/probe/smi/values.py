@@ -155,6 +155,6 @@ class Values:
             return whole
         found = [self.get(count, part) for part in parts]
         known = [one for one in found if one is not None]
-        said = [self._leaves[part].value for part in parts if part in self._leaves]
-        is_all = parts[-1] in self._leaves and not any(map(is_trouble, said))
+        output = [self._leaves[part].value for part in parts if part in self._leaves]
+        is_all = parts[-1] in self._leaves and not any(map(is_trouble, output))
         return sum(known) if any(known) or (known and is_all) else None

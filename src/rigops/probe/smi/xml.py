@@ -32,7 +32,7 @@ def is_xml(text: str) -> bool:
 
 
 def read(text: str) -> SmiOutput:
-    return _Reading(_without_prolog(text)).said
+    return _Reading(_without_prolog(text)).output
 
 
 def _without_prolog(text: str) -> str:
@@ -52,7 +52,7 @@ class _Reading:
     """One pass over the tags. What is too deep or too much is dropped."""
 
     def __init__(self, text: str) -> None:
-        self.said = SmiOutput()
+        self.output = SmiOutput()
         self._text = text
         self._card: CardOutput | None = None
         self._stack: list[str] = []
@@ -65,9 +65,9 @@ class _Reading:
             in_comment = tag[0] == "<!--" or (in_comment and tag[0] != "-->")
             position = tag.end()
         self._add_outside("" if in_comment else text[position:])
-        cards = self.said.cards
+        cards = self.output.cards
         closed = all(card.is_closed for card in cards) and not in_comment
-        self.said.is_complete = self._was_begun and self._is_ended and closed
+        self.output.is_complete = self._was_begun and self._is_ended and closed
 
     def _take(self, tag: re.Match[str], before: str) -> None:
         if tag["name"] is None:
@@ -85,7 +85,7 @@ class _Reading:
             self._was_begun, self._stack = True, []
         elif name == _CARD and (identity or self._card is None):
             self._stack = []
-            self._card = self.said.begin_card(tag[0], identity[1] if identity else "")
+            self._card = self.output.begin_card(tag[0], identity[1] if identity else "")
         elif not tag["more"].endswith("/") and len(self._stack) < DEEPEST:
             self._stack.append(name)
             self._opened_at = tag.start()
@@ -112,7 +112,7 @@ class _Reading:
 
     def _say(self, leaf: Leaf) -> None:
         if self._card is None:
-            self.said.head.setdefault("/".join(self._stack), leaf)
+            self.output.head.setdefault("/".join(self._stack), leaf)
         elif _PROCESS in self._stack and self._stack[0] == _PROCESSES and self._card.processes:
             self._card.processes[-1].setdefault(self._stack[-1], leaf)
         else:
@@ -120,4 +120,4 @@ class _Reading:
 
     def _add_outside(self, text: str) -> None:
         if text and not text.isspace():
-            self.said.outside += [line for line in text.split("\n") if line.strip()]
+            self.output.outside += [line for line in text.split("\n") if line.strip()]
