@@ -39,7 +39,7 @@ EVERY_CORE = ("-n", "auto", "--maxprocesses", "8")
 _CONVERGE = ("src/rigops/converge", "src/rigops/ownership", "src/rigops/plan", "deploys")
 _CONCERNS = ("src/rigops/concerns", *_CONVERGE)
 _DRIVER = ("src/rigops/concerns/nvidia_driver", "src/rigops/packages", "src/rigops/vault")
-_TRIAL = ("src/rigops/concerns/kernel_args",)
+_TRIAL = ("src/rigops/concerns/kernel_args", "src/rigops/record/trial_boot.py")
 
 
 @dataclass(frozen=True)
