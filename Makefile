@@ -6,7 +6,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container btrfs-progs kmod \
   iproute2 gcc libc6-dev shellcheck busybox mksh qemu-system-x86 qemu-utils fdisk \
-  dosfstools grub-common gpg gpg-agent curl wget
+  dosfstools e2fsprogs grub-common gpg gpg-agent curl wget
 
 .PHONY: test test-all shard shards demo bench format checks-page system clean
 .DELETE_ON_ERROR:
