@@ -13,6 +13,7 @@ NCCL_VERSION = (2, 18, 5)
 FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"),
     *("-fPIC", "-fvisibility=hidden", "-shared", "-pthread"),
+    *("-D_GNU_SOURCE", "-include", str(HERE / "older_glibc.h")),
 )
 
 

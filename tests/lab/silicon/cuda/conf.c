@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "conf.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* Initialisation, enumeration, and what can be asked about devices and pairs. */
-#define _GNU_SOURCE
 #include <ctype.h>
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
    Ranks form a chain: sums travel up, the result travels down. A step goes over P2P where both
    directions are granted and NCCL_P2P_DISABLE is not 1, so that it meets what the pair does; other
    steps go through the host. A step that hangs takes the streams of all ranks along. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,7 +3,6 @@
    A device pointer is an address that no host mapping can have: using one on the host faults, as
    it does for real. The file's name is NAME_PREFIX GPU-PID-START-NUMBER; START is the process's
    start time, which tells a stale file from one of a later process with the same pid. */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
