@@ -82,7 +82,7 @@ class _Said:
         self.path = asked.get("log-file-name") or (
             UNINSTALLED if "uninstall" in asked else INSTALLED
         )
-        self._log = Path(self.path).open("w", buffering=1)  # noqa: SIM115  # until it ends
+        self._log = Path(self.path).open("w", buffering=1)  # noqa: SIM115 - # until it ends
         self._is_silent = "silent" in asked
         self.log(f"nvidia-installer log file '{self.path}'")
         self.log(f"creation time: {time.ctime()}\n\nnvidia-installer command line:")

@@ -63,7 +63,7 @@ def reach(host: Host) -> Iterator[Callable[..., Connection]]:
 
 
 def lock(connection: Connection, privilege: Privilege | None = None, **how: object) -> ApplyLock:
-    told: Callable[[str], None] = how.get("tell", lambda _: None)  # type: ignore[assignment]
+    told: Callable[[str], None] = how.get("tell", lambda _: None)  # type: ignore[assignment]  # of any
     return take(connection, privilege or Privilege("root"), ME, tell=told, deadline_s=20)
 
 

@@ -63,7 +63,7 @@ ExecStart=sh -c 'rm /etc/ssh/ssh_host_*; ssh-keygen -q -t ed25519 -N "" -f /etc/
 WantedBy=multi-user.target
 END
 systemctl enable --quiet other-key
-"""  # noqa: E501
+"""  # noqa: E501 - one line of a shell
 
 
 @pytest.fixture(scope="module")

@@ -136,6 +136,7 @@ class Engine:
                 try:
                     planned = self._planned(host, deploys, consent, trial, reboot_reasons)
                 except Exception:
+                    # A guess may mislead an operation: what is raised counts once all is known.
                     if not cache.to_fetch:
                         raise
                 else:

@@ -214,7 +214,7 @@ class HostRun:
             )
         ):
             return
-        from rigops.preflight.run import prove  # noqa: PLC0415  seldom needed
+        from rigops.preflight.run import prove  # noqa: PLC0415 - seldom needed
 
         target = self.request.target
         with self._session.stage("preflight"):

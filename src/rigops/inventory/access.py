@@ -115,7 +115,7 @@ class MountUnit:
 
 
 def mount_unit(access: Access, folder: Path) -> MountUnit:
-    from rigops.rendering import render  # noqa: PLC0415  slow to import
+    from rigops.rendering import render  # noqa: PLC0415 - slow to import
 
     mount_point = folder / access.alias
     hostname = access.options.get("HostName", access.alias)

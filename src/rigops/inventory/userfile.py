@@ -112,7 +112,7 @@ def execute(path: Path, tree: ast.Module) -> UserFile:
             exec(code, names)  # noqa: S102 - an inventory is the user's own Python program
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # whatever that program raises, SystemExit too
         raise UsageError(_failure(name, error)) from error
     names.pop("__builtins__", None)
     return UserFile(name, names, Lines.of(tree))

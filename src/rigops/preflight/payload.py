@@ -46,7 +46,7 @@ def read_answer(output: bytes) -> Answer | None:
     for line in reversed(output.splitlines()):
         try:
             event = json.loads(line)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # not an event: the driver prints lines too
             continue
         result = event.get("result") if isinstance(event, dict) else None
         if isinstance(result, dict) and result.get("schema") == SCHEMA:

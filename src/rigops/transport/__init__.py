@@ -37,19 +37,19 @@ def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy)
     Such are security keys, ProxyCommand and host certificates.
     """
     if target.local:
-        from rigops.transport.local import LocalConnection  # noqa: PLC0415  opened only if asked
+        from rigops.transport.local import LocalConnection  # noqa: PLC0415 - opened only if asked
 
         return LocalConnection()
     clock = Clock(deadline_s)
     route = resolve(target, clock)
     reason = route.only_openssh
     if not reason:
-        from rigops.transport.ssh import open_ssh  # noqa: PLC0415  paramiko takes 150 ms to import
+        from rigops.transport.ssh import open_ssh  # noqa: PLC0415 - paramiko takes 150 ms to import
 
         try:
             return open_ssh(route, host_keys, clock)
         except NeedsProgramError as need:
             reason = str(need)
-    from rigops.transport.ssh_program import open_program  # noqa: PLC0415  seldom needed
+    from rigops.transport.ssh_program import open_program  # noqa: PLC0415 - seldom needed
 
     return open_program(route, host_keys, clock, reason)

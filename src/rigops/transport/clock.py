@@ -23,7 +23,7 @@ def start_thread(work: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001  raised again by result()
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
             future.set_exception(error)
 
     threading.Thread(target=run, name="rigops-worker", daemon=True).start()
@@ -78,7 +78,7 @@ class Watch:
         while not self._done.wait(self.clock.wait()):
             if self.clock.left() <= 0:
                 self.expired = True
-                with suppress(Exception):
+                with suppress(Exception):  # `expired` is what the command reports
                     self._stop()
                 return
 

@@ -74,7 +74,7 @@ def parse_line(line: bytes, wanted: Sequence[bytes], file: Path, number: int) ->
     marker = ""
     if words and words[0].startswith(b"@"):
         marker = _MARKERS.get(words.pop(0), "unknown")
-    if len(words) < 3 or words[0].startswith(b"#") or marker == "unknown":  # noqa: PLR2004  names, type, key
+    if len(words) < 3 or words[0].startswith(b"#") or marker == "unknown":  # noqa: PLR2004 - names, type, key
         return None
     name = next((name for name in wanted if _names_match(words[0], name)), None)
     if name is None:
@@ -118,7 +118,7 @@ def _names_match(names: bytes, wanted: bytes) -> bool:
 
 def _hash_matches(names: bytes, wanted: bytes) -> bool:
     parts = names.split(b"|")
-    if len(parts) != 4 or parts[1] != b"1":  # noqa: PLR2004  |1|salt|hash
+    if len(parts) != 4 or parts[1] != b"1":  # noqa: PLR2004 - |1|salt|hash
         return False
     try:
         salt, digest = (base64.b64decode(part, validate=True) for part in parts[2:])
@@ -220,7 +220,7 @@ def _read(path: Path) -> bytes | None:
 def public_blob(text: bytes) -> bytes | None:
     """From a .pub file."""
     words = text.split(None, 2)
-    if len(words) < 2:  # noqa: PLR2004  type and key
+    if len(words) < 2:  # noqa: PLR2004 - type and key
         return None
     try:
         blob = base64.b64decode(words[1], validate=True)

@@ -90,7 +90,7 @@ class Login:
         if self._ask_methods() or self._with_keys() or self._with_password():
             return
         if self._server.gssapi and "gssapi-with-mic" in self._methods:
-            usual = Path(f"/tmp/krb5cc_{os.getuid()}")  # noqa: S108  where Kerberos itself looks
+            usual = Path(f"/tmp/krb5cc_{os.getuid()}")  # noqa: S108 - where Kerberos itself looks
             if os.environ.get("KRB5CCNAME") or usual.exists():
                 self._for_openssh.append("there is a Kerberos ticket")
         if self._for_openssh:
@@ -168,7 +168,7 @@ class Login:
             except OSError as error:
                 self._notes.append(f"{identity.path} cannot be read ({error.strerror})")
                 return None
-            except Exception:  # noqa: BLE001, S112  a broken key raises many types; reported below
+            except Exception:  # noqa: BLE001, S112 - a broken key raises many types; reported below
                 continue
         self._notes.append(
             f"ssh_key_password does not unlock {identity.path}"
@@ -219,9 +219,9 @@ class Login:
             only = f"the server accepts only {' or '.join(self._methods)}"
             fix = f"set ssh_password; {only}" if server.password is None else "check ssh_password"
         else:
-            port = "" if server.port == 22 else f"-p {server.port} "  # noqa: PLR2004  ssh's own port
+            port = "" if server.port == 22 else f"-p {server.port} "  # noqa: PLR2004 - ssh's own port
             fix = f"check the user name, or run: ssh-copy-id {port}{server.user}@{server.hostname}"
-        if len(self._tried) > 4:  # noqa: PLR2004  servers stop at 6 by default
+        if len(self._tried) > 4:  # noqa: PLR2004 - servers stop at 6 by default
             fix = "set ssh_key in the inventory, or IdentityFile with IdentitiesOnly yes in "
             fix += "the ssh configuration"
         message = f"{server.who}: the server {what}; tried {tried}{notes}"

@@ -189,8 +189,8 @@ def parse_settings(text: str) -> Settings:
 
 
 def read_settings_without_program(target: Target) -> Settings:
-    from paramiko.config import SSHConfig  # noqa: PLC0415  only where OpenSSH is not installed
-    from paramiko.ssh_exception import SSHException  # noqa: PLC0415  as above
+    from paramiko.config import SSHConfig  # noqa: PLC0415 - only where OpenSSH is not installed
+    from paramiko.ssh_exception import SSHException  # noqa: PLC0415 - as above
 
     files = (
         [Path(target.config_file).expanduser()]

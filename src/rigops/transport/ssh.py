@@ -74,7 +74,7 @@ class Link:
             with suppress(OSError):
                 link.shutdown(socket.SHUT_RDWR)
         for transport in transports:
-            with suppress(Exception):
+            with suppress(Exception):  # it may be dead already; the next one is closed too
                 transport.close()
         for transport in transports:
             if transport.is_alive() and transport is not threading.current_thread():

@@ -126,7 +126,7 @@ def open_program(route: Route, policy: HostKeyPolicy, clock: Clock, reason: str)
             fix="apt install openssh-client (or your system's package of OpenSSH)",
         )
     # The name of a socket may have about a hundred characters, and some TMPDIRs are long.
-    short = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108  mkdtemp makes it private
+    short = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108 - mkdtemp makes it private
     place = Path(tempfile.mkdtemp(prefix="rigops-", dir=short))
     connection = ProgramConnection(route.end, place, reason)
     done = False

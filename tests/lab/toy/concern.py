@@ -44,19 +44,19 @@ SECTION: Final = Section(
 
 
 def _facts(_: RigSpec) -> Sequence[type[SectionFact[Any]]]:
-    from tests.lab.toy.operations import ToyFact  # noqa: PLC0415  pyinfra
+    from tests.lab.toy.operations import ToyFact  # noqa: PLC0415 - pyinfra
 
     return (ToyFact,)
 
 
 def _deploy(spec: RigSpec) -> None:
-    from tests.lab.toy.operations import toy  # noqa: PLC0415  pyinfra
+    from tests.lab.toy.operations import toy  # noqa: PLC0415 - pyinfra
 
     toy(spec[LEVEL])
 
 
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
-    from tests.lab.toy.operations import booted_with  # noqa: PLC0415  pyinfra
+    from tests.lab.toy.operations import booted_with  # noqa: PLC0415 - pyinfra
 
     level = spec[LEVEL]
     if level is not None and booted_with() != str(level):

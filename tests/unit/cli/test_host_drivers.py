@@ -99,7 +99,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
 def today(monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock(datetime):
         @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]  # stands still
             del tz
             return datetime(2026, 11, 22, tzinfo=timezone.utc)
 

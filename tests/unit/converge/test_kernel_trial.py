@@ -83,7 +83,7 @@ def boot(drop_in: str = "") -> BootFacts:
     )
 
 
-def state(record: Arguments = Arguments(), **owned: bytes) -> StateFacts:  # noqa: B008  frozen
+def state(record: Arguments = Arguments(), **owned: bytes) -> StateFacts:  # noqa: B008 - frozen
     paths = {"drop_in": grub.DROP_IN, "custom": CUSTOM, "unit": UNIT_FILE}
     files = {
         paths[name]: OwnedFile(

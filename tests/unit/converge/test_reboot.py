@@ -80,7 +80,7 @@ def said(code: int, stderr: bytes = b"") -> ScriptResult:
 
 
 def lost(kind: str = "refused") -> TransportError:
-    return TransportError(kind, f"rig: {kind}", host="rig")  # type: ignore[arg-type]
+    return TransportError(kind, f"rig: {kind}", host="rig")  # type: ignore[arg-type]  # any word
 
 
 @pytest.fixture(autouse=True)

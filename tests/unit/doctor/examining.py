@@ -46,7 +46,7 @@ def snapshot_of(
         sections.pop(name, None)
         if value is not None:
             sections[name] = Collected("", root=True)
-            section = Section(name=name, snippet="", parse=lambda _, value=value: value)  # type: ignore[misc]
+            section = Section(name=name, snippet="", parse=lambda _, value=value: value)  # type: ignore[misc]  # a default
             parsed[name] = Answer(section, sections[name])
     for name in cut:
         sections[name] = Collected("cut", rc=141, root=True)

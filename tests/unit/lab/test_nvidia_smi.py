@@ -51,7 +51,7 @@ def real(name: str) -> list[Path]:
 
 
 def shape(text: str) -> ET.Element:
-    return ET.fromstring(text)  # noqa: S314  # written by the simulation, or a file of our own
+    return ET.fromstring(text)  # noqa: S314 - # written by the simulation, or a file of our own
 
 
 def labels(text: str) -> list[str]:

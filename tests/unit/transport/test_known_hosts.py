@@ -77,7 +77,7 @@ def test_no_nearly_right_line_is_fatal(mark: bytes, names: bytes, kind: bytes, k
 
 @given(st.text("ab*?", max_size=12), st.text("ab", max_size=12))
 def test_patterns_mean_what_a_shell_means(pattern: str, text: str) -> None:
-    import fnmatch  # noqa: PLC0415  the reference of this one test
+    import fnmatch  # noqa: PLC0415 - the reference of this one test
 
     expected = fnmatch.fnmatchcase(text, pattern)
     assert key_files._glob(pattern.encode(), text.encode()) is expected

@@ -138,6 +138,6 @@ def percent(value: str) -> float:
     if not matched:
         refuse("not a percentage", value, fix='write it as "80%"')
     share = float(matched[1])
-    if not 0 < share <= 100:  # noqa: PLR2004  percent
+    if not 0 < share <= 100:  # noqa: PLR2004 - percent
         refuse(f"{share:g} % is outside 0 to 100 %", value)
     return share

@@ -42,7 +42,7 @@ class Boot(NamedTuple):
     failure: str
 
 
-class _Return(Exception):  # noqa: N818  # control flow, not an error
+class _Return(Exception):  # noqa: N818 - # control flow, not an error
     pass
 
 

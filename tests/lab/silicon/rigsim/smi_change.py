@@ -176,7 +176,7 @@ def apply(changes: list[Change], views: list[View]) -> tuple[list[str], int]:
     try:
         for change in changes:
             for view in views:
-                lines.append(CHANGES[change.option](view.gpu, change.value))  # noqa: PERF401  # those before a refusal are printed
+                lines.append(CHANGES[change.option](view.gpu, change.value))  # noqa: PERF401 - # those before a refusal are printed
     except RefusedError as refusal:
         return [*lines, str(refusal), EARLY], refusal.status
     return [*lines, "All done."], 0

@@ -34,7 +34,7 @@ _OPTIONS = {
 _LONG = {f"--{name}": (name, value) for name, value in _OPTIONS.values()}
 
 
-class Failure(Exception):  # noqa: N818  # what is printed before leaving, not a bug
+class Failure(Exception):  # noqa: N818 - # what is printed before leaving, not a bug
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.status = status
@@ -287,7 +287,7 @@ def main(arguments: list[str]) -> int:
     except Failure as failure:
         text, status, file = str(failure), failure.status, ""
     if file:
-        with open(file, "w") as output:  # noqa: PTH123  # any name a user gives
+        with open(file, "w") as output:  # noqa: PTH123 - # any name a user gives
             output.write(text)
     else:
         sys.stdout.write(text)

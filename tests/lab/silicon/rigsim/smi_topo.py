@@ -17,7 +17,7 @@ Legend:
   PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
   PIX  = Connection traversing at most a single PCIe bridge
   NV#  = Connection traversing a bonded set of # NVLinks
-"""  # noqa: E501  # the tool's own lines
+"""  # noqa: E501 - # the tool's own lines
 _P2P_LEGEND = """
 Legend:
 

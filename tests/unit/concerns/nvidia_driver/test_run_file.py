@@ -206,7 +206,7 @@ def test_it_is_clean_shell(text: str) -> None:
 
 def wanted(**changed: object) -> Resolution:
     fields = {"version": VERSION, "packages": {RUN_FILE: VERSION}, **changed}
-    return Resolution(flavor="proprietary", asked=(), **fields)  # type: ignore[arg-type]
+    return Resolution(flavor="proprietary", asked=(), **fields)  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.parametrize(

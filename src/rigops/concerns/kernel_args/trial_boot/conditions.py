@@ -132,7 +132,7 @@ def _esps(found: Mapping[str, str]) -> tuple[Mount, ...]:
         for line in lines(found.get(f"{_MOUNTS} {folder}", "")):
             try:
                 fields = dict(one.partition("=")[::2] for one in shlex.split(line))
-            except ValueError:
+            except ValueError:  # not a line of findmnt
                 continue
             if fields.get("TARGET"):
                 mounts[folder] = Mount(

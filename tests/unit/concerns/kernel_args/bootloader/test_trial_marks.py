@@ -28,8 +28,8 @@ NONE: tuple[str, ...] = ()
 def test_what_is_only_for_the_trial_can_be_cut_off_again(
     kernels: list[str],
     inits: tuple[str, ...],
-    has_watchdog: bool,  # noqa: FBT001
-    has_dracut: bool,  # noqa: FBT001
+    has_watchdog: bool,  # noqa: FBT001 - pytest's
+    has_dracut: bool,  # noqa: FBT001 - pytest's
 ) -> None:
     line = (*kernels, *inits)
     tried = marked(line, has_watchdog=has_watchdog, has_dracut=has_dracut)
@@ -69,7 +69,7 @@ def test_what_comes_is_added_once_and_before_what_is_for_init() -> None:
 def test_a_watchdog_of_hardware_is_used(
     watchdogs: tuple[str, ...],
     systemd: int,
-    has: bool,  # noqa: FBT001
+    has: bool,  # noqa: FBT001 - pytest's
 ) -> None:
     found = replace(ground(), watchdogs=watchdogs, systemd=systemd)
     prepared = trial(found)

@@ -128,7 +128,7 @@ def test_a_machine_without_any_of_it_gives_a_whole_answer(shell: str, tmp_path: 
         ('TARGET="/boot/efi" SOURCE="systemd-1" FSTYPE="autofs" UUID=""', False),
     ],
 )
-def test_only_a_partition_of_fat_can_hold_the_order(line: str, is_one: bool) -> None:  # noqa: FBT001
+def test_only_a_partition_of_fat_can_hold_the_order(line: str, is_one: bool) -> None:  # noqa: FBT001 - pytest's
     assert bool(parse(f"== findmnt /boot/efi\n{line}\n").esps) is is_one
 
 

@@ -123,7 +123,7 @@ def test_an_order_that_grub_cannot_take_back_is_not_followed(
 @needs_grub
 @pytest.mark.parametrize("name", WRITABLE)
 @pytest.mark.parametrize("is_on_esp", [False, True])
-def test_grub_itself_can_read_the_entry(name: str, tmp_path: Path, is_on_esp: bool) -> None:  # noqa: FBT001
+def test_grub_itself_can_read_the_entry(name: str, tmp_path: Path, is_on_esp: bool) -> None:  # noqa: FBT001 - pytest's
     found = ground(name, esps=(ESP,), file_system="btrfs") if is_on_esp else ground(name)
     file = tmp_path / "custom.cfg"
     file.write_bytes(trial(found, name).files[CUSTOM].content)
@@ -221,7 +221,7 @@ def test_the_script_gives_the_entry_exactly(shell: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_boot_that_keeps_no_order_has_no_trial(changes: dict[str, object], words: str) -> None:
-    assert words in reason(ground(**changes))  # type: ignore[arg-type]
+    assert words in reason(ground(**changes))  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.parametrize(

@@ -116,4 +116,4 @@ def test_an_older_one_does_not_sort_by_key() -> None:
     ],
 )
 def test_what_cannot_be_copied_means_no_trial(changes: dict[str, object], words: str) -> None:
-    assert words in reason(replace(GROUND, **changes), running=RUNNING)  # type: ignore[arg-type]
+    assert words in reason(replace(GROUND, **changes), running=RUNNING)  # type: ignore[arg-type]  # by name
