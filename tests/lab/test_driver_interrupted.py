@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from tests.lab.applying import INVENTORY, QUIETLY, half_written, only
-from tests.lab.driver_rig import ALL, AUTO, GOOD, NEVER, THE_535, Rig, tended
+from tests.lab.driver_rig import ALL, AUTO, GOOD, NEVER, OLD, THE_535, Rig, tended
 from tests.lab.points import Points
 from tests.lab.sshd import until
 from tests.shards import LAB_DRIVER
@@ -89,7 +89,13 @@ every = status.read_text().split("\n\n")
 every[at] = re.sub(r"(?m)^Status: .*", "Status: hold reinstreq half-installed", every[at])
 every[at] = re.sub(r"(?m)^Version: .*", "Version: 545.29.06-1", every[at])
 status.write_text("\n\n".join(every))
+Path("/var/lib/rigops/package_work.json").write_text(
+    '{"schema": "rigops.package_work/1", "packages": '
+    '[{"name": "nvidia-driver", "before": "545.29.06-1", "after": "535.261.03-1"}]}'
+)
 """
+# Somebody upgraded a package that has nothing to do with the driver, and was cut off.
+OF_SOMEBODY = r"sed -i '/^Package: hostname$/,/^$/s/^Status: .*/Status: install ok unpacked/'"
 
 
 def test_a_package_that_was_cut_off_while_it_was_unpacked_is_unpacked_again(
@@ -105,6 +111,22 @@ def test_a_package_that_was_cut_off_while_it_was_unpacked_is_unpacked_again(
         assert rig.does("dpkg-query -W -f '${db:Status-Abbrev}' nvidia-driver") == "hi"
         assert (rig.drivers(), rig.runs) == ({GOOD}, GOOD)
         assert rig.does("dpkg --audit; apt-get -q check >/dev/null") == ""
+
+
+def test_what_somebody_else_was_cut_off_in_is_not_finished_by_a_yes(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with tended(tmp_path_factory, f"{RIG}=driver-foreign") as rig:
+        rig.apply(0, *NEVER, driver=OLD, driver_allow_bad=True)
+        assert rig.does("ls /var/lib/rigops/package_work.json 2>&1 || :").startswith("ls: cannot")
+        rig.does(f"{OF_SOMEBODY} /var/lib/dpkg/status")
+
+        host = rig.apply(1, *NEVER, **THE_535)
+
+        (blocked,) = host["blocked"]
+        assert "hostname (unpacked and not configured): sudo dpkg --conf" in blocked["reason"]
+        assert rig.does("dpkg-query -W -f '${db:Status-Abbrev}' hostname") == "iU"
+        assert rig.drivers() == {OLD}
 
 
 def _interrupted(rig: Rig, program: int, broken: Broken) -> Said:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.atomic_file import SHELL, shell_replace
 from rigops.packages.facts import HOLDER, SIMULATE, STATUS, UNFINISHED
-from rigops.packages.records import PACKAGES_RECORD
+from rigops.packages.records import PACKAGES_RECORD, WORK_RECORD
 from rigops.probe.script import PATH
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ apart() {
         grep -E '^(E: |dpkg: |Error)' "$log" >&2 || tail -n 20 "$log" >&2
         left=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' |
             sed -n 's/^.\\([HUFWt]\\|.R\\)[^ ]* *//p' | tr '\\n' ' ')
-        [ -z "$left" ] || echo "dpkg did not finish with ${left% }: sudo dpkg --configure -a" >&2
+        if [ -z "$left" ]; then rm -f "$work"
+        else echo "dpkg did not finish with ${left% }: sudo dpkg --configure -a" >&2; fi
         echo "all output is in $log" >&2
         exit "$code"
     fi
@@ -117,7 +118,7 @@ _APT: Final = (
 class Installing:
     """`printed`: apt's own lines of what was announced. `record_...`: texts of the record.
 
-    `hold_again`: installing takes the hold off.
+    `hold_again`: installing takes the hold off. `work`: a note of all this while it lasts.
     """
 
     words: tuple[str, ...]
@@ -129,6 +130,7 @@ class Installing:
     changes_held: bool = False
     record_before: str | None = None
     record_after: str | None = None
+    work: str = ""
 
 
 def waiting(lock_wait_s: int) -> str:
@@ -146,15 +148,16 @@ def finishing(lock_wait_s: int, words: Sequence[str]) -> str:
     work = (
         f"dpkg --configure -a {_FORCE} || echo 'the rest is left to apt'\n"
         f"{apt} -f install || echo 'the rest is asked for by its names'\n"
-        f"dpkg-query -W -f '{STATUS}\\n' | grep -q -E '{UNFINISHED}' || exit 0\n"
-        f"exec {apt} {shlex.join(('install', *words))}"
+        f"if dpkg-query -W -f '{STATUS}\\n' | grep -q -E '{UNFINISHED}'; then\n"
+        f"{apt} {shlex.join(('install', *words))} || exit\nfi\n"
+        f"rm -f {WORK_RECORD}"
     )
     say = "echo 'apt finishes what an earlier run was cut off in'"
     return _whole([f"wait_for_locks {lock_wait_s}", say, shlex.join(("apart", work))])
 
 
 def _whole(lines: Iterable[str]) -> str:
-    tools = f"{_HEAD}log={LOG}\n{_WAIT}{_APART}{_AS_ANNOUNCED}"
+    tools = f"{_HEAD}log={LOG}\nwork={WORK_RECORD}\n{_WAIT}{_APART}{_AS_ANNOUNCED}"
     body = "\n".join(lines)
     return f"{tools}\nmain() {{\n{body}\n}}\n{_RUN}"  # in part, it does nothing
 
@@ -179,8 +182,9 @@ def _acting(work: Installing) -> Iterator[str]:
     """What is not to be left half done."""
     yield "set -eu"
     yield SHELL.rstrip()
+    yield _put(WORK_RECORD, work.work)
     if work.record_before is not None:
-        yield _put(work.record_before)
+        yield _put(PACKAGES_RECORD, work.record_before)
     allow = ["--allow-downgrades"] if work.downgrades else []
     allow += ["--allow-change-held-packages"] if work.changes_held else []
     timeout = f"DPkg::Lock::Timeout={max(work.lock_wait_s, 1)}"
@@ -188,10 +192,10 @@ def _acting(work: Installing) -> Iterator[str]:
     if work.hold_again:
         yield shlex.join(("apt-mark", "hold", *work.hold_again))
     if work.record_after is not None:
-        yield _put(work.record_after)
+        yield _put(PACKAGES_RECORD, work.record_after)
+    yield f"rm -f {WORK_RECORD}"
 
 
-def _put(text: str) -> str:
+def _put(record: str, text: str) -> str:
     # Before packages change the record has to be on the disk, and under its name.
-    replaced = shell_replace(PACKAGES_RECORD, 0o644, text.encode())
-    return f"{replaced}\nsync {PACKAGES_RECORD.rpartition('/')[0]}"
+    return f"{shell_replace(record, 0o644, text.encode())}\nsync {record.rpartition('/')[0]}"

@@ -18,7 +18,14 @@ from rigops.ownership.ownership import Ownership
 from rigops.packages.dpkg import compare
 from rigops.packages.facts import AptWould, Dpkg
 from rigops.packages.installing import Installing, finishing, script, waiting
-from rigops.packages.records import HOLDS_RECORD, Holds, OwnedPackage, OwnedPackages
+from rigops.packages.records import (
+    HOLDS_RECORD,
+    WORK_RECORD,
+    Holds,
+    OwnedPackage,
+    OwnedPackages,
+    PackageWork,
+)
 from rigops.packages.request import (
     CONFIGURE,
     FINISH,
@@ -73,7 +80,6 @@ def packages(
     lock_wait_s: int = 600,
     driver: str = "",
     source: str = "",
-    finishes: bool = False,
 ) -> Generator[StringCommand, None, None]:
     """Have these packages, exactly in this version where one is given, and not have those.
 
@@ -83,7 +89,6 @@ def packages(
     + repair: have dpkg first finish what it was interrupted in, without further consent
     + driver: the only version of the NVIDIA driver that may come with it
     + source: a file of sources that is going to be there, for the plan
-    + finishes: what is unfinished there is known to be this very work, cut off in an earlier run
     """
     asked = _Asked(
         concern=concern,
@@ -93,7 +98,6 @@ def packages(
         lock_wait_s=lock_wait_s,
         driver=driver,
         source=source,
-        finishes=finishes,
     )
     request = asked.request
     if host.state.is_executing and not request.fault:
@@ -102,7 +106,7 @@ def packages(
             housekeeping(host, concern, _PACKAGE_WORK)
             yield asked.command(waiting(lock_wait_s))
             state = host.get_fact(Dpkg, names=request.names)
-        is_cut_off = finishes and state.manager == "apt" and unfinished(state)
+        is_cut_off = state.manager == "apt" and _cut_off(host, state) is not None
         if is_cut_off and not request.is_met_by(state):
             housekeeping(host, concern, _PACKAGE_WORK)
             yield asked.command(finishing(lock_wait_s, request.words(state)))
@@ -124,7 +128,6 @@ class _Asked:
     lock_wait_s: int
     driver: str = ""
     source: str = ""
-    finishes: bool = False
 
     def command(self, text: str) -> StreamingCommand:
         most = 2 * self.lock_wait_s + _LONGEST_S
@@ -145,31 +148,52 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
         text = f"{state.holder} is at work on packages; apply waits up to {asked.lock_wait_s} s"
         notice(host, asked.concern, text)
     elif left := unfinished(state):
-        if asked.finishes:
-            return _to_be_finished(host, asked, state, left)
+        try:
+            work = _cut_off(host, state)
+        except RigopsError as error:
+            return _unreadable(error)
+        if work is not None:
+            return _to_be_finished(host, asked, work, left)
         repairs = asked.repair or consent_of(host).repair
         if unfixable := _broken(host, state, left, repairs=repairs):
             return unfixable
     return _planned(host, asked, state, repairs=repairs)
 
 
+def _cut_off(host: Host, state: DpkgState) -> PackageWork | None:
+    """The work of an earlier run, where all that dpkg did not finish is of it."""
+    work = PackageWork.parse(host.get_fact(RigopsState).records.get(WORK_RECORD))
+    return work if unfinished(state) and work.explains(state) else None
+
+
 def _broken(host: Host, state: DpkgState, left: str, *, repairs: bool) -> str | None:
     """Why it is not repaired here."""
     if unfixable := not_to_be_configured(state):
         return unfixable
-    announce_repair(host, Repair(left, CONFIGURE, repairs))
+    repair = Repair(left, CONFIGURE, repairs)
+    shown = context_of(host).shown
+    if shown is not None and repair not in shown.repairs:  # consent is for what was named
+        return f"{left}, and the plan did not show that: sudo {CONFIGURE}, or run this again"
+    announce_repair(host, repair)
     return None if repairs else f"{left}: sudo {CONFIGURE}"
 
 
-def _to_be_finished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Installing | str:
-    """Apt cannot simulate that yet; the plan shows the request."""
+def _to_be_finished(host: Host, asked: _Asked, work: PackageWork, left: str) -> Installing | str:
+    """Apt cannot simulate that yet; the plan shows what was begun, and what is requested now."""
     if host.state.is_executing:
         return f"{left}, and could not be finished: {FINISH}"
     announce_repair(host, Repair(left, FINISH, agreed=True))
-    found = changes([
-        Package(name, entry.version if entry else None, version)
+    begun = {one.name: one for one in work.packages}
+    state: DpkgState = host.get_fact(Dpkg, names=tuple(sorted({*asked.request.names, *begun})))
+    asked_now = {
+        name: Package(name, entry.version if (entry := state.get(name)) else None, version)
         for name, version in asked.request.install.items()
-        if version and ((entry := state.get(name)) is None or entry.version != version)
+        if version
+    }
+    found = changes([
+        one
+        for one in {**begun, **asked_now}.values()
+        if ((entry := state.get(one.name)) and entry.version) != one.after
     ])  # fmt: skip
     announce_packages(host, asked.concern, found)
     return Installing(words=(), printed=(), lock_wait_s=asked.lock_wait_s, repairs=True)
@@ -210,6 +234,7 @@ def _planned(
         hold_again=tuple(name for name in simulated.held_changed if name not in going),
         record_before=before,
         record_after=after,
+        work=PackageWork(simulated.steps).to_json(),
     )
 
 

@@ -1,18 +1,21 @@
-"""Two records on a host: the packages that rigops installed, and those that it holds.
+"""Records on a host: the packages that rigops installed, those that it holds, and its work on them.
 
-What was installed, or held, before is in neither.
+What was installed, or held, before is in neither of the first two.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
+from rigops.plan.change import Package
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+    from rigops.packages.dpkg import DpkgState, Entry
 
 PACKAGES_RECORD: Final = "/var/lib/rigops/packages.json"
 
@@ -28,6 +31,13 @@ _HOLDS_FIX: Final = (
     f"repair {HOLDS_RECORD} or restore a backup of it. If it is lost, move it away; its holds then "
     "count as somebody else's."
 )
+WORK_RECORD: Final = "/var/lib/rigops/package_work.json"
+
+_WORK_SCHEMA: Final = "rigops.package_work/1"
+_WORK_FIX: Final = (
+    f"remove {WORK_RECORD}: what dpkg did not finish then counts as somebody else's work."
+)
+_TRIGGERS: Final = "Wt"  # pending for packages that the work itself does not change
 
 
 @dataclass(frozen=True)
@@ -96,3 +106,43 @@ class Holds:
 
     def without(self, names: Collection[str]) -> Holds:
         return Holds({name: whose for name, whose in self.holds.items() if name not in names})
+
+
+@dataclass(frozen=True)
+class PackageWork:
+    """What apt was let do last. Written before it begins, removed once nothing of it is left."""
+
+    packages: tuple[Package, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | None) -> PackageWork:
+        """None is a host where no work of rigops was cut off."""
+        if text is None:
+            return cls()
+        document = json_fields.parse(text, place=WORK_RECORD, fix=_WORK_FIX)
+        document.require_schema(_WORK_SCHEMA)
+        return cls(
+            tuple(
+                Package(
+                    entry.text("name"),
+                    entry.text("before") if entry.raw("before") is not None else None,
+                    entry.text("after") if entry.raw("after") is not None else None,
+                )
+                for entry in document.each("packages")
+            )
+        )
+
+    def to_json(self) -> str:
+        packages = [asdict(one) for one in self.packages]
+        return json.dumps({"schema": _WORK_SCHEMA, "packages": packages}, indent=2) + "\n"
+
+    def explains(self, state: DpkgState) -> bool:
+        """Whether all that dpkg did not finish is this very work."""
+        return bool(self.packages) and all(map(self._has, state.unfinished))
+
+    def _has(self, unfinished: Entry) -> bool:
+        return unfinished.status in _TRIGGERS or any(
+            one.name.partition(":")[0] == unfinished.name
+            and unfinished.version in {one.before, one.after}
+            for one in self.packages
+        )

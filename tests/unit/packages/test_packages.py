@@ -6,15 +6,19 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
+from rigops.facts.sections import RigopsState
 from rigops.packages.apt_simulated import Simulated
 from rigops.packages.dpkg import DpkgState, Entry, Holder
 from rigops.packages.facts import Dpkg
 from rigops.packages.installing import Installing
 from rigops.packages.operations import _answer, _Asked, changes
-from rigops.packages.records import OwnedPackage, OwnedPackages
-from rigops.packages.request import PackageRequest
+from rigops.packages.records import WORK_RECORD, OwnedPackage, OwnedPackages, PackageWork
+from rigops.packages.request import FINISH, PackageRequest
 from rigops.plan.change import Package, Repair
 from rigops.plan.context import Consent, context_of, plan_log
+from rigops.probe.sections import rigops_state
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
@@ -41,8 +45,12 @@ class Machine:
     state: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(is_executing=False))
     connector_data: dict[str, Any] = field(default_factory=dict)
     current_op_hash: str | None = "packages"
+    work: PackageWork | None = None
 
     def get_fact(self, fact: type, **asked: object) -> object:
+        if fact is RigopsState:
+            records = {WORK_RECORD: self.work.to_json()} if self.work else {}
+            return rigops_state.RigopsState(records=records)
         return self.dpkg if fact is Dpkg else self.apt
 
     @property
@@ -135,6 +143,68 @@ def test_who_agreed_to_the_repair_need_not_have_said_so_in_the_deploy() -> None:
     assert plan_log(machine.host).repairs == [
         Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
     ]
+
+
+WORK = PackageWork((Package("new", None, "1"), Package("lib:i386", "1", "2")))
+OURS = (
+    Entry("new", "all", "1", "U"),
+    Entry("lib", "i386", "1", "H"),
+    Entry("man", "all", "7", "t"),
+)
+
+
+def test_what_our_own_run_was_cut_off_in_is_finished_and_shown_without_further_consent() -> None:
+    machine = Machine(dpkg=replace(BARE, unfinished=OURS, interrupted=True), work=WORK)
+
+    found = machine.plan()
+
+    assert isinstance(found, Installing)
+    assert found.repairs
+    (repair,) = plan_log(machine.host).repairs
+    assert (repair.command, repair.agreed) == (FINISH, True)
+    assert plan_log(machine.host).packages["demo"].every == set(WORK.packages)
+
+
+@pytest.mark.parametrize(
+    ("work", "foreign"),
+    [
+        pytest.param(WORK, Entry("x", "all", "1", "F"), id="beside ours, another package"),
+        pytest.param(WORK, Entry("new", "all", "9", "U"), id="another version of ours"),
+        pytest.param(None, Entry("new", "all", "1", "U"), id="the declared one, without a run"),
+    ],
+)
+def test_what_somebody_else_was_cut_off_in_needs_consent_of_its_own(
+    work: PackageWork | None, foreign: Entry
+) -> None:
+    machine = Machine(dpkg=replace(BARE, unfinished=(*OURS, foreign)), work=work)
+
+    refused = machine.plan()
+
+    assert foreign.name in str(refused)
+    assert "sudo dpkg --configure -a" in str(refused)
+    assert [repair.agreed for repair in plan_log(machine.host).repairs] == [False]
+
+
+def test_consent_to_a_repair_is_for_what_the_plan_named() -> None:
+    machine = Machine(dpkg=replace(BARE, unfinished=(Entry("x", "all", "1", "F"),)))
+    context_of(machine.host).consent = Consent(repair=True)
+    machine.plan()
+    machine.dpkg = replace(BARE, unfinished=(Entry("y", "all", "1", "F"),))
+
+    refused = machine.apply()
+
+    assert "y (half-configured), and the plan did not show that" in str(refused)
+
+
+def test_a_damaged_note_of_package_work_is_in_the_way() -> None:
+    machine = Machine(dpkg=replace(BARE, interrupted=True), work=cast("PackageWork", Damaged()))
+
+    assert WORK_RECORD in str(machine.plan())
+
+
+class Damaged:
+    def to_json(self) -> str:
+        return "{"
 
 
 def test_a_repair_that_is_all_there_is_to_do_is_done() -> None:

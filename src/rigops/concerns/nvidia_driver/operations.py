@@ -33,7 +33,7 @@ from rigops.concerns.nvidia_driver.modules import (
     persistence_daemon,
     subject,
 )
-from rigops.concerns.nvidia_driver.pin import PREFERENCES, driver_pinned
+from rigops.concerns.nvidia_driver.pin import driver_pinned
 from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
@@ -164,9 +164,6 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
             change_held=frozenset((*wanted.by_apt, *wanted.remove)),
             driver=wanted.version,
             source=_added_sources(found),
-            # The pin comes before apt begins, the record after all is done.
-            finishes=not found.is_settled
-            and PREFERENCES in Ownership.of(host.get_fact(RigopsState)).files,
         )
         # What the packages bring or leave undone is known only then.
         after = "after the packages"
