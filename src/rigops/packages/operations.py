@@ -143,20 +143,24 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
         return without_apt(asked.request, state)
     if asked.request.is_met_by(state):
         return None
-    repairs = False
     if state.holder:
         text = f"{state.holder} is at work on packages; apply waits up to {asked.lock_wait_s} s"
         notice(host, asked.concern, text)
     elif left := unfinished(state):
-        try:
-            work = _cut_off(host, state)
-        except RigopsError as error:
-            return _unreadable(error)
-        if work is not None:
-            return _to_be_finished(host, asked, work, left)
-        repairs = asked.repair or consent_of(host).repair
-        if unfixable := _broken(host, state, left, repairs=repairs):
-            return unfixable
+        return _unfinished(host, asked, state, left)
+    return _planned(host, asked, state, repairs=False)
+
+
+def _unfinished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Installing | str | None:
+    try:
+        work = _cut_off(host, state)
+    except RigopsError as error:
+        return _unreadable(error)
+    if work is not None:
+        return _to_be_finished(host, asked, work, left)
+    repairs = asked.repair or consent_of(host).repair
+    if unfixable := _broken(host, state, left, repairs=repairs):
+        return unfixable
     return _planned(host, asked, state, repairs=repairs)
 
 
