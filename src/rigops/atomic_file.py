@@ -12,7 +12,15 @@ from typing import Final
 # Files left behind by a crash end in .rigops-new.
 SHELL_SETTLE: Final = """\
 settle() { # PATH...: what is beside them takes their places
-    for path; do set -- "$@" "$path.rigops-new"; shift; done
+    for path; do
+        # mv would put it inside.
+        [ ! -d "$path" ] || {
+            echo "$path is a folder" >&2
+            return 1
+        }
+        set -- "$@" "$path.rigops-new"
+        shift
+    done
     sync "$@"
     for path; do mv -f "$path" "${path%.rigops-new}"; done
 }

@@ -11,8 +11,10 @@ from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, hos
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json, warn
 from rigops.record import journal
+from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
 from rigops.report.history import history_text
 from rigops.transport import TransportError, connect
+from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from rigops.transport import HostKeyPolicy
 
 SCHEMA = "rigops.history/1"
-_READ = ("tail", "-n", "1000", "/var/lib/rigops/journal.jsonl")
+_READ = ("sh", "-c", f"{READ}lines {JOURNAL} | tail -n {MOST_RUNS}")
 
 
 @click.command("history")
@@ -55,8 +57,11 @@ def command(
     for one in read:
         if one.error is not None:
             warn([f"{one.error}; showing this machine's records only"])
+        if one.damage:
+            warn([f"{one.host}: {one.damage}; showing this machine's records only"])
         if one.unreadable:
-            warn([f"{one.host}: {one.unreadable} unreadable lines in its journal"])
+            lines = f"{one.unreadable} line{'s' * (one.unreadable != 1)}"
+            warn([f"{one.host}: {lines} of its journal cannot be read; all others are shown"])
     runs = sorted((run for one in read for run in one.runs), key=lambda run: run.at, reverse=True)
     if as_json:
         unreadable = [
@@ -77,6 +82,7 @@ class _HostRuns:
     runs: Sequence[Run]
     unreadable: int = 0
     error: TransportError | None = None
+    damage: str = ""  # of the journal on the host
 
 
 def _read_runs(host: Chosen, policy: HostKeyPolicy) -> _HostRuns:
@@ -87,8 +93,10 @@ def _read_runs(host: Chosen, policy: HostKeyPolicy) -> _HostRuns:
             journal_tail = connection.run(_READ, deadline_s=30)
     except TransportError as error:
         return _HostRuns(host.name, here.runs, here.unreadable, error)
+    damage = "" if journal_tail.exit_code == 0 else clean(journal_tail.stderr)
     there = journal.parse(journal_tail.stdout.split(b"\n"))
     runs = {(run.at, run.inventory_digest): run for run in here.runs}
     for run in there.runs:
         runs.setdefault((run.at, run.inventory_digest), replace(run, host=host.name))
-    return _HostRuns(host.name, tuple(runs.values()), here.unreadable + there.unreadable)
+    unreadable = here.unreadable + there.unreadable
+    return _HostRuns(host.name, tuple(runs.values()), unreadable, damage=damage)

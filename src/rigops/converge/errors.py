@@ -23,8 +23,8 @@ _FIXES: Final = (
 class DeployError(RigopsError):
     """A deploy could not go on at this host; the text says why."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Problem(message=text, fix=_fix(text)))
+    def __init__(self, text: str, *, fix: str = "") -> None:
+        super().__init__(Problem(message=text, fix=fix or _fix(text)))
 
 
 class NoRootError(RigopsError):

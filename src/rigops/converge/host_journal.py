@@ -13,6 +13,7 @@ from rigops.ownership.owned_lines import shown_path
 from rigops.ownership.ownership import Ownership
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
+from rigops.record.journal_shell import APPEND, JOURNAL, NOT_A_FILE, READ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
 
-JOURNAL: Final = f"{STATE}/journal.jsonl"
-
 _DEADLINE_S: Final = 60.0
+_TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"
 # The proof first: a journal that names a passed preflight must not be without it.
 _RECORD: Final = f"""
-{SHELL_SETTLE}record() {{
+{SHELL_SETTLE}{APPEND}record() {{
     set -eu
     umask 022
     mkdir -p {STATE}
@@ -36,13 +36,12 @@ _RECORD: Final = f"""
         printf %s "$1" | base64 -d >{PROVEN}.rigops-new
         settle {PROVEN}
     fi
-    printf '%s\\n' "$2" >>{JOURNAL}
-    sync {JOURNAL}
+    append {JOURNAL} "$2"
 }}
 record "$1" "$2"
 """
 _FORGET: Final = f"""
-[ ! -e {JOURNAL} ] || cat {JOURNAL}
+{READ}lines {JOURNAL} || exit
 rm -rf {STATE} /usr/local/libexec/rigops /run/rigops
 """
 
@@ -64,13 +63,16 @@ def entry(
     )
 
 
-def record(channel: HostChannel, run: journal.Run, proven: Proven | None) -> None:
+def record(channel: HostChannel, run: journal.Run, proven: Proven | None) -> str:
+    """What a person should know of the journal, if anything."""
     text = b64encode(proven.to_json().encode()).decode() if proven else ""
     line = json.dumps(run.as_json())
     done = channel.run(["sh", "-c", _RECORD, "rigops", text, line], b"", _DEADLINE_S)
     if done.exit_code != 0:
         output = " ".join(done.stderr.decode(errors="replace").split())
-        raise DeployError(f"the run could not be recorded there: {output}")
+        fix = f"move {JOURNAL} away there" if NOT_A_FILE in output else ""
+        raise DeployError(f"the run could not be recorded there: {output}", fix=fix)
+    return _TORN if b"torn" in done.stdout.split() else ""
 
 
 def forget(channel: HostChannel, state: RigopsState | None) -> tuple[bytes, ...]:

@@ -238,7 +238,9 @@ class HostRun:
             try:
                 with self._session.stage("record"):
                     self._session.take_lock()
-                    host_journal.record(self._session.channel, self.journal_entry(), proven)
+                    said = host_journal.record(self._session.channel, self.journal_entry(), proven)
+                if said:
+                    self.result.story.append(said)
             except TransportError as error:
                 if found is None or proof.passed(found):
                     raise

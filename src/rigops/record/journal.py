@@ -11,16 +11,20 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.errors import Problem, RigopsError
+from rigops.record import regular_file
 from rigops.record.proven import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rigops.json_fields import Fields
+
+
+_MOST_BYTES: Final = 16 * 1024 * 1024  # of its end: a run is some hundred bytes
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def append(run: Run, path: Path | None = None) -> None:
             _append_line(descriptor, line)
     except OSError as error:
         message = f"cannot write the run of {run.host} to the journal: {error}"
-        raise _unwritable(path, message, host=run.host) from error
+        raise _unusable(path, message, host=run.host) from error
 
 
 def require_writable(path: Path | None = None) -> None:
@@ -89,16 +93,18 @@ def require_writable(path: Path | None = None) -> None:
         with _opened(path):
             pass
     except OSError as error:
-        raise _unwritable(path, f"cannot write the journal: {error}") from error
+        raise _unusable(path, f"cannot write the journal: {error}") from error
 
 
 def read(path: Path | None = None, *, host: str | None = None) -> History:
     path = path or default_path()
     try:
-        lines = path.read_bytes().split(b"\n")
+        text = regular_file.read_end(path, most=_MOST_BYTES)
     except FileNotFoundError:
         return History((), 0)
-    return parse(lines, host=host)
+    except OSError as error:
+        raise _unusable(path, f"cannot read the journal: {error}") from error
+    return parse(text.split(b"\n"), host=host)
 
 
 def parse(lines: Iterable[bytes], *, host: str | None = None) -> History:
@@ -116,6 +122,7 @@ def _opened(path: Path) -> Iterator[int]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        regular_file.require(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -130,8 +137,8 @@ def _append_line(descriptor: int, line: bytes) -> None:
     os.fsync(descriptor)
 
 
-def _unwritable(path: Path, message: str, host: str | None = None) -> RigopsError:
-    fix = f"make {path} writable; check for free space"
+def _unusable(path: Path, message: str, host: str | None = None) -> RigopsError:
+    fix = f"make {path} a file that you can write to, or move it away; check for free space"
     return RigopsError(Problem(message=message, fix=fix, file=str(path), host=host))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file, json_fields
 from rigops.errors import Problem, RigopsError, UsageError
+from rigops.record import regular_file
 from rigops.record.proven import ProvenGpu
 from rigops.vault.pinned_set import PinnedSet, merged, set_json, set_of
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.lock/1"
 
 _MODE: Final = 0o644
+_MOST_BYTES: Final = 64 * 1024 * 1024  # of many hosts it has some hundred kilobytes
 _FIX: Final = "restore it from git, or move it away; the next apply writes a new one"
 
 
@@ -68,7 +70,7 @@ def path_of(inventory: Path) -> Path:
 def read(path: Path) -> Lockfile:
     """A damaged lockfile is an error, never an empty one."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = regular_file.read(path, most=_MOST_BYTES).decode()
     except FileNotFoundError:
         return Lockfile()
     except (OSError, UnicodeDecodeError) as error:

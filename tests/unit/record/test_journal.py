@@ -12,6 +12,7 @@ import pytest
 from rigops.errors import RigopsError
 from rigops.record import Pair, journal
 from rigops.record.journal import Preflight, Run
+from tests.unit.record.damages import DAMAGES
 
 RUN = Run(
     host="rig1",
@@ -82,6 +83,29 @@ def test_a_line_that_was_cut_short_costs_only_itself(path: Path) -> None:
         file.write(json.dumps(RUN.as_json())[:40].encode())
     journal.append(RUN, path)
     assert journal.read(path) == journal.History((RUN, RUN), unreadable=1)
+
+
+LINES = {"cut": (1, 1), "emptied": (0, 0), "nul": (0, 1), "garbage": (0, 10), "huge": (0, 1)}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_journal_costs_the_damaged_lines_or_is_an_error_with_a_fix(
+    path: Path, damage: str
+) -> None:
+    for _ in range(2):
+        journal.append(RUN, path)
+    DAMAGES[damage](path)
+
+    if damage in LINES:
+        found = journal.read(path)
+        assert (len(found.runs), found.unreadable) == LINES[damage]
+        return
+    for use in (lambda: journal.append(RUN, path), lambda: journal.read(path)):
+        with pytest.raises(RigopsError, match="journal") as raised:
+            use()
+        (problem,) = raised.value.problems
+        assert problem.file == str(path)
+        assert "move it away" in problem.fix
 
 
 def _append_many(path: Path, host: str) -> None:

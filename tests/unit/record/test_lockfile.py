@@ -10,6 +10,7 @@ import pytest
 from rigops.errors import UsageError
 from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu, lockfile
 from rigops.record.lockfile import Lockfile, locked, path_of, read, update
+from tests.unit.record.damages import DAMAGES
 from tests.unit.vault.pinned_sets import pinned_set
 
 if TYPE_CHECKING:
@@ -123,6 +124,19 @@ def test_a_damaged_one_is_an_error_and_no_empty_one(path: Path, text: str) -> No
 
     with pytest.raises(UsageError, match=r"inventory\.lock\.json"):
         read(path)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_an_error_that_says_where_the_lockfile_comes_from(
+    path: Path, damage: str
+) -> None:
+    update(path, {"rig": HOST})
+    DAMAGES[damage](path)
+
+    for use in (lambda: read(path), lambda: update(path, {"rig": HOST})):
+        with pytest.raises(UsageError, match=r"inventory\.lock\.json") as raised:
+            use()
+        assert "restore it from git" in raised.value.problems[0].fix
 
 
 def test_one_of_a_newer_rigops_is_left_alone(path: Path) -> None:
