@@ -15,7 +15,6 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import gevent
 
 import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it is used here
@@ -29,8 +28,9 @@ from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun, deliver_interrupts
 from rigops.converge.request import Confirmed, RunOptions
 from rigops.record import journal
-from rigops.report.apply import outcome_text
-from rigops.report.plan import plan_text
+from rigops.report.apply import outcome_lines
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import clean_streams, print_lines
 from rigops.transport import HostKeyPolicy, connect
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def main() -> int:
         try:
             apply.plan()
             with progress.silent():
-                click.echo(plan_text(apply.results), err=True)
+                print_lines(*plan_lines(apply.results), err=True)
             confirmed = Confirmed(preflight="never")
             apply.confirm(confirmed)
             apply.carry_out(confirmed)
@@ -75,9 +75,10 @@ def main() -> int:
             apply.close()
     for run in apply.runs:
         journal.append(run.journal_entry())
-    click.echo(outcome_text(apply.results))
+    print_lines(*outcome_lines(apply.results))
     return exit_code(apply.results)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with clean_streams():
+        sys.exit(main())

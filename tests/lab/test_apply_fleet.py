@@ -33,7 +33,6 @@ CONTROLLER = """
 import rigops.converge.early
 import json, sys
 from pathlib import Path
-from click import unstyle
 from rigops.cli.apply_common import host_requests
 from rigops.cli.collected_hosts import now
 from rigops.cli.options import read_inventory
@@ -43,8 +42,9 @@ from rigops.converge.lock import Holder
 from rigops.converge.result import exit_code
 from rigops.converge.fleet_run import FleetRun
 from rigops.converge.request import RunOptions
-from rigops.report.apply import outcome_text
-from rigops.report.plan import plan_text
+from rigops.report.apply import outcome_lines
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import rendered
 from rigops.transport import HostKeyPolicy
 
 inventory = read_inventory(Path("inventory.py"))
@@ -56,14 +56,14 @@ run = RunOptions(
 apply = FleetRun(host_requests(inventory, ()), run)
 try:
     apply.plan()
-    plan = unstyle(plan_text(apply.results))
+    plan = rendered("\\n".join(plan_lines(apply.results)), color=False)
     confirmed = Confirmed(preflight="never")
     apply.confirm(confirmed)
     apply.carry_out(confirmed)
 finally:
     apply.close()
 hosts = [result.as_json() for result in apply.results]
-text = unstyle(outcome_text(apply.results))
+text = rendered("\\n".join(outcome_lines(apply.results)), color=False)
 print(json.dumps({"hosts": hosts, "plan": plan, "text": text}))
 sys.exit(exit_code(apply.results))
 """

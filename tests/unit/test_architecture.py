@@ -10,8 +10,14 @@ from pathlib import Path
 import grimp
 import pytest
 
-DEPLOYS = Path(__file__).resolve().parents[2] / "deploys"
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOYS = ROOT / "deploys"
 ALLOWED = {"concerns", "assets"}
+# What prints, or makes escape sequences; `click.confirm` and `click.prompt` take cleaned text.
+PRINTS = {"print", "echo", "echo_via_pager", "secho", "style", "pause", "progressbar", "clear"}
+STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+# The one way to the terminal; a generator of docs; programs that run on hosts.
+MAY_PRINT = ("report/terminal.py", "doctor/checks_page.py", "hostside/")
 
 
 def foreign_imports(source: str) -> list[str]:
@@ -72,3 +78,73 @@ def test_deploys_import_only_what_deploys_may() -> None:
 )
 def test_a_foreign_import_is_seen_wherever_it_stands(line: str, foreign: list[str]) -> None:
     assert foreign_imports(line) == foreign
+
+
+def ways_to_print(source: str) -> list[str]:
+    """What could write to the terminal without `report.terminal`; programs that inherit it, too."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="print")):
+                found.append("print")
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="click"), attr=name)) if (
+                name in PRINTS
+            ):
+                found.append(f"click.{name}")
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="sys"), attr=stream),
+                attr="write" | "writelines" | "buffer",
+            ) if stream in STREAMS:
+                found.append(f"sys.{stream}")
+            case ast.Attribute(value=ast.Name(id="sys"), attr="__stdout__" | "__stderr__" as name):
+                found.append(f"sys.{name}")
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="subprocess"), attr=name), keywords=given
+            ) if name != "TimeoutExpired" and not {"stdout", "stderr"} <= _streams(given):
+                found.append(f"subprocess.{name}")
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="os"), attr="write"),
+                args=[ast.Constant(value=1 | 2), *_],
+            ):
+                found.append("os.write")
+            case ast.ImportFrom(module="click", names=names):
+                found += [f"click.{one.name}" for one in names if one.name in PRINTS]
+    return found
+
+
+def _streams(given: list[ast.keyword]) -> set[str | None]:
+    names = {keyword.arg for keyword in given}
+    return names | STREAMS if "capture_output" in names else names
+
+
+def test_only_one_module_writes_to_the_terminal() -> None:
+    package = ROOT / "src/rigops"
+    sources = {
+        str(path.relative_to(package)): path.read_text(encoding="utf-8")
+        for path in package.rglob("*.py")
+    }
+
+    assert {
+        name: found
+        for name in sources
+        if not name.startswith(MAY_PRINT) and (found := ways_to_print(sources[name]))
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(1)",
+        "click.echo(1)",
+        "click.style(1)",
+        "from click import confirm, secho",
+        "sys.stderr.write(1)",
+        "sys.stdout.buffer.write(1)",
+        "print_to(sys.__stderr__)",
+        "os.write(2, b'')",
+        "subprocess.run(['ls'])",
+        "subprocess.Popen(['ls'], stdout=subprocess.PIPE)",
+    ],
+)
+def test_a_way_around_it_is_seen(line: str) -> None:
+    assert ways_to_print(line)

@@ -19,8 +19,8 @@ from rigops.cli.apply_common import (
 )
 from rigops.cli.consent import Item, ask, reboot_items, reboots, to_reboot
 from rigops.converge.request import Confirmed
-from rigops.report.plan import plan_text
-from rigops.report.words import plain
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,13 +156,13 @@ def command(
         except KeyboardInterrupt:
             interrupted = True
     if interrupted:
-        click.echo("\nInterrupted. The state of each host:", err=True)
+        print_lines("", "Interrupted. The state of each host:", err=True)
     return conclude(run, as_json=as_json, is_interrupted=interrupted, shown=shown)
 
 
 def _show(run: FleetRun) -> frozenset[str]:
     """Prints the plan; gives the hosts whose error it shows."""
-    click.echo(plan_text(run.results), err=True)
+    print_lines(*plan_lines(run.results), err=True)
     return failed_hosts(run)
 
 
@@ -180,7 +180,7 @@ def _items(run: FleetRun, *, prune: bool, no_trial: bool) -> Iterator[Item]:
     """What a yes to the plan does not include: a lost group file must not undo what it declared."""
     for host, repairs in _broken(run).items():
         commands = ", ".join(dict.fromkeys(f"`{repair.command}`" for repair in repairs))
-        broken = "; ".join(dict.fromkeys(plain(repair.broken) for repair in repairs))
+        broken = "; ".join(dict.fromkeys(repair.broken for repair in repairs))
         yield Item(_repair_of(host), f"{host}: first {commands}, since {broken}", "")
     undeclared = [
         f"{concern} on {result.host} ({', '.join(paths)})"

@@ -41,8 +41,9 @@ from rigops.errors import Problem, RigopsError, usage_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.record import journal
 from rigops.record import lockfile as lock
-from rigops.report.apply import outcome_text
-from rigops.report.preflight import preflight_text
+from rigops.report.apply import outcome_lines
+from rigops.report.preflight import preflight_lines
+from rigops.report.terminal import print_lines
 from rigops.transport import Target
 
 if TYPE_CHECKING:
@@ -195,12 +196,12 @@ def report(
     words: Mapping[str, str] | None = None,
     shown: Collection[str] = (),
 ) -> None:
-    """`words` and `shown`: see outcome_text."""
+    """`words` and `shown`: see outcome_lines."""
     if as_json:
         hosts = [result.as_json() for result in results]
         print_json({"schema": APPLY_SCHEMA, "hosts": hosts})
     else:
-        click.echo(outcome_text(results, words, shown=shown))
+        print_lines(*outcome_lines(results, words, shown=shown))
 
 
 def conclude(
@@ -215,7 +216,7 @@ def conclude(
     unrecorded = _record(run)
     proofs = [result.preflight for result in run.results if result.preflight]
     if proofs and not as_json:
-        click.echo(preflight_text(proofs, text_width()))
+        print_lines(*preflight_lines(proofs, text_width()))
     report(run.results, as_json=as_json, words=words, shown=shown)
     if unrecorded:
         raise RigopsError(unrecorded)
@@ -235,7 +236,7 @@ def _record(run: FleetRun) -> list[Problem]:
     for path, hosts in proven.items():
         with _collect_into(problems):
             if lock.update(path, hosts):
-                click.echo(f"Wrote {path.name}; keep it with the inventory.", err=True)
+                print_lines(f"Wrote {path.name}; keep it with the inventory.", err=True)
     return problems
 
 

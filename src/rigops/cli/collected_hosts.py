@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from rigops.cli.failure import REPORT_IT
 from rigops.cli.hosts import for_each
 from rigops.cli.progress import Progress
@@ -17,6 +15,7 @@ from rigops.doctor import notes
 from rigops.errors import HostError, RigopsError, UsageError
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.registry import SECTIONS
+from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect, with_password
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def probe_hosts(
             return for_each(hosts, work)
         except KeyboardInterrupt:
             names = ", ".join(progress.unfinished)
-            click.echo(f"\nNot finished: {names}. Nothing was changed.", err=True)
+            print_lines("", f"Not finished: {names}. Nothing was changed.", err=True)
             raise
 
 

@@ -10,7 +10,8 @@ import click
 
 from rigops.cli.apply_common import failed_hosts
 from rigops.cli.output import has_terminal
-from rigops.report.plan import plan_text
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import print_lines, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,16 +60,19 @@ def ask(plan: str, items: Sequence[Item], *, yes: bool) -> frozenset[str] | None
     if not plan and (not items or not has_terminal()):
         return frozenset()
     if not has_terminal():
-        click.echo("Declined: no terminal to confirm on.\n    fix: pass --yes", err=True)
+        print_lines("Declined: no terminal to confirm on.", "    fix: pass --yes", err=True)
         return None
     if not items:
-        return frozenset() if click.confirm(f"{plan[:1].upper()}{plan[1:]}?", err=True) else None
-    widest = max(len(item.text) for item in items)
+        question = visible(f"{plan[:1].upper()}{plan[1:]}?")
+        return frozenset() if click.confirm(question, err=True) else None
+    texts = [visible(item.text) for item in items]
+    widest = max(map(len, texts))
     lines = ["To confirm, or to allow by option:", *([f"     {plan}"] if plan else [])]
     lines += [
-        f"  {number}  {item.text:{widest}}  {item.flag}" for number, item in enumerate(items, 1)
+        f"  {number}  {text:{widest}}  {item.flag}"
+        for number, (text, item) in enumerate(zip(texts, items, strict=True), 1)
     ]
-    click.echo("\n".join(lines), err=True)
+    print_lines(*lines, err=True)
     only = "[c]hange without these, " if plan else ""
     choices = f"[y]es to all, {only}[N]o, or the numbers to allow"
     while True:
@@ -78,7 +82,7 @@ def ask(plan: str, items: Sequence[Item], *, yes: bool) -> frozenset[str] | None
             return chosen
         if answer in {"n", "no"}:
             return None if plan else frozenset()
-        click.echo("  Answer with one of these letters, or with numbers such as 1,2.", err=True)
+        print_lines("  Answer with one of these letters, or with numbers such as 1,2.", err=True)
 
 
 def _chosen(answer: str, items: Sequence[Item]) -> frozenset[str] | None:
@@ -119,7 +123,7 @@ def undo(
     try:
         run.plan()
         with progress.silent():
-            click.echo(plan_text(run.results), err=True)
+            print_lines(*plan_lines(run.results), err=True)
             shown = failed_hosts(run)
             allowed = ask(question(), reboot_items(run, reboot), yes=yes)
             if allowed is None:

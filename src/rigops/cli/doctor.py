@@ -36,7 +36,8 @@ from rigops.probe.bundles.saving import refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
 from rigops.probe.snapshot import HostSnapshot
-from rigops.report.doctor import doctor_text
+from rigops.report.doctor import doctor_lines
+from rigops.report.terminal import print_lines, print_text, styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,11 +123,11 @@ def command(
     """
     if explained is not None:
         check = _check(explained, "--explain")
-        click.echo(f"{click.style(check.id, bold=True)}  {check.title}\n")
-        click.echo(click.wrap_text(check.explanation, text_width(), "  ", "  "))
+        print_lines(f"{styled(check.id, bold=True)}  {check.title}", "")
+        print_text(click.wrap_text(check.explanation, text_width(), "  ", "  "))
         return
     if print_probe:
-        click.echo(script(_sections(_chosen_checks(only, skip)), root=not no_root), nl=False)
+        print_text(script(_sections(_chosen_checks(only, skip)), root=not no_root))
         return
     if raw and save_to is None:
         raise usage_error(message="needs --save", key="--raw", fix="add --save FILE")
@@ -156,7 +157,7 @@ def command(
     if as_json:
         print_json(document(reports))
     else:
-        click.echo(doctor_text(reports, text_width()))
+        print_lines(*doctor_lines(reports, text_width()))
     statuses = (report.status for report in reports)
     click.get_current_context().exit(exit_code(statuses, strict=strict))
 
@@ -261,7 +262,7 @@ def _save_bundles(bundles: Sequence[Bundle], path: Path, *, redacted: bool) -> N
         else save_all(bundles, path, redacted=redacted)
     )
     replaced = "replaced; read it before you publish it" if redacted else "not replaced"
-    click.echo(f"Saved {saved}: names, addresses and serials {replaced}.", err=True)
+    print_lines(f"Saved {saved}: names, addresses and serials {replaced}.", err=True)
 
 
 def _collected(bundle: Bundle, spec: RigSpec | None) -> CollectedHost:

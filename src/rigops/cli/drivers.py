@@ -19,7 +19,8 @@ from rigops.cli.options import (
 )
 from rigops.cli.output import print_json, text_width
 from rigops.errors import usage_error
-from rigops.report.drivers import drivers_text
+from rigops.report.drivers import drivers_lines
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Gpu
@@ -85,7 +86,7 @@ def command(
             rows = {row: None for gpu in gpus or (None,) for row in driver_rows(catalog, gpu)}
             print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
         else:
-            click.echo(drivers_text(catalog, gpus, text_width()))
+            print_lines(*drivers_lines(catalog, gpus, text_width()))
         return 0
     if gpu_name is not None:
         raise usage_error(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.errors import Problem, RigopsError, UsageError
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,15 +27,11 @@ def explain(error: BaseException, arguments: Sequence[str]) -> int:
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else EXIT_FAILURE
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output has closed it; without this Python complains while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        click.echo("\nInterrupted.", err=True)
+        print_lines("", "Interrupted.", err=True)
         return EXIT_INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
+        print_lines(*error.format_message().split("\n"), err=True)
         return EXIT_USAGE
     problems, code = _problems(error)
     options = set(takewhile(lambda word: word != "--", arguments))
@@ -69,14 +64,14 @@ def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
 def _print_text(problems: Sequence[Problem]) -> None:
     folded = _fold_hosts(problems)
     if len(folded) > 1:
-        click.echo(f"{len(folded)} errors:", err=True)
+        print_lines(f"{len(folded)} errors:", err=True)
     for problem, hosts in folded:
         head = "Error: " if len(folded) == 1 else "- "
-        click.echo(head + _headline(problem, hosts), err=True)
+        print_lines(head + _headline(problem, hosts), err=True)
         if problem.accepted and problem.accepted not in problem.fix:
-            click.echo(f"    accepted: {problem.accepted}", err=True)
+            print_lines(f"    accepted: {problem.accepted}", err=True)
         if problem.fix:
-            click.echo(f"    fix: {problem.fix}", err=True)
+            print_lines(f"    fix: {problem.fix}", err=True)
 
 
 def _headline(problem: Problem, hosts: list[str]) -> str:

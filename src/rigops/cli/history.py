@@ -12,7 +12,8 @@ from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json, warn
 from rigops.record import journal
 from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
-from rigops.report.history import history_text
+from rigops.report.history import history_lines
+from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect
 from rigops.transport.errors import clean
 
@@ -72,7 +73,7 @@ def command(
         document = [run.as_json() for run in runs]
         print_json({"schema": SCHEMA, "runs": document, "hosts": unreadable})
     else:
-        click.echo(history_text(runs))
+        print_lines(*history_lines(runs))
     return 0
 
 

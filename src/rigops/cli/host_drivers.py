@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-import click
-
 from rigops.catalog import driver_rows
 from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.cli.drivers import SCHEMA
@@ -17,7 +15,8 @@ from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.resolver.options import choose
 from rigops.errors import HostError
 from rigops.record import lockfile as lock
-from rigops.report.driver_choice import HostChoice, driver_choice_text
+from rigops.report.driver_choice import HostChoice, driver_choice_lines
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +70,7 @@ def show_hosts(
             }
         )
     else:
-        click.echo(driver_choice_text(found, text_width()))
+        print_lines(*driver_choice_lines(found, text_width()))
     return _UNKNOWN if any(one.error for one in found) else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ import click
 
 from rigops.catalog import load_once
 from rigops.cli.options import default_inventory, existing_inventory, read_inventory, words
-from rigops.cli.output import has_terminal, warn
+from rigops.cli.output import has_keyboard, has_terminal, warn
 from rigops.errors import usage_error
+from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target
 from rigops.transport.clock import start_thread
 
@@ -64,7 +64,7 @@ ask_sudo_password_option = click.option(
 def sudo_password(*, asked: bool) -> str | None:
     if not asked:
         return None
-    if not sys.stdin.isatty():
+    if not has_keyboard():
         raise usage_error(
             message="no terminal to type a password on",
             key="--ask-sudo-password",
@@ -111,7 +111,9 @@ def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
 
 
 def _ask(key: UnknownKey) -> bool:
-    click.echo(f"Unknown host {key.host}. Its {key.key_type} key:\n  {key.fingerprint}", err=True)
+    print_lines(
+        f"Unknown host {key.host}. Its {key.key_type} key:", f"  {key.fingerprint}", err=True
+    )
     return click.confirm("Trust this key and save it?", err=True)
 
 

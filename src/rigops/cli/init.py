@@ -23,7 +23,7 @@ from rigops.concerns.registry import names_in_this_version
 from rigops.doctor.proposal import propose
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.inventory import host_text, inventory_text
-from rigops.report.words import plain
+from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def command(
     }
     for one in collected:
         if one.error:
-            click.echo(f"{one.host}: {one.error.kind}: {plain(one.error.message)}", err=True)
+            print_lines(f"{one.host}: {one.error.kind}: {one.error.message}", err=True)
             if one.error.fix:
-                click.echo(f"  fix: {plain(one.error.fix)}", err=True)
+                print_lines(f"  fix: {one.error.fix}", err=True)
     if proposed:
         texts = [
             host_text(*_named(reached[host], taken), entries) for host, entries in proposed.items()
@@ -120,8 +120,8 @@ def _write(path: Path, hosts: Sequence[str], suggestions: int) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(inventory_text(hosts, today))
     except FileExistsError:
-        click.echo(f"{path}: already exists; not overwritten. Entries to paste:", err=True)
-        click.echo("\n".join(hosts))
+        print_lines(f"{path}: already exists; not overwritten. Entries to paste:", err=True)
+        print_text("\n".join(hosts))
         return
     count = f"{suggestions} suggestion{'' if suggestions == 1 else 's'}"
-    click.echo(f"Wrote {path}, {count} in comments. Next: rigops plan {path}", err=True)
+    print_lines(f"Wrote {path}, {count} in comments. Next: rigops plan {path}", err=True)

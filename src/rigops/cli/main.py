@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from rigops import __version__
 from rigops.cli.failure import explain
+from rigops.report.terminal import clean_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,10 +92,11 @@ def rigops() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        code = rigops.main(words, prog_name="rigops", standalone_mode=False)
-    except BaseException as error:  # noqa: BLE001 - the one place that turns any error into text
-        code = explain(error, words)
+    with clean_streams():
+        try:
+            code = rigops.main(words, prog_name="rigops", standalone_mode=False)
+        except BaseException as error:  # noqa: BLE001 - the one place that turns any error into text
+            code = explain(error, words)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -108,5 +110,6 @@ def run() -> None:
         code = 0
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # nobody reads it any more
-            stream.flush()
+            if stream is not None:  # closed
+                stream.flush()
     os._exit(code)

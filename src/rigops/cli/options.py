@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rigops.report.terminal import visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -20,6 +22,11 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 DEFAULT_INVENTORY = "inventory.py"
 
 
+class _OneLine(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's
+        return visible(super().formatMessage(record))
+
+
 def _color(ctx: click.Context, _: click.Parameter, off: bool) -> None:
     if off or os.environ.get("NO_COLOR"):
         ctx.color = False
@@ -27,7 +34,9 @@ def _color(ctx: click.Context, _: click.Parameter, off: bool) -> None:
 
 def _verbose(_: click.Context, __: click.Parameter, on: bool) -> None:
     if on:
-        logging.basicConfig(stream=sys.stderr, format="%(message)s")
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_OneLine("%(message)s"))
+        logging.basicConfig(handlers=[handler])
         logging.getLogger("rigops").setLevel(logging.INFO)
 
 

@@ -1,4 +1,4 @@
-"""Documents on stdout, everything else on stderr; the terminal."""
+"""Documents on stdout, everything else on stderr; what the terminal can do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-import click
+from rigops.report.terminal import print_lines, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 
 def print_json(document: Mapping[str, object]) -> None:
     """Keys keep their order: callers put the schema first."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    print_text(json.dumps(document, indent=2))
 
 
 def warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        click.echo(f"Warning: {warning}", err=True)
+    print_lines(*(f"Warning: {warning}" for warning in warnings), err=True)
 
 
 def has_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return has_keyboard() and sys.stderr.isatty()
+
+
+def has_keyboard() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # None: closed
 
 
 def text_width() -> int:

@@ -9,7 +9,8 @@ import click
 from rigops.cli.apply_common import fleet_run, host_options, inventory_options, select_hosts
 from rigops.cli.output import print_json
 from rigops.converge.result import gravest
-from rigops.report.plan import plan_text
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,6 @@ def command(
     if as_json:
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})
     else:
-        click.echo(plan_text(run.results))
+        print_lines(*plan_lines(run.results))
     codes = (result.plan_code for result in run.results)
     return gravest(code for code in codes if fails_pending or code != _PENDING)

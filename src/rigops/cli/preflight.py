@@ -13,7 +13,8 @@ from rigops.errors import HostError
 from rigops.hostside.p2p.verdict import UNKNOWN, exit_code
 from rigops.preflight.document import HostFound, document, overall
 from rigops.preflight.run import LEVELS, prove
-from rigops.report.preflight import preflight_text
+from rigops.report.preflight import preflight_lines
+from rigops.report.terminal import print_lines, visible
 from rigops.transport import TransportError, connect
 
 if TYPE_CHECKING:
@@ -71,20 +72,20 @@ def command(
     if as_json:
         print_json(document(found))
     else:
-        click.echo(preflight_text(found, text_width()))
+        print_lines(*preflight_lines(found, text_width()))
     return exit_code(overall(found))
 
 
 def _confirmed(chosen: Sequence[Chosen]) -> bool:
     if not has_terminal():
-        click.echo(
-            "Declined: no terminal to confirm on. Copies can lock up a machine with broken P2P.\n"
+        print_lines(
+            "Declined: no terminal to confirm on. Copies can lock up a machine with broken P2P.",
             "    fix: pass --yes, or --level quick to copy nothing",
             err=True,
         )
         return False
     names = ", ".join(host.name for host in chosen)
-    return click.confirm(_QUESTION.format(names), err=True)
+    return click.confirm(_QUESTION.format(visible(names)), err=True)
 
 
 def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
@@ -92,7 +93,7 @@ def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
         return connect(chosen.target, host_keys=policy)
 
     def progress(text: str) -> None:
-        click.echo(f"{chosen.name}: {text}", err=True)
+        print_lines(f"{chosen.name}: {text}", err=True)
 
     try:
         with reach() as connection:

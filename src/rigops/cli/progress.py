@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
+from rigops.report.terminal import print_lines, redraw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
 _REDRAW_S = 0.2
-_CLEAR = "\r\x1b[K"
 
 
 class Progress:
@@ -52,7 +51,7 @@ class Progress:
             if is_news:
                 self._began[host] = time.monotonic()
                 if not self._live:
-                    click.echo(f"{host}: {text}", err=True)
+                    print_lines(f"{host}: {text}", err=True)
 
     def end(self, host: str, outcome: str) -> None:
         with self._lock:
@@ -60,7 +59,7 @@ class Progress:
             self._at.pop(host, None)
             self._erase()
             if not self._live:
-                click.echo(f"{host}: {outcome} ({seconds:.1f} s)", err=True)
+                print_lines(f"{host}: {outcome} ({seconds:.1f} s)", err=True)
 
     @property
     def unfinished(self) -> list[str]:
@@ -97,9 +96,8 @@ class Progress:
                     for host, began in self._began.items()
                 ]
                 line = f"{self._doing} {', '.join(hosts)}" if hosts else ""
-                width = shutil.get_terminal_size().columns - 1
-                click.echo(_CLEAR + line[:width], err=True, nl=False)
+                redraw(line, shutil.get_terminal_size().columns - 1)
 
     def _erase(self) -> None:
         if self._live:
-            click.echo(_CLEAR, err=True, nl=False)
+            redraw("", 0)

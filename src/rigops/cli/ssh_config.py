@@ -15,6 +15,7 @@ from rigops.cli.options import common, inventory_option, json_option, read_inven
 from rigops.cli.output import print_json, warn
 from rigops.errors import usage_error
 from rigops.inventory.access import UNIT_MARKER, accesses, mount_unit
+from rigops.report.terminal import print_lines, print_text
 
 if TYPE_CHECKING:
     from rigops.inventory.access import Access, MountUnit
@@ -56,8 +57,9 @@ def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> 
     else:
         from rigops.rendering import render
 
-        config = render("ssh_config.j2", inventory=inventory.path, hosts=hosts, unreached=unreached)
-        click.echo(config, nl=False)
+        print_text(
+            render("ssh_config.j2", inventory=inventory.path, hosts=hosts, unreached=unreached)
+        )
     _install(units)
 
 
@@ -102,10 +104,10 @@ def _install(units: list[MountUnit]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for unit in units:
         atomic_file.replace(folder / unit.name, unit.text, 0o644)
-        click.echo(f"wrote {folder / unit.name}", err=True)
+        print_lines(f"wrote {folder / unit.name}", err=True)
     names = " ".join(f"'{unit.name}'" for unit in units)
-    click.echo(
-        "To mount at once and at every login:\n"
+    print_lines(
+        "To mount at once and at every login:",
         f"  systemctl --user daemon-reload && systemctl --user enable --now {names}",
         err=True,
     )

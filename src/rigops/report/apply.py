@@ -1,13 +1,11 @@
-"""What became of each host, as text."""
+"""What became of each host, in lines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from rigops.report.plan import blocked_lines, error_lines
-from rigops.report.words import plain
+from rigops.report.terminal import styled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,12 +25,12 @@ _WORDS = {
 }
 
 
-def outcome_text(
+def outcome_lines(
     results: Sequence[HostResult],
     words: Mapping[str, str] | None = None,
     *,
     shown: Collection[str] = (),
-) -> str:
+) -> list[str]:
     """What came of it; where it is the same on several hosts, once.
 
     `words`: for outcomes that another command than apply names otherwise. `shown`: the hosts whose
@@ -44,15 +42,15 @@ def outcome_text(
         known = result.host in shown
         lines = (_what_became(result, wording, shown=known), *_lines(result, shown=known))
         folded.setdefault(lines, []).append(result)
-    return "\n".join(
+    return [
         line
         for (became, *lines), same in folded.items()
         for line in (f"{_head(same)} {became} ({_took(same)})", *lines)
-    )
+    ]
 
 
 def _head(results: Sequence[HostResult]) -> str:
-    names = click.style(", ".join(result.host for result in results), bold=True)
+    names = styled(", ".join(result.host for result in results), bold=True)
     return names if len(results) == 1 else f"{names} ({len(results)} hosts): each"
 
 
@@ -68,8 +66,8 @@ def _what_became(result: HostResult, words: Mapping[str, str], *, shown: bool) -
         names = ", ".join(dict.fromkeys(one.concern for one in result.blocked))
         color, text = "yellow", f"partly {text}; blocked: {names}"
     if shown and result.error is not None:
-        text = f"{text}: {plain(result.error.message)}"
-    return click.style(text, fg=color)
+        text = f"{text}: {result.error.message}"
+    return styled(text, fg=color)
 
 
 def _lines(result: HostResult, *, shown: bool) -> Iterator[str]:
@@ -81,11 +79,11 @@ def _lines(result: HostResult, *, shown: bool) -> Iterator[str]:
     )
     for one in result.withheld:
         subjects = ", ".join(one.subjects)
-        yield click.style(
+        yield styled(
             f"    kept: {one.concern} is no longer declared; --prune undoes {subjects}",
             fg="yellow",
         )
-    yield from (f"    {plain(line)}" for line in result.story)
+    yield from (f"    {line}" for line in result.story)
     if not shown:
         yield from error_lines(result)
     yield from blocked_lines(result)

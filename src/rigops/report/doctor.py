@@ -1,16 +1,15 @@
-"""Findings of doctor as text: the worst host and the worst finding first."""
+"""Findings of doctor in lines: the worst host and the worst finding first."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
-from rigops.report.words import MARGIN, grouped, plain, wrapped
+from rigops.report.terminal import styled
+from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,25 +26,25 @@ _HANGING = "  "
 _wrapped = partial(wrapped, hanging=_HANGING)
 
 
-def doctor_text(hosts: Sequence[HostReport], width: int) -> str:
+def doctor_lines(hosts: Sequence[HostReport], width: int) -> list[str]:
     worst_first = sorted(hosts, key=lambda host: WORST_HOST_FIRST.index(host.status))
     lines = [line for host in worst_first for line in (*_host(host, width), "")]
-    return "\n".join([*lines, _last_line(hosts)])
+    return [*lines, _last_line(hosts)]
 
 
 def _host(host: HostReport, width: int) -> Iterator[str]:
-    status = click.style(host.status, fg=_COLORS[host.status], bold=True)
+    status = styled(host.status, fg=_COLORS[host.status], bold=True)
     about = _about(host)
-    yield f"{click.style(plain(host.host), bold=True)}  {status}" + (f"  {about}" if about else "")
+    yield f"{styled(host.host, bold=True)}  {status}" + (f"  {about}" if about else "")
     if host.error:
-        yield _wrapped(f"{host.error.kind}: {plain(host.error.message)}", width)
+        yield from _wrapped(f"{host.error.kind}: {host.error.message}", width)
         if host.error.fix:
-            yield _wrapped(f"fix: {plain(host.error.fix)}", width)
+            yield from _wrapped(f"fix: {host.error.fix}", width)
     for note in host.notes:
-        yield _wrapped(f"note: {plain(note)}", width)
+        yield from _wrapped(f"note: {note}", width)
     if host.unparsed:
         pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
-        yield _wrapped(f"note: unparsed lines, not checked: {plain(pieces)}", width)
+        yield from _wrapped(f"note: unparsed lines, not checked: {pieces}", width)
     brief = [one for one in host.findings if one.status == "unknown" and not one.essential]
     if len(brief) <= _MOST_UNKNOWN:
         brief = []
@@ -67,7 +66,7 @@ def _summed_up(status: Status, ids: list[str], width: int) -> str:
     room = width - len(f"  {status:<7} ")
     if len(line) > room:
         line = line[: room - 1].rpartition(", ")[0] + ", …"
-    return f"  {click.style(f'{status:<7}', fg=_COLORS.get(status))} {line}"
+    return f"  {styled(f'{status:<7}', fg=_COLORS.get(status))} {line}"
 
 
 def _about(host: HostReport) -> str:
@@ -78,7 +77,7 @@ def _about(host: HostReport) -> str:
         f"driver {facts['driver']}" if facts.get("driver") else "",
         _cards(facts.get("gpus")),
     ]
-    return ", ".join(plain(part) for part in parts if part)
+    return ", ".join(part for part in parts if part)
 
 
 def _cards(gpus: object) -> str:
@@ -90,28 +89,29 @@ def _cards(gpus: object) -> str:
 
 def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
     finding = alike[0]
-    subjects = ", ".join(plain(one.subject) for one in alike if one.subject != HOST)
+    subjects = ", ".join(one.subject for one in alike if one.subject != HOST)
     about = f"{subjects}: " if subjects else ""
     head = f"  {finding.status:<7} {finding.id}  "
-    text = wrapped(head + about + plain(finding.summary), width, "", hanging=MARGIN + _HANGING)
-    word = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
-    yield text.replace(head, f"  {word} {click.style(finding.id, bold=True)}  ", 1)
+    first, *rest = wrapped(head + about + finding.summary, width, "", hanging=MARGIN + _HANGING)
+    word = styled(f"{finding.status:<7}", fg=_COLORS[finding.status])
+    yield first.replace(head, f"  {word} {styled(finding.id, bold=True)}  ", 1)
+    yield from rest
     evidence = list(dict.fromkeys(line for one in alike for line in one.evidence))
     most = _LEAST_EVIDENCE if finding.status == "info" else _MOST_EVIDENCE
     for piece in evidence[:most]:
-        yield _wrapped(f"{piece.section}: {plain(piece.line)}", width)
+        yield from _wrapped(f"{piece.section}: {piece.line.strip()}", width)
     if len(evidence) > most:
         more = len(evidence) - most
         yield f"{MARGIN}and {more} more line{'' if more == 1 else 's'} (--json shows all)"
     if finding.why:
-        yield _wrapped(f"why: {plain(finding.why)}", width)
+        yield from _wrapped(f"why: {finding.why}", width)
     if finding.fix:
         yield from _fix(finding.fix, width)
 
 
 def _fix(fix: Fix, width: int) -> Iterator[str]:
     by = "" if fix.by_apply else " by hand:" if fix.kind == "hands" else f" {fix.kind}:"
-    yield _wrapped(f"fix:{by} {plain(fix.text)}", width)
+    yield from _wrapped(f"fix:{by} {fix.text}", width)
     for key, value in (fix.declare or {}).items():
         yield f'{MARGIN}     in the inventory: "{key}": {literal(value)},'
 
@@ -126,7 +126,7 @@ def _last_line(hosts: Sequence[HostReport]) -> str:
     applied = _by_check((f, h) for f, h in fixable if f.fix and f.fix.by_apply)
     by_hand = _by_check((f, h) for f, h in fixable if f.fix and not f.fix.by_apply)
     unknown = sum(finding.status == "unknown" for host in hosts for finding in host.findings)
-    unreached = [plain(host.host) for host in hosts if host.error]
+    unreached = [host.host for host in hosts if host.error]
     parts = [
         f"`rigops apply` would fix {applied}." if applied else "",
         f"To do by hand: {by_hand}." if by_hand else "",
@@ -140,6 +140,6 @@ def _last_line(hosts: Sequence[HostReport]) -> str:
 def _by_check(findings: Iterable[tuple[Finding, HostReport]]) -> str:
     by_check = grouped(findings, lambda found: found[0].id)
     return "; ".join(
-        f"{check} on {', '.join(dict.fromkeys(plain(host.host) for _, host in found))}"
+        f"{check} on {', '.join(dict.fromkeys(host.host for _, host in found))}"
         for check, found in by_check.items()
     )

@@ -1,4 +1,4 @@
-"""What hosts could run: the hosts of the document rigops.drivers/1, and the text for a terminal."""
+"""What hosts could run: the hosts of the document rigops.drivers/1, and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-import click
-
 from rigops.python_literal import literal
-from rigops.report.words import MARGIN, grouped, plain, wrapped
+from rigops.report.terminal import styled
+from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,22 +57,22 @@ class HostChoice:
         return document
 
 
-def driver_choice_text(hosts: Sequence[HostChoice], width: int) -> str:
+def driver_choice_lines(hosts: Sequence[HostChoice], width: int) -> list[str]:
     """Hosts that could not be asked come first."""
     ordered = sorted(hosts, key=lambda host: host.choice is not None)
-    return "\n\n".join("\n".join(_host(host, width)) for host in ordered)
+    return [line for host in ordered for line in (*_host(host, width), "")][:-1]
 
 
 def _host(host: HostChoice, width: int) -> Iterator[str]:
-    name = click.style(plain(host.host), bold=True)
+    name = styled(host.host, bold=True)
     if host.choice is None:
-        yield f"{name}  {click.style('unknown', fg=_COLORS['unknown'])}"
+        yield f"{name}  {styled('unknown', fg=_COLORS['unknown'])}"
         if host.error:
-            yield wrapped(f"{host.error.kind}: {host.error.message}", width)
+            yield from wrapped(f"{host.error.kind}: {host.error.message}", width)
             if host.error.fix:
-                yield wrapped(f"fix: {host.error.fix}", width)
+                yield from wrapped(f"fix: {host.error.fix}", width)
         return
-    yield f"{name}  {plain(_about(host.choice.facts.machine))}"
+    yield f"{name}  {_about(host.choice.facts.machine)}"
     yield from _there(host.choice)
     yield from _declared(host.choice.declared, width)
     yield from _recommended(host.choice, width)
@@ -98,45 +97,45 @@ def _there(choice: Choice) -> Iterator[str]:
     else:
         yield f"{MARGIN}loaded     no driver"
     if installed and (loaded is None or installed != loaded.version):
-        yield f"{MARGIN}installed  {plain(installed)}, {_styled(choice.installed)}"
+        yield f"{MARGIN}installed  {installed}, {_styled(choice.installed)}"
 
 
 def _declared(declared: Declared | None, width: int) -> Iterator[str]:
     if declared is None:
         return
     if declared.refusal:
-        yield f"{MARGIN}declared   {literal(declared.driver)}, {click.style('refused', fg='red')}"
+        yield f"{MARGIN}declared   {literal(declared.driver)}, {styled('refused', fg='red')}"
         yield from _refused(declared.refusal, width)
         return
     comes_to = f" is {declared.version} {declared.flavor}" if declared.version else ""
-    yield wrapped(f"declared   {literal(declared.driver)}{comes_to}: {declared.why}", width)
+    yield from wrapped(f"declared   {literal(declared.driver)}{comes_to}: {declared.why}", width)
 
 
 def _recommended(choice: Choice, width: int) -> Iterator[str]:
     found = choice.recommended
     yield ""
     if found is None:
-        yield f"{MARGIN}{click.style('nothing to recommend', fg='yellow')}"
+        yield f"{MARGIN}{styled('nothing to recommend', fg='yellow')}"
         if choice.refusal:
             yield from _refused(choice.refusal, width)
         return
-    name = click.style(f"{found.version} {found.flavor}", fg="green", bold=True)
+    name = styled(f"{found.version} {found.flavor}", fg="green", bold=True)
     yield f"{MARGIN}recommended: {name}"
-    yield wrapped(found.why, width, MARGIN * 2)
+    yield from wrapped(found.why, width, MARGIN * 2)
     for note in found.notes:
-        yield wrapped(f"note: {note}", width, MARGIN * 2)
+        yield from wrapped(f"note: {note}", width, MARGIN * 2)
     keys = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in found.declare.items())
     yield f"{MARGIN * 2}declare: {keys}"
     if choice.refusal:
-        yield f"{MARGIN}{click.style('blocked', fg='yellow')}"
+        yield f"{MARGIN}{styled('blocked', fg='yellow')}"
         yield from _refused(choice.refusal, width)
 
 
 def _refused(refusal: Refusal, width: int) -> Iterator[str]:
     """The fix on one line: it may hold what is to be copied."""
-    yield wrapped(refusal.reason, width, MARGIN * 2)
+    yield from wrapped(refusal.reason, width, MARGIN * 2)
     if refusal.fix:
-        yield f"{MARGIN * 2}fix: {plain(refusal.fix)}"
+        yield f"{MARGIN * 2}fix: {refusal.fix}"
 
 
 def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
@@ -151,24 +150,24 @@ def _offered(options: Sequence[Option], width: int) -> Iterator[str]:
     for alike in sorted(by_opinion, key=lambda alike: not alike[0].fits):
         one, flavors = alike[0], " or ".join(option.flavor for option in alike)
         places = dict.fromkeys(place for option in alike for place in option.places)
-        where = plain(", ".join(places)) or "installed, and in no source"
+        where = ", ".join(places) or "installed, and in no source"
         judged = f"{_styled(one.status)}, " if one.fits or one.status == "bad" else ""
         fits = "fits" if one.fits else "does not fit"
         yield f"{MARGIN * 2}{one.version} {flavors}  {judged}{fits}, {where}"
-        yield wrapped(one.why, width, MARGIN * 3)
+        yield from wrapped(one.why, width, MARGIN * 3)
     unsupported = [one for one in options if one.status == "unsupported"]
     rest = [
         f"{alike[0].version} {' or '.join(option.flavor for option in alike)}"
         for alike in grouped(unsupported, lambda one: one.version).values()
     ]
     if rest:
-        head = click.style("not for all cards of this machine", fg=_COLORS["unsupported"])
+        head = styled("not for all cards of this machine", fg=_COLORS["unsupported"])
         yield f"{MARGIN * 2}{head}"
-        yield wrapped(", ".join(rest), width, MARGIN * 3)
+        yield from wrapped(", ".join(rest), width, MARGIN * 3)
 
 
 def _styled(status: RowStatus | None) -> str:
-    return click.style(status or "unknown", fg=_COLORS[status or "unknown"])
+    return styled(status or "unknown", fg=_COLORS[status or "unknown"])
 
 
 def _choice_json(found: Choice) -> dict[str, object]:

@@ -1,13 +1,12 @@
-"""The catalog of drivers as text."""
+"""The catalog of drivers in lines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from rigops.catalog import runs_on, versions
 from rigops.catalog.lookup import concerns
+from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
 
 
-def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
+def drivers_lines(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> list[str]:
     """Newest branch first; branches that drive none of the cards last, one line each."""
     lines = [line for gpu in gpus for line in _card(gpu, width)]
     unfit: list[str] = []
@@ -30,22 +29,22 @@ def drivers_text(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> str:
             continue
         flavors = dict.fromkeys(flavor for one in supports for flavor in one.flavors)
         modules = f", {' or '.join(flavors)} modules" if flavors else ""
-        lines += ["", click.style(branch.branch, bold=True) + f"  {_about(branch)}{modules}"]
+        lines += ["", styled(branch.branch, bold=True) + f"  {_about(branch)}{modules}"]
         verdicts = [v for v in branch.verdicts if not gpus or any(concerns(v, g) for g in gpus)]
         for verdict in verdicts:
             lines += _verdict(verdict, branch, width)
         if not verdicts:
-            lines.append(MARGIN + click.style("unknown", dim=True) + "  no reports")
-    return "\n".join([*lines, *([""] if unfit else []), *unfit]).strip("\n")
+            lines.append(MARGIN + styled("unknown", dim=True) + "  no reports")
+    return [*lines[0 if gpus else 1 :], *([""] if unfit else []), *unfit]
 
 
 def _card(gpu: Gpu, width: int) -> Iterator[str]:
     limits = f" ({gpu.watts_min} to {gpu.watts_max} W)" if gpu.watts_min and gpu.watts_max else ""
     last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
-    yield click.style(gpu.name, bold=True) + (
+    yield styled(gpu.name, bold=True) + (
         f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{limits}, {last}"
     )
-    yield wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
+    yield from wrapped(f"P2P between two: {gpu.p2p}. {gpu.p2p_why}", width)
 
 
 def _about(branch: DriverBranch) -> str:
@@ -59,14 +58,14 @@ def _about(branch: DriverBranch) -> str:
 
 
 def _verdict(verdict: Verdict, branch: DriverBranch, width: int) -> Iterator[str]:
-    status = click.style(f"{verdict.status:<10}", fg=_COLORS[verdict.status])
+    status = styled(f"{verdict.status:<10}", fg=_COLORS[verdict.status])
     cards = "every card" if verdict.gpus == ("*",) else ", ".join(verdict.gpus)
     purpose = "" if verdict.purpose == "any" else f", for {verdict.purpose}"
     since = f", since {verdict.since}" if verdict.since else ""
     yield f"{MARGIN}{status} {_scope(verdict, branch)}: {cards}{purpose}{since}"
-    yield wrapped(verdict.why, width, MARGIN * 2)
+    yield from wrapped(verdict.why, width, MARGIN * 2)
     for evidence in verdict.evidence:
-        yield wrapped(f"- {evidence}", width, MARGIN * 2, hanging="  ")
+        yield from wrapped(f"- {evidence}", width, MARGIN * 2, hanging="  ")
 
 
 def _scope(verdict: Verdict, branch: DriverBranch) -> str:

@@ -1,12 +1,10 @@
-"""Past runs as text, newest first."""
+"""Past runs in lines, newest first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from rigops.report.words import plain
+from rigops.report.terminal import styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,22 +15,20 @@ _COLORS: Final = {"converged": "green", "changed": "green", "reboot_owed": "yell
 _DIGEST_SHOWN: Final = 12
 
 
-def history_text(runs: Sequence[Run]) -> str:
+def history_lines(runs: Sequence[Run]) -> list[str]:
     if not runs:
-        return "No runs recorded."
-    return "\n".join(line for run in runs for line in _run(run))
+        return ["No runs recorded."]
+    return [line for run in runs for line in _run(run)]
 
 
 def _run(run: Run) -> Iterator[str]:
-    outcome = click.style(run.outcome, fg=_COLORS.get(run.outcome, "red"))
+    outcome = styled(run.outcome, fg=_COLORS.get(run.outcome, "red"))
     digest = run.inventory_digest[:_DIGEST_SHOWN]
     what = f"inventory {digest}" if digest else "release"
-    yield (
-        f"{run.at}  {click.style(run.host, bold=True)}  {outcome}  ({run.seconds:.1f} s, {what})"
-    )
+    yield (f"{run.at}  {styled(run.host, bold=True)}  {outcome}  ({run.seconds:.1f} s, {what})")
     versions = [f"{name} {version}" for name, version in sorted(run.versions.items())]
     if run.preflight is not None:
         level = f" {run.preflight.level}" if run.preflight.level else ""
         versions.append(f"preflight{level}: {run.preflight.status}")
     if versions:
-        yield f"    {plain(', '.join(versions))}"
+        yield f"    {', '.join(versions)}"

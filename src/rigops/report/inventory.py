@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from textwrap import fill, indent
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from rigops.python_literal import literal
 from rigops.rendering import render
-from rigops.report.words import MARGIN, printable
+from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +42,4 @@ def _line(key: str, value: object) -> str:
 
 def _comment(reason: str) -> list[str]:
     """Every line becomes a comment: output of a host in it cannot become code."""
-    return fill(
-        printable(reason), _WIDTH - 12, initial_indent="# ", subsequent_indent="# "
-    ).splitlines()
+    return wrapped(reason, _WIDTH - 12, "# ")

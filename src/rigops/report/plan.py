@@ -1,13 +1,12 @@
-"""A plan as text. What is the same on several hosts is one entry."""
+"""A plan in lines. What is the same on several hosts is one entry."""
 
 from __future__ import annotations
 
 import difflib
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from rigops.report.words import grouped, plain, printable
+from rigops.report.terminal import styled
+from rigops.report.words import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,9 +18,9 @@ _NAMED: Final = 4  # hosts of a group that are named
 _CONTEXT: Final = 2
 
 
-def plan_text(results: Sequence[HostResult]) -> str:
+def plan_lines(results: Sequence[HostResult]) -> list[str]:
     by_lines = grouped(results, lambda result: tuple(_lines(result)))
-    return "\n".join(line for lines, same in by_lines.items() for line in (_head(same), *lines))
+    return [line for lines, same in by_lines.items() for line in (_head(same), *lines)]
 
 
 def _head(results: Sequence[HostResult]) -> str:
@@ -29,7 +28,7 @@ def _head(results: Sequence[HostResult]) -> str:
     named = ", ".join(hosts[:_NAMED])
     more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
     same = f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""
-    return click.style(f"{named}{more}", bold=True) + same
+    return styled(f"{named}{more}", bold=True) + same
 
 
 def _lines(result: HostResult) -> Iterator[str]:
@@ -37,7 +36,7 @@ def _lines(result: HostResult) -> Iterator[str]:
         yield from error_lines(result)
         return
     for concern, paths in result.undeclared.items():
-        yield click.style(
+        yield styled(
             f"    {concern}: no longer declared, undo {', '.join(paths)}",
             fg="yellow",
         )
@@ -45,11 +44,11 @@ def _lines(result: HostResult) -> Iterator[str]:
     for reason in result.reboot_reasons:
         yield f"    reboot: {reason}"
     for hit in result.reboot_hits:
-        yield click.style(f"        a reboot would interrupt: {plain(hit)}", fg="yellow")
+        yield styled(f"        a reboot would interrupt: {hit}", fg="yellow")
     for debt in result.other_debts:
         yield f"    reboot for a concern that was not selected: {debt}"
     for notice in result.notices:
-        yield click.style(f"    note: {plain(notice)}", fg="yellow")
+        yield styled(f"    note: {notice}", fg="yellow")
     yield from blocked_lines(result)
     if not result.pending and not result.blocked:
         yield "    nothing to do"
@@ -69,7 +68,7 @@ def _changes(result: HostResult) -> Iterator[str]:
 
 def error_lines(result: HostResult) -> Iterator[str]:
     if result.error is not None:
-        yield click.style(f"    {plain(result.error.message)}", fg="red")
+        yield styled(f"    {result.error.message}", fg="red")
         if result.error.fix:
             yield f"    fix: {result.error.fix}"
 
@@ -77,24 +76,26 @@ def error_lines(result: HostResult) -> Iterator[str]:
 def blocked_lines(result: HostResult) -> Iterator[str]:
     for one in result.blocked:
         keys = f" ({', '.join(one.keys)})" if one.keys else ""
-        yield click.style(f"    blocked: {one.concern}{keys}: {plain(one.reason)}", fg="yellow")
+        yield styled(f"    blocked: {one.concern}{keys}: {one.reason}", fg="yellow")
 
 
 def _change(change: Change) -> Iterator[str]:
     verb = "remove" if change.after is None else "write" if change.before is None else "change"
     yield f"    {change.concern}: {verb} {change.subject}"
-    before = (change.before or "").splitlines()
-    after = (change.after or "").splitlines()
+    before, after = (
+        text.removesuffix("\n").split("\n") if text else []
+        for text in (change.before, change.after)
+    )
     for line in list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]:
         color = {"+": "green", "-": "red"}.get(line[:1])
         if not line.startswith("@@"):
-            yield click.style(f"        {printable(line)}", fg=color)
+            yield styled(f"        {line}", fg=color)
 
 
 def _packages(result: HostResult) -> Iterator[str]:
     for repair in result.plan.repairs:
         if repair.agreed:
-            yield f"    first `{repair.command}`, since {plain(repair.broken)}"
+            yield f"    first `{repair.command}`, since {repair.broken}"
     for verb, packages in (
         ("install", result.plan.packages.install),
         ("remove", result.plan.packages.remove),

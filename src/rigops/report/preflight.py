@@ -1,12 +1,11 @@
-"""Results of preflight as text: a matrix for each host, then the pairs that failed."""
+"""Results of preflight in lines: a matrix for each host, then the pairs that failed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from rigops.hostside.p2p.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
+from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
@@ -23,22 +22,22 @@ NOTHING_GRANTED = f"No pair has peer access: no copies to test. {_REST}"
 NOT_PROVEN = f"Copies are not proven. {_REST}"
 
 
-def preflight_text(hosts: Sequence[HostFound], width: int) -> str:
+def preflight_lines(hosts: Sequence[HostFound], width: int) -> list[str]:
     """Worst first."""
     ordered = sorted(hosts, key=lambda host: GRAVEST_FIRST.index(host.status))
     lines = [line for host in ordered for line in (*_host(host, width), "")]
-    return "\n".join([*lines, _last_line(hosts)])
+    return [*lines, *_last_lines(hosts)]
 
 
-def _last_line(hosts: Sequence[HostFound]) -> str:
+def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
     """One line where all hosts have the same."""
     by_words = grouped(hosts, _proven)
     if len(by_words) == 1:
-        return next(iter(by_words))
-    return "\n".join(
+        return list(by_words)
+    return [
         f"{', '.join(host.host for host in same)}: {words}"
         for words, same in sorted(by_words.items())
-    )
+    ]
 
 
 def _proven(host: HostFound) -> str:
@@ -54,19 +53,19 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
     about += (
         [f"NCCL will use {host.predicted_nccl_transport}"] if host.predicted_nccl_transport else []
     )
-    yield click.style(host.host, bold=True) + "  " + ", ".join(about)
+    yield styled(host.host, bold=True) + "  " + ", ".join(about)
     if host.error is not None:
-        yield wrapped(f"{host.error.kind}: {host.error.message}", width)
+        yield from wrapped(f"{host.error.kind}: {host.error.message}", width)
     for reason in host.reasons:
-        yield wrapped(reason, width)
+        yield from wrapped(reason, width)
     if host.needs_reboot:
-        yield wrapped("a process is stuck in the driver; fix: reboot the host", width)
+        yield from wrapped("a process is stuck in the driver; fix: reboot the host", width)
     if len(host.gpus) >= _ONE_PAIR:
         yield from _matrix(host)
         yield from _pairs(host, width)
     elif host.error is None and host.status == OK:
         count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
-        yield wrapped(f"{count}: no pair to test", width)
+        yield from wrapped(f"{count}: no pair to test", width)
 
 
 def _matrix(host: HostFound) -> Iterator[str]:
@@ -77,7 +76,7 @@ def _matrix(host: HostFound) -> Iterator[str]:
     wide = max(len(text) for text in (*names, *(text for row in cells for text, _ in row)))
     yield MARGIN + "from \\ to".ljust(wide) + "".join(f"  {name:>{wide}}" for name in names)
     for name, row in zip(names, cells, strict=True):
-        colored = (click.style(f"  {text:>{wide}}", fg=color) for text, color in row)
+        colored = (styled(f"  {text:>{wide}}", fg=color) for text, color in row)
         yield MARGIN + name.ljust(wide) + "".join(colored)
 
 
@@ -106,11 +105,11 @@ def _pairs(host: HostFound, width: int) -> Iterator[str]:
         every = len(pairs) == len(host.pairs) and len(pairs) > 1
         yield (
             MARGIN
-            + click.style(verdict, fg=_COLORS[STATUS_OF[verdict]])
+            + styled(verdict, fg=_COLORS[STATUS_OF[verdict]])
             + ("  every pair" if every else f"  {which}")
         )
         for line in evidence:
-            yield wrapped(line, width, MARGIN * 2)
+            yield from wrapped(line, width, MARGIN * 2)
 
 
 def _gravity(verdict: str) -> int:
@@ -118,4 +117,4 @@ def _gravity(verdict: str) -> int:
 
 
 def _styled(status: str) -> str:
-    return click.style(status, fg=_COLORS[status])
+    return styled(status, fg=_COLORS[status])

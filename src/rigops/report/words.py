@@ -1,9 +1,11 @@
-"""Text for a terminal: wrapped, and without control characters that came from a host."""
+"""Text for a terminal, in lines."""
 
 from __future__ import annotations
 
-from textwrap import fill
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,18 +24,10 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return groups
 
 
-def printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def plain(text: str) -> str:
-    """On one line."""
-    return printable(text).strip()
-
-
-def wrapped(text: str, width: int, indent: str = MARGIN, *, hanging: str = "") -> str:
-    return fill(
-        printable(text),
+def wrapped(text: str, width: int, indent: str = MARGIN, *, hanging: str = "") -> list[str]:
+    """Lines of a text, in which the ends of lines are spaces."""
+    return wrap(
+        visible(" ".join(text.split("\n"))),
         width,
         initial_indent=indent,
         subsequent_indent=indent + hanging,

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import click
-
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.host_report import HostReport
 from rigops.errors import HostError
-from rigops.report.doctor import doctor_text
+from rigops.report.doctor import doctor_lines
+from rigops.report.terminal import rendered, visible
 
 BAD = Finding(
     id="iommu.mode",
@@ -38,7 +37,7 @@ def report(host: str, *findings: Finding, error: HostError | None = None) -> Hos
 
 
 def text(*hosts: HostReport) -> str:
-    return click.unstyle(doctor_text(hosts, 80))
+    return "\n".join(rendered(visible(line), color=False) for line in doctor_lines(hosts, 80))
 
 
 def test_the_worst_host_comes_first_with_its_evidence_and_its_way_out() -> None:
@@ -47,7 +46,7 @@ def test_the_worst_host_comes_first_with_its_evidence_and_its_way_out() -> None:
     assert said == [
         "rig  fail  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
         "  fail    iommu.mode  translated",
-        "    iommu-groups: 13 DMA  [2J 0000:0a:00.0",
+        "    iommu-groups: 13 DMA \\x1b[2J\\u202e0000:0a:00.0",
         "    why: It stands between the cards.",
         "    fix: `rigops apply` does it",
         '         in the inventory: "kernel_args": ["quiet", "iommu=pt"],',
@@ -67,7 +66,7 @@ def test_a_host_that_was_not_reached_says_why() -> None:
 
     assert text(report("rig", error=error)).splitlines() == [
         "rig  unknown",
-        "    dns: there is no address",
+        "    dns: there is no\\x07address",
         "    fix: check the spelling",
         "",
         "Not checked: rig.",

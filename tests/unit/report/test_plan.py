@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 
 from rigops.converge.result import Blocked, HostResult, Stage, Withheld
 from rigops.errors import HostError
 from rigops.plan.change import Change, Package, PackageChanges, Plan, Repair
-from rigops.report.apply import outcome_text
-from rigops.report.plan import plan_text
+from rigops.report.apply import outcome_lines
+from rigops.report.plan import plan_lines
+from rigops.report.terminal import rendered, visible
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ DEAD = HostError("timeout", "rig (10.0.0.9:22): it does not answer", "is it on?"
 
 
 def lines(*results: HostResult) -> list[str]:
-    return click.unstyle(plan_text(results)).splitlines()
+    return [rendered(visible(line), color=False) for line in plan_lines(results)]
 
 
 def told(plan: Plan = Plan(), **what: Any) -> list[str]:  # noqa: B008 - frozen
@@ -30,7 +30,7 @@ def told(plan: Plan = Plan(), **what: Any) -> list[str]:  # noqa: B008 - frozen
 
 
 def outcome(*results: HostResult, shown: Collection[str] = ()) -> list[str]:
-    return click.unstyle(outcome_text(results, shown=shown)).splitlines()
+    return [rendered(visible(line), color=False) for line in outcome_lines(results, shown=shown)]
 
 
 def test_what_is_the_same_on_several_hosts_is_told_once() -> None:
@@ -153,8 +153,8 @@ def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_fix() -> None
 def test_what_a_host_says_does_not_steer_the_terminal(what: Mapping[str, Any]) -> None:
     result = HostResult("rig", **what)
 
-    assert STEERS not in plan_text([result])
-    assert STEERS not in outcome_text([result])
+    assert STEERS not in plan_lines([result])
+    assert STEERS not in outcome_lines([result])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,155 @@
+"""The only way to stdout and stderr: nothing that is printed steers the terminal or hides there.
+
+Texts come from hosts, archives and inventories. Only `styled` and `redraw` make escape sequences:
+with a mark that no such text can hold, since it is random, and that becomes ESC when it is written.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO, cast
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer  # from Python 3.12 on in collections.abc
+
+_ESC: Final = f"<{os.urandom(16).hex()}>"
+_STYLE: Final = re.compile(re.escape(_ESC) + r"\[[0-9;]*m")
+_CLEAR_LINE: Final = f"{_ESC}[G{_ESC}[K"
+# Printable by Unicode's categories, and yet drawn as nothing.
+_BLANK: Final = frozenset(
+    (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164,
+     *range(0xFE00, 0xFE10), 0xFFA0, *range(0xE0100, 0xE01F0))
+)  # fmt: skip
+
+
+class _Visible(dict[int, str]):
+    """By code point, made when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        is_seen = letter == "\t" or (letter.isprintable() and code not in _BLANK)
+        self[code] = letter if is_seen else letter.encode("unicode_escape").decode()
+        return self[code]
+
+
+_VISIBLE: Final = _Visible()
+
+
+def visible(text: str) -> str:
+    r"""On one line, with `\x1b`, `\n` or `\u202e` for what is not seen on a terminal."""
+    return text.translate(_VISIBLE)
+
+
+def styled(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
+    styled_text = click.style(visible(text), fg=fg, bold=bold or None, dim=dim or None)
+    return styled_text.replace("\x1b", _ESC)
+
+
+def rendered(text: str, *, color: bool) -> str:
+    """As it is written: lines stay lines."""
+    lines = "\n".join(map(visible, text.split("\n")))
+    return (lines if color else _STYLE.sub("", lines)).replace(_ESC, "\x1b")
+
+
+def print_lines(*lines: str, err: bool = False) -> None:
+    """Each is one line, whatever is in it."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write("".join(f"{visible(line)}\n" for line in lines))
+    stream.flush()
+
+
+def print_text(text: str) -> None:
+    """One whose lines are its own."""
+    print_lines(*text.removesuffix("\n").split("\n"))
+
+
+def redraw(line: str, width: int) -> None:
+    """In place of the line that stderr, a terminal, is at."""
+    sys.stderr.write(_CLEAR_LINE + visible(line)[:width])
+    sys.stderr.flush()
+
+
+class _Bytes(io.BufferedIOBase):
+    """For click, which completes words in bytes."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Buffer) -> int:
+        return self._stream.write(bytes(content).decode("utf-8", "replace"))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+class _Stream(io.TextIOBase):
+    """Whatever is printed goes through it: also what click, logging and Python itself print."""
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        self.buffer = _Bytes(self)
+        self._stream = stream
+        self._name = name
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # an attribute there
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]  # an attribute there
+        return self._stream.errors
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        context = click.get_current_context(silent=True)
+        color = context.color if context else None
+        self._do(rendered(text, color=self.isatty() if color is None else color))
+        return len(text)
+
+    def flush(self) -> None:
+        self._do("")
+
+    def _do(self, text: str) -> None:
+        try:
+            if text:
+                self._stream.write(text)
+            else:
+                self._stream.flush()
+        except BrokenPipeError:  # nobody reads it any more, and work on hosts goes on
+            pass
+        except OSError as error:
+            if self._name == "stdout":
+                error.filename = self._name
+                raise
+
+
+@contextmanager
+def clean_streams() -> Iterator[None]:
+    with ExitStack() as stack:
+        for name, redirect in (("stdout", redirect_stdout), ("stderr", redirect_stderr)):
+            stream = getattr(sys, name)
+            if stream is None:  # closed
+                stream = stack.enter_context(Path(os.devnull).open("w"))
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+            stack.enter_context(redirect(cast("TextIO", _Stream(stream, name))))
+        yield

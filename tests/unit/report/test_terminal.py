@@ -1,0 +1,127 @@
+"""Whatever is printed shows what would steer the terminal, by whichever way it gets there."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from rigops.cli.output import print_json, warn
+from rigops.report.terminal import (
+    clean_streams,
+    print_lines,
+    print_text,
+    redraw,
+    rendered,
+    styled,
+    visible,
+)
+from rigops.report.words import wrapped
+from tests import hostile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+strings = pytest.mark.parametrize("text", hostile.STRINGS.values(), ids=list(hostile.STRINGS))
+
+
+def logged(text: str) -> None:
+    logging.StreamHandler(sys.stderr).emit(
+        logging.LogRecord("x", logging.INFO, "", 0, text, (), None)
+    )
+
+
+def asked(text: str) -> None:
+    with pytest.raises(click.Abort):
+        click.confirm(text, err=True)
+
+
+WRITERS: dict[str, Callable[[str], object]] = {
+    "lines": print_lines,
+    "lines on stderr": lambda text: print_lines(text, err=True),
+    "a text": print_text,
+    "styled": lambda text: print_lines(styled(text, fg="red", bold=True)),
+    "progress": lambda text: redraw(text, 200),
+    "a warning": lambda text: warn([text]),
+    "click": click.echo,
+    "click on stderr": lambda text: click.echo(text, err=True),
+    "click in bytes": lambda text: click.echo(text.encode("utf-8", "replace")),
+    "styled by click": lambda text: click.secho(text, fg="red"),
+    "a question": asked,
+    "print": print,
+    "bytes": lambda text: sys.stdout.buffer.write(text.encode("utf-8", "replace")),
+    "several lines": lambda text: sys.stdout.writelines([text, "\n"]),
+    "a log": logged,
+    "a traceback": lambda text: traceback.print_exception(ValueError(text)),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_way_to_print_steers_a_terminal(
+    writer: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    own = "\x1b[G\x1b[K" if writer == "progress" else ""
+    found = {}
+    for name, text in hostile.STRINGS.items():
+        with clean_streams():
+            WRITERS[writer](text)
+        said = capsys.readouterr()
+        printed = said.out + said.err.removeprefix(own)
+        assert "a" in printed
+        found[name] = hostile.raw(printed)
+
+    assert found == {name: [] for name in hostile.STRINGS}
+
+
+@strings
+def test_a_line_stays_one_line_and_shows_what_is_not_seen(text: str) -> None:
+    line = visible(text)
+
+    assert "\n" not in line
+    assert hostile.raw(line) == []
+    shown = (letter for letter in text if hostile.raw(letter) or letter == "\n")
+    assert all(letter.encode("unicode_escape").decode() in line for letter in shown)
+    assert visible(line) == line
+
+
+@strings
+def test_a_document_holds_the_text_and_prints_none_of_it_raw(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with clean_streams():
+        print_json({"text": text, text: 1})
+
+    out = capsys.readouterr().out
+    assert hostile.raw(out) == []
+    assert json.loads(out) == {"text": text, text: 1}
+
+
+@pytest.mark.parametrize("text", ["plain", "Grüße, 猫, …", "a\tb", "👍", "e\u0301"])
+def test_what_can_be_seen_is_printed_as_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+@strings
+def test_only_our_own_styles_become_escape_sequences(text: str) -> None:
+    line = f"{text}{styled(text, fg='red')}{text}"
+
+    plain, colored = (rendered(visible(line), color=color) for color in (False, True))
+
+    assert plain == visible(text) * 3
+    assert colored == f"{visible(text)}\x1b[31m{visible(text)}\x1b[0m{visible(text)}"
+
+
+@strings
+def test_wrapped_lines_are_as_wide_as_what_is_printed(text: str) -> None:
+    lines = wrapped(f"{text} " * 20, 60)
+
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 60
+    assert lines == [visible(line) for line in lines]
