@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +14,20 @@ import pytest
 from rigops.probe.script import _TOOLS
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from rigops.probe.section import Section
 
 SHELLS = ("dash", "bash", "mksh", "busybox")
+
+
+@contextmanager
+def entered_by_everybody() -> Iterator[Path]:
+    """A folder in which other users can get to what is theirs, which pytest's own are not."""
+    with TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o711)
+        yield folder
 
 
 def tree(root: Path, files: dict[str, str]) -> None:

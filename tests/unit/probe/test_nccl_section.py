@@ -107,7 +107,8 @@ def test_the_snippet_finds_what_was_left_behind_in_a_home(shell: str, tmp_path: 
     site.mkdir(parents=True)
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/passwd").write_text(
-        f"root:x:0:0::/nowhere:/bin/sh\nme:x:1000:1000::{home}:/bin/sh\nsys:x:9:9::{home}:/bin/sh\n"
+        "root:x:0:0::/nowhere:/bin/sh\n"
+        f"me:x:{os.getuid()}:{os.getgid()}::{home}:/bin/sh\nsys:x:9:9::{home}:/bin/sh\n"
     )
 
     done = _run(shell, nccl.SECTION.snippet.replace("/etc/", f"{tmp_path}/etc/"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections.units import SECTION, parse
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import SHELLS, entered_by_everybody, run, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +139,34 @@ def test_a_systemd_that_does_not_answer_is_told_of(shell: str, tmp_path: Path) -
     assert code == 1
     assert parse(text).unparsed == ("Failed to connect to bus",)
     assert parse(text).setters == ()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root reads what others may not")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_where_others_may_put_links_only_what_everybody_may_read_is_read(
+    shell: str,
+) -> None:
+    with entered_by_everybody() as top:
+        secret = "ExecStart=nvidia-smi -pl 1 # geheim"
+        tree(top, {"root/secret": secret, "home/tool": "nvidia-smi -pl 2", "etc/cron.d/x": secret})
+        (top / "root").chmod(0o700)
+        (top / "etc/cron.d/x").chmod(0o600)  # root's own, and no link
+        bin_folder, shared = top / "usr/local/bin", top / "usr/local/sbin/shared"
+        bin_folder.mkdir(parents=True)
+        (bin_folder / "tool").symlink_to(top / "home/tool")
+        (bin_folder / "hidden").symlink_to(top / "root/secret")
+        shared.mkdir(parents=True)
+        (shared / "hidden").symlink_to(top / "root/secret")
+        os.chown(shared, 64123, 64123)
+
+        _, text = run(SECTION, shell, top, *PLACES)
+
+        found = parse(text)
+        assert [(one.file, one.watts) for one in found.setters or ()] == [
+            ("/etc/cron.d/x", 1),
+            ("/usr/local/bin/tool", 2),
+        ]
+        assert set(found.unreadable) == {"/usr/local/bin/hidden", "/usr/local/sbin/shared/hidden"}
 
 
 @given(

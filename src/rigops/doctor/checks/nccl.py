@@ -22,6 +22,7 @@ _PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
 _OLD_NAMES: Final = {"SOC": "SYS"}
 _OFF: Final = frozenset({"", "0"})
 _SHOWN_LIBRARIES: Final = 4
+_SHOWN_FILES: Final = 3
 _SLOW = (
     "Such a setting is often set against a hang and forgotten. NCCL then avoids the direct way "
     "between the cards for every program, and training may be several times slower without any "
@@ -118,8 +119,9 @@ def stale(examined: Examined) -> Finding | list[Finding]:
 
     Looks into /etc/nccl.conf, ~/.nccl.conf, profiles, environment files and systemd units for
     NCCL_P2P_DISABLE, NCCL_P2P_LEVEL=LOC, NCCL_SHM_DISABLE and NCCL_IB_*. One that the inventory
-    does not declare with this value is a warning that names the file and the line. Without root
-    other people's homes stay closed, and the answer unknown.
+    does not declare with this value is a warning that names the file and the line. Each home is
+    read with its owner's rights, and there only regular files of that owner. Where others are, or
+    without root, the answer is unknown.
     """
     known = examined.snapshot[NCCL].value
     if known is None:
@@ -171,7 +173,13 @@ def _gap(examined: Examined, known: Nccl) -> str:
         return "and the files were not searched to the end"
     if known.closed:
         homes = ", ".join(known.closed)
-        return f"and without root {homes} could not be searched"
+        how = "without root" if examined.snapshot[NCCL].without_root else "as their owners"
+        return f"and {how} {homes} could not be searched"
+    if known.unread:
+        named = ", ".join(known.unread[:_SHOWN_FILES])
+        more = len(known.unread) - _SHOWN_FILES
+        more_words = f" and {more} more" if more > 0 else ""
+        return f"and only regular files of a home's owner are read, not {named}{more_words}"
     return "and some lines could not be parsed" if known.unparsed else ""
 
 

@@ -9,12 +9,14 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from rigops.probe.homes import IN_HOMES
 from rigops.probe.section import Section
 from rigops.probe.text import Stamp, blocks, lines, preamble, shown_units, stamps, stripped
 
 NOW = "date +%s"
 UNITS = "systemctl show"
 STAMPS = "stat -c %Y %n"
+UNREAD = "files in homes that are not read"
 CRON = "grep -l borg restic /etc/cron*"
 
 _TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
@@ -39,12 +41,16 @@ class BackupUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class Backups:
-    """`stamps`: files that a backup touches when it runs, keys that were exported, settings."""
+    """`stamps`: files that a backup touches when it runs, keys that were exported, settings.
+
+    `unread`: homes, and files in them, of which nothing is known.
+    """
 
     now: int | None = None  # by the host's own clock
     units: tuple[BackupUnit, ...] | None = None  # None: there is no systemd to ask
     stamps: tuple[Stamp, ...] = ()
     cron_files: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
 
 
@@ -53,6 +59,7 @@ def parse(text: str) -> Backups:
     units: tuple[BackupUnit, ...] | None = None
     stamped: list[Stamp] = []
     cron: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
@@ -65,6 +72,8 @@ def parse(text: str) -> Backups:
             units = tuple(map(_unit, shown))
         elif head.startswith("stat "):
             stamped, left = stamps(body)
+        elif head == UNREAD:
+            unread = tuple(stripped(body))
         elif head == CRON:
             files = stripped(body)
             cron = tuple(file for file in files if file.startswith("/"))
@@ -73,7 +82,12 @@ def parse(text: str) -> Backups:
             left = [head]
         unparsed += left
     return Backups(
-        now=now, units=units, stamps=tuple(stamped), cron_files=cron, unparsed=tuple(unparsed)
+        now=now,
+        units=units,
+        stamps=tuple(stamped),
+        cron_files=cron,
+        unread=unread,
+        unparsed=tuple(unparsed),
     )
 
 
@@ -104,7 +118,7 @@ def _time(value: str) -> int | None:
     return int(when.timestamp())
 
 
-_SNIPPET = rf"""
+_SNIPPET = rf"""{IN_HOMES}
 run {NOW}
 if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
     set -- 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
@@ -119,24 +133,27 @@ if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
         -p ExecMainExitTimestamp -- "$@" 2>&1
 fi
 
+# shellcheck disable=SC2016  # for that shell to expand
+homes=$(in_homes '
+stamps() {{ stat -c "stamp %Y %n" "$@"; }}
+enter "$1/.config" "$1/.config/borgmatic" "$1/.config/borgmatic.d" "$1/.borgmatic" \
+    "$1/.config/borg" "$1/.config/borg/security" "$1/.config/borg/keys" "$1/.cache" \
+    "$1/.cache/borg"
+take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
+    "$1/.borgmatic/checks"/*/* "$1/.local/state/borgmatic/checks"/*/* \
+    "$1/.config/borg/security"/*/manifest-timestamp "$1/.config/borg/keys"/* \
+    "$1/.cache/borg"/*/config
+' </etc/passwd)
+of_homes() {{ printf '%s\n' "$homes" | sed -n "s/^$1 //p"; }}
 echo '== {STAMPS}'
-homes=
-while IFS=: read -r _ _ uid _ _ home _; do
-    case "$uid" in 0) ;; *[!0-9]*|'') continue ;; *) [ "$uid" -ge 1000 ] || continue ;; esac
-    case "$home" in /|/nonexistent*|*[[:space:]]*|*[*?[]*|[!/]*) continue ;; esac
-    [ -x "$home" ] && homes="$homes $home"
-done </etc/passwd
-set -- /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
-    /var/lib/rigops/*key* /etc/rigops/*key*
-for home in $homes; do
-    set -- "$@" "$home/.config/borgmatic"/*.yaml "$home/.config/borgmatic.d"/*.yaml \
-        "$home/.borgmatic/checks"/*/* "$home/.local/state/borgmatic/checks"/*/* \
-        "$home/.config/borg/security"/*/manifest-timestamp "$home/.config/borg/keys"/* \
-        "$home/.cache/borg"/*/config
-done
-for file; do
+for file in /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
+    /var/lib/rigops/*key* /etc/rigops/*key*; do
     [ -f "$file" ] && stat -c '%Y %n' "$file"
 done | head -n 300
+of_homes stamp | head -n 300
+echo '== {UNREAD}'
+of_homes closed
+of_homes unread
 
 echo '== {CRON}'
 for file in /etc/crontab /etc/cron.d/* /etc/cron.hourly/* /etc/cron.daily/* /etc/cron.weekly/* \
@@ -147,7 +164,7 @@ exit 0
 """
 
 _TECHNICAL = (
-    f"{NOW} {UNITS} {STAMPS} {CRON} service timer Id LoadState "
+    f"{NOW} {UNITS} {STAMPS} {UNREAD} {CRON} service timer Id LoadState "
     "ActiveState UnitFileState Result ExecMainStatus LastTriggerUSec NextElapseUSecRealtime "
     "ExecMainExitTimestamp loaded not-found masked active failed enabled disabled static success "
     "exit-code timeout"
@@ -157,6 +174,7 @@ SECTION = Section(
     name="backups",
     snippet=_SNIPPET,
     parse=parse,
+    timeout_s=15,  # two users may hold up the reading of their homes
     wants_root=True,
     lane="services",
     technical=_TECHNICAL,

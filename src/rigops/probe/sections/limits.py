@@ -200,7 +200,7 @@ show {BALANCING} {NODES}
 echo "== {LEFT}"
 if command -v stat >/dev/null; then
     for file in /dev/shm/nccl-* /dev/shm/torch_* /dev/shm/cuda.shm.*; do
-        [ -f "$file" ] && stat -c '%Y %s %n' "$file"
+        [ ! -L "$file" ] && [ -f "$file" ] && stat -c '%Y %s %n' "$file"
     done | head -n 100
 fi
 [ -d /run/systemd/system ] || exit 0

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rigops.probe.homes import IN_HOMES
 from rigops.probe.section import Section
-from rigops.probe.text import Stamp, blocks, grep_hits, lines, preamble, stamps, stripped
+from rigops.probe.text import GrepHit, Stamp, blocks, grep_hits, lines, preamble, stamps, stripped
 
 PROCESSOR = "grep -m 1 vendor_id /proc/cpuinfo"
 ASSIGNMENTS = "grep -Hn NCCL_"
+IN_FILES_OF_HOMES = "grep -Hn NCCL_ in homes"
 CACHES = "stat -c %Y %n gpu_p2p_access_cache_for_*.json"
 LIBRARIES = "ls libnccl"
 CLOSED = "homes that cannot be looked into"
+UNREAD = "files in homes that are not read"
 
 _CONF = re.compile(r"/.*/\.?nccl\.conf")
 _PROCESSOR = re.compile(r"vendor_id\s*:\s*(\S{1,40})\s*")
@@ -43,8 +46,9 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Nccl:
-    """`closed`: homes into which the login may not look, so that theirs is not known.
+    """`closed`: homes into which nobody could look, so that theirs is not known.
 
+    `unread`: files and folders in homes that are links, of another owner, or no files.
     `is_complete`: the last question was reached, so that no setting is missing.
     """
 
@@ -53,6 +57,7 @@ class Nccl:
     caches: tuple[Stamp, ...] = ()  # what vLLM once found out about P2P
     libraries: tuple[Library, ...] = ()
     closed: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     is_complete: bool = False
     unparsed: tuple[str, ...] = ()
 
@@ -63,6 +68,7 @@ def parse(text: str) -> Nccl:
     caches: list[Stamp] = []
     libraries: list[Library] = []
     closed: list[str] = []
+    unread: list[str] = []
     unparsed = list(preamble(text))
     found_blocks = blocks(text)
     for head, body in found_blocks.items():
@@ -86,6 +92,8 @@ def parse(text: str) -> Nccl:
             libraries += [Library(version["version"], path) for path, version in named if version]
         elif head == CLOSED:
             closed += stripped(body)
+        elif head == UNREAD:
+            unread += stripped(body)
         else:
             left = [head]
         unparsed += left
@@ -95,6 +103,7 @@ def parse(text: str) -> Nccl:
         caches=tuple(caches),
         libraries=tuple(libraries),
         closed=tuple(closed),
+        unread=tuple(unread),
         is_complete=LIBRARIES in found_blocks,
         unparsed=tuple(unparsed),
     )
@@ -104,16 +113,22 @@ def _assignments(body: str) -> tuple[list[Setting], list[str]]:
     found, unparsed = grep_hits(body)
     return [
         Setting(
-            name=one["name"],
-            value=(one["double"] or one["single"] or one["bare"] or "").strip(),
-            file=place.file,
-            number=place.number,
-            line=place.line,
+            name=name, value=value.strip(), file=place.file, number=place.number, line=place.line
         )
         for place in found
         if not place.is_comment
-        for one in _ASSIGNMENT.finditer(place.text)
+        for name, value in _assigned(place)
     ], unparsed
+
+
+def _assigned(place: GrepHit) -> list[tuple[str, str]]:
+    if _CONF.fullmatch(place.file):
+        shape = _SETTING.match(place.text)
+        return [(shape["name"], shape["value"])] if shape else []
+    return [
+        (one["name"], one["double"] or one["single"] or one["bare"] or "")
+        for one in _ASSIGNMENT.finditer(place.text)
+    ]
 
 
 def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
@@ -137,41 +152,52 @@ def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
     return found, unparsed
 
 
-_SNIPPET = rf"""
+_SNIPPET = rf"""{IN_HOMES}
 run {PROCESSOR} | head -n 2
-
-homes=
-while IFS=: read -r _ _ uid _ _ home _; do
-    case "$uid" in 0) ;; *[!0-9]*|'') continue ;; *) [ "$uid" -ge 1000 ] || continue ;; esac
-    case "$home" in /|/nonexistent*|*[[:space:]]*|*[*?[]*|[!/]*) continue ;; esac
-    [ -d "$home" ] && homes="$homes $home"
-done </etc/passwd
-
 show /etc/nccl.conf
-closed=
-for home in $homes; do
-    if [ -x "$home" ]; then show "$home/.nccl.conf"; else closed="$closed $home"; fi
-done
+
+# shellcheck disable=SC2016  # for that shell to expand
+homes=$(in_homes '
+settings() {{
+    find "$@" -maxdepth 0 -size -1048577c -exec \
+        grep -Hn -m 40 "NCCL_[A-Z0-9_]*[[:space:]]*=" /dev/null {{}} + | sed "s/^/setting /"
+    find "$@" -maxdepth 0 -size +1048576c -exec echo unread {{}} \;
+}}
+caches() {{ stat -c "cache %Y %n" "$@"; }}
+libraries() {{
+    for file; do
+        if [ -e "$file" ]; then echo "library $file"; fi
+    done | head -n 100
+}}
+enter "$1/.config" "$1/.config/environment.d" "$1/.config/systemd" "$1/.config/systemd/user" \
+    "$1/.cache" "$1/.cache/vllm"
+take settings "$1/.nccl.conf" "$1/.profile" "$1/.bash_profile" "$1/.bashrc" "$1/.zshenv" \
+    "$1/.zshrc" "$1/.config/environment.d"/*.conf "$1/.config/systemd/user"/*.service
+take caches "$1/.cache/vllm"/gpu_p2p_access_cache_for_*.json
+libraries "$1"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/*/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/*/.venv/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info
+' </etc/passwd)
+of_homes() {{ printf '%s\n' "$homes" | sed -n "s/^$1 //p" | hide; }}
+
 echo '== {CLOSED}'
-for home in $closed; do echo "$home"; done
+of_homes closed
+echo '== {UNREAD}'
+of_homes unread
+echo '== {IN_FILES_OF_HOMES}'
+of_homes setting
 
 set -- /etc/environment /etc/environment.d/*.conf /etc/profile /etc/profile.d/* /etc/bash.bashrc \
     /etc/zsh/zshenv /etc/security/pam_env.conf /etc/systemd/system.conf \
     /etc/systemd/system.conf.d/*.conf /etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf \
     /etc/systemd/user/*.service
-for home in $homes; do
-    set -- "$@" "$home/.profile" "$home/.bash_profile" "$home/.bashrc" "$home/.zshenv" \
-        "$home/.zshrc" "$home/.config/environment.d"/*.conf "$home/.config/systemd/user"/*.service
-done
 echo '== {ASSIGNMENTS}'
 grep -Hn -m 40 'NCCL_[A-Z0-9_]*=' "$@" 2>/dev/null </dev/null | head -n 2000 | hide
 
 echo '== {CACHES}'
-for home in $homes; do
-    for file in "$home"/.cache/vllm/gpu_p2p_access_cache_for_*.json; do
-        [ -e "$file" ] && stat -c '%Y %n' "$file"
-    done
-done
+of_homes cache
 
 echo '== {LIBRARIES}'
 for file in /usr/lib/libnccl.so.2* /usr/lib64/libnccl.so.2* /usr/lib/*-linux-gnu/libnccl.so.2* \
@@ -183,21 +209,20 @@ for top in /usr/lib /usr/local/lib /opt/*/lib; do
         [ -e "$file" ] && echo "$file"
     done
 done
-for home in $homes; do
-    for file in "$home"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-        "$home"/*/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-        "$home"/*/.venv/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-        "$home"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-        "$home"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info; do
-        [ -e "$file" ] && echo "$file"
-    done
-done | head -n 200
+of_homes library
 exit 0
 """
 
 _TECHNICAL = (
-    f"{PROCESSOR} {ASSIGNMENTS} {CACHES} {LIBRARIES} {CLOSED} /etc/nccl.conf AuthenticAMD "
+    f"{PROCESSOR} {ASSIGNMENTS} {CACHES} {LIBRARIES} {CLOSED} {UNREAD} /etc/nccl.conf AuthenticAMD "
     "GenuineIntel NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_IB_DISABLE nvidia_nccl_cu"
 )
 
-SECTION = Section(name="nccl", snippet=_SNIPPET, parse=parse, wants_root=True, technical=_TECHNICAL)
+SECTION = Section(
+    name="nccl",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=15,  # two users may hold up the reading of their homes
+    wants_root=True,
+    technical=_TECHNICAL,
+)

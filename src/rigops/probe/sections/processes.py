@@ -111,7 +111,10 @@ def _task(line: str) -> Task | None:
 _SNIPPET = f"""
 [ -e /proc/self/stat ] || exit
 look() {{ # PID: sets comm, state and what follows it, or fails
-    {{ read -r line <"/proc/$1/stat"; }} 2>/dev/null || return
+    # Whoever runs it chooses its name, line feeds and brackets included.
+    {{
+        read -r line && while read -r more; do line="$line $more"; done
+    }} 2>/dev/null <"/proc/$1/stat" || return
     comm=${{line%)*}} rest=${{line##*) }}
     comm=${{comm#*"("}} state=${{rest%% *}}
 }}
@@ -144,7 +147,7 @@ for one in $waiting; do
 done | head -n 200
 echo "== {_HOLDERS}"
 ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
-    index($1, "/proc/") == 1 {{ pid = $1; sub("/fd:$", "", pid); sub(".*/", "", pid) }}
+    $0 ~ "^/proc/[0-9]+/fd:$" {{ pid = $1; sub("/fd:$", "", pid); sub(".*/", "", pid) }}
     index($0, " -> /dev/nvidia") && !(pid in found) {{ found[pid]; print pid }}
 ' | head -n 200 | while read -r pid; do
     look "$pid" && echo "pid=$pid comm=$comm"

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from rigops.probe.homes import AS_USER
 from rigops.probe.section import Section
 from rigops.probe.text import lines, shown_units
 
@@ -149,19 +150,41 @@ _KNOWN = (
     "cpupower.service thermald.service unattended-upgrades.service apt-daily-upgrade.timer"
 )
 
-# Programs are too large to be looked through: only what may be a script or a unit is.
-_SNIPPET = rf"""
+# Programs are too large to be looked through: only what may be a script or a unit is. Root reads
+# the files of root's folders. Where a link leads, and what is in a folder that others may write
+# into, is read as somebody who may read nothing but what everybody may.
+_SNIPPET = rf"""{AS_USER}
 set --
 for place in /etc/systemd/system /usr/local/bin /usr/local/sbin /etc/cron* /var/spool/cron \
     /etc/rc.local /etc/rc.d/rc.local /etc/init.d /etc/local.d /etc/udev/rules.d; do
     [ -e "$place" ] && set -- "$@" "$place"
 done
+setters() {{ # FIND FOLDER… [CONDITION…]
+    "$@" ! -path '*.wants/*' ! -path '*.requires/*' -type f -size -65536c -exec \
+        grep -E 'nvidia-smi.*[[:space:]]--?(pl|power|lgc|lmc|lock|ac|app|pm|persist)' \
+        /dev/null {{}} + 2>&1
+}}
+of_root() {{
+    set -f
+    foreign='( -type l -o -type d ( ! -user 0 -o -perm -2 ) ) -prune'
+    # shellcheck disable=SC2086  # several words
+    setters find "$@" $foreign -o
+    # shellcheck disable=SC2086
+    links=$(find "$@" $foreign ! -path '*.wants/*' ! -path '*.requires/*' -print)
+    [ -n "$links" ] || return
+    IFS='
+'
+    # shellcheck disable=SC2086
+    set -- $links
+    unset IFS
+    found=$(setters as_user 65534 65534 nobody sh -c '"$@" 2>&1; echo whole' sh find -L "$@")
+    printf '%s\n' "$found"
+    case $found in *whole) ;; *) for link; do echo "find: '$link': Permission denied"; done ;; esac
+}}
 found=
 [ $# = 0 ] || found=$(
-    find -L "$@" -type f -size -65536c ! -path '*.wants/*' ! -path '*.requires/*' \
-        -exec grep -E 'nvidia-smi.*[[:space:]]--?(pl|power|lgc|lmc|lock|ac|app|pm|persist)' \
-        /dev/null {{}} + 2>&1 |
-        grep -a -E '^/|Permission denied' | cut -c 1-400 | head -n 200 | hide
+    if [ "$(id -u)" = 0 ]; then of_root "$@"; else setters find -L "$@"; fi |
+        grep -a -E '^/|Permission denied' | sort -u | cut -c 1-400 | head -n 200 | hide
 )
 if [ -d /run/systemd/system ]; then
     set -- {_KNOWN}

@@ -1,0 +1,41 @@
+"""Names of processes are chosen by whoever runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.probe.sections.processes import SECTION, parse
+from tests.unit.probe.snippets import SHELLS, run, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIELDS = "D 1 2 2 0 -1 4194304 90 65 0 0 30 20 5 2 20 0 1 0 89709 171 34"
+NAMES = {
+    "what a shell may take for a number to reckon out": ") D a[$(>run)]\n",
+    "another state": "x) S 1 1\n",
+    "lines": "a\nb\nc",
+    "a bracket": "x) ",
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_the_name_of_a_process_is_read_as_a_name(
+    shell: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tree(
+        tmp_path,
+        {"/proc/self/stat": "", "/proc/77/stat": f"77 ({name}) {FIELDS}\n", "/proc/77/wchan": "x"},
+    )
+
+    code, text = run(SECTION, shell, tmp_path, "/proc/", commands="sleep() { :; }")
+
+    assert not (tmp_path / "run").exists()
+    assert code == 0
+    (task,) = parse(text).tasks or ()
+    assert (task.pid, task.state, task.cpu_percent) == (77, "D", 0)
+    assert task.comm == " ".join(name.split("\n")).strip()
