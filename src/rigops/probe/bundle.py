@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rigops import json_fields
+from rigops import json_fields, regular_file
 from rigops.errors import RigopsError, UsageError, usage_error
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.bundle/1"
 META: Final = "meta.json"
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
+MOST_CONTENT: Final = 256 * 1024 * 1024  # of all files of one or several bundles
+MOST_MEMBERS: Final = 4096
 BROKEN_PIPE: Final = 141  # exit code of a program whose reader is gone
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -74,16 +79,36 @@ class Bundle:
         """Also a hand-made one: meta.json may be partial or missing, a file may end in .txt."""
         if not directory.is_dir():
             raise usage_error(message="not a bundle", file=str(directory))
-        try:
-            files = [
-                (path.name, _content(path))
-                for path in sorted(directory.iterdir())
-                if _is_section_name(path.name) and path.is_file()
-            ]
-        except OSError as error:
-            message = f"cannot be read: {error.strerror}"
-            raise usage_error(message=message, file=error.filename) from error
+        files = content_of(directory, most=MOST_CONTENT)
         return assemble(files, host=directory.resolve().name, place=str(directory))
+
+
+def listed(directory: Path) -> tuple[list[str], list[str]]:
+    """Names of its folders, and of everything else; a link is not what it points to."""
+    try:
+        with os.scandir(directory) as entries:
+            inside = sorted(islice(entries, MOST_MEMBERS + 1), key=lambda one: one.name)
+            folders = [one.name for one in inside if one.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise usage_error(message=message, file=str(directory)) from error
+    if len(inside) > MOST_MEMBERS:
+        raise usage_error(message=f"more than {MOST_MEMBERS} files", file=str(directory))
+    return folders, [one.name for one in inside if one.name not in set(folders)]
+
+
+def content_of(directory: Path, *, most: int) -> list[tuple[str, bytes]]:
+    """Its files, which may be a stranger's: only what lies in it, and no more than `most` bytes."""
+    found = []
+    for name in filter(_is_section_name, listed(directory)[1]):
+        content = _content(directory / name)
+        most -= len(content)
+        if most < 0:
+            raise usage_error(
+                message=f"has more than {MOST_CONTENT >> 20} MiB", file=str(directory), fix=_FIX
+            )
+        found.append((name, content))
+    return found
 
 
 def section_of(file_name: str) -> str | None:
@@ -142,15 +167,16 @@ def _is_section_name(file_name: str) -> bool:
 
 
 def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise usage_error(
-            message=f"longer than {MOST_BYTES >> 20} MiB",
-            file=str(path),
-            fix="Keep the part that matters, such as the end of a log.",
-        )
-    return content
+    try:
+        return regular_file.read(path, most=MOST_BYTES, follows_links=False)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            message = f"longer than {MOST_BYTES >> 20} MiB"
+            fix = "Keep the part that matters, such as the end of a log."
+        else:
+            message = f"cannot be read: {error.strerror}"
+            fix = "Remove it: a section that is not there counts as not collected."
+        raise usage_error(message=message, file=str(path), fix=fix) from error
 
 
 def _meta(content: bytes | None, place: str) -> dict[str, object]:

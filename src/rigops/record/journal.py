@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops import json_fields
+from rigops import json_fields, regular_file
 from rigops.errors import Problem, RigopsError
-from rigops.record import regular_file
 from rigops.record.proven import Pair
 
 if TYPE_CHECKING:

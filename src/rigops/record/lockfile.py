@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops import atomic_file, json_fields
+from rigops import atomic_file, json_fields, regular_file
 from rigops.errors import Problem, RigopsError, UsageError
-from rigops.record import regular_file
 from rigops.record.proven import ProvenGpu
 from rigops.vault.pinned_set import PinnedSet, merged, set_json, set_of
 

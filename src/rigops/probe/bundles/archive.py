@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.errors import UsageError, usage_error
-from rigops.probe.bundle import MOST_BYTES
+from rigops.probe.bundle import MOST_BYTES, MOST_MEMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedReader
 
-MOST_MEMBERS: Final = 4096
 MOST_HEADERS: Final = 3 * 1024 * 1024  # of all members
 MOST_HEADERS_OF_ONE: Final = 8 * 1024  # twice the longest path
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.errors import Problem, UsageError, usage_error
 from rigops.probe import reading
-from rigops.probe.bundle import META, Bundle, assemble, section_of
+from rigops.probe.bundle import (
+    META,
+    MOST_CONTENT,
+    Bundle,
+    assemble,
+    content_of,
+    listed,
+    section_of,
+)
 from rigops.probe.bundles import archive, bug_report
 from rigops.probe.bundles.archive import BoundedReader, TooLongError
 from rigops.probe.registry import SECTIONS
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-MOST_CONTENT: Final = 256 * 1024 * 1024  # of an archive, or of the probe's output
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 
 _BEGINNING: Final = 64 * 1024
@@ -29,6 +36,15 @@ _KNOWN: Final = frozenset(section.name for section in SECTIONS)
 _ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
 _CUT_SHORT: Final = "cut short or damaged; nothing in it can be read"
 _NO_BUNDLE: Final = "not a bundle"
+_OTHER_ARCHIVES: Final = {
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\x1f\x9d": "compress",
+}
 _ACCEPTED: Final = (
     "a bundle: a directory or a .tar.gz of one or several; the output of "
     "`rigops doctor --print-probe` run by hand; an nvidia-bug-report.log or .log.gz"
@@ -50,20 +66,16 @@ def read_all(path: Path) -> list[Bundle]:
 
 
 def _of_directory(path: Path) -> list[Bundle]:
-    try:
-        inside = sorted(path.iterdir())
-        names = [one.name for one in inside if one.is_file()]
-        if _is_bundle(names):
-            return [Bundle.read(path)]
-        folders = [one for one in inside if one.is_dir() and not one.name.startswith(".")]
-        found = [
-            Bundle.read(one)
-            for one in folders
-            if _is_bundle([file.name for file in one.iterdir() if file.is_file()])
-        ]
-    except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        raise usage_error(message=message, file=error.filename) from error
+    folders, names = listed(path)
+    if _is_bundle(names):
+        return [Bundle.read(path)]
+    found = []
+    left = MOST_CONTENT
+    for folder in (path / name for name in folders if not name.startswith(".")):
+        if _is_bundle(listed(folder)[1]):
+            files = content_of(folder, most=left)
+            left -= sum(len(content) for _, content in files)
+            found.append(assemble(files, host=folder.name, place=str(folder)))
     if not found:
         raise _none(str(path), "no file in it is named like a section")
     return found
@@ -99,6 +111,11 @@ def _of_file(path: Path) -> list[Bundle]:
         message = f"written by a newer rigops (rigops-probe/{newer[1].decode()})"
         fix = "Upgrade rigops on this machine."
         raise usage_error(message=message, file=place, accepted=FORMAT, fix=fix)
+    for magic, kind in _OTHER_ARCHIVES.items():
+        if beginning.startswith(magic):
+            message = f"packed with {kind}, which is not read"
+            fix = "Unpack it into a directory of its own, and give that."
+            raise usage_error(message=message, file=place, accepted=_ACCEPTED, fix=fix)
     raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import tarfile
-import time
-import tracemalloc
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rigops.errors import UsageError
-from rigops.probe.bundle import MOST_BYTES, Bundle, Collected
-from rigops.probe.bundles.archive import MOST_HEADERS_OF_ONE, MOST_MEMBERS
-from rigops.probe.bundles.reading import MOST_CONTENT, read_all
+from rigops.probe.bundle import Bundle, Collected
+from rigops.probe.bundles.reading import read_all
 from rigops.probe.bundles.saving import save, save_all
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
 from rigops.probe.snapshot import HostSnapshot
@@ -87,13 +83,6 @@ def test_two_answers_for_one_section(tmp_path: Path) -> None:
     assert "two files for the section uname" in refusal(tmp_path)
 
 
-def test_a_file_that_is_far_too_long(tmp_path: Path) -> None:
-    with written(tmp_path / "kernel-log", "").open("r+b") as file:
-        file.truncate(MOST_BYTES + 1)
-
-    assert "longer than 16 MiB" in refusal(tmp_path)
-
-
 @pytest.mark.parametrize("mode", ["w:gz", "w"])
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_an_archive_made_by_hand(tmp_path: Path, mode: str, form: int) -> None:
@@ -117,152 +106,6 @@ def test_an_archive_without_a_directory_is_named_after_its_file(tmp_path: Path) 
     archive = written(tmp_path / "threadripper.tar.gz", tar([("uname", UNAME)]))
 
     assert [one.host for one in read_all(archive)] == ["threadripper"]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("../../etc/cron.d/x", "leads out of the archive"),
-        ("rig/../../uname", "leads out of the archive"),
-        ("/etc/passwd", "leads out of the archive"),
-        ("rig\\..\\uname", "leads out of the archive"),
-        (member("rig/uname", tarfile.SYMTYPE, "/etc/shadow"), "neither a file nor a directory"),
-        (member("rig/uname", tarfile.LNKTYPE, "other"), "neither a file nor a directory"),
-        (member("rig/uname", tarfile.FIFOTYPE), "neither a file nor a directory"),
-        (member("rig/uname", tarfile.CHRTYPE), "neither a file nor a directory"),
-        ("rig/pci", "duplicate name"),
-    ],
-)
-@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_a_member_that_may_do_harm(
-    tmp_path: Path, name: str | tarfile.TarInfo, message: str, form: int
-) -> None:
-    archive = written(tmp_path / "x.tar.gz", tar([("rig/pci", "1"), (name, "")], form=form))
-
-    refused = refusal(archive)
-
-    assert message in refused
-    assert repr(name if isinstance(name, str) else name.name) in refused
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["x.tar.gz"]
-
-
-def test_too_many_members(tmp_path: Path) -> None:
-    many = tar((f"rig/section-{number}", "") for number in range(MOST_MEMBERS + 1))
-
-    assert f"more than {MOST_MEMBERS} members" in refusal(written(tmp_path / "x.tar.gz", many))
-
-
-def zeros_packed(megabytes: int) -> bytes:
-    piece = gzip.compress(bytes(1024 * 1024))
-    return piece * megabytes
-
-
-def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
-    info = member(name, kind)
-    info.size = size
-    return info.tobuf(tarfile.GNU_FORMAT)
-
-
-@pytest.mark.parametrize(
-    ("start", "message"),
-    [
-        (header("rig/kernel-log", MOST_BYTES + 1), "longer than 16 MiB"),
-        (header("rig/kernel-log", 2**40), "longer than 16 MiB"),
-        (header("x", 2**33, tarfile.GNUTYPE_LONGNAME), "headers of a member are too long"),
-        (header("x", 2**33, tarfile.XHDTYPE), "headers of a member are too long"),
-        (
-            b"".join(header(f"rig/s{n}", MOST_BYTES) + bytes(MOST_BYTES) for n in range(2))
-            + header("rig/uname", 0),
-            "unpacks to more than 256 MiB",
-        ),
-        (PROBE.encode(), "unpacks to more than 256 MiB"),
-    ],
-)
-def test_a_small_file_that_grows_without_end(tmp_path: Path, start: bytes, message: str) -> None:
-    content = gzip.compress(start) + zeros_packed((MOST_CONTENT >> 20) + 1)
-    assert len(content) < 1024 * 1024
-    archive = written(tmp_path / "bomb.tar.gz", content)
-    tracemalloc.start()
-
-    assert message in refusal(archive)
-
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < MOST_CONTENT + 32 * 1024 * 1024
-
-
-def pax(records: bytes, kind: bytes = tarfile.XHDTYPE) -> bytes:
-    """A header about the next member."""
-    return header("about", len(records), kind) + records + bytes(-len(records) % 512)
-
-
-def record(key: str, value: str) -> bytes:
-    length = len(f" {key}={value}\n")
-    length += len(str(length + len(str(length))))
-    return f"{length} {key}={value}\n".encode()
-
-
-FILE = header("rig/uname", len(UNAME)) + UNAME.encode().ljust(512, b"\0")
-TOO_LONG = "headers of a member are too long"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (pax(b"") * 100_000, TOO_LONG),
-        (header("x", 0, tarfile.GNUTYPE_LONGNAME) * 100_000, TOO_LONG),
-        (pax(b"1" * MOST_HEADERS_OF_ONE), TOO_LONG),
-        ((pax(record("comment", "x" * 4000)) + FILE) * 1000, "duplicate name"),
-        (
-            b"".join(
-                pax(record("comment", "x" * 4000) + record("path", f"rig/s{n}")) + FILE
-                for n in range(1000)
-            ),
-            TOO_LONG,
-        ),
-        (pax(record("size", str(2**60))) + header("rig/pci", 0), "longer than 16 MiB"),
-        (pax(record("path", "../rig/pci")) + header("rig/pci", 0), "leads out of the archive"),
-        (
-            pax(record("path", "rig/pci"), tarfile.XGLTYPE) + FILE + FILE,
-            "'rig/pci' refused: duplicate name",
-        ),
-        (header("rig/pci", 0, tarfile.GNUTYPE_SPARSE), "neither a file nor a directory"),
-        (
-            pax(record("GNU.sparse.map", "0,1") + record("GNU.sparse.size", str(2**40)))
-            + header("rig/pci", 0),
-            "neither a file nor a directory",
-        ),
-        (
-            pax(record("GNU.sparse.major", "1") + record("GNU.sparse.minor", "0"))
-            + header("rig/pci", 2**30)
-            + b"9" * 100_000,
-            "cut short",
-        ),
-        (header("rig/pci", 0, tarfile.BLKTYPE), "neither a file nor a directory"),
-    ],
-    ids=range(12),
-)
-def test_headers_that_may_do_harm(tmp_path: Path, content: bytes, message: str) -> None:
-    started = time.monotonic()
-    tracemalloc.start()
-
-    for packed in (content, gzip.compress(content)):
-        assert message in refusal(written(tmp_path / "x.tar", packed))
-
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 32 * 1024 * 1024
-    assert time.monotonic() - started < 20
-
-
-def test_a_size_below_0_is_refused_or_taken_for_the_end_of_what_was_cut(tmp_path: Path) -> None:
-    """Which of both depends on the Python: since CVE-2025-8194 tarfile refuses it itself."""
-    content = FILE + pax(record("size", "-1024")) + header("rig/pci", 0)
-
-    with suppress(UsageError):
-        (bundle,) = read_all(written(tmp_path / "x.tar", content))
-        assert set(bundle.sections) == {"uname"}
-        assert not bundle.sections["uname"].is_complete
 
 
 def test_a_gzip_file_of_several_streams_and_something_behind_them(tmp_path: Path) -> None:
@@ -304,13 +147,6 @@ def test_a_cut_archive_without_its_meta_file_says_nothing_for_certain(tmp_path: 
 
     assert not bundle.sections["uname"].is_complete
     assert HostSnapshot(bundle)[IOMMU_GROUPS].value is None
-
-
-def test_a_wrong_checksum(tmp_path: Path) -> None:
-    content = bytearray(tar([("rig/uname", UNAME)]))
-    content[-8] ^= 1
-
-    assert "its checksum is wrong" in refusal(written(tmp_path / "x.tar.gz", bytes(content)))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
