@@ -24,6 +24,7 @@ LAB_CONCERNS = "lab-concerns"
 LAB_APPLY = "lab-apply"
 LAB_FLEET = "lab-fleet"
 LAB_DRIVER = "lab-driver"
+ATTACK = "attack"
 REAL_DRIVER = "real-driver"
 VM_LAB = "vm-lab"
 VM_TRIAL = "vm-trial"
@@ -69,6 +70,12 @@ SHARDS = (
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 7, ("src/rigops/transport", *_CONVERGE), options=()),
     Shard(LAB_DRIVER, 12, _DRIVER),
+    Shard(
+        ATTACK,
+        10,
+        ("src/rigops/probe", "src/rigops/transport", "src/rigops/ownership", "src/rigops/hostside"),
+        options=(),
+    ),
     Shard(REAL_DRIVER, 16, _DRIVER, options=()),
     Shard(VM_LAB, 18, ("tests/lab/vm", "tests/vm"), "tests/vm", (), lacks_machines),
     Shard(VM_TRIAL, 28, _TRIAL, "tests/vm", (), lacks_machines),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.transport import Target
+from tests.lab import namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,6 +117,7 @@ class Sshd:
     folder: Path
     options: tuple[str, ...] = ()
     key_types: tuple[str, ...] = ("ed25519",)
+    mounts: tuple[str, ...] = ()  # what it does first, in a mount namespace of its own
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -172,9 +175,12 @@ class Sshd:
             "LogLevel VERBOSE",
         ]
         config.write_text("\n".join(lines) + "\n")
+        command = [program, "-D", "-e", "-f", str(config)]
+        if self.mounts:
+            command = namespace.enter([*self.mounts, f"exec {shlex.join(command)}"])
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [program, "-D", "-e", "-f", str(config)],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -57,16 +57,15 @@ class HostChannel:
 
     def run(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         return self.connection.run(
-            [*self.privilege.argv, *argv],
-            stdin=self.privilege.preamble + stdin,
-            deadline_s=deadline_s,
+            argv, stdin=stdin, privilege=self.privilege, deadline_s=deadline_s
         )
 
     def run_streaming(self, argv: Sequence[str], stdin: bytes, deadline_s: float) -> Result:
         """As `run`, and its lines of output are progress, as they come."""
         holding = self.connection.hold(
-            [*self.privilege.argv, *argv],
-            stdin=self.privilege.preamble + stdin,
+            argv,
+            stdin=stdin,
+            privilege=self.privilege,
             ready=_NEVER,
             deadline_s=deadline_s,
             on_line=lambda line: self.tell(text) if (text := clean(line)) else None,

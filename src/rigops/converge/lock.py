@@ -99,8 +99,9 @@ def take(
     folders = (places.state, places.run, places.dpkg)
     loader = ("sh", "-c", _LOAD, "rigops-lock", str(len(program)))
     holding = connection.hold(
-        [*privilege.argv, *loader, *folders, str(int(deadline_s))],
-        stdin=privilege.preamble + program + json.dumps(note).encode() + b"\n",
+        [*loader, *folders, str(int(deadline_s))],
+        stdin=program + json.dumps(note).encode() + b"\n",
+        privilege=privilege,
         ready=b"held",
         deadline_s=deadline_s + _TRAVEL_S,
         on_line=lambda line: _pass_on(line, tell),

@@ -155,8 +155,7 @@ def order_only(connection: Connection, privilege: Privilege) -> None:
     _refuse_inhibited(connection.name, held)
     answer = connection.run_script(
         f"PATH={PATH}\n{_ORDER_LATER}",
-        argv=(*privilege.argv, "sh", "-s"),
-        preamble=privilege.preamble,
+        privilege=privilege,
         deadline_s=_ORDER_S,
     )
     if answer.exit_code != 0:
@@ -186,8 +185,7 @@ def _order(connection: Connection, privilege: Privilege, last_resort_s: float | 
     try:
         answer = connection.run_script(
             _order_script(last_resort_s),
-            argv=(*privilege.argv, "sh", "-s"),
-            preamble=privilege.preamble,
+            privilege=privilege,
             deadline_s=_ORDER_S,
         )
     except TransportError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from rigops.errors import Problem, RigopsError
 from rigops.probe import reading
@@ -19,6 +19,9 @@ _LOGIN_S: Final = 20
 _NOISE_SHOWN: Final = 300
 
 
+AsRoot_contra = TypeVar("AsRoot_contra", contravariant=True)
+
+
 class Answer(Protocol):
     @property
     def stdout(self) -> bytes: ...
@@ -32,7 +35,7 @@ class Answer(Protocol):
     def login_seconds(self) -> float: ...
 
 
-class Asked(Protocol):
+class Asked(Protocol[AsRoot_contra]):
     """As much of a connection as a probe needs."""
 
     @property
@@ -41,20 +44,10 @@ class Asked(Protocol):
         self,
         script: str,
         *,
-        argv: Sequence[str],
-        preamble: bytes,
+        privilege: AsRoot_contra | None,
         deadline_s: float,
         max_output: int,
     ) -> Answer: ...
-
-
-class AsRoot(Protocol):
-    """What goes before a command and before its input, to be root."""
-
-    @property
-    def argv(self) -> tuple[str, ...]: ...
-    @property
-    def preamble(self) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -71,12 +64,12 @@ class ProbeError(RigopsError):
 
 
 def collect(
-    connection: Asked,
+    connection: Asked[AsRoot_contra],
     sections: Sequence[Section[Any]],
     *,
     host: str | None = None,
     root: bool = True,
-    as_root: AsRoot | None = None,
+    as_root: AsRoot_contra | None = None,
     collected_at: str | None = None,
 ) -> Collection:
     """Without `collected_at` it is the time by the host's own clock.
@@ -86,8 +79,7 @@ def collect(
     host = host or connection.name
     answer = connection.run_script(
         script(sections, root=root),
-        argv=(*(as_root.argv if as_root else ()), "sh", "-s"),
-        preamble=as_root.preamble if as_root else b"",
+        privilege=as_root,
         deadline_s=longest_s(sections) + _LOGIN_S,
         max_output=(MOST_BYTES + 4096) * len(sections),
     )

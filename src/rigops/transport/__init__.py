@@ -7,10 +7,11 @@ machine for `LOCAL`. Nothing heavy is imported before a connection is opened.
 from __future__ import annotations
 
 from rigops.transport.clock import Clock
-from rigops.transport.connection import Connection, Privilege, with_password
+from rigops.transport.connection import Connection
 from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.holding import Holding
 from rigops.transport.host_keys import HostKeyPolicy, UnknownKey
+from rigops.transport.privilege import Privilege, with_password
 from rigops.transport.result import Result, ScriptResult
 from rigops.transport.route import resolve
 from rigops.transport.target import LOCAL, Target

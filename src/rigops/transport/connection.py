@@ -1,19 +1,20 @@
-"""What every connection to a host can do, and how its commands become root."""
+"""What every connection to a host can do."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final
 
-from rigops.transport.errors import TransportError, clean, timed_out
+from rigops.transport.errors import clean, timed_out
 from rigops.transport.holding import Holding
+from rigops.transport.privilege import AS_LOGIN, Conversation, Privilege
 from rigops.transport.result import (
     END_GROUP,
-    FRAME_COMMAND,
-    FRAME_SCRIPT,
+    RUN_COMMAND,
+    RUN_SCRIPT,
     Framed,
     Result,
     ScriptResult,
@@ -31,38 +32,27 @@ _FOR_GOOD_S: Final = 10 * 365 * 24 * 3600.0
 STILL_RUNNING: Final = "check whether the command still runs on the host; the connection was closed"
 LOST_FIX: Final = "check whether the host rebooted, or lost power or network"
 
-# Here and not by trying a whole script: each line of it would count as one more wrong password.
-_TRY_SUDO: Final = (
-    'PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin; [ "$(id -u)" != 0 ] || { echo is root; exit; }; '
-    "command -v sudo >/dev/null || { echo is without sudo; exit; }; "
-    "if sudo -n true </dev/null >/dev/null 2>&1; then echo is free; exit; fi; "
-    "if LC_ALL=C sudo -k -S -p '' true; then echo is allowed; fi"
-)
-
-
-@dataclass(frozen=True)
-class Privilege:
-    """`argv` goes before a command, `preamble` before its input. The password is in no argv."""
-
-    kind: Literal["root", "free", "password"]
-    argv: tuple[str, ...] = ()
-    preamble: bytes = field(default=b"", repr=False)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One exec, as the backends see it."""
+    """One exec, as the backends see it.
+
+    `out` and `err` are finished where the streams end. `ending` gives argv and input of a command
+    that ends this one, where there is something to end.
+    """
 
     argv: Sequence[str]
     label: str
     stdin: bytes | Iterable[bytes]
     out: Sink
     err: Sink
-    ending: Callable[[], Sequence[str] | None]
+    ending: Callable[[], tuple[Sequence[str], bytes] | None]
 
 
 class Connection(ABC):
     """A host that was reached. Usable from several threads; ends with close() or `with`.
+
+    Without a privilege, commands run as whoever logged in.
 
     A deadline that expires or a connection that is lost closes it: connect again after that.
     """
@@ -76,11 +66,14 @@ class Connection(ABC):
         argv: Sequence[str],
         *,
         stdin: bytes | Iterable[bytes] = b"",
+        privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = _MAX_OUTPUT,
     ) -> Result:
         """Run one program. Output beyond max_output is counted, not stored."""
-        done = self._framed(FRAME_COMMAND, argv, stdin, deadline_s, max_output)
+        done = self._framed(
+            RUN_COMMAND, argv, stdin, privilege, deadline_s=deadline_s, max_output=max_output
+        )
         if done.started:
             return Result(**{one.name: getattr(done, one.name) for one in fields(Result)})
         return Result(exit_code=done.exit_code, stdout=b"", stderr=done.login_noise)
@@ -90,22 +83,22 @@ class Connection(ABC):
         script: str,
         *,
         argv: Sequence[str] = ("sh", "-s"),
-        preamble: bytes = b"",
+        privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = _MAX_OUTPUT,
     ) -> ScriptResult:
-        """Feed a script to an interpreter's stdin, in one exec.
-
-        `preamble` goes before the script: the line that a `sudo -S` in argv reads.
-        """
-        stdin = preamble + script.encode()
-        return self._framed(FRAME_SCRIPT, argv, stdin, deadline_s, max_output)
+        """Feed a script to an interpreter's stdin, in one exec."""
+        stdin = script.encode()
+        return self._framed(
+            RUN_SCRIPT, argv, stdin, privilege, deadline_s=deadline_s, max_output=max_output
+        )
 
     def hold(
         self,
         argv: Sequence[str],
         *,
         stdin: bytes = b"",
+        privilege: Privilege | None = None,
         ready: bytes,
         deadline_s: float,
         on_line: Callable[[str], None] = lambda _: None,
@@ -116,16 +109,21 @@ class Connection(ABC):
         before that. Its input stays open until the holding is released or the connection ends,
         and brings an empty line every few seconds.
         """
+        root = privilege or AS_LOGIN
         token = secrets.token_hex(16)
         label = clean(argv[0], 80)
         holding = Holding(token, stdin)
-        execution = Execution(
-            argv=("sh", "-c", FRAME_SCRIPT, token, *argv),
-            label=label,
-            stdin=holding.input(),
-            out=holding.out,
-            err=holding.err,
-            ending=lambda: None,
+        execution = _execution(
+            root,
+            token,
+            Execution(
+                argv=root.command(RUN_SCRIPT, token, argv),
+                label=label,
+                stdin=holding.input(),
+                out=holding.out,
+                err=holding.err,
+                ending=lambda: None,
+            ),
         )
         holding.start(lambda: self._execute(execution, _FOR_GOOD_S))
         in_time = False
@@ -142,30 +140,32 @@ class Connection(ABC):
 
     def _framed(
         self,
-        frame: str,
+        work: str,
         argv: Sequence[str],
         stdin: bytes | Iterable[bytes],
+        privilege: Privilege | None,
+        *,
         deadline_s: float,
         max_output: int,
     ) -> ScriptResult:
+        root = privilege or AS_LOGIN
         token = secrets.token_hex(16)
         out, err = Framed(token, max_output), Framed(token, max_output)
-
-        def ending() -> list[str] | None:
-            if out.pid is None:
-                return None
-            words = ["sh", "-c", END_GROUP, str(out.pid)]
-            return ["sudo", "-n", *words] if argv[0] == "sudo" else words
-
-        start = time.monotonic()
-        words = ("sh", "-c", frame, token, *argv)
-        execution = Execution(
-            argv=words, label=clean(argv[0], 80), stdin=stdin, out=out, err=err, ending=ending
+        execution = _execution(
+            root,
+            token,
+            Execution(
+                argv=root.command(work, token, argv),
+                label=clean(argv[0], 80),
+                stdin=stdin,
+                out=out,
+                err=err,
+                ending=lambda: None if out.pid is None else root.ending(END_GROUP, out.pid),
+            ),
         )
+        start = time.monotonic()
         code = self._execute(execution, deadline_s)
         end = time.monotonic()
-        out.finish()
-        err.finish()
         inner = out.exit_code
         return ScriptResult(
             exit_code=code if inner is None else inner,
@@ -205,26 +205,10 @@ def pieces(stdin: bytes | Iterable[bytes]) -> Iterator[bytes]:
             yield bytes(view[start : start + _PIECE])
 
 
-def with_password(connection: Connection, password: str) -> Privilege:
-    """The password is used only where neither root nor `sudo -n` does it."""
-    line = password.encode() + b"\n"
-    answer = connection.run(["sh", "-c", _TRY_SUDO], stdin=line, deadline_s=30)
-    found = answer.stdout.decode("utf-8", "replace").split("\n")
-    if "is root" in found:
-        return Privilege("root")
-    if "is free" in found:
-        return Privilege("free", ("sudo", "-n"))
-    if "is allowed" in found:
-        return Privilege("password", ("sudo", "-k", "-S", "-p", ""), line)
-    errors = answer.stderr
-    if "is without sudo" in found:
-        message, fix = "sudo is not installed", "log in as root, or pass --no-root"
-    elif b"not in the sudoers" in errors or b"not allowed" in errors:
-        message = "sudo does not allow this user anything"
-        fix = "add the user to the group sudo (or wheel), log in as root, or pass --no-root"
-    elif b"incorrect password" in errors or b"no password was provided" in errors:
-        message = "sudo refused the password"
-        fix = "type the password of the user that logs in"
-    else:
-        message, fix = f"sudo failed: {clean(errors)}", "make `sudo true` work on the host"
-    raise TransportError("sudo", f"{connection.name}: {message}", host=connection.name, fix=fix)
+def _execution(privilege: Privilege, token: str, plain: Execution) -> Execution:
+    """The same, with the password where sudo asks for it."""
+    if privilege.password is None:
+        return plain
+    given = (plain.stdin,) if isinstance(plain.stdin, bytes) else plain.stdin
+    talk = Conversation(privilege.password, token, given, plain.out, plain.err)
+    return replace(plain, stdin=talk.input(), out=talk.out, err=talk.err)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.transport.clock import Clock, has_ended, start_thread
 from rigops.transport.errors import TransportError
-from rigops.transport.result import Framed
+from rigops.transport.result import Framed, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,7 +114,14 @@ class _Lines:
         self._held = b""
         self._room = _MOST
         self._began = False
-        self.noise = b""
+        self._noise = Store(_MOST)
+
+    @property
+    def noise(self) -> bytes:
+        return self._noise.take()
+
+    def finish(self) -> None:
+        self._ended()
 
     def feed(self, data: bytes) -> None:
         *lines, self._held = (self._held + data).split(b"\n")
@@ -123,7 +130,8 @@ class _Lines:
             if not self._began:
                 before, opening, _ = line.partition(self._opening)
                 self._began = bool(opening)
-                self.noise = (self.noise + before + b"\n")[:_MOST] if before else self.noise
+                if before:
+                    self._noise.feed(before + b"\n")
                 continue
             text, closing, _ = line.partition(self._closing)
             if text or not closing:

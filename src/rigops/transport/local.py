@@ -114,6 +114,9 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _drain(stream: IO[bytes], sink: Sink) -> None:
-    with stream:
-        while data := stream.read(_BLOCK):
-            sink.feed(data)
+    try:
+        with stream:
+            while data := stream.read(_BLOCK):
+                sink.feed(data)
+    finally:
+        sink.finish()

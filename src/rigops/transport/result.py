@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 _NOISE: Final = 64 * 1024
+_LONGEST_PID: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class ScriptResult(Result):
 
 class Sink(Protocol):
     def feed(self, data: bytes) -> None: ...
+    def finish(self) -> None: ...
 
 
 class Store:
@@ -70,24 +72,29 @@ class Framed:
         self.body = Store(limit)
         self.pid: int | None = None
         self.began_at: float | None = None
+        self._opened = False
         self._ended = False
         self._trailer = b""
 
     def feed(self, data: bytes) -> None:
         self._held += data
         if self.began_at is None:
-            if not self._held.startswith(self._opening) and self._split(self._opening, self.noise):
-                self._held = self._opening + self._held
-            if self._held.startswith(self._opening) and b"\n" in self._held:
-                line, _, self._held = self._held.partition(b"\n")
-                digits = line[len(self._opening) :]
-                self.pid = int(digits) if digits.isdigit() else None
-                self.began_at = time.monotonic()
+            self._begin()
         if self.began_at is not None and not self._ended:
             self._ended = self._split(self._closing, self.body)
         if self._ended:
             self._trailer = (self._trailer + self._held)[:16]
             self._held = b""
+
+    def _begin(self) -> None:
+        self._opened = self._opened or self._split(self._opening, self.noise)
+        line, newline, rest = self._held.partition(b"\n")
+        if self._opened and newline:
+            self._held = rest
+            self.pid = int(line) if line.isdigit() and len(line) < _LONGEST_PID else None
+            self.began_at = time.monotonic()
+        elif self._opened and len(line) > _LONGEST_PID:  # it may have no end
+            self._opened = False
 
     def _split(self, mark: bytes, before: Store) -> bool:
         """Pass on what comes before the mark, and hold back what may be its beginning."""
@@ -109,9 +116,9 @@ class Framed:
 
 
 # echo and no backslash anywhere: a fish or csh login shell reads these words first.
-_BEGIN: Final = 'echo "$0 begin $$"; echo "$0 begin $$" >&2; '
-FRAME_COMMAND: Final = _BEGIN + 'exec "$@"'
-FRAME_SCRIPT: Final = _BEGIN + '"$@"; c=$?; echo "$0 end $c"; echo "$0 end $c" >&2; exit $c'
+BEGIN: Final = 'echo "$0 begin $$"; echo "$0 begin $$" >&2; '
+RUN_COMMAND: Final = 'exec "$@"'
+RUN_SCRIPT: Final = '"$@"; c=$?; echo "$0 end $c"; echo "$0 end $c" >&2; exit $c'
 
 # TERM, and after a second KILL, to the process group of $0; but to $0 alone where a server has put
 # its commands into its own group.

@@ -275,9 +275,12 @@ class SshConnection(Connection):
         """Time is up. End the command on the host too, if the server still answers."""
 
         def end() -> None:
-            if argv := execution.ending():
+            if ending := execution.ending():
+                argv, stdin = ending
                 with closing(self._transport.open_session(timeout=_GRACE_S)) as channel:
                     channel.exec_command(shlex.join(argv))
+                    channel.sendall(stdin)
+                    channel.shutdown_write()
                     channel.recv_exit_status()
 
         has_ended(start_thread(end), _GRACE_S)
@@ -353,5 +356,8 @@ def _close(channel: paramiko.Channel) -> None:
 
 
 def _drain(read: Callable[[int], bytes], sink: Sink) -> None:
-    while data := read(_BLOCK):
-        sink.feed(data)
+    try:
+        while data := read(_BLOCK):
+            sink.feed(data)
+    finally:
+        sink.finish()

@@ -162,11 +162,11 @@ def _settle_key(route: Route, policy: HostKeyPolicy, clock: Clock, place: Path) 
     keys.settle(blob_type(key.blob) or "?", key.blob, policy, clock)
 
 
-def _run_quietly(command: list[str], server: Server, clock: Clock) -> str:
+def _run_quietly(command: list[str], server: Server, clock: Clock, stdin: bytes = b"") -> str:
     try:
         answer = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             check=False,
@@ -224,9 +224,10 @@ class ProgramConnection(Connection):
         process = Process(run_command(self._server, self._control, execution.argv))
 
         def abandon() -> None:
-            if argv := execution.ending():
+            if ending := execution.ending():
+                argv, stdin = ending
                 command = run_command(self._server, self._control, argv)
-                _run_quietly(command, self._server, Clock(_GRACE))
+                _run_quietly(command, self._server, Clock(_GRACE), stdin)
             process.kill()
 
         with Watch(Clock(deadline_s), abandon) as watch:

@@ -18,7 +18,6 @@ from tests.unit import recorded
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from typing_extensions import Self  # from Python 3.11 on in typing
@@ -43,14 +42,13 @@ class Rig:
         self,
         script: str,
         *,
-        argv: Sequence[str],
-        preamble: bytes,
+        privilege: object,
         deadline_s: float,
         max_output: int,
     ) -> ScriptResult:
         assert "rigops_probe" in script
         self.asked = re.findall(r'^echo "\$mark asked ?(.*)"$', script, re.MULTILINE)[0].split()
-        assert (tuple(argv), preamble) == (("sh", "-s"), b"")
+        assert privilege is None
         assert deadline_s > 20
         assert max_output > 0
         said = f"rigops-probe/1 {MARK} root=1 at=2020-01-01T00:00:00Z host=other\n" + "".join(

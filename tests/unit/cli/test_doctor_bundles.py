@@ -108,7 +108,7 @@ def test_raw_says_how_to_save_and_alone_means_nothing(rigops: Rigops) -> None:
 
 def test_the_probes_own_output_is_a_bundle(rigops: Rigops, tmp_path: Path) -> None:
     answer = Rig("rig", answers.BROKEN).run_script(
-        script([]), argv=("sh", "-s"), preamble=b"", deadline_s=60, max_output=1
+        script([]), privilege=None, deadline_s=60, max_output=1
     )
     (tmp_path / "answer").write_bytes(b"[sudo] password for me:\n" + answer.stdout)
 

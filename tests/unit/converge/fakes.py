@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from rigops.transport import Privilege
     from rigops.transport.connection import Execution
 
 
@@ -40,6 +41,7 @@ class FakeHost(Connection):
         argv: Sequence[str],
         *,
         stdin: bytes | Iterable[bytes] = b"",
+        privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = 0,
     ) -> Result:

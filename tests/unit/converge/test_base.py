@@ -81,6 +81,7 @@ class FolderHost(FakeHost):
         argv: Sequence[str],
         *,
         stdin: bytes | Iterable[bytes] = b"",
+        privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = 0,
     ) -> Result:

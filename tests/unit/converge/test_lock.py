@@ -231,9 +231,10 @@ def test_what_keeps_us_from_being_root_is_passed_on(take_it: Callable[..., Apply
 
 
 def test_the_line_for_sudo_comes_before_all_else(take_it: Callable[..., ApplyLock]) -> None:
-    asks = ("sh", "-c", 'read -r word; [ "$word" = secret ] || exit 1; exec "$@"', "sudo")
+    sudo = 'printf %s "$2" >&2; read -r word; [ "$word" = secret ] || exit 1; shift 3; exec "$@"'
+    asks = ("sh", "-c", sudo, "sudo")
 
-    assert take_it(KIM, privilege=Privilege("password", asks, b"secret\n")).held
+    assert take_it(KIM, privilege=Privilege("password", asks, b"secret")).held
 
 
 _CONTROLLER = """

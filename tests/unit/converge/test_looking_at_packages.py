@@ -51,7 +51,7 @@ class Answering(FakeHost):
         script: str,
         *,
         argv: Sequence[str] = ("sh", "-s"),
-        preamble: bytes = b"",
+        privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = 0,
     ) -> ScriptResult:

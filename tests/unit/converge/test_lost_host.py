@@ -42,10 +42,11 @@ class Gone(FakeHost):
         argv: Sequence[str],
         *,
         stdin: bytes | Iterable[bytes] = b"",
+        privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = 0,
     ) -> Result:
-        del argv, stdin, deadline_s, max_output
+        del argv, stdin, privilege, deadline_s, max_output
         raise TransportError("lost", "rig: the connection was cut", host="rig", fix="look at it")
 
 

@@ -45,7 +45,7 @@ class Rig(Connection):
     lost_when_settling: bool = False
     settled: bool = False
     closed: bool = False
-    orders: list[tuple[tuple[str, ...], bytes, str]] = field(default_factory=list)
+    orders: list[tuple[Privilege | None, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__("rig", "root@rig:22")
@@ -58,9 +58,9 @@ class Rig(Connection):
         return Result(exit_code=0, stdout=self.boot + b"\n" + self.locks, stderr=b"")
 
     def run_script(
-        self, script: str, *, argv: Sequence[str] = (), preamble: bytes = b"", **_: Any
+        self, script: str, *, privilege: Privilege | None = None, **_: Any
     ) -> ScriptResult:
-        self.orders.append((tuple(argv), preamble, script))
+        self.orders.append((privilege, script))
         if isinstance(self.ordered, TransportError):
             raise self.ordered
         return self.ordered or said(0)
@@ -220,9 +220,8 @@ def test_the_password_goes_before_the_script_and_into_no_word(
     answering(monkeypatch, Rig(boot=b"two"))
     again(rig, privilege=SUDO)
 
-    ((argv, preamble, script),) = rig.orders
-    assert argv == (*SUDO.argv, "sh", "-s")
-    assert preamble == SUDO.preamble
+    ((privilege, script),) = rig.orders
+    assert privilege is SUDO
     assert "secret" not in script
 
 
@@ -233,7 +232,7 @@ def test_the_last_resort_is_armed_in_the_exec_of_the_order_and_passes_locks(
     answering(monkeypatch, Rig(boot=b"two"))
     again(rig, last_resort_s=90)
 
-    ((_, _, script),) = rig.orders
+    ((_, script),) = rig.orders
     assert pack("last_resort").text in script
     assert "arm 90 " in script
     assert "order -i" in script
@@ -244,7 +243,7 @@ def test_without_consent_nothing_is_armed(monkeypatch: pytest.MonkeyPatch) -> No
     answering(monkeypatch, Rig(boot=b"two"))
     again(rig)
 
-    ((_, _, script),) = rig.orders
+    ((_, script),) = rig.orders
     assert "last-resort" not in script
     assert "-i" not in script.split()
 
@@ -253,8 +252,8 @@ def test_this_machine_is_only_told_and_a_lock_holds_for_it_too() -> None:
     rig = Rig()
     order_only(rig, SUDO)
 
-    ((argv, preamble, script),) = rig.orders
-    assert (argv, preamble) == ((*SUDO.argv, "sh", "-s"), SUDO.preamble)
+    ((privilege, script),) = rig.orders
+    assert privilege is SUDO
     assert "--on-active=5s" in script
     assert not rig.closed
     with pytest.raises(RigopsError, match="APT"):

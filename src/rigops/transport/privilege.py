@@ -1,0 +1,244 @@
+"""How commands on a host become root, and how sudo gets its password."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.transport.errors import TransportError, clean
+from rigops.transport.result import BEGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rigops.transport.connection import Connection
+    from rigops.transport.result import ScriptResult, Sink
+
+Event = Literal["asked", "begun", "ended"]
+
+_TRY_S: Final = 60
+# A fingerprint reader is asked first on some machines, for 30 s.
+_SUDO_ASKS_S: Final = 45.0
+_LONGEST_NAME: Final = 256
+
+# Root's shell takes no line for its own before this one.
+_FIRST_LINE: Final = 'l=; until [ "$l" = "$0" ]; do read -r l || exit 1; done; '
+
+# The form in which every command runs later, since sudo may allow one program and not another.
+_TRY_WITHOUT: Final = (
+    "PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin; "
+    'if [ "$(id -u)" = 0 ]; then echo is root; '
+    "elif ! command -v sudo >/dev/null; then echo is without sudo; "
+    'elif sudo -n -- sh -c "$0" rigops true </dev/null >/dev/null 2>&1; then echo is free; '
+    "else echo is asked; fi"
+)
+
+
+@dataclass(frozen=True)
+class Privilege:
+    """`argv` goes before the shell of a command. The password is in no argv."""
+
+    kind: Literal["root", "free", "password"]
+    argv: tuple[str, ...] = ()
+    password: bytes | None = field(default=None, repr=False)
+
+    def command(self, work: str, token: str, argv: Iterable[str]) -> tuple[str, ...]:
+        """`work`: what the shell does with the words of argv once it has said that it began."""
+        if self.password is None:
+            return (*self.argv, "sh", "-c", BEGIN + work, token, *argv)
+        prompt = f"{_prompt(token)}%p;"
+        return (
+            *self.argv,
+            "-p",
+            prompt,
+            "--",
+            "sh",
+            "-c",
+            BEGIN + _FIRST_LINE + work,
+            token,
+            *argv,
+        )
+
+    def ending(self, program: str, pid: int) -> tuple[list[str], bytes]:
+        """Argv and input of a program that reads none of its input."""
+        words = ["sh", "-c", program, str(pid)]
+        if self.password is None:
+            return [*self.argv, *words], b""
+        return [*self.argv, "-p", "", "--", *words], self.password + b"\n"
+
+
+AS_LOGIN: Final = Privilege("root")
+
+
+def _prompt(token: str) -> str:
+    return f"{token} asks for the password of "
+
+
+class Conversation:
+    """Gives sudo the password when it asks, and a program its input when root's shell has begun.
+
+    Where sudo does not ask, the password is not sent at all. Where it asks again, the input ends:
+    each further line would be one more wrong password. Some versions of sudo-rs read more than the
+    line they need, so nothing follows it before the shell has begun.
+    """
+
+    def __init__(
+        self, password: bytes, token: str, stdin: Iterable[bytes], out: Sink, err: Sink
+    ) -> None:
+        self._password = password
+        self._token = token.encode()
+        self._stdin = stdin
+        self._events: Queue[Event] = Queue()
+        self.out = _Beginning(out, self._token + b" begin ", self._events)
+        self.err = _Prompts(err, token, self._events)
+
+    def input(self) -> Iterator[bytes]:
+        password: bytes | None = self._password
+        while True:
+            try:
+                event = self._events.get(timeout=_SUDO_ASKS_S)
+            except Empty:
+                return
+            if event == "begun":
+                break
+            if event == "ended" or password is None:
+                return
+            yield password + b"\n"
+            password = None
+        yield self._token + b"\n"
+        yield from self._stdin
+
+
+class _Beginning:
+    """Passes output on, and reports the opening line in it."""
+
+    def __init__(self, sink: Sink, mark: bytes, events: Queue[Event]) -> None:
+        self._sink = sink
+        self._mark = mark
+        self._events = events
+        self._tail = b""
+        self._began = False
+
+    def feed(self, data: bytes) -> None:
+        if not self._began:
+            seen = self._tail + data
+            self._tail = seen[-len(self._mark) + 1 :]
+            if self._mark in seen:
+                self._began = True
+                self._events.put("begun")
+        self._sink.feed(data)
+
+    def finish(self) -> None:
+        self._events.put("ended")
+        self._sink.finish()
+
+
+class _Prompts:
+    """Reports prompts in what it passes on, and makes them readable."""
+
+    def __init__(self, sink: Sink, token: str, events: Queue[Event]) -> None:
+        self._sink = sink
+        self._events = events
+        self._prompt = re.compile(
+            rb"(?:\[sudo: )?%b([^;\n]{0,%d});(?:\] Password: )?\n?"
+            % (_prompt(token).encode(), _LONGEST_NAME)
+        )
+        self._longest = len(_prompt(token)) + _LONGEST_NAME + 32
+        self._begin = f"{token} begin ".encode()
+        self._began = False
+        self._held = b""
+
+    def feed(self, data: bytes) -> None:
+        self._held += data
+        if not self._began:
+            while found := self._prompt.search(self._held):
+                self._events.put("asked")
+                self._sink.feed(self._held[: found.start()])
+                self._sink.feed(b"sudo asked for the password of %b\n" % found[1])
+                self._held = self._held[found.end() :]
+            self._began = self._begin in self._held
+        end = len(self._held) if self._began else max(len(self._held) - self._longest, 0)
+        self._sink.feed(self._held[:end])
+        self._held = self._held[end:]
+
+    def finish(self) -> None:
+        self._sink.feed(self._held)
+        self._held = b""
+        self._sink.finish()
+
+
+def with_password(connection: Connection, password: str) -> Privilege:
+    """The password is used only where neither root nor `sudo -n` does it, and sent only once."""
+    tried = connection.run(["sh", "-c", _TRY_WITHOUT, 'exec "$@"'], deadline_s=_TRY_S)
+    found = tried.stdout.decode("utf-8", "replace").split("\n")
+    if "is root" in found:
+        return Privilege("root")
+    if "is free" in found:
+        return Privilege("free", ("sudo", "-n", "--"))
+    if "is without sudo" in found:
+        raise _failed(connection, "sudo is not installed", "log in as root, or pass --no-root")
+    if "\n" in password or "\0" in password:
+        message = "a sudo password has only one line"
+        raise _failed(connection, message, "type it as sudo itself would take it")
+    argv = ("sudo", "-k", "-S")
+    secret = password.encode("utf-8", "surrogateescape")
+    marker = secrets.token_hex(16)
+    answer = connection.run_script(
+        marker,
+        argv=("cat",),
+        privilege=Privilege("password", ("env", "LC_ALL=C", *argv), secret),
+        deadline_s=_TRY_S,
+    )
+    if answer.started and answer.stdout == marker.encode():
+        return Privilege("password", argv, secret)
+    raise _failed(connection, *_why(answer))
+
+
+_NO_RIGHTS: Final = (
+    b"not in the sudoers", b"not allowed", b"may not run sudo", b"I'm afraid I can't do that",
+)  # fmt: skip
+_WRONG: Final = (
+    b"incorrect password", b"incorrect authentication", b"Authentication failed", b"try again",
+    b"no password was provided",
+)  # fmt: skip
+_NO_TERMINAL: Final = (
+    b"must have a tty", b"no tty present", b"a terminal is required", b"requiretty",
+)  # fmt: skip
+
+
+def _why(answer: ScriptResult) -> tuple[str, str]:
+    """What kept sudo from running a program, and what to do."""
+    if answer.started:
+        said = clean(answer.stderr) or "no output"
+        return f"sudo gives a shell that runs no program ({said})", "log in as root"
+    words = answer.login_noise
+    asked = re.findall(rb"sudo asked for the password of ([^\n]*)\n", words)
+    lines = [line for line in words.splitlines() if line.startswith((b"sudo:", b"sudo-rs:"))]
+    said = clean(b" ".join(line for line in lines if b"unable to resolve host" not in line))
+    said = said or clean(words) or "no output"
+    if any(word in words for word in _NO_RIGHTS):
+        return (
+            "sudo does not allow this user a shell",
+            "add the user to the group sudo (or wheel), log in as root, or pass --no-root",
+        )
+    if any(word in words for word in _NO_TERMINAL):
+        return (
+            "sudo wants a terminal",
+            "remove requiretty from its sudoers file, log in as root, or pass --no-root",
+        )
+    if any(word in words for word in _WRONG):
+        user = clean(asked[0]) if asked else "the user that logs in"
+        return "sudo refused the password", f"type the password of {user}"
+    if len(asked) > 1:
+        return (
+            "sudo asks for more than a password",
+            "log in as root, or allow this user sudo without a password",
+        )
+    return f"sudo failed: {said}", "make `sudo sh -c true` work on the host"
+
+
+def _failed(connection: Connection, message: str, fix: str) -> TransportError:
+    return TransportError("sudo", f"{connection.name}: {message}", host=connection.name, fix=fix)
