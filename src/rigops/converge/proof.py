@@ -65,7 +65,7 @@ SECTION: Final = Section(
 show {_BIOS}vendor {_BIOS}version {_CARDS}*/information
 for function in /sys/bus/pci/devices/*; do
     read -r vendor <"$function/vendor" && read -r class <"$function/class" || continue
-    case "$vendor $class" in "0x10de 0x03"*) echo "== $function" ;; esac
+    case "$vendor $class" in "0x10de 0x03"*) block "$function" ;; esac
 done 2>/dev/null
 exit 0
 """,

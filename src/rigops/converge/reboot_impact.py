@@ -222,16 +222,16 @@ def _plain(quoted: str) -> str:
 
 
 _PEOPLE_SNIPPET = f"""
-echo "== {_OWN}"
+block "{_OWN}"
 sed -n 's/.*session-\\([^/]*\\)\\.scope.*/\\1/p' /proc/self/cgroup 2>/dev/null | head -n 1
 if command -v loginctl >/dev/null; then
-    echo "== {_SESSIONS}"
+    block "{_SESSIONS}"
     sessions=$(loginctl --no-legend list-sessions 2>/dev/null | awk '{{ print $1 }}')
     [ -z "$sessions" ] || loginctl show-session $sessions -p Id -p Name -p Class -p State -p TTY \\
         -p Display -p RemoteHost -p Timestamp 2>/dev/null
 fi
-if command -v who >/dev/null; then echo "== {_WHO}"; who 2>/dev/null; fi
-if command -v busctl >/dev/null; then echo "== {_LOCKS}"; {LIST_INHIBITORS} 2>/dev/null; fi
+if command -v who >/dev/null; then block "{_WHO}"; who 2>/dev/null; fi
+if command -v busctl >/dev/null; then block "{_LOCKS}"; {LIST_INHIBITORS} 2>/dev/null; fi
 exit 0
 """
 
@@ -249,9 +249,9 @@ def containers(text: str) -> tuple[str, ...]:
 # conmon that was given its name.
 _CONTAINERS_SNIPPET = """
 if grep -qsx dockerd /proc/[0-9]*/comm && command -v docker >/dev/null; then
-    echo "== docker"; docker ps --format '{{.Names}}' 2>/dev/null || exit
+    block docker; docker ps --format '{{.Names}}' 2>/dev/null || exit
 fi
-echo "== podman"
+block podman
 grep -lsx conmon /proc/[0-9]*/comm | while read -r comm; do
     tr '\\0' '\\n' <"${comm%comm}cmdline" 2>/dev/null | sed -n '/^\\(-n\\|--name\\)$/{n;p;q;}'
 done
@@ -290,11 +290,11 @@ def _is_number(text: str) -> bool:
 
 
 _OWNERS_SNIPPET = """
-echo "== uptime"; cat /proc/uptime
-echo "== ticks"; getconf CLK_TCK 2>/dev/null || echo 100
-echo "== began"
+block uptime; cat /proc/uptime
+block ticks; getconf CLK_TCK 2>/dev/null || echo 100
+block began
 cat /proc/[0-9]*/stat 2>/dev/null | awk '{ pid = $1; sub(/^.*\\) /, ""); print pid, $20 }'
-echo "== owners"
+block owners
 stat -c '%n %U' /proc/[0-9]* 2>/dev/null | sed 's|^/proc/||'
 exit 0
 """

@@ -164,12 +164,19 @@ Step = Write | Conflict | InPlace | Restore | Remove | Show | Forget
 
 @dataclass(frozen=True)
 class Ownership:
-    """`Ownership()` is a host without a record. An unreadable record is an error, never that."""
+    """`Ownership()` is a host without a record. An unreadable answer is an error, never that."""
 
     files: Mapping[str, OwnedFile] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: RigopsState) -> Ownership:
+        if not state.are_files_known:
+            raise RigopsError(
+                Problem(
+                    message="the host's answer about the files that rigops owns is incomplete",
+                    fix="Run this again; nothing is changed on a host that did not answer.",
+                )
+            )
         return cls() if state.owned is None else cls.parse(state.owned)
 
     @classmethod

@@ -156,34 +156,34 @@ _APT_S: Final = 60  # it reads all lists anew, twice, on a slow machine too
 
 _STATE: Final = f"""{HOLDER}
 state() {{
-    echo "== manager"
+    block manager
     if [ -s /var/lib/dpkg/status ] && command -v apt-get >/dev/null; then
         echo apt-get
     else
         for one in dnf zypper pacman; do ! command -v "$one" >/dev/null || echo "$one"; done
         return 0
     fi
-    echo "== architecture"; dpkg --print-architecture
-    echo "== packages"; dpkg-query -W -f '{_ROW}' "$@" 2>/dev/null
-    echo "== unfinished"; dpkg-query -W -f '{_ROW}' | grep -E '{UNFINISHED}'
-    echo "== updates"; find /var/lib/dpkg/updates -name '[0-9]*'
-    echo "== holder"; holder
-    if [ -f {PACKAGES_RECORD} ]; then echo "== owned"; cat {PACKAGES_RECORD}; fi
+    block architecture; dpkg --print-architecture
+    block packages; dpkg-query -W -f '{_ROW}' "$@" 2>/dev/null
+    block unfinished; dpkg-query -W -f '{_ROW}' | grep -E '{UNFINISHED}'
+    block updates; find /var/lib/dpkg/updates -name '[0-9]*'
+    block holder; holder
+    if [ -f {PACKAGES_RECORD} ]; then block owned; cat {PACKAGES_RECORD}; fi
     return 0
 }}
 """
 _ASK_APT: Final = f"""{BESIDE}{SIMULATE}
 ask_apt() {{
     names=$1; shift
-    echo "== lists"; find "$lists" -name '*_Packages*' | wc -l
-    echo "== age"; date +%s
+    block lists; find "$lists" -name '*_Packages*' | wc -l
+    block age; date +%s
     stat -c %Y /var/lib/apt/periodic/update-success-stamp /var/lib/apt/lists \\
         /var/lib/apt/lists/partial 2>/dev/null
-    echo "== simulated"; printed=$(simulate install "$@" 2>&1); code=$?; echo "$printed"
+    block simulated; printed=$(simulate install "$@" 2>&1); code=$?; echo "$printed"
     [ "$code" = 0 ] || [ -z "$trouble" ] || echo "$trouble"
-    echo "== code"; echo "$code"
+    block code; echo "$code"
     if [ "$code" != 0 ]; then
-        echo "== versions"
+        block versions
         # shellcheck disable=SC2086  # several names
         apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= madison $names 2>/dev/null
     fi
@@ -193,17 +193,17 @@ Inst "*) weigh "$@" ;; esac
 }}
 weigh() {{
     # Not simulated, since a simulation does not weigh: it ends before it would do anything.
-    echo "== sizes"
+    block sizes
     apt-get -q -y --print-uris --no-install-recommends --allow-downgrades \\
         --allow-change-held-packages -o Debug::NoLocking=1 -o APT::Cmd::Pattern-Only=true \\
         -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= install "$@" 2>/dev/null
-    echo "== room"
+    block room
     eval "$(apt-config shell archives Dir::Cache::Archives/d)"
     room archives "${{archives:-/var/cache/apt/archives}}"
     room dpkg /var/lib/dpkg
     room usr /usr
     [ ! -d /boot ] || room boot /boot
-    echo "== boot"
+    block boot
     stat -c '%s %n' /boot/initrd* /boot/initramfs* /boot/vmlinuz* 2>/dev/null
 }}
 room() {{ echo "$1 $(df -kP "$2" | tail -n 1)"; }}
@@ -224,7 +224,7 @@ resolve() {
     for stanza; do
         number=$((number + 1))
         printf '%s\n' "$stanza" >"$scratch/$number.sources"
-        echo "== $number"
+        block "$number"
         # shellcheck disable=SC2016  # these are apt's
         apt-get -q -o Dir::Etc::sourcelist="$scratch/$number.sources" \
             -o Dir::Etc::sourceparts=/dev/null -o Debug::NoLocking=1 \
@@ -306,7 +306,8 @@ def _asking(words: Sequence[str], source: str) -> str:
 
 def _shell(text: str) -> StringCommand:
     whole = (
-        f"PATH={PATH}; export PATH LC_ALL=C DEBIAN_FRONTEND=noninteractive\nunset CDPATH\n{text}"
+        f"PATH={PATH}; export PATH LC_ALL=C DEBIAN_FRONTEND=noninteractive\nunset CDPATH\n"
+        f"block() {{ printf '\\n== %s\\n' \"$*\"; }}\n{text}"
     )
     return StringCommand("sh", "-c", QuoteString(whole))
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
-from rigops.probe.script import FORMAT, MOST_BYTES
+from rigops.probe.script import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# In version 1 the heads of blocks had no mark.
+BEGINNING: Final = re.compile(rb"^rigops-probe/(?P<version>[12]) ", re.MULTILINE)
+
 _HEADER: Final = re.compile(
-    rb"^" + re.escape(FORMAT.encode()) + rb" (?P<mark>[0-9A-Za-z-]+) root=(?P<root>[01])"
+    BEGINNING.pattern + rb"(?P<mark>[0-9A-Za-z-]+) root=(?P<root>[01])"
     rb" at=(?P<at>\S*) host=(?P<host>[^\r\n]*)\r?\n",
     re.MULTILINE,
 )
@@ -32,11 +36,27 @@ def read(
         return None
     rest, mark = output[header.end() :], header["mark"]
     found = dict(_sections(rest, mark))
+    if header["version"] != b"1":
+        found = {
+            name: replace(one, text=with_heads(one.text, mark.decode()))
+            for name, one in found.items()
+        }
     return Bundle(
         host=host or header["host"].decode("utf-8", "replace"),
         collected_at=collected_at or header["at"].decode("ascii", "replace") or None,
         root=header["root"] == b"1",
         sections={name: found.get(name, _NO_TIME) for name in (_asked(rest, mark) or found)},
+    )
+
+
+def with_heads(answer: str, mark: str) -> str:
+    """The head of each block as a bundle has it; a line of content that looks like one, escaped."""
+    escaped = re.sub(r"^(?=\\*== )", r"\\", answer, flags=re.MULTILINE)
+    # The newline before a head ends the line before it, or is one too many.
+    return re.sub(
+        rf"(\A|\r?\n)?\r?\n{mark} == ",
+        lambda head: ("\n" if head[1] is None else head[1]) + "== ",
+        escaped,
     )
 
 

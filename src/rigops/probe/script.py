@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rigops.probe.section import Section
 
-FORMAT: Final = "rigops-probe/1"
+FORMAT: Final = "rigops-probe/2"
 PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/usr/lib/wsl/lib"  # noqa: E501 - one word for the shell
 MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
 
@@ -41,15 +41,18 @@ hide() {
         -e "s#((^|[[:space:]._\"-])([[:alnum:]]*pw|pwd|pass)=)$value#\1***#gI" \
         -e "s#(password|password_pbkdf2)[[:space:]].*#\1 ***#"
 }
-# Every file that is there, below its name.
+# What follows comes from this file or command. No content can forge the line, since nobody else
+# knows the mark, or swallow it, since it begins a line.
+block() { printf "\n%s == %s\n" "$mark" "$*"; }
+# Every file that is there.
 show() {
     for file; do
         [ -f "$file" ] || continue
-        if [ -r "$file" ]; then echo "== $file"; cat "$file"; else run cat "$file"; fi
+        if [ -r "$file" ]; then block "$file"; cat "$file"; else run cat "$file"; fi
         echo
     done | hide
 }
-run() { echo "== $*"; "$@" 2>&1; }
+run() { block "$*"; "$@" 2>&1; }
 """
 
 _WATCHDOG = rf"""
@@ -133,6 +136,7 @@ had=0 root=0
 if [ "$(id -u)" = 0 ]; then had=1 root=1
 @SUDO@fi
 { read -r mark </proc/sys/kernel/random/uuid || mark=$$-$(date +%s); } 2>/dev/null
+export mark
 echo "@FORMAT@ $mark root=$root at=$(date -u +%Y-%m-%dT%H:%M:%SZ) host=$(uname -n)"
 echo "$mark asked@NAMES@"
 @ROOTLY@
@@ -151,7 +155,7 @@ rootly() { # FUNCTION SECONDS BYTES
     if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
 }
 as_root() { # FUNCTION
-    printf "%s\n" "PATH=$PATH LC_ALL=C mark=$mark had=1; export PATH LC_ALL" \
+    printf "%s\n" "PATH=$PATH LC_ALL=C mark=$mark had=1; export PATH LC_ALL mark" \
         "tools=\$(cat <<'END_OF_TOOLS'" "$tools" "END_OF_TOOLS" ")" \
         "watchdog=\$(cat <<'END_OF_WATCHDOG'" "$watchdog" "END_OF_WATCHDOG" ")" \
         "$tools" "$program" "$1 </dev/null" |

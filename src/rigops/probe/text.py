@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
 _HEAD = "== "
+_ESCAPED_HEAD = re.compile(r"\\+== ")
 _GREP_HIT = re.compile(r"(?P<file>/[^:]*):(?P<number>[0-9]{1,7}):(?P<text>.*)")
 _PROPERTY = re.compile(r"(?P<name>[A-Z][A-Za-z]{0,59})=(?P<value>.*)")
 _STAMP = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<path>/.*)")
@@ -86,14 +87,17 @@ def single(text: str) -> list[str]:
 
 
 def blocks(text: str) -> dict[str, str]:
-    """A compound section: what follows each `== PATH` or `== COMMAND`, exactly as it was."""
+    """A compound section: what follows each `== PATH` or `== COMMAND`, exactly as it was.
+
+    A line of content that looks like a head has a backslash before it in a bundle.
+    """
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
         if line.startswith(_HEAD):
             current = found.setdefault(line[len(_HEAD) :].strip(), [])
         elif current is not None:
-            current.append(line)
+            current.append(line[1:] if _ESCAPED_HEAD.match(line) else line)
     return {head: "\n".join(body) for head, body in found.items()}
 
 

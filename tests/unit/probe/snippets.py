@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.probe.reading import with_heads
 from rigops.probe.script import _TOOLS
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rigops.probe.section import Section
 
+TOOLS = f"export mark=mark\n{_TOOLS}"
 SHELLS = ("dash", "bash", "mksh", "busybox")
 
 
@@ -49,7 +51,7 @@ def run(
         snippet = snippet.replace(place, f"{root}{place}")
     sh = [found, "sh"] if shell == "busybox" else [found]
     done = subprocess.run(
-        [*sh, "-c", f"{_TOOLS}\n{commands}\n{snippet}"],
+        [*sh, "-c", f"{TOOLS}\n{commands}\n{snippet}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -57,4 +59,8 @@ def run(
         timeout=20,
     )
     assert not done.stderr
-    return done.returncode, done.stdout.replace(str(root), "")
+    return done.returncode, as_collected(done.stdout).replace(str(root), "")
+
+
+def as_collected(output: str) -> str:
+    return with_heads(output, "mark")

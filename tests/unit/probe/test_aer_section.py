@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections import aer
+from tests.unit.probe.snippets import TOOLS, as_collected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,8 +127,10 @@ def test_the_snippet_reads_each_card_and_the_ports_above_it_once(
     _function(tmp_path, "pci0000:00/0000:00:02.1", "0x1022", "0x060400")
     snippet = aer.SECTION.snippet.replace("/sys", str(tmp_path))
 
-    answer = subprocess.run([*shell, "-c", snippet], capture_output=True, text=True, check=False)
-    found = aer.parse(answer.stdout.replace(str(tmp_path), "/sys"))
+    answer = subprocess.run(
+        [*shell, "-c", f"{TOOLS}\n{snippet}"], capture_output=True, text=True, check=False
+    )
+    found = aer.parse(as_collected(answer.stdout).replace(str(tmp_path), "/sys"))
 
     assert (answer.returncode, answer.stderr) == (0, "")
     assert [(one.address, one.kind) for one in found.devices] == [

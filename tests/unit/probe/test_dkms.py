@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rigops.probe.sections import dkms
 from tests.unit.doctor import module_rigs as rigs
+from tests.unit.probe.snippets import TOOLS, as_collected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,14 +107,14 @@ def test_the_question_to_a_host(tmp_path: Path, shell: str) -> None:
     snippet = dkms.SECTION.snippet.replace("in /lib/modules", f"in {tmp_path}")
 
     done = subprocess.run(
-        [shell, "-c", f'run() {{ echo "== $*"; "$@" 2>&1; }}\n{snippet}'],
+        [shell, "-c", f"{TOOLS}\n{snippet}"],
         capture_output=True,
         text=True,
         check=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
     )
 
-    assert done.stdout.splitlines() == [
+    assert as_collected(done.stdout).splitlines() == [
         "== ls -d /lib/modules/*/build",
         f"{tmp_path}/6.1/build",
         "== dkms status",

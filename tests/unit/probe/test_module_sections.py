@@ -18,6 +18,7 @@ from rigops.probe.sections import (
     secure_boot,
 )
 from tests.unit.doctor import module_rigs as rigs
+from tests.unit.probe.snippets import TOOLS, as_collected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,14 +199,14 @@ def _asked(snippet: str, shell: str, **names: str) -> str:
     for old, new in names.items():
         snippet = snippet.replace(old, new)
     done = subprocess.run(
-        [shell, "-c", f'run() {{ echo "== $*"; "$@" 2>&1; }}\n{snippet}'],
+        [shell, "-c", f"{TOOLS}\n{snippet}"],
         capture_output=True,
         text=True,
         check=True,
         env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
     )
     assert done.stderr == ""
-    return done.stdout
+    return as_collected(done.stdout)
 
 
 def _process(proc: Path, pid: int, stat: str, *, holds: str = "/dev/null") -> None:
@@ -287,9 +288,8 @@ def test_a_host_without_any_of_it_answers_wholly(section: object) -> None:
     from rigops.probe.section import Section  # noqa: PLC0415 - to narrow the parameter only
 
     assert isinstance(section, Section)
-    show = 'show() { for file; do if [ -f "$file" ]; then echo "== $file"; cat "$file"; fi; done; }'
 
-    said = _asked(f"{show}\n{section.snippet}", "sh")
+    said = _asked(section.snippet, "sh")
 
     assert not section.parse(said).unparsed
 

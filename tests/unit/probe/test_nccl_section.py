@@ -14,6 +14,7 @@ from rigops.probe import script
 from rigops.probe.sections import backups, memory, nccl, network, smart, storage
 from rigops.probe.text import preamble
 from tests.unit.probe import host_sections
+from tests.unit.probe.snippets import TOOLS, as_collected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,8 +93,8 @@ def test_every_shell_runs_the_snippet_and_the_parser_reads_it(
     done = _run(shell, section.snippet)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert preamble(done.stdout) == ()
-    section.parse(done.stdout)
+    assert preamble(as_collected(done.stdout)) == ()
+    section.parse(as_collected(done.stdout))
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -113,7 +114,7 @@ def test_the_snippet_finds_what_was_left_behind_in_a_home(shell: str, tmp_path: 
 
     done = _run(shell, nccl.SECTION.snippet.replace("/etc/", f"{tmp_path}/etc/"))
 
-    found = nccl.parse(done.stdout)
+    found = nccl.parse(as_collected(done.stdout))
     assert [(one.name, one.value, one.number) for one in found.settings] == [
         ("NCCL_P2P_LEVEL", "SYS", 1),
         ("NCCL_P2P_DISABLE", "1", 2),
@@ -129,7 +130,7 @@ def test_the_snippet_finds_what_was_left_behind_in_a_home(shell: str, tmp_path: 
 def _run(shell: str, snippet: str) -> subprocess.CompletedProcess[str]:
     words = ["busybox", "sh"] if shell == "busybox" else [shell]
     return subprocess.run(
-        [*words, "-c", f"{script._TOOLS}\n{snippet}"],  # what snippets may use
+        [*words, "-c", f"{TOOLS}\n{snippet}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe import reading
+from rigops.probe.text import blocks
 
 MARK = "0c7f4b1e-0000-4000-8000-000000000001"
 OUTPUT = f"""\
@@ -75,3 +76,32 @@ def test_any_body_comes_back(body: bytes) -> None:
 
     assert found is not None
     assert found.sections["uname"].text == body.decode("utf-8", "replace")
+
+
+CONTENTS = st.lists(
+    st.sampled_from(["", "== /etc/nccl.conf", "\\== x", "\\\\== ", f"x {MARK} == y", "word", " "]),
+    max_size=5,
+).map("\n".join)
+
+
+@given(st.lists(CONTENTS, min_size=1, max_size=4))
+def test_no_content_forges_the_head_of_a_block_or_swallows_the_next(contents: list[str]) -> None:
+    printed = "".join(
+        f"\n{MARK} == /file/{number}\n{content}" for number, content in enumerate(contents)
+    )
+    output = OUTPUT.replace(b"rigops-probe/1", b"rigops-probe/2")
+
+    found = reading.read(output.replace(b"Linux rig\n", f"{printed}\n".encode()))
+
+    assert found is not None
+    assert blocks(found.sections["uname"].text) == {
+        f"/file/{number}": content.removesuffix("\n") if number + 1 < len(contents) else content
+        for number, content in enumerate(contents)
+    }
+
+
+def test_heads_of_version_1_are_read_as_they_were_printed() -> None:
+    found = reading.read(OUTPUT.replace(b"Linux rig\n", b"== uname -a\nLinux rig\n"))
+
+    assert found is not None
+    assert blocks(found.sections["uname"].text) == {"uname -a": "Linux rig"}

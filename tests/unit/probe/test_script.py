@@ -270,7 +270,7 @@ def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[object]) -> Non
     # What is meant: splitting of a glob's or ls's fields, and variables that hold several words.
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "--exclude=SC2046,SC2012,SC2086,SC2317", "-"],
-        input="show() { :; }; run() { :; }; hide() { :; }\n" + one.snippet,
+        input="show() { :; }; run() { :; }; hide() { :; }; block() { :; }\n" + one.snippet,
         text=True,
         capture_output=True,
         check=False,

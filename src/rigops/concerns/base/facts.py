@@ -31,11 +31,11 @@ _CONF = " ".join(
     for more in ("", ".d/*.conf")
 )
 _SNIPPET = f"""
-echo "== {SYSTEMD}"
+block "{SYSTEMD}"
 if [ -d /run/systemd/system ]; then echo yes; else echo no; fi
 run {MEMORY}
 show {MOST_FILES} {FSTAB} {_CONF}
-echo "== {MAY_RAISE}"
+block "{MAY_RAISE}"
 if ({MAY_RAISE}) 2>/dev/null; then echo yes; else echo no; fi
 exit 0
 """

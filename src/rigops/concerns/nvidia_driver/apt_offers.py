@@ -50,11 +50,11 @@ offers() {{
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
         /etc/apt/sources.list.d/*.sources; do
         [ -f "$file" ] || continue
-        echo "== file $file"; head -c 100000 "$file" | hide; echo
+        block "file $file"; head -c 100000 "$file" | hide; echo
     done
-    echo "== trouble"; echo "$trouble"
-    echo "== lists"; find "$lists" -name '*_Packages*' | wc -l
-    echo "== releases"; cached policy | grep -A 1 ' Packages$' | hide
+    block trouble; echo "$trouble"
+    block lists; find "$lists" -name '*_Packages*' | wc -l
+    block releases; cached policy | grep -A 1 ' Packages$' | hide
     known=$(cached pkgnames)
     names=$(echo "$known" | grep -E '{_OF_THE_DRIVER}' | grep -v -E '{_APART}'
         for release; do
@@ -67,7 +67,7 @@ offers() {{
     [ -n "$names" ] || return 0
     # shellcheck disable=SC2086  # several names
     set -- $names
-    echo "== places"
+    block places
     cached madison "$@" | hide | awk '$NF == "Packages" {{
         place = index($(NF - 1), "/") ? $(NF - 1) : $(NF - 2)
         row = $1 " " $3 " " place
@@ -76,7 +76,7 @@ offers() {{
         if (!(row in seen)) print row
         seen[row] = 1
     }}'
-    echo "== records"
+    block records
     cached show -a "$@" | awk '
         function over() {{
             if (match(description, /tested up to Linux [0-9]+(\.[0-9]+)*/))

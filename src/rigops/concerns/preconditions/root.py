@@ -49,11 +49,11 @@ def notice(root: RootState) -> str:
 
 
 _SNIPPET = f"""
-echo "== {MOUNTS}"
+block "{MOUNTS}"
 grep -E '^[^ ]+ / ' {MOUNTS}
 for file in {_SNAPPER}*; do
     [ -f "$file" ] || continue
-    echo "== $file"
+    block "$file"
     grep -E '^[[:space:]]*SUBVOLUME=' "$file" | head -n 1
 done
 exit 0

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 
 _BEGINNING: Final = 64 * 1024
-_PROBE: Final = re.compile(rb"^" + re.escape(FORMAT.encode()) + rb" ", re.MULTILINE)
 _NEWER_PROBE: Final = re.compile(rb"^rigops-probe/(\d{1,9}) ", re.MULTILINE)
 _KNOWN: Final = frozenset(section.name for section in SECTIONS)
 _ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
@@ -96,7 +95,7 @@ def _of_file(path: Path) -> list[Bundle]:
     with path.open("rb") as file:
         reader = BoundedReader(file, most=MOST_CONTENT)
         try:
-            if _PROBE.search(beginning):
+            if reading.BEGINNING.search(beginning):
                 bundle = reading.read(b"".join(reader.pieces()))
                 if bundle is None or not bundle.sections:
                     raise _none(place, "the output of the probe ends before its first section")

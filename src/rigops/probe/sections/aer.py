@@ -101,7 +101,7 @@ _SNIPPET = r"""
 [ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; exit; }
 print_file() {
     [ -r "$1" ] || return 0
-    echo "== $1"
+    block "$1"
     while read -r line; do echo "$line"; done <"$1"
 } 2>/dev/null
 seen=

@@ -127,7 +127,7 @@ if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
         while read -r unit _; do
             case "$unit" in *@.*|dpkg-db-backup.*) ;; *.timer|*.service) echo "$unit" ;; esac
         done | head -n 60)
-    echo '== {UNITS}'
+    block '{UNITS}'
     [ "$#" = 0 ] || TZ=UTC systemctl show --no-pager -p Id -p LoadState -p ActiveState \
         -p UnitFileState -p Result -p ExecMainStatus -p LastTriggerUSec -p NextElapseUSecRealtime \
         -p ExecMainExitTimestamp -- "$@" 2>&1
@@ -145,17 +145,17 @@ take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
     "$1/.cache/borg"/*/config
 ' </etc/passwd)
 of_homes() {{ printf '%s\n' "$homes" | sed -n "s/^$1 //p"; }}
-echo '== {STAMPS}'
+block '{STAMPS}'
 for file in /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
     /var/lib/rigops/*key* /etc/rigops/*key*; do
     [ -f "$file" ] && stat -c '%Y %n' "$file"
 done | head -n 300
 of_homes stamp | head -n 300
-echo '== {UNREAD}'
+block '{UNREAD}'
 of_homes closed
 of_homes unread
 
-echo '== {CRON}'
+block '{CRON}'
 for file in /etc/crontab /etc/cron.d/* /etc/cron.hourly/* /etc/cron.daily/* /etc/cron.weekly/* \
     /etc/cron.monthly/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
     [ -f "$file" ] && [ -r "$file" ] && grep -qE 'borg|restic' "$file" && echo "$file"

@@ -152,24 +152,24 @@ def _menu(body: str) -> tuple[MenuEntry, ...]:
 
 _SNIPPET = f"""
 show {" ".join((*_CHANGED, *_READ))}
-echo "== {_DIGESTS}"
+block "{_DIGESTS}"
 sha256sum {" ".join(_CHANGED)} 2>/dev/null
-echo "== {_TOOLS}"
+block "{_TOOLS}"
 for tool in {_TOOLS.removeprefix("command -v ")}; do command -v "$tool"; done
-echo "== {_READS_DROP_INS}"
+block "{_READS_DROP_INS}"
 maker=$(command -v grub-mkconfig) || maker=$(command -v grub2-mkconfig)
 [ ! "$maker" ] || grep -l default/grub.d "$maker" 2>/dev/null
 for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     [ -r "$menu" ] || continue
-    echo "== {_MENU}$menu"
+    block "{_MENU}$menu"
     grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu" | hide
 done
 run {_KERNELS}
-echo "== {_OTHERS}"
+block "{_OTHERS}"
 ls -d {" ".join(_TRACES)} 2>/dev/null
 for variable in LoaderInfo LoaderEntrySelected; do
     [ -r "{_VARIABLES}/$variable-{_VENDOR}" ] || continue
-    echo "== cat $variable"
+    block "cat $variable"
     tail -c +5 "{_VARIABLES}/$variable-{_VENDOR}" 2>/dev/null | tr -d "\\000"
     echo
 done

@@ -106,12 +106,12 @@ _SNIPPET = rf"""
 command -v journalctl >/dev/null || exit 0
 has() {{ [ -e "$1" ]; }}
 TZ=UTC; export TZ
-echo '== {_STORAGE}'
+block '{_STORAGE}'
 if has /var/log/journal/*/*.journal; then echo yes; else echo no; fi
 run {_END} | cut -c -300 | hide
 list=$({_LIST} 2>&1)
 code=$?
-echo '== {_LIST}'
+block '{_LIST}'
 echo "$list" | tail -n 100
 [ "$code" = 0 ] || [ "$(id -u)" = 0 ]
 """

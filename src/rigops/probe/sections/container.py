@@ -93,11 +93,11 @@ def _runtimes(found: Mapping[str, str]) -> frozenset[str] | None:
 # was built; when it came to this disk is its ctime.
 _SNIPPET = rf"""
 shown=
-echo "== {COMMANDS}"
+block "{COMMANDS}"
 for tool in {COMMANDS.removeprefix("command -v ")}; do command -v "$tool"; done
-if command -v nvidia-ctk >/dev/null; then run {TOOLKIT} | head -n 5; fi
+if command -v nvidia-ctk >/dev/null; then run {TOOLKIT} | head -n 7; fi
 show {DAEMON}
-echo "== {SPECS}"
+block "{SPECS}"
 for file in /etc/cdi/*nvidia* /var/run/cdi/*nvidia* /etc/cdi/nvidia.*; do
     [ -f "$file" ] || continue
     case $shown in *" $file "*) continue ;; esac
@@ -105,18 +105,18 @@ for file in /etc/cdi/*nvidia* /var/run/cdi/*nvidia* /etc/cdi/nvidia.*; do
     stat -c '%Y %n' "$file"
 done
 if [ -n "$shown" ]; then
-    echo "== {NAMED}"
+    block "{NAMED}"
     # shellcheck disable=SC2086  # several files
     grep -H -o 'libcuda\.so\.[1-9][0-9]*\.[0-9.]*[0-9]' $shown | sort -u | head -n 20
 fi
-echo "== {LIBRARIES}"
+block "{LIBRARIES}"
 for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib /usr/lib/*-linux-gnu/nvidia/current; do
     for file in "$folder"/libcuda.so.[1-9][0-9]*; do
         if [ -f "$file" ]; then stat -c '%Z %n' "$file"; fi
     done
 done
 if [ -e /run/docker.pid ] && command -v docker >/dev/null; then
-    echo "== {DOCKER}"
+    block "{DOCKER}"
     docker info --format '{{{{json .Runtimes}}}}' 2>&1 | head -c 20000
 fi
 exit 0

@@ -156,7 +156,7 @@ def _speed(shape: re.Match[str], name: str) -> int:
 
 _SNIPPET = rf"""
 get() {{ value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; }} 2>/dev/null
-echo "== {POLICIES}"
+block "{POLICIES}"
 for policy in {POLICIES}/policy[0-9]*; do
     [ -d "$policy" ] || continue
     line=${{policy##*/}}

@@ -108,13 +108,13 @@ def _nodes(body: str, unparsed: list[str]) -> tuple[DevNode, ...]:
 
 _SNIPPET = f"""
 [ -e /dev/null ] || exit
-echo "== {_DEVICES}"
+block "{_DEVICES}"
 grep nvidia {_DEVICES}
 helper=$(command -v nvidia-modprobe) && {{
-    echo "== {_HELPER}"
+    block "{_HELPER}"
     ls -Lln "$helper"
 }}
-echo "== {_NODES}"
+block "{_NODES}"
 for node in /dev/nvidia* /dev/dri/render*; do
     if [ -e "$node" ]; then ls -lnd "$node"; fi
 done

@@ -95,7 +95,7 @@ def parse(text: str) -> Dkms:
 
 # Not those whose link leads to headers that are gone.
 _SNIPPET = f"""
-echo "== {_BUILD}"
+block "{_BUILD}"
 for tree in /lib/modules/*/build; do
     if [ -e "$tree/." ]; then echo "$tree"; fi
 done

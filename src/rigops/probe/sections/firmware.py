@@ -75,10 +75,10 @@ def _intel_by_itself(output: list[str]) -> bool | None:
 
 _SNIPPET = f"""
 show {VENDOR} {BOARD}
-echo "== {CPU}"
+block "{CPU}"
 grep -m 1 '^vendor_id' /proc/cpuinfo
 if [ -d /sys/firmware/acpi/tables ]; then
-    echo "== {TABLES}"
+    block "{TABLES}"
     for table in DMAR IVRS; do
         if [ -e "/sys/firmware/acpi/tables/$table" ]; then echo "$table"; fi
     done
@@ -87,7 +87,7 @@ fi
 release=$(uname -r)
 for file in "/boot/config-$release" "/usr/lib/modules/$release/config" /proc/config.gz; do
     [ -r "$file" ] || continue
-    echo "== {KERNEL}"
+    block "{KERNEL}"
     case $file in
         *.gz) gzip -dc "$file" 2>/dev/null | grep CONFIG_INTEL_IOMMU ;;
         *) grep CONFIG_INTEL_IOMMU "$file" ;;

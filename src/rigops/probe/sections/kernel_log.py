@@ -48,7 +48,7 @@ brief() {{
             held[slot] = $0
         }}
         END {{
-            if (left) print "== " left " lines left out"
+            if (left) print "\n" ENVIRON["mark"] " == " left " lines left out"
             for (at = lines - {LAST} + 1; at <= lines; at++)
                 if (at > {FIRST}) shown(held[at % {LAST}])
         }}
@@ -57,7 +57,7 @@ brief() {{
 
 # Ends with the code of the command, or with 124 where the time was up.
 log() {{
-    echo "== $*"
+    block "$*"
     code=$(
         trap : TERM
         {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief >&4; }} 3>&1
@@ -83,7 +83,8 @@ if [ -n "$(dmesg 2>/dev/null | head -n 1)" ]; then
     exit
 fi
 run {_JOURNAL} -n 1
-run dmesg | tail -n 3
+block dmesg
+dmesg 2>&1 | tail -n 3
 [ ! -r /var/log/dmesg ] || log cat /var/log/dmesg  # of this boot's first minute only
 exit 1
 """
@@ -99,7 +100,7 @@ SECTION = Section(
 
 # A login that sees this boot's kernel log may see the one before, if there is one.
 _PREVIOUS_SNIPPET = rf"""{_BRIEF}
-command -v journalctl >/dev/null || {{ echo "== absent: there is no journal"; exit 0; }}
+command -v journalctl >/dev/null || {{ block "absent: there is no journal"; exit 0; }}
 newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1 2>/dev/null; }}
 if [ -n "$(newest -1)" ]; then
     log journalctl -k -b -1 -q --no-pager -o short-iso-precise
@@ -108,7 +109,7 @@ fi
 why=$(journalctl -k -b -1 -q --no-pager -n 1 2>&1 | head -n 1)
 case "$why" in "No journal files were found"*) none=1 ;; *) none= ;; esac
 if [ "$(id -u)" = 0 ] || [ -n "$none" ] || [ -n "$(newest 0)" ]; then
-    echo "== absent: ${{why:-the journal holds this boot only}}"
+    block "absent: ${{why:-the journal holds this boot only}}"
     exit 0
 fi
 echo "$why"

@@ -193,32 +193,32 @@ if [ -d /dev/shm ]; then run {SHM}; fi
 show {OWN}
 for file in {_LIMITS[0]} {_LIMITS[1]}*.conf; do
     [ -r "$file" ] || continue
-    echo "== $file"
+    block "$file"
     grep -v -E '^[[:space:]]*(#|$)' "$file" | head -n 200 | hide
 done
 show {BALANCING} {NODES}
-echo "== {LEFT}"
+block "{LEFT}"
 if command -v stat >/dev/null; then
     for file in /dev/shm/nccl-* /dev/shm/torch_* /dev/shm/cuda.shm.*; do
         [ ! -L "$file" ] && [ -f "$file" ] && stat -c '%Y %s %n' "$file"
     done | head -n 100
 fi
 [ -d /run/systemd/system ] || exit 0
-echo "== {LINGER}"
+block "{LINGER}"
 if [ -e "/var/lib/systemd/linger/$(id -un)" ]; then echo yes; else echo no; fi
-echo "== {MANAGER}"
+block "{MANAGER}"
 {MANAGER} -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE 2>&1
 if command -v busctl >/dev/null; then
-    echo "== {REMOVE_IPC}"
+    block "{REMOVE_IPC}"
     busctl get-property org.freedesktop.login1 /org/freedesktop/login1 \
         org.freedesktop.login1.Manager RemoveIPC 2>&1
 fi
 # Not timedatectl: it starts a service, which leaves folders behind in /tmp.
 if [ -d /run/systemd/timesync ]; then
-    echo "== {TIMESYNC}"
+    block "{TIMESYNC}"
     if [ -e /run/systemd/timesync/synchronized ]; then echo yes; else echo no; fi
 elif command -v chronyc >/dev/null; then
-    echo "== {CHRONY}"
+    block "{CHRONY}"
     {CHRONY} 2>&1 | grep -i '^leap status'
 fi
 exit 0

@@ -188,7 +188,7 @@ def _count(value: str) -> int | None:
 _SNIPPET = rf"""
 show {MEMINFO}
 get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
-echo '== {COUNTERS}'
+block '{COUNTERS}'
 for mc in /sys/devices/system/edac/mc/mc[0-9]*; do
     [ -d "$mc" ] || continue
     get "$mc/ce_count"; ce=$value

@@ -139,10 +139,10 @@ for file in {" ".join(f"{folder}*.conf" for folder in _FOLDERS)}; do
         /etc/* | /run/*) ;;
         *) [ -n "$said" ] || continue ;;
     esac
-    echo "== $file"
+    block "$file"
     [ -z "$said" ] || echo "$said" | hide
 done
-echo "== {TIMES}"
+block "{TIMES}"
 if command -v stat >/dev/null; then
     for file in /boot/initrd.img-* /boot/initramfs-* /boot/initrd-*; do
         if [ -f "$file" ]; then stat -c '%Y %n' "$file"; fi

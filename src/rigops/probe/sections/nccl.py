@@ -153,7 +153,7 @@ def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
 
 
 _SNIPPET = rf"""{IN_HOMES}
-run {PROCESSOR} | head -n 2
+run {PROCESSOR} | head -n 4
 show /etc/nccl.conf
 
 # shellcheck disable=SC2016  # for that shell to expand
@@ -182,24 +182,24 @@ libraries "$1"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
 ' </etc/passwd)
 of_homes() {{ printf '%s\n' "$homes" | sed -n "s/^$1 //p" | hide; }}
 
-echo '== {CLOSED}'
+block '{CLOSED}'
 of_homes closed
-echo '== {UNREAD}'
+block '{UNREAD}'
 of_homes unread
-echo '== {IN_FILES_OF_HOMES}'
+block '{IN_FILES_OF_HOMES}'
 of_homes setting
 
 set -- /etc/environment /etc/environment.d/*.conf /etc/profile /etc/profile.d/* /etc/bash.bashrc \
     /etc/zsh/zshenv /etc/security/pam_env.conf /etc/systemd/system.conf \
     /etc/systemd/system.conf.d/*.conf /etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf \
     /etc/systemd/user/*.service
-echo '== {ASSIGNMENTS}'
+block '{ASSIGNMENTS}'
 grep -Hn -m 40 'NCCL_[A-Z0-9_]*=' "$@" 2>/dev/null </dev/null | head -n 2000 | hide
 
-echo '== {CACHES}'
+block '{CACHES}'
 of_homes cache
 
-echo '== {LIBRARIES}'
+block '{LIBRARIES}'
 for file in /usr/lib/libnccl.so.2* /usr/lib64/libnccl.so.2* /usr/lib/*-linux-gnu/libnccl.so.2* \
     /usr/local/lib/libnccl.so.2* /usr/local/cuda*/lib64/libnccl.so.2*; do
     [ -e "$file" ] && echo "$file"

@@ -94,7 +94,7 @@ def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface]
 # Of files that may hold passwords only lines that name or choose an interface are taken.
 _SNIPPET = rf"""
 get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
-echo '== {INTERFACES}'
+block '{INTERFACES}'
 count=0
 for net in /sys/class/net/*; do
     [ -e "$net/ifindex" ] || continue
@@ -116,7 +116,7 @@ for net in /sys/class/net/*; do
     echo "${{net##*/}} address=$place driver=${{driver##*/}} mac=$mac state=$value kind=$kind"
 done
 
-echo '== {DEFAULT_ROUTES}'
+block '{DEFAULT_ROUTES}'
 if [ -r /proc/net/route ]; then
     while read -r name to _ _ _ _ _ mask _; do
         [ "$to $mask" = '00000000 00000000' ] && echo "$name"
@@ -140,7 +140,7 @@ of() {{
     done
 }}
 {{
-    echo '== {MATCHES}'
+    block '{MATCHES}'
     blank='[[:space:]]'
     words='auto|allow-[a-z]+|iface|rename|source|source-directory'
     words="$words|bridge[-_]ports|bond[-_]slaves|vlan[-_]raw[-_]device"

@@ -110,7 +110,7 @@ _SNIPPET = r"""
 running=$(uname -r)
 kmod=; case "$(modinfo --version 2>&1)" in kmod*) kmod=1 ;; esac
 show_module() {
-    echo "== modinfo -k $1 $2"
+    block "modinfo -k $1 $2"
     modinfo -k "$1" "$2" 2>&1 |
         grep -E "^(filename|version|license|srcversion|vermagic|sig[a-z_]*|modinfo):" |
         grep -v "^signature:"
@@ -128,7 +128,7 @@ for folder in "/lib/modules/$running" /lib/modules/*; do
     seen="$seen $kernel"
     [ -d "$folder/kernel" ] || [ -e "$folder/modules.dep" ] || continue
     if [ -z "$kmod" ]; then
-        echo "== find $folder -name nvidia*.ko*"
+        block "find $folder -name nvidia*.ko*"
         looked "$kernel"
     elif modinfo -k "$kernel" nvidia >/dev/null 2>&1; then
         show_module "$kernel" nvidia

@@ -164,7 +164,7 @@ text() {{ case $1 in *.gz) zcat "$1" ;; *) cat "$1" ;; esac; }}
 for file in /var/log/apt/history.log.1.gz /var/log/apt/history.log.1 /var/log/apt/history.log; do
     [ -f "$file" ] || continue
     if [ ! -r "$file" ]; then code=1; continue; fi
-    echo "== $file"
+    block "$file"
     text "$file" | tail -c 3000000 | awk -v wanted='{_RELEVANT}' '
         function flush() {{ if (hit) kept[++stanzas] = stanza; stanza = ""; hit = 0 }}
         /^Start-Date:/ {{ flush() }}
@@ -188,7 +188,7 @@ done
 for file in /var/log/dpkg.log.1 /var/log/dpkg.log /var/log/pacman.log /var/log/dnf.rpm.log; do
     [ -f "$file" ] || continue
     if [ ! -r "$file" ]; then code=1; continue; fi
-    echo "== $file"
+    block "$file"
     grep -E '{_LINES}' "$file" | grep -E '{_RELEVANT}|\] [a-z]+ linux' |
         tail -n 150 | cut -c 1-500 | hide
 done

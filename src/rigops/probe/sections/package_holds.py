@@ -210,11 +210,11 @@ if [ -s /var/lib/dpkg/status ] && command -v apt-mark >/dev/null; then
     run {UNATTENDED}
     run {PERIODIC}
     if command -v systemctl >/dev/null; then
-        echo "== {TIMER}"
+        block "{TIMER}"
         systemctl show -p UnitFileState -p ActiveState apt-daily-upgrade.timer 2>&1
     fi
 fi
-echo "== {ELSEWHERE}"
+block "{ELSEWHERE}"
 for file in /etc/pacman.conf /etc/dnf/dnf.conf /etc/yum.conf; do
     [ -r "$file" ] || continue
     grep -E '^[[:space:]]*(IgnorePkg|IgnoreGroup|exclude|excludepkgs)[[:space:]]*=' "$file"
@@ -222,14 +222,14 @@ done
 for file in /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.list; do
     [ -r "$file" ] && grep -v '^[[:space:]]*\(#\|$\)' "$file" | head -n 100
 done
-echo "== {RUN_FILE}"
+block "{RUN_FILE}"
 ls {" ".join(_RUN_FILES)} 2>/dev/null
 if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then
     names=$(dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}}\n' \
         'nvidia-*' 'libnvidia-*' 'libcuda1' 'cuda-drivers*' 'linux-modules-nvidia-*' 2>/dev/null |
         grep '^.i' | grep -v -e container -e '-cuda-' | cut -c 5- | sort -u | head -n 40)
     if [ -n "$names" ]; then
-        echo "== {POLICY}"
+        block "{POLICY}"
         # shellcheck disable=SC2086  # several names
         {POLICY} $names 2>/dev/null | hide
     fi

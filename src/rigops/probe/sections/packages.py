@@ -152,18 +152,18 @@ _FORMAT = "${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\t${s
 _SNIPPET = rf"""
 code=0
 if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null; then
-    echo "== dpkg-query -W"
+    block "dpkg-query -W"
     dpkg-query -W -f '{_FORMAT}' \
         {" ".join(f"'{pattern}'" for pattern in _PATTERNS)} 2>/dev/null
     [ $? -le 1 ] || code=1  # 1: no package of one of these names
 fi
 if [ -d /var/lib/pacman/local ] && command -v pacman >/dev/null; then
-    echo "== pacman -Q"
+    block "pacman -Q"
     pacman -Q | grep -E '{_ELSEWHERE}'
     [ $? -le 1 ] || code=1
 fi
 if [ ! -s /var/lib/dpkg/status ] && command -v rpm >/dev/null; then
-    echo "== rpm -qa --qf"
+    block "rpm -qa --qf"
     rpm -qa --qf '%{{NAME}}\t%{{VERSION}}-%{{RELEASE}}\t%{{ARCH}}\n' | grep -E '{_ELSEWHERE}'
     [ $? -le 1 ] || code=1
 fi

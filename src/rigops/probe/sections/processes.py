@@ -132,7 +132,7 @@ for process in /proc/[0-9]*; do
         "D "* | *" nv_queue"* | *" irq/"*nvidia*) spent; waiting="$waiting $pid:$state:$ticks" ;;
     esac
 done
-echo "== {_TASKS}"
+block "{_TASKS}"
 [ -z "$waiting" ] || sleep 1
 for one in $waiting; do
     pid=${{one%%:*}} before=${{one#*:}}
@@ -145,7 +145,7 @@ for one in $waiting; do
     wchan=-; {{ read -r wchan <"/proc/$pid/wchan"; }} 2>/dev/null
     echo "pid=$pid state=$state cpu=$((ticks - ${{before#*:}})) wchan=${{wchan:--}} comm=$comm"
 done | head -n 200
-echo "== {_HOLDERS}"
+block "{_HOLDERS}"
 ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
     $0 ~ "^/proc/[0-9]+/fd:$" {{ pid = $1; sub("/fd:$", "", pid); sub(".*/", "", pid) }}
     index($0, " -> /dev/nvidia") && !(pid in found) {{ found[pid]; print pid }}

@@ -48,6 +48,7 @@ class RigopsState:
 
     owned: str | None = None
     present: Mapping[str, Present] = field(default_factory=dict)  # the owned files that are there
+    are_files_known: bool = True  # False: the answer ended before them
     units: Mapping[str, OwnedUnit] = field(default_factory=dict)  # by name, of owned unit files
     strays: tuple[str, ...] = ()  # files that an interrupted run left half made
     records: Mapping[str, str] = field(default_factory=dict)  # every other JSON file, by path
@@ -58,12 +59,11 @@ class RigopsState:
 def parse(text: str) -> RigopsState:
     found = blocks(text)
     records = {path: body for path, body in found.items() if path.startswith(f"{STATE}/")}
+    files, torn = matches(_FILE, lines(found.get(OWNED_FILES, "")))
     return RigopsState(
         owned=records.pop(RECORD, None),
-        present={
-            one["path"]: Present(one["digest"], int(one["mode"], 8))
-            for one in matches(_FILE, lines(found.get(OWNED_FILES, "")))[0]
-        },
+        present={one["path"]: Present(one["digest"], int(one["mode"], 8)) for one in files},
+        are_files_known=OWNED_FILES in found and not torn,
         units={
             one["Id"]: OwnedUnit(one.get("ActiveState", ""), one.get("UnitFileState", ""))
             for one in shown_units(lines(found.get(OWNED_UNITS, "")))[0]
@@ -80,6 +80,8 @@ _SNIPPET = f"""
 show {STATE}/*.json {STATE}/vault/vault.json
 [ ! -e {STATE}/journal.jsonl ] || run {JOURNAL}
 strays=
+units=
+set --
 for path in {STATE}/*.rigops-new {STATE}/previous/*.rigops-new; do
     [ -e "$path" ] && strays="$strays$path
 "
@@ -96,19 +98,20 @@ if [ -r {RECORD} ]; then
 "
         [ -f "$path" ] && set -- "$@" "$path"
     done
-    echo "== {OWNED_FILES}"
-    [ $# = 0 ] || {{ stat -c '%a %n' "$@"; sha256sum "$@"; }} | awk '
-        {{ path = $0; sub(/^[^ ]+ +/, "", path) }}
-        length($1) == 64 {{ if (path in mode) print mode[path], $1, path; next }}
-        {{ mode[path] = $1 }}
-    '
-    if [ -n "$units" ] && [ -d /run/systemd/system ]; then
-        echo "== {OWNED_UNITS}"
-        # shellcheck disable=SC2086  # several units
-        systemctl show -p Id,ActiveState,UnitFileState $units
-    fi
 fi
-if [ -n "$strays" ]; then echo "== {STRAYS}"; printf %s "$strays"; fi
+# Without a record, too: only where the answer reaches as far is it known that there is none.
+block "{OWNED_FILES}"
+[ $# = 0 ] || {{ stat -c '%a %n' "$@"; sha256sum "$@"; }} | awk '
+    {{ path = $0; sub(/^[^ ]+ +/, "", path) }}
+    length($1) == 64 {{ if (path in mode) print mode[path], $1, path; next }}
+    {{ mode[path] = $1 }}
+'
+if [ -n "$units" ] && [ -d /run/systemd/system ]; then
+    block "{OWNED_UNITS}"
+    # shellcheck disable=SC2086  # several units
+    systemctl show -p Id,ActiveState,UnitFileState $units
+fi
+if [ -n "$strays" ]; then block "{STRAYS}"; printf %s "$strays"; fi
 """
 
 # Without it the owned files are unknown, so a slow host gets time for it.

@@ -212,7 +212,7 @@ _SNIPPET = rf"""
 get() {{ value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; }} 2>/dev/null
 for chip in {HWMON}/hwmon*; do
     [ -d "$chip" ] || continue
-    get "$chip/name"; echo "== $chip $value"
+    get "$chip/name"; block "$chip $value"
     for input in "$chip"/temp*_input "$chip"/in*_input "$chip"/power*_input "$chip"/fan*_input; do
         [ -e "$input" ] || continue
         sensor=${{input%_input}}
@@ -223,7 +223,7 @@ for chip in {HWMON}/hwmon*; do
     done
 done
 cpus=0
-echo "== /sys/devices/system/cpu {THROTTLE}"
+block "/sys/devices/system/cpu {THROTTLE}"
 for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
     [ -d "$cpu/thermal_throttle" ] || continue
     cpus=$((cpus + 1))
@@ -235,8 +235,8 @@ echo "cpus=$cpus"
 command -v ipmitool >/dev/null && command -v timeout >/dev/null || exit 0
 [ -r /dev/ipmi0 ] || [ -r /dev/ipmi/0 ] || [ -r /dev/ipmidev/0 ] || exit 0
 code=0
-echo "== {SDR}"; timeout 8 ipmitool sdr || code=1
-echo "== {SEL} last 50"; timeout 3 ipmitool sel list last 50 || code=1
+block "{SDR}"; timeout 8 ipmitool sdr || code=1
+block "{SEL} last 50"; timeout 3 ipmitool sel list last 50 || code=1
 exit $code
 """
 

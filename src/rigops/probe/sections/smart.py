@@ -200,7 +200,7 @@ def _links(body: str) -> tuple[tuple[NvmeLink, ...], list[str]]:
 # is left asleep.
 _SNIPPET = rf"""
 get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
-echo '== {LINKS}'
+block '{LINKS}'
 for disk in /sys/class/nvme/nvme*; do
     [ -d "$disk" ] || continue
     get "$disk/address"; address=$value
@@ -220,7 +220,7 @@ for disk in /sys/block/sd* /sys/block/nvme* /sys/block/hd*; do
     elif [ "${{disk#/dev/nvme}}" != "$disk" ] && command -v nvme >/dev/null; then ask='{NVME}'
     fi
     [ -n "$ask" ] || continue
-    echo "== $ask$disk"
+    block "$ask$disk"
     brief $ask"$disk" 2>&1 | grep -v '"serial_number"' | head -c 60000
     echo
 done

@@ -200,7 +200,7 @@ def _arrays(body: str) -> tuple[tuple[Array, ...], list[str]]:
 # A dead server must not hold up what is known of the disks: df looks at local ones only, where it
 # can distinguish them.
 _SNIPPET = rf"""
-echo '== {MOUNTS}'
+block '{MOUNTS}'
 kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'
 grep -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS} | head -n 500 | hide
 echo
@@ -224,7 +224,8 @@ if command -v btrfs >/dev/null; then
         if [ "$(id -u)" = 0 ]; then
             run btrfs filesystem usage -b "$target"
             run btrfs scrub status "$target"
-            run btrfs subvolume list -rs "$target" | tail -n 200
+            block "btrfs subvolume list -rs $target"
+            btrfs subvolume list -rs "$target" 2>&1 | tail -n 200
         fi
     done <{MOUNTS}
 fi

@@ -194,11 +194,11 @@ if [ -d /run/systemd/system ]; then
     set -- "$@" $(printf '%s\n' "$found" |
         sed -n 's#^{SYSTEM_UNITS}\([A-Za-z0-9_.-]*\)\.service[:.].*#\1.service \1.timer#p' |
         sort -u)
-    echo "== {SHOW} -p {_PROPERTIES}"
+    block "{SHOW} -p {_PROPERTIES}"
     systemctl show -p {_PROPERTIES} "$@" 2>&1; code=$?
 else code=0
 fi
-echo "== {GREP}"
+block "{GREP}"
 [ -z "$found" ] || printf '%s\n' "$found"
 exit $code
 """

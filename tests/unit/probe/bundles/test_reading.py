@@ -225,7 +225,7 @@ def test_the_probes_own_output(tmp_path: Path, *, packed: bool) -> None:
         ("\x1f\x8b", "cut short or damaged"),
         ("hello\n", "not a bundle"),
         ("rigops-probe/1 mark root=0 at= host=rig\n", "ends before its first section"),
-        ("rigops-probe/2 mark root=0 at= host=rig\n", "newer rigops (rigops-probe/2)"),
+        ("rigops-probe/3 mark root=0 at= host=rig\n", "newer rigops (rigops-probe/3)"),
         (gzip.compress(b"hello"), "not a bundle"),
         (gzip.compress(b"hello")[:12], "cut short or damaged"),
         (tar([("rig/README", "no section")]), "not a bundle"),

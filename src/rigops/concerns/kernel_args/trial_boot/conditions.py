@@ -156,45 +156,45 @@ _SNIPPET = f"""
 for name in {_LOADER} {_SELECTED} {_DEFAULT}; do
     variable=/sys/firmware/efi/efivars/$name-{LOADER_VENDOR}
     [ -r "$variable" ] || continue
-    echo "== $name"
+    block "$name"
     tail -c +5 "$variable" 2>/dev/null | tr -d '\\000' # UTF-16 of letters that ASCII has too
     echo
 done
 for folder in {" ".join(GRUB_FOLDERS)}; do
     [ -r "$folder/{_CONFIG}" ] || continue
-    echo "== {_CONFIG} $folder"
+    block "{_CONFIG} $folder"
     head -c {_MOST_BYTES} "$folder/{_CONFIG}" | hide
     echo
-    echo "== {_SIZE}"
+    block "{_SIZE}"
     wc -c <"$folder/{_CONFIG}"
     if [ -e "$folder/custom.cfg" ]; then
-        echo "== {_CUSTOM}"
+        block "{_CUSTOM}"
         head -n 1 "$folder/custom.cfg" | hide
     fi
     for probe in grub-probe grub2-probe; do
         command -v "$probe" >/dev/null || continue
-        echo "== {_FILE_SYSTEM}"
+        block "{_FILE_SYSTEM}"
         "$probe" --target=fs "$folder" 2>/dev/null
-        echo "== {_ABSTRACTION}"
+        block "{_ABSTRACTION}"
         "$probe" --target=abstraction "$folder" 2>/dev/null
         break
     done
-    echo "== {_FREE}"
+    block "{_FREE}"
     df -Pk "$folder" 2>/dev/null | tail -n 1
     break
 done
 for folder in {" ".join(ESPS)}; do
     [ -d "$folder/." ] || continue # which also mounts what is mounted on demand
-    echo "== {_MOUNTS} $folder"
+    block "{_MOUNTS} $folder"
     findmnt -n -P -o TARGET,SOURCE,FSTYPE,UUID --target "$folder" 2>/dev/null
 done
-echo "== {_TOOLS}"
+block "{_TOOLS}"
 for tool in {_ASKED}; do command -v "$tool"; done
-echo "== {_BLS}"
+block "{_BLS}"
 grep -h GRUB_ENABLE_BLSCFG /etc/default/grub /etc/default/grub.d/*.cfg 2>/dev/null
-echo "== {_WATCHDOGS}"
+block "{_WATCHDOGS}"
 cat /sys/class/watchdog/watchdog*/identity 2>/dev/null
-echo "== {_SYSTEMD}"
+block "{_SYSTEMD}"
 systemctl --version 2>/dev/null | head -n 1
 for folder in {" ".join(ESPS)}; do
     show "$folder/loader/loader.conf" "$folder"/loader/entries/*.conf

@@ -123,7 +123,7 @@ def _run_file(printed: list[str]) -> RunFile | None:
 SECTION: Final = Section(
     name="driver-ground",
     snippet=f"""
-echo "== {_KERNELS}"
+block "{_KERNELS}"
 for image in /boot/vmlinuz-* /boot/vmlinux-*; do
     [ -e "$image" ] || continue
     kernel=${{image##*/vmlinu[xz]-}}
@@ -132,9 +132,9 @@ for image in /boot/vmlinuz-* /boot/vmlinux-*; do
 done
 if [ -e /run/systemd/container ] ||
     tr '\\0' '\\n' 2>/dev/null </proc/1/environ | grep -q '^container='; then
-    echo "== {_CONTAINER}"
+    block "{_CONTAINER}"
 fi
-echo "== {_RUN_FILE}"
+block "{_RUN_FILE}"
 for file in {" ".join(_UNINSTALLERS)}; do
     if [ -x "$file" ]; then echo "$file"; fi
 done
@@ -145,7 +145,7 @@ if [ -e /var/lib/nvidia/log ]; then
 fi
 if [ -e {MARK} ]; then echo "{_MARK}$(head -n 1 {MARK})"; fi
 if [ -d /sys/firmware/efi ] && command -v mokutil >/dev/null; then
-    echo "== {_KEY}"
+    block "{_KEY}"
     certificate=$(cat /etc/dkms/framework.conf /etc/dkms/framework.conf.d/*.conf 2>/dev/null |
         sed -n 's/^[[:blank:]]*mok_certificate=//p' | tail -n 1 | tr -d '\\042\\047')
     if [ -z "$certificate" ]; then

@@ -55,13 +55,13 @@ SECTION: Final = Section(
     name="driver-vault",
     snippet=f"""
 if cd {POOL} 2>/dev/null; then
-    echo "== {_FILES}"
+    block "{_FILES}"
     for file in *.deb *.run; do
         [ ! -f "$file" ] || [ -L "$file" ] || sha256sum "$file"
     done
     for index in {FOLDER}/*.packages; do
         [ -f "$index" ] || continue
-        echo "== {_INDEX}$index"; head -c 1000000 "$index"
+        block "{_INDEX}$index"; head -c 1000000 "$index"
     done
 fi
 exit 0

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from rigops.probe.script import _TOOLS
 from rigops.probe.sections.bootloader import SECTION, Bootloader
 from tests.unit import programs
+from tests.unit.probe.snippets import TOOLS, as_collected
 
 FOLDER: Final = Path(__file__).parents[4] / "fixtures/bootloaders"
 NAMES: Final = sorted(path.name for path in FOLDER.iterdir())
@@ -56,7 +56,7 @@ class Machine:
             for one in _PROGRAMS:
                 (folder / one).symlink_to(programs.needed(one))
         done = subprocess.run(
-            [*programs.shell(shell), "-c", f"{_TOOLS}\n{below(root)}"],
+            [*programs.shell(shell), "-c", f"{TOOLS}\n{below(root)}"],
             env={"PATH": f"{root}/tools:{folder}", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -65,7 +65,7 @@ class Machine:
         )
         assert not done.stderr
         assert done.returncode == 0
-        return done.stdout.decode().replace(str(root), "")
+        return as_collected(done.stdout.decode()).replace(str(root), "")
 
     def look(self, root: Path) -> Bootloader:
         return SECTION.parse(self.ask(root))
