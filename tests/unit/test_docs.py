@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import pytest
 from rigops.catalog import load
 from rigops.cli.main import COMMANDS
 from rigops.concerns import registry
+from tests.lab import test_attack_planted
 
 if TYPE_CHECKING:
     from rigops.catalog.model import FirmwareSetting
@@ -49,3 +52,28 @@ def test_the_words_of_every_board_are_documented(entry: FirmwareSetting) -> None
     assert entry.seen.replace("|", "\\|") in said
     for board in entry.boards:
         assert f"| {', '.join(board.words)} | {board.place or 'differs'}" in said
+
+
+def test_every_promise_of_the_security_page_cites_tests_that_exist() -> None:
+    page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    table = page.split("## What is promised")[1].split("## ")[0]
+    promises = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    cited = re.findall(r"`(tests/[a-z0-9_/]+\.py)(?:::(test_\w+))?`", page)
+
+    assert [line for line in promises if "`tests/" not in line.split(" | ")[2]] == []
+    assert [path for path, _ in cited if not (ROOT / path).is_file()] == []
+    assert [
+        f"{path}::{name}"
+        for path, name in cited
+        if name and f"def {name}(" not in (ROOT / path).read_text(encoding="utf-8")
+    ] == []
+    assert len(cited) >= len(promises) > 0
+
+
+def test_the_security_page_and_the_lab_name_the_same_paths_in_homes() -> None:
+    page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(~/[^`]*)`", page.split("## Paths")[1]))
+    planted = {f"~/{one}" for one in test_attack_planted.IN_HOMES}
+
+    assert [one for one in planted if not any(fnmatch(one, name) for name in named)] == []
+    assert [name for name in named if not any(fnmatch(one, name) for one in planted)] == []

@@ -74,7 +74,8 @@ take() {{ # FUNCTION FILE…
 }}
 enter() {{ # FOLDER…: says of which nobody can tell what is in them
     for folder; do
-        [ ! -d "$folder" ] || {{ [ -r "$folder" ] && [ -x "$folder" ]; }} || echo "unread $folder"
+        [ -e "$folder" ] || [ -L "$folder" ] || continue
+        [ -d "$folder" ] && [ -r "$folder" ] && [ -x "$folder" ] || echo "unread $folder"
     done
 }}
 '

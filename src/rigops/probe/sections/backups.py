@@ -137,8 +137,9 @@ fi
 homes=$(in_homes '
 stamps() {{ stat -c "stamp %Y %n" "$@"; }}
 enter "$1/.config" "$1/.config/borgmatic" "$1/.config/borgmatic.d" "$1/.borgmatic" \
-    "$1/.config/borg" "$1/.config/borg/security" "$1/.config/borg/keys" "$1/.cache" \
-    "$1/.cache/borg"
+    "$1/.borgmatic/checks" "$1/.local" "$1/.local/state" "$1/.local/state/borgmatic" \
+    "$1/.local/state/borgmatic/checks" "$1/.config/borg" "$1/.config/borg/security" \
+    "$1/.config/borg/keys" "$1/.cache" "$1/.cache/borg"
 take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
     "$1/.borgmatic/checks"/*/* "$1/.local/state/borgmatic/checks"/*/* \
     "$1/.config/borg/security"/*/manifest-timestamp "$1/.config/borg/keys"/* \
