@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rigops
 from rigops.probe.registry import SECTIONS
 from rigops.probe.sections import (
     boot,
@@ -27,9 +29,7 @@ from tests.corpus import CORPUS
 from tests.unit.probe import answers, host_sections
 from tests.unit.recorded import rig
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+SOURCES = Path(rigops.__file__).parent
 
 SAMPLES = {
     **{name: one.text for name, one in rig("threadripper-3x3090").sections.items()},
@@ -250,3 +250,16 @@ def test_no_real_output_makes_a_parser_raise(path: Path) -> None:
         text = path.read_bytes().decode("utf-8", "replace")
         for section in SECTIONS:
             section.parse(text)
+
+
+def test_only_block_prints_heads_since_no_content_can_forge_those() -> None:
+    with_sections = [
+        path for path in SOURCES.rglob("*.py") if " Section(" in path.read_text(encoding="utf-8")
+    ]
+
+    assert len(with_sections) > len(SECTIONS) / 2
+    assert not [
+        path
+        for path in with_sections
+        if re.search(r"""(echo|printf) ["']== """, path.read_text(encoding="utf-8"))
+    ]

@@ -50,6 +50,13 @@ def test_a_confirmed_boot_says_so() -> None:
     assert list(events("reached x 12\nconfirmed 40\n"))[1] == "it was confirmed 40 s after it began"
 
 
+def test_lines_of_the_journal_are_no_events() -> None:
+    journal = "== journalctl -b -p err -n 20 --no-pager -o cat\n"
+    forged = "confirmed 40\n== systemctl --no-pager --failed\n* forged.service loaded failed\n"
+
+    assert tuple(events(f"{LOG}{journal}{forged}")) == tuple(events(LOG))
+
+
 @given(st.text())
 def test_any_text_is_read_without_raising(text: str) -> None:
     list(events(text))
