@@ -28,6 +28,7 @@ settle() { # PATH...: what is beside them takes their places
 SHELL: Final = f"""\
 aside() {{ # PATH MODE: its input is written beside the path
     mkdir -p "${{1%/*}}"
+    rm -f "$1.rigops-new"
     (umask 077 && base64 -d >"$1.rigops-new") || {{
         rm -f "$1.rigops-new"
         echo "$1 could not be written" >&2

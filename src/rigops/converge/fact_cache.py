@@ -163,7 +163,7 @@ def _same(facts: Sequence[tuple[type, dict[str, object]]]) -> Callable[[object],
 def _found(present: Present | None, content: bytes) -> FileFound | None:
     if present is None:
         return None
-    return FileFound(present.digest, present.mode, content.decode("utf-8", "replace"))
+    return FileFound(present, content.decode("utf-8", "replace"))
 
 
 def _key(fact: type, args: tuple[object, ...], kwargs: dict[str, object]) -> Key:

@@ -22,26 +22,31 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 64 * 1024
 _LINE = re.compile(
-    r"(?P<mode>[0-7]{3,4}) (?P<digest>[0-9a-f]{64}) (?P<content>[A-Za-z0-9+/=]*) (?P<path>/.*)"
+    r"(?P<status>[0-9a-f]{4} [0-9]{1,10}:[0-9]{1,10}) (?P<digest>[0-9a-f]{64}|-) "
+    r"(?P<content>[A-Za-z0-9+/=]*) (?P<path>/.*)"
 )
 _LOOK = f"""
 look() {{
-    [ -f "$1" ] || return 0
-    digest=$(sha256sum <"$1") && content=$(head -c {_MOST_SHOWN} "$1" | base64 -w 0) &&
-        echo "$(stat -c %a "$1") ${{digest%% *}} $content $1"
+    [ -e "$1" ] || [ -L "$1" ] || return 0
+    digest=- content=
+    if [ -f "$1" ]; then
+        digest=$(sha256sum <"$1") && content=$(head -c {_MOST_SHOWN} "$1" | base64 -w 0) || return 0
+    fi
+    echo "$(stat -c '%f %u:%g' "$1") ${{digest%% *}} $content $1"
 }}
 """
 
 
 @dataclass(frozen=True)
 class FileFound:
-    digest: str
-    mode: int
+    """Of a link to a file, digest and text are the file's."""
+
+    present: Present
     text: str  # the beginning of it
 
     @property
-    def present(self) -> Present:
-        return Present(self.digest, self.mode)
+    def digest(self) -> str:
+        return self.present.digest
 
 
 def files_section(paths: Iterable[str]) -> Section[Mapping[str, FileFound]]:
@@ -55,7 +60,8 @@ def parse(text: str) -> Mapping[str, FileFound]:
     for shape in matches(_LINE, text.splitlines())[0]:
         with suppress(Error):
             content = b64decode(shape["content"], validate=True).decode("utf-8", "replace")
-            found[shape["path"]] = FileFound(shape["digest"], int(shape["mode"], 8), content)
+            there = Present.of(shape["status"], shape["digest"])
+            found[shape["path"]] = FileFound(there, content)
     return found
 
 

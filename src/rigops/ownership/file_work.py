@@ -53,7 +53,10 @@ restore() {{
 }}
 expect() {{
     found=absent
-    if [ -e "$1" ]; then found=$(sha256sum <"$1"); found=${{found%% *}}; fi
+    if [ -L "$1" ] || {{ [ -e "$1" ] && [ ! -f "$1" ]; }}; then
+        echo "$1 is no regular file; move it away and run this again" >&2
+        exit 1
+    elif [ -e "$1" ]; then found=$(sha256sum <"$1"); found=${{found%% *}}; fi
     if [ "$found" != "$2" ]; then
         echo "$1 changed meanwhile; run this again" >&2
         exit 1

@@ -23,6 +23,7 @@ from rigops.ownership.ownership import (
     digest,
     reconcile,
 )
+from rigops.plan.blocked import blocked
 from rigops.plan.change import Change
 from rigops.plan.context import announce, may_undo, notice, plan_log
 from rigops.probe.sections.rigops_state import Present
@@ -31,6 +32,7 @@ from rigops.probe.sections.units import SYSTEM_UNITS
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from pyinfra.api.command import StringCommand
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
 
@@ -51,7 +53,7 @@ def owned_file(
     effect: str = "",
     live: bool = True,
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
-) -> Generator[FileWorkCommand, None, None]:
+) -> Generator[StringCommand, None, None]:
     """Have this file with this content. A ``undo_undeclared`` of the same concern ends the deploy.
 
     What only root may read there is not shown in a plan.
@@ -69,7 +71,7 @@ def owned_file(
 
 
 @operation()
-def owned_program(*, concern: str, program: str) -> Generator[FileWorkCommand, None, None]:
+def owned_program(*, concern: str, program: str) -> Generator[StringCommand, None, None]:
     """Have this host-side program of rigops installed. ``undo_undeclared`` ends it.
 
     + concern: the deploy that wants it
@@ -84,13 +86,19 @@ def owned_program(*, concern: str, program: str) -> Generator[FileWorkCommand, N
 
 
 @operation()
-def owned_unit(*, concern: str, unit: str, content: str) -> Generator[FileWorkCommand, None, None]:
+def owned_unit(*, concern: str, unit: str, content: str) -> Generator[StringCommand, None, None]:
     """Have this unit of systemd's, enabled and started. ``undo_undeclared`` ends it.
 
     + concern: the deploy that wants it
     + unit: its name, such as ``rigops-limits.service``
     """
     found = host.get_fact(RigopsState).units.get(unit)
+    if found and found.enabled == "masked":
+        yield blocked(host, concern, f"{unit} is masked: sudo systemctl unmask {unit}")
+        return
+    for path in found.drop_ins if found else ():
+        text = f"{path} changes {unit}, and rigops did not write it: sudo systemctl revert {unit}"
+        notice(host, concern, text)
     # Unknown is no reason to restart it: the next run asks again.
     runs = found is None or (
         found.active in {"active", "activating"} and found.enabled == "enabled"
@@ -149,10 +157,14 @@ def _owned(
     kind: Literal["file", "unit"] = "file",
     live: bool = True,
     touches: frozenset[type[FactBase[Any]]] = frozenset(),
-) -> Generator[FileWorkCommand, None, None]:
+) -> Generator[StringCommand, None, None]:
     plan_log(host).wanted_paths.setdefault(wanted.concern, set()).add(path)
     owned = Ownership.of(host.get_fact(RigopsState))
     there = present(host, [path])
+    if (found := there[path]) and found.kind:
+        reason = f"{path} is {found.kind}, declared a file: move it away and run this again"
+        yield blocked(host, wanted.concern, reason)
+        return
     steps = reconcile(owned.only([path]), {path: wanted}, there, selected={wanted.concern})
     work = FileWork(
         before=owned,
@@ -206,11 +218,15 @@ def _announce_steps(
     kind: Literal["file", "unit"] = "file",
 ) -> None:
     """Every step that changes something, with what is there now. Of a program, its digest."""
+    recorded = Ownership.of(host.get_fact(RigopsState)).files
     for step in steps:
+        drift = ""
         match step:
             case Write(record, before) | Conflict(record, before):
                 path, concern = record.path, record.concern
                 after: str | None = _shown(path, contents[path], record.mode)
+                if before:
+                    drift = WantedFile(concern, record.digest, record.mode).drift(before)
             case Restore(owned, previous):
                 before, after = Present(owned.digest, owned.mode), f"(as it was: {previous.name})\n"
                 path, concern = owned.path, owned.concern
@@ -219,8 +235,11 @@ def _announce_steps(
                 path, concern = owned.path, owned.concern
             case _:
                 continue
-        now = _shown_now(host, path, before.mode) if before else None
-        announce(host, Change(concern, kind, path, now, after))
+        # What is found there decides nothing: somebody may have opened a secret to all.
+        known = recorded.get(path)
+        is_secret = after == _NOT_SHOWN or (known is not None and _is_secret(known.mode))
+        now = _shown_now(host, path, before.mode, is_secret=is_secret) if before else None
+        announce(host, Change(concern, kind, path, now, after, drift))
 
 
 def _shown(path: str, content: bytes, mode: int) -> str:
@@ -230,8 +249,8 @@ def _shown(path: str, content: bytes, mode: int) -> str:
     return _version(digest(content)) if _is_program(path) else content.decode("utf-8", "replace")
 
 
-def _shown_now(host: Host, path: str, mode: int) -> str | None:
-    if _is_secret(mode):
+def _shown_now(host: Host, path: str, mode: int, *, is_secret: bool) -> str | None:
+    if is_secret or _is_secret(mode):
         return _NOT_SHOWN
     if _is_program(path):
         there = present(host, [path])[path]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from rigops import json_fields
 from rigops.errors import Problem, RigopsError
-from rigops.probe.sections.rigops_state import RECORD
+from rigops.probe.sections.rigops_state import RECORD, ROOT, Present
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rigops.json_fields import Fields
-    from rigops.probe.sections.rigops_state import Present, RigopsState
+    from rigops.probe.sections.rigops_state import RigopsState
 
 PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 
@@ -34,9 +34,27 @@ _FIX = (
 
 @dataclass(frozen=True)
 class WantedFile:
+    """Root's, a regular file."""
+
     concern: str
     digest: str
     mode: int
+
+    def is_in_place(self, found: Present) -> bool:
+        return found.digest == self.digest and not self.drift(found)
+
+    def drift(self, found: Present) -> str:
+        """What differs beside the content."""
+        found_and_declared = (
+            ("it", found.kind or "a file", "a file"),
+            ("the owner", found.owner, ROOT),
+            ("the mode", f"{found.mode:04o}", f"{self.mode:04o}"),
+        )
+        return "; ".join(
+            f"{what} is {there}, declared {declared}"
+            for what, there, declared in found_and_declared
+            if there != declared
+        )
 
 
 @dataclass(frozen=True)
@@ -46,6 +64,7 @@ class Previous:
     name: str
     digest: str
     mode: int
+    owner: str = ROOT
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or "/" in self.name or self.name in {"", ".", ".."}:
@@ -57,7 +76,7 @@ class Previous:
             )
 
     def is_in_place(self, found: Present) -> bool:
-        return (found.digest, found.mode) == (self.digest, self.mode)
+        return found == Present(self.digest, self.mode, self.owner)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +92,13 @@ class OwnedFile:
         require_plain_path(self.path)
 
     def has_ours(self, found: Present) -> bool:
-        return found.digest in {self.digest, self.replaces}
+        return not found.kind and found.digest in {self.digest, self.replaces}
 
 
 def previous_of(path: str, found: Present) -> Previous:
     """Name the copy after path and content, so that a second copy is the same copy."""
     mark = sha256(f"{path}\n{found.digest}".encode()).hexdigest()[:16]
-    return Previous(f"{posixpath.basename(path)}.{mark}", found.digest, found.mode)
+    return Previous(f"{posixpath.basename(path)}.{mark}", found.digest, found.mode, found.owner)
 
 
 def require_plain_path(path: str) -> None:
@@ -247,7 +266,7 @@ def reconcile(
 def _take(path: str, file: WantedFile, found: Present | None) -> Step:
     if found is None:
         return Write(_record(path, file, previous=None), None, None)
-    if _satisfies(found, file):
+    if file.is_in_place(found):
         return InPlace(path, file.concern, foreign=True)
     foreign = previous_of(path, found)
     return Write(_record(path, file, previous=foreign), found, foreign)
@@ -257,7 +276,7 @@ def _hold(owned: OwnedFile, file: WantedFile, found: Present | None) -> Step:
     record = _record(owned.path, file, previous=owned.previous)
     if found is None:
         return Write(record, None, None)
-    if _satisfies(found, file) and record == replace(owned, replaces=""):
+    if file.is_in_place(found) and record == replace(owned, replaces=""):
         return InPlace(owned.path, file.concern, foreign=False)
     if owned.has_ours(found) or found.digest == file.digest:
         return Write(replace(record, replaces=found.digest), found, None)
@@ -272,10 +291,6 @@ def _back(owned: OwnedFile, found: Present | None) -> Step:
     if not owned.has_ours(found):
         return Show(owned, found)
     return Restore(owned, owned.previous) if owned.previous else Remove(owned)
-
-
-def _satisfies(found: Present, file: WantedFile) -> bool:
-    return (found.digest, found.mode) == (file.digest, file.mode)
 
 
 def _record(path: str, file: WantedFile, *, previous: Previous | None) -> OwnedFile:
@@ -293,7 +308,12 @@ def _as_json(owned: OwnedFile) -> dict[str, object]:
         "mode": f"{owned.mode:04o}",
         "replaces": owned.replaces,
         "previous": previous
-        and {"name": previous.name, "digest": previous.digest, "mode": f"{previous.mode:04o}"},
+        and {
+            "name": previous.name,
+            "digest": previous.digest,
+            "mode": f"{previous.mode:04o}",
+            **({"owner": previous.owner} if previous.owner != ROOT else {}),
+        },
     }
 
 
@@ -311,7 +331,10 @@ def _owned_file(entry: Fields) -> OwnedFile:
 def _previous(entry: Fields | None) -> Previous | None:
     if entry is None:
         return None
-    return Previous(entry.text("name"), _digest(entry, "digest"), _mode(entry))
+    owner = ROOT if entry.raw("owner") is None else entry.text("owner")
+    if not re.fullmatch(r"[0-9]{1,10}:[0-9]{1,10}", owner):
+        raise entry.wrong("owner", owner, "the numbers of a user and a group such as 1000:1000")
+    return Previous(entry.text("name"), _digest(entry, "digest"), _mode(entry), owner)
 
 
 def _digest(entry: Fields, name: str) -> str:

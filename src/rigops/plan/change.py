@@ -18,13 +18,17 @@ _LINES: Final = 6  # of a difference, in an error
 
 @dataclass(frozen=True)
 class Change:
-    """`before` and `after` are texts to compare; None is absent."""
+    """`before` and `after` are texts to compare; None is absent.
+
+    `drift`: what differs beside them, such as an owner, in words.
+    """
 
     concern: str
     kind: Kind
     subject: str
     before: str | None
     after: str | None
+    drift: str = ""
 
 
 @dataclass(frozen=True)

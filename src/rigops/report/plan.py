@@ -81,7 +81,8 @@ def blocked_lines(result: HostResult) -> Iterator[str]:
 
 def _change(change: Change) -> Iterator[str]:
     verb = "remove" if change.after is None else "write" if change.before is None else "change"
-    yield f"    {change.concern}: {verb} {change.subject}"
+    drift = f" ({change.drift})" if change.drift else ""
+    yield f"    {change.concern}: {verb} {change.subject}{drift}"
     before, after = (
         text.removesuffix("\n").split("\n") if text else []
         for text in (change.before, change.after)

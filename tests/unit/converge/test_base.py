@@ -25,7 +25,7 @@ from rigops.plan.context import Consent
 from rigops.probe.sections.limits import Limits as LimitFacts
 from rigops.probe.sections.nccl import Nccl as NcclFacts
 from rigops.probe.sections.nccl import Setting
-from rigops.probe.sections.rigops_state import RECORD
+from rigops.probe.sections.rigops_state import RECORD, Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Privilege, Result
 from tests.unit.converge.fakes import FakeHost
@@ -103,7 +103,9 @@ class FolderHost(FakeHost):
             return None
         content = self.at(path).read_bytes()
         mode = self.at(path).stat().st_mode & 0o7777
-        return FileFound(sha256(content).hexdigest(), mode, content.decode("utf-8", "replace"))
+        return FileFound(
+            Present(sha256(content).hexdigest(), mode), content.decode("utf-8", "replace")
+        )
 
     def state(self) -> StateFacts:
         record = self.found(RECORD)
@@ -275,7 +277,7 @@ def test_a_file_that_cannot_be_kept_byte_for_byte_is_let_alone(rig: Rig, content
         assert found is not None
         engine = Engine({"rig": {"nccl": LEVEL}})
         channel = HostChannel(rig.host, Privilege("root"))
-        cut = FileFound(found.digest, found.mode, found.text[:65536])
+        cut = FileFound(found.present, found.text[:65536])
         channel.cache.seed_files([CONF], {CONF: cut})
         engine.attach("rig", channel, [(RigopsState, StateFacts())])
 

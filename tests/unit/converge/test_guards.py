@@ -29,6 +29,7 @@ from rigops.facts.sections import (
 from rigops.plan.context import Consent
 from rigops.probe.sections import boot as boot_section
 from rigops.probe.sections import firmware, modprobe, pci, proc_cmdline, processes
+from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.rigops_state import RigopsState as StateFacts
 from rigops.transport import Connection, Privilege
 from rigops.transport.local import LocalConnection
@@ -91,7 +92,7 @@ class Rig:
                 (Root, root.RootState(file_system=answers.get("root", "ext4"))),
                 (Processes, processes.parse(answers.get("processes", "== ls -l /proc/[0-9]*/fd"))),
             ]
-            found = {TUNED_FILE: FileFound("0" * 64, 0o644, file)} if file else {}
+            found = {TUNED_FILE: FileFound(Present("0" * 64, 0o644), file)} if file else {}
             channel.cache.seed_files([TUNED_FILE], found)
         self.engine.attach("rig", channel, known)
 

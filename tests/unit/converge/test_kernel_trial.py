@@ -125,7 +125,7 @@ class Rig:
             (Ground, ground),
         ]
         paths = [CUSTOM, PROGRAM, UNIT_FILE, LOG]
-        text = FileFound("0" * 64, 0o644, log) if log is not None else None
+        text = FileFound(Present("0" * 64, 0o644), log) if log is not None else None
         channel.cache.seed_files(paths, {LOG: text} if text else {})
         self.engine.attach("rig", channel, known)
 

@@ -180,7 +180,7 @@ def test_a_hook_that_is_not_wanted_any_more_goes(tmp_path: Path) -> None:
 
 def test_no_plan_shows_the_target_that_goes(tmp_path: Path) -> None:
     rig = Rig(tmp_path, owning({operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o600)}))
-    found = FileFound(sha256(f"url\n{SECRET}\n".encode()).hexdigest(), 0o600, SECRET)
+    found = FileFound(Present(sha256(f"url\n{SECRET}\n".encode()).hexdigest(), 0o600), SECRET)
     rig.channel.cache.seed_files([operations.NOTIFY_TARGET], {operations.NOTIFY_TARGET: found})
     rig.declare(None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
+from rigops.facts.files import FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.ownership import OwnedFile, Ownership
@@ -259,3 +261,85 @@ def test_files_that_nobody_looked_at_are_looked_at_together(tmp_path: Path) -> N
         (str(theirs), "their\n"),
         (str(tmp_path / "absent.conf"), None),
     ]
+
+
+SECRET = (
+    HEAD + f'owned_file(concern="things", path="{FILES[0]}", content="hush", mode=0o600)\n' + END
+)
+NOT_SECRET = HEAD + f'owned_file(concern="things", path="{FILES[0]}", content="b\\n")\n' + END
+
+
+@pytest.mark.parametrize("found", [0o644, 0o666, 0o600, 0])
+@pytest.mark.parametrize(
+    ("recorded", "declared"),
+    [(0o600, SECRET), (0o644, SECRET), (0o600, NOT_SECRET), (0o600, HEAD + END)],
+)
+def test_a_secret_whose_file_somebody_opened_to_all_is_not_in_the_plan(
+    tmp_path: Path, recorded: int, declared: str, found: int
+) -> None:
+    digest = sha256(b"whisper").hexdigest()
+    file = OwnedFile(path=FILES[0], concern="things", digest=digest, mode=recorded)
+    there = Present(digest, found)
+    state = StateFacts(owned=Ownership({file.path: file}).to_json(), present={file.path: there})
+    rig = Rig(tmp_path, state)
+    rig.channel.cache.seed_files([file.path], {file.path: FileFound(there, "whisper")})
+    rig.declare(declared)
+
+    plan = rig.plan()
+
+    assert [change.subject for change in plan.changes] == [FILES[0]]
+    assert "whisper" not in str(plan)
+    assert "hush" not in str(plan)
+
+
+def test_an_owner_and_a_mode_that_somebody_changed_are_shown_and_put_right(tmp_path: Path) -> None:
+    state = owning(FILES[0])
+    there = replace(state.present[FILES[0]], owner="1000:0", mode=0o4000)
+    rig = Rig(tmp_path, replace(state, present={FILES[0]: there}))
+    rig.channel.cache.seed_files([FILES[0]], {FILES[0]: FileFound(there, "a\n")})
+    rig.declare(HEAD + f'owned_file(concern="things", path="{FILES[0]}", content="a\\n")\n' + END)
+
+    (change,) = rig.plan().changes
+    assert change.drift == "the owner is 1000:0, declared 0:0; the mode is 4000, declared 0644"
+    (script,) = rig.apply()
+    assert f"aside {FILES[0]} 0644" in script
+    assert not rig.plan().pending
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+@pytest.mark.parametrize("kind", ["a symbolic link", "a directory", "a FIFO"])
+def test_what_is_no_file_is_neither_followed_nor_replaced(
+    tmp_path: Path, kind: str, *, is_owned: bool
+) -> None:
+    there = Present("", 0o777, kind=kind)
+    state = owning(FILES[0]) if is_owned else StateFacts()
+    rig = Rig(tmp_path, replace(state, present={FILES[0]: there} if is_owned else {}))
+    rig.channel.cache.seed_files([FILES[0]], {FILES[0]: FileFound(there, "")})
+    rig.declare(HEAD + f'owned_file(concern="things", path="{FILES[0]}", content="a\\n")\n' + END)
+
+    ((_, reason),) = rig.plan().blocked
+
+    assert reason == f"{FILES[0]} is {kind}, declared a file: move it away and run this again"
+
+
+def test_a_masked_unit_is_a_blocker_with_the_command_that_ends_it(tmp_path: Path) -> None:
+    unit = UNITS[0]
+    rig = Rig(tmp_path, owning(f"/etc/systemd/system/{unit}", unit=OwnedUnit("inactive", "masked")))
+    rig.declare(HEAD + f'owned_unit(concern="things", unit="{unit}", content="[Unit]\\n")\n' + END)
+
+    ((_, reason),) = rig.plan().blocked
+
+    assert reason == f"{unit} is masked: sudo systemctl unmask {unit}"
+
+
+def test_a_drop_in_over_a_unit_is_named_and_stays(tmp_path: Path) -> None:
+    unit, drop_in = UNITS[0], f"/etc/systemd/system/{UNITS[0]}.d/override.conf"
+    found = OwnedUnit("active", "enabled", (drop_in,))
+    rig = Rig(tmp_path, owning(f"/etc/systemd/system/{unit}", unit=found))
+    rig.declare(HEAD + f'owned_unit(concern="things", unit="{unit}", content="[Unit]\\n")\n' + END)
+
+    plan = rig.plan()
+
+    assert not plan.pending
+    ((_, text),) = plan.notices
+    assert text.startswith(f"{drop_in} changes {unit}")

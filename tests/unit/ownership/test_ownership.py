@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -107,3 +108,20 @@ def test_the_record_follows_the_steps() -> None:
     assert written.after(InPlace(NEW.path, NEW.concern, foreign=False)) == written
     assert written.after(Show(NEW, Present(digest_of("x"), 0o644))) == written
     assert written.without(NEW.path) == Ownership()
+
+
+def test_the_owner_of_an_earlier_content_is_recorded_where_it_is_not_root() -> None:
+    of_rig = replace(NEW, previous=Previous("thing.conf.0", digest_of("x"), 0o644, "1000:1000"))
+    of_root = replace(NEW, previous=Previous("thing.conf.0", digest_of("x"), 0o644))
+
+    for owned in (of_rig, of_root):
+        record = Ownership({owned.path: owned})
+        assert Ownership.parse(record.to_json()) == record
+    assert "owner" not in Ownership({NEW.path: of_root}).to_json()  # as version 0.1 wrote it
+
+
+def test_an_owner_that_is_none_is_refused() -> None:
+    wrong = replace(NEW, previous=Previous("thing.conf.0", digest_of("x"), 0o644, "rig"))
+
+    with pytest.raises(RigopsError, match="owner"):
+        Ownership.parse(Ownership({NEW.path: wrong}).to_json())

@@ -305,3 +305,41 @@ def test_only_selected_concerns_are_touched(
         if concern not in selected:
             assert host.files.get(path) == before.get(path)
             assert Ownership.parse(host.record).files.get(path) == owned.get(path)
+
+
+RIGS = "1000:1000"
+
+
+def test_ours_of_another_owner_is_written_again_and_is_no_edit() -> None:
+    found = replace(OURS.present(), owner=RIGS)
+
+    (step,) = reconcile(
+        Ownership({PATH: OWNED}), {PATH: OURS.wanted()}, {PATH: found}, selected=CONCERNS
+    )
+
+    assert isinstance(step, Write)
+    assert step.backup is None
+    assert OURS.wanted().drift(found) == f"the owner is {RIGS}, declared 0:0"
+
+
+def test_a_foreign_file_of_another_owner_does_not_satisfy_and_comes_back_as_it_was() -> None:
+    found = replace(OURS.present(), owner=RIGS)
+
+    (step,) = reconcile(Ownership(), {PATH: OURS.wanted()}, {PATH: found}, selected=CONCERNS)
+
+    assert isinstance(step, Write)
+    assert step.backup == previous_of(PATH, found)
+    taken = Ownership.parse(Ownership({PATH: step.record}).to_json())
+    (undone,) = reconcile(taken, {}, {PATH: OURS.present()}, selected=CONCERNS)
+    assert isinstance(undone, Restore)
+    (done,) = reconcile(taken, {}, {PATH: found}, selected=CONCERNS)
+    assert isinstance(done, Forget)
+
+
+@pytest.mark.parametrize("kind", ["a symbolic link", "a directory", "a FIFO"])
+def test_what_is_no_file_is_never_taken_for_ours(kind: str) -> None:
+    found = Present("", 0o777, kind=kind)
+
+    (step,) = reconcile(Ownership({PATH: OWNED}), {}, {PATH: found}, selected=CONCERNS)
+
+    assert step == Show(OWNED, found)

@@ -108,8 +108,7 @@ class DropIn:
         menu = [one for one in self.boot.menu or () if not grub_menu.is_recovery(one.arguments)]
         in_menu = bool(menu) and all(set(ours) <= set(entry.arguments) for entry in menu)
         is_late = bool(ours) and not in_menu
-        is_there = (found.digest, found.mode) if found else None
-        differs = is_there != ((aim.digest, aim.mode) if aim else None)
+        differs = not (found and aim.is_in_place(found)) if aim else found is not None
         changes: tuple[Change, ...] = ()
         if is_late or (differs and (aim or path in self.owned.files)):
             changes = (Change(CONCERN, "file", path, self.boot.files.get(path), text or None),)

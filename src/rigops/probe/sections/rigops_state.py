@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.units import SYSTEM_UNITS
@@ -23,23 +24,49 @@ OWNED_UNITS = "systemctl show OWNED"
 STRAYS = "ls *.rigops-new"
 
 _KNOWN = {JOURNAL, OWNED_FILES, OWNED_UNITS, STRAYS}
-_FILE = re.compile(r"(?P<mode>[0-7]{3,4}) (?P<digest>[0-9a-f]{64}) (?P<path>/.*)")
+# Bundles of version 0.1 have permissions without owner, in octal.
+_FILE = re.compile(
+    r"(?:(?P<mode>[0-7]{3,4})|(?P<status>[0-9a-f]{4} [0-9]{1,10}:[0-9]{1,10})) "
+    r"(?P<digest>[0-9a-f]{64}|-) (?P<path>/.*)"
+)
+_KINDS: Final = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+}
+
+ROOT: Final = "0:0"
 
 
 @dataclass(frozen=True)
 class Present:
-    """A file that is there. The digest is SHA-256, in hex."""
+    """What is at a path. The digest is SHA-256, in hex; empty where there is no content to read.
+
+    `owner`: the numbers of user and group. `kind`: in words; empty for a regular file.
+    """
 
     digest: str
     mode: int
+    owner: str = ROOT
+    kind: str = ""
+
+    @classmethod
+    def of(cls, status: str, digest: str) -> Present:
+        """`status`: as `stat -c '%f %u:%g'` prints it. `digest`: "-" where there is none."""
+        raw, _, owner = status.partition(" ")
+        mode = int(raw, 16)
+        kind = "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "a device")
+        return cls(digest.strip("-"), stat.S_IMODE(mode), owner, kind)
 
 
 @dataclass(frozen=True)
 class OwnedUnit:
-    """As systemd reports it: active, inactive, failed; enabled, disabled."""
+    """As systemd reports it: active, inactive, failed; enabled, disabled, masked."""
 
     active: str
     enabled: str
+    drop_ins: tuple[str, ...] = ()  # of this very unit
 
 
 @dataclass(frozen=True)
@@ -62,10 +89,23 @@ def parse(text: str) -> RigopsState:
     files, torn = matches(_FILE, lines(found.get(OWNED_FILES, "")))
     return RigopsState(
         owned=records.pop(RECORD, None),
-        present={one["path"]: Present(one["digest"], int(one["mode"], 8)) for one in files},
+        present={
+            one["path"]: Present.of(one["status"], one["digest"])
+            if one["status"]
+            else Present(one["digest"], int(one["mode"], 8))
+            for one in files
+        },
         are_files_known=OWNED_FILES in found and not torn,
         units={
-            one["Id"]: OwnedUnit(one.get("ActiveState", ""), one.get("UnitFileState", ""))
+            one["Id"]: OwnedUnit(
+                one.get("ActiveState", ""),
+                one.get("UnitFileState", ""),
+                tuple(
+                    path
+                    for path in one.get("DropInPaths", "").split()
+                    if f"/{one['Id']}.d/" in path
+                ),
+            )
             for one in shown_units(lines(found.get(OWNED_UNITS, "")))[0]
         },
         strays=tuple(line for line in lines(found.get(STRAYS, "")) if line.startswith("/")),
@@ -78,7 +118,7 @@ def parse(text: str) -> RigopsState:
 # All files in one call each, since a rig may own dozens.
 _SNIPPET = f"""
 show {STATE}/*.json {STATE}/vault/vault.json
-[ ! -e {STATE}/journal.jsonl ] || run {JOURNAL}
+[ ! -f {STATE}/journal.jsonl ] || run {JOURNAL}
 strays=
 units=
 set --
@@ -86,7 +126,9 @@ for path in {STATE}/*.rigops-new {STATE}/previous/*.rigops-new; do
     [ -e "$path" ] && strays="$strays$path
 "
 done
-if [ -r {RECORD} ]; then
+if [ ! -f {RECORD} ] && {{ [ -e {RECORD} ] || [ -L {RECORD} ]; }}; then
+    block {RECORD}; echo "no regular file"
+elif [ -r {RECORD} ]; then
     units=$(sed -n 's#^ *"path": "{SYSTEM_UNITS}\\([^/"]*\\)",$#\\1#p' {RECORD})
     set -f
     IFS='
@@ -96,20 +138,24 @@ if [ -r {RECORD} ]; then
         shift
         [ -e "$path.rigops-new" ] && strays="$strays$path.rigops-new
 "
-        [ -f "$path" ] && set -- "$@" "$path"
+        {{ [ -e "$path" ] || [ -L "$path" ]; }} && set -- "$@" "$path"
     done
 fi
 # Without a record, too: only where the answer reaches as far is it known that there is none.
 block "{OWNED_FILES}"
-[ $# = 0 ] || {{ stat -c '%a %n' "$@"; sha256sum "$@"; }} | awk '
+[ $# = 0 ] || {{
+    stat -c '%f %u:%g %n' "$@"
+    find "$@" -prune -type f -exec sha256sum {{}} \\;
+}} | awk '
     {{ path = $0; sub(/^[^ ]+ +/, "", path) }}
-    length($1) == 64 {{ if (path in mode) print mode[path], $1, path; next }}
-    {{ mode[path] = $1 }}
+    length($1) == 64 {{ if (path in status) print status[path], $1, path; next }}
+    {{ sub(/^[^ ]+ /, "", path); status[path] = $1 " " $2 }}
+    $1 !~ /^8/ {{ print $1, $2, "-", path }}
 '
 if [ -n "$units" ] && [ -d /run/systemd/system ]; then
     block "{OWNED_UNITS}"
     # shellcheck disable=SC2086  # several units
-    systemctl show -p Id,ActiveState,UnitFileState $units
+    systemctl show -p Id,ActiveState,UnitFileState,DropInPaths $units
 fi
 if [ -n "$strays" ]; then block "{STRAYS}"; printf %s "$strays"; fi
 """
