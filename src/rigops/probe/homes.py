@@ -16,7 +16,7 @@ apart=; if command -v setsid >/dev/null; then apart=setsid; fi
 # where nobody can change the user.
 as_user() { # UID GID NAME COMMAND…
     uid=$1 gid=$2 name=$3; shift 3
-    set -- ${bound:+$bound 4} "$@"
+    set -- ${bound:+$bound 6} "$@"
     own=$(id -u)
     if [ "$own" != "$uid" ]; then
         [ "$own" = 0 ] || return 0
@@ -30,7 +30,7 @@ as_user() { # UID GID NAME COMMAND…
         esac
     fi
     { cd / && env -i PATH="$PATH" LC_ALL=C $apart "$@" </dev/null 2>/dev/null & } |
-        ${bound:+$bound 5} cat
+        ${bound:+$bound 7} cat
 }
 """
 
