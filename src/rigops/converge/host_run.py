@@ -99,7 +99,8 @@ class HostRun:
     def fail(self, error: BaseException) -> None:
         self.result.error = host_error(error)
         if self._session.touched:
-            self.result.story.append(f"failed in the stage {self._session.stage_now}")
+            stage = self._session.stage_now or self.result.stages[-1].stage
+            self.result.story.append(f"failed in the stage {stage}")
         unreached = isinstance(error, (TransportError, NoRootError)) and not self._session.touched
         self.result.outcome = "unreachable" if unreached else "failed"
 

@@ -233,8 +233,15 @@ class FileWorkCommand(StringCommand):
                     pass
         records = {**state.records}
         records |= {path: text.decode() for path, text in self.work.notes.items()}
-        after = self.work.after.to_json()
-        return replace(state, owned=after, present=present, strays=(), units={}, records=records)
+        changed = {path.rpartition("/")[2] for path in (*self.work.contents, *self.work.effects)}
+        return replace(
+            state,
+            owned=self.work.after.to_json(),
+            present=present,
+            strays=(),
+            units={name: unit for name, unit in state.units.items() if name not in changed},
+            records=records,
+        )
 
 
 def target(path: str, digest: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rigops.concerns.concern import HostRequest
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
+from rigops.converge.errors import DeployError
 from rigops.converge.host_run import HostRun
 from rigops.converge.request import Confirmed
 from rigops.converge.result import Withheld
@@ -64,6 +65,15 @@ def test_what_is_in_the_way_of_one_concern_stays_known_when_another_is_withheld(
 
     assert rig.result.withheld == (Withheld("acs", ("/etc/goes",)),)
     assert [one.reason for one in rig.result.blocked] == ["dpkg was interrupted"]
+
+
+def test_what_fails_between_two_stages_names_the_one_before(tmp_path: Path) -> None:
+    rig = planned(tmp_path)
+    rig._session.touched = True
+
+    rig.fail(DeployError("something is still not as declared"))
+
+    assert rig.result.story == ["failed in the stage plan"]
 
 
 def test_what_a_repair_cures_is_no_longer_in_the_way_of_the_plan(tmp_path: Path) -> None:

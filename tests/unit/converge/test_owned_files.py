@@ -164,6 +164,22 @@ def test_a_unit_that_does_not_run_is_started_again(
         assert "base64 -d <<" not in script
 
 
+def test_units_that_were_disabled_together_are_all_enabled_by_one_apply(tmp_path: Path) -> None:
+    paths = [f"/etc/systemd/system/{unit}" for unit in UNITS]
+    rig = Rig(tmp_path, owning(*paths, unit=OwnedUnit("inactive", "disabled")))
+    rig.declare(
+        HEAD
+        + "".join(
+            f'owned_unit(concern="things", unit="{unit}", content="[Unit]\\n")\n' for unit in UNITS
+        )
+    )
+
+    assert len(rig.plan().changes) == len(UNITS)
+    (script,) = rig.apply()
+    assert f"systemctl restart {' '.join(UNITS)}" in script
+    assert not rig.plan().pending
+
+
 def test_steps_that_fail_are_told_in_the_words_of_the_host(rig: Rig) -> None:
     rig.declare(MANY)
     rig.host.exit_code = 1
