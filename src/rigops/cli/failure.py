@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -50,13 +51,18 @@ def explain(error: BaseException, arguments: Sequence[str]) -> int:
 def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
-        fix = f"see {context.command_path} --help" if context else ""
+        fix = f"see {context.command_path if context else 'rigops'} --help"
         return (Problem(message=error.format_message(), fix=fix),), EXIT_USAGE
     if isinstance(error, RigopsError):
         return error.problems, EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
     if isinstance(error, OSError) and error.filename:
-        problem = Problem(message=error.strerror or str(error), file=str(error.filename))
-        return (problem,), EXIT_FAILURE
+        is_no_name = error.errno == errno.ENAMETOOLONG  # it can only be of the command line
+        problem = Problem(
+            message=error.strerror or str(error),
+            file=str(error.filename),
+            fix="name an existing path" if is_no_name else "",
+        )
+        return (problem,), EXIT_USAGE if is_no_name else EXIT_FAILURE
     message = f"{type(error).__name__}: {error}"
     return (Problem(message=message, fix=REPORT_IT),), EXIT_FAILURE
 

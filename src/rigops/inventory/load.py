@@ -81,22 +81,24 @@ class _Groups:
     data: dict[str, Data] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)  # of the files, in the order of reading
 
 
 def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> Inventory:
     """Raises UsageError with all problems of the inventory."""
     cwd = Path.cwd() if cwd is None else cwd
-    if not path.exists():
+    if not _exists(path):
         raise usage_error(
             message="no such inventory",
             file=str(path),
             fix="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
             + EXAMPLE,
         )
+    source = userfile.read(path)
     if str(cwd) not in sys.path:
         sys.path.append(str(cwd))  # like pyinfra, for the user's own modules
-    groups = _read_groups(userfile.run(path), keys)
+    groups = _read_groups(userfile.execute(source), keys)
+    groups.digests.append(source.digest)
     _add_implied_groups(groups, path)
     beside = path.parent.resolve() / "group_data"
     _read_group_data(groups, dict.fromkeys((cwd / "group_data", beside)))
@@ -113,9 +115,15 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
     if groups.problems:
         raise UsageError(groups.problems)
     log.info("read %d hosts from %s", len(hosts), path)
-    digests = [sha256(file.read_bytes()).hexdigest() for file in (path, *groups.files)]
-    digest = sha256("\n".join(digests).encode()).hexdigest()
+    digest = sha256("\n".join(groups.digests).encode()).hexdigest()
     return Inventory(path, digest, hosts, tuple(groups.warnings))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # reading it says why
+        return True
 
 
 def _read_groups(file: UserFile, keys: Mapping[str, Key[Any]]) -> _Groups:
@@ -184,15 +192,15 @@ def _read_group_data(groups: _Groups, folders: Iterable[Path]) -> None:
     for folder in folders:
         for path in sorted(folder.glob("*.py")):
             try:
-                tree = userfile.read(path)
-                reads_pyinfra = "pyinfra" in userfile.Lines.of(tree).modules
+                source = userfile.read(path)
+                reads_pyinfra = "pyinfra" in source.lines.modules
                 with _pyinfra_inventory(groups) if reads_pyinfra else contextlib.nullcontext():
-                    file = userfile.execute(path, tree)
+                    file = userfile.execute(source)
             except UsageError as error:
                 groups.problems += error.problems
                 continue
             log.info("read group data from %s", path)
-            groups.files.append(path)
+            groups.digests.append(source.digest)
             group = path.stem
             meant = nearest(group, groups.members, cutoff=0.75)
             if group not in groups.members and meant:

@@ -7,12 +7,18 @@ import contextlib
 import sys
 import traceback
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
+from rigops import regular_file
 from rigops.errors import Problem, UsageError, usage_error
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import CodeType
+
+_MOST_BYTES: Final = 16 * 1024 * 1024  # generated ones too have some hundred kilobytes
+_FIX: Final = "correct that line; an inventory is a Python file"
 
 
 @dataclass
@@ -70,52 +76,60 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Source:
+    path: str
+    digest: str
+    lines: Lines
+    code: CodeType = field(repr=False)
+
+
+@dataclass(frozen=True)
 class UserFile:
     path: str
     names: dict[str, object]
     lines: Lines
 
 
-def read(path: Path) -> ast.Module:
+def read(path: Path) -> Source:
     name = str(path)
     try:
-        return ast.parse(path.read_text(encoding="utf-8"), filename=name)
+        content = regular_file.read(path, most=_MOST_BYTES)
+        tree = ast.parse(content.decode(), filename=name)
+        code = compile(tree, name, "exec")
     except SyntaxError as error:
         raise usage_error(
             message=f"not valid Python: {error.msg}",
             file=name,
             line=error.lineno,
             value=(error.text or "").strip() or None,
-            fix="correct that line; an inventory is a Python file",
+            fix=_FIX,
         ) from error
     except UnicodeDecodeError as error:
         raise usage_error(
             message="not a UTF-8 text file", file=name, fix="save it as UTF-8 text"
         ) from error
     except ValueError as error:  # a NUL byte, before Python 3.12
-        raise usage_error(message=f"not valid Python: {error}", file=name) from error
+        raise usage_error(message=f"not valid Python: {error}", file=name, fix=_FIX) from error
+    except (MemoryError, RecursionError) as error:  # of the parser, within these bytes
+        raise usage_error(message="nested too deeply", file=name, fix=_FIX) from error
     except OSError as error:
-        raise usage_error(message=f"unreadable: {error.strerror}", file=name) from error
+        message = f"unreadable: {error.strerror}"
+        raise usage_error(message=message, file=name, fix="name a Python file") from error
+    return Source(name, sha256(content).hexdigest(), Lines.of(tree), code)
 
 
-def run(path: Path) -> UserFile:
-    return execute(path, read(path))
-
-
-def execute(path: Path, tree: ast.Module) -> UserFile:
-    name = str(path)
-    names: dict[str, object] = {"__file__": name}
-    code = compile(tree, name, "exec")
+def execute(source: Source) -> UserFile:
+    names: dict[str, object] = {"__file__": source.path}
     try:
         # What an inventory prints must not end up in our JSON.
         with contextlib.redirect_stdout(sys.stderr):
-            exec(code, names)  # noqa: S102 - an inventory is the user's own Python program
+            exec(source.code, names)  # noqa: S102 - an inventory is the user's own Python program
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever that program raises, SystemExit too
-        raise UsageError(_failure(name, error)) from error
+        raise UsageError(_failure(source.path, error)) from error
     names.pop("__builtins__", None)
-    return UserFile(name, names, Lines.of(tree))
+    return UserFile(source.path, names, source.lines)
 
 
 def _failure(name: str, error: BaseException) -> Problem:
@@ -128,8 +142,12 @@ def _failure(name: str, error: BaseException) -> Problem:
         )
     if isinstance(error, NameError):
         fix = "check the spelling of the name; put text in quotes"
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - the user's own exception
+        text = "it cannot be shown"
     return Problem(
-        message=f"failed to run: {type(error).__name__}: {error}",
+        message=f"failed to run: {type(error).__name__}: {text}",
         file=name,
         line=frames[-1].lineno if frames else None,
         value=(frames[-1].line or None) if frames else None,
