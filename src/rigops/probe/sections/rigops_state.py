@@ -145,7 +145,7 @@ fi
 block "{OWNED_FILES}"
 [ $# = 0 ] || {{
     stat -c '%f %u:%g %n' "$@"
-    find "$@" -prune -type f -exec sha256sum {{}} \\;
+    find "$@" -prune -type f -exec sha256sum {{}} +
 }} | awk '
     {{ path = $0; sub(/^[^ ]+ +/, "", path) }}
     length($1) == 64 {{ if (path in status) print status[path], $1, path; next }}
