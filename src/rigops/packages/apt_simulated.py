@@ -18,14 +18,16 @@ _STEP = re.compile(
     r"(?P<kind>Inst|Remv|Purg) (?P<name>[a-z0-9][a-z0-9+.:-]*)"
     r"(?: \[(?P<before>[^\]\s]+)\])?(?: \((?P<after>[^)\s]+).*)?.*"
 )
-_SIZE = re.compile(r"'(?!file:)[^']*' \S+ (?P<bytes>[0-9]+)(?: .*)?")
+_SIZE = re.compile(r"'(?!file:)[^']*' \S+ (?P<bytes>[0-9]{1,15})(?: .*)?")
+_AMOUNT = r"[0-9,]{1,15}(?:\.[0-9]{1,3})? [kMGTP]?B"
 _GROWTH = re.compile(
-    r"(?:After this operation, (?P<more>[0-9.,]+ [kMGTP]?B) of additional disk space will be used"
-    r"|  Space needed: (?P<needed>[0-9.,]+ [kMGTP]?B) / .*)\.?"
+    rf"(?:After this operation, (?P<more>{_AMOUNT}) of additional disk space will be used"
+    rf"|  Space needed: (?P<needed>{_AMOUNT}) / .*)\.?"
 )
-_ROOM = re.compile(r"(?P<label>\S+) .* (?P<free>-?[0-9]+) +[0-9]+% (?P<mount>/.*)")
+_ROOM = re.compile(r"(?P<label>\S+) .* (?P<free>-?[0-9]{1,15}) +[0-9]+% (?P<mount>/.*)")
 _KNOWN = re.compile(r" *(?P<name>[a-z0-9][a-z0-9+.:-]*) \| +(?P<version>\S+) \| .*")
-_BOOT_FILE = re.compile(r"(?P<bytes>[0-9]+) /boot/(?P<kind>initrd|vmlinuz|initramfs).*")
+_BOOT_FILE = re.compile(r"(?P<bytes>[0-9]{1,15}) /boot/(?P<kind>initrd|vmlinuz|initramfs).*")
+_TIME = re.compile(r"[0-9]{1,15}")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _HELD = "The following held packages will be changed:"
 _UNMET = "The following packages have unmet dependencies:"
@@ -131,7 +133,7 @@ def _known(rows: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _age(text: str) -> int | None:
-    numbers = [int(word) for word in text.split() if word.isdecimal()]
+    numbers = [int(word) for word in text.split() if _TIME.fullmatch(word)]
     return max(numbers[0] - max(numbers[1:]), 0) if len(numbers) > 1 else None
 
 

@@ -19,11 +19,13 @@ _ENTRY = re.compile(
     r"(?P<wants>[uihrp])(?P<status>[ncHUFWti])(?P<flag>[ R])\t(?P<name>[a-z0-9][a-z0-9+.-]*)\t"
     r"(?P<architecture>[a-z0-9-]*)\t(?P<version>\S*)"
 )
-_HOLDER = re.compile(r"(?P<pid>[0-9]+) (?P<name>.*)")
+_HOLDER = re.compile(r"(?P<pid>[0-9]{1,15}) (?P<name>.*)")
 _MANAGERS: Final[dict[str, Manager]] = {
     "apt-get": "apt", "dnf": "dnf", "zypper": "zypper", "pacman": "pacman"
 }  # fmt: skip
 _PART = re.compile(r"([^0-9]*)([0-9]*)")
+_EPOCH = re.compile(r"[0-9]{1,15}")
+_END: Final = ((0,), (0, ""))
 
 
 @dataclass(frozen=True)
@@ -122,23 +124,29 @@ def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
 
 def _split(version: str) -> tuple[int, str, str]:
     epoch, colon, rest = version.partition(":")
-    if not colon or not epoch.isdecimal():
+    if not colon or not _EPOCH.fullmatch(epoch):
         epoch, rest = "0", version
     upstream, dash, revision = rest.rpartition("-")
     return (int(epoch), upstream, revision) if dash else (int(epoch), rest, "")
 
 
 def _compare(one: str, other: str) -> int:
-    for left, right in zip_longest(_parts(one), _parts(other), fillvalue=((0,), 0)):
+    for left, right in zip_longest(_parts(one), _parts(other), fillvalue=_END):
         if left != right:
             return -1 if left < right else 1
     return 0
 
 
-def _parts(text: str) -> list[tuple[tuple[int, ...], int]]:
+def _parts(text: str) -> list[tuple[tuple[int, ...], tuple[int, str]]]:
     """Letters and numbers by turns. The end of letters sorts after ~ and before all else."""
     found = [one for one in _PART.findall(text) if any(one)]
-    return [((*map(_order, letters), 0), int(number or 0)) for letters, number in found]
+    return [((*map(_order, letters), 0), _number(digits)) for letters, digits in found]
+
+
+def _number(digits: str) -> tuple[int, str]:
+    """In the order of the numbers, however many digits somebody gives one."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
 
 
 def _order(letter: str) -> int:

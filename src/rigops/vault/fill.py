@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     from rigops.vault.pinned_set import PinnedSet
 
+MOST_BYTES: Final = 4 * 10**9  # of a driver's packages; real ones have a quarter of that at most
 _SPARE: Final = 256 * 1024  # KiB that stay free
 
 _STORED = re.compile(
-    r"(?P<name>\S+) (?P<version>\S+) (?P<architecture>\S+) (?P<digest>[0-9a-f]{64}) (?P<size>\d+)"
+    r"(?P<name>\S+) (?P<version>\S+) (?P<architecture>\S+) (?P<digest>[0-9a-f]{64}) "
+    r"(?P<size>[0-9]{1,15})"
 )
 
 _SCRIPT: Final = f"""\

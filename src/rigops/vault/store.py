@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.references/1"
 
 _PIECE: Final = 1024 * 1024
+_SPARE: Final = 256 * 1024 * 1024  # bytes that stay free
 _MODE: Final = 0o644
 _FOLDER_MODE: Final = 0o755
 _SHORT: Final = 12
@@ -113,6 +115,23 @@ class Store:
             raise self.unwritable(error) from error
         finally:
             aside.unlink(missing_ok=True)
+
+    def require_room(self, size: int) -> None:
+        """For so many bytes more."""
+        try:
+            self.made(self.folder)
+            free = shutil.disk_usage(self.folder).free
+        except OSError as error:
+            raise self.unwritable(error) from error
+        if free < size + _SPARE:
+            raise RigopsError(
+                Problem(
+                    message=f"{amount(size)} are to be fetched to {self.folder}, which has "
+                    f"{amount(free)} free",
+                    key="rigops_vault",
+                    fix="free space there, or declare another folder",
+                )
+            )
 
     def size(self) -> int:
         """Of all files in it. Another process may replace or remove one meanwhile."""

@@ -132,3 +132,25 @@ def test_any_text_is_read_without_raising_and_is_no_success(text: str) -> None:
 
 def test_a_step_that_cannot_be_read_is_kept_as_unparsed() -> None:
     assert parse("== simulated\nInst ?? (1)\n").unparsed == ("Inst ?? (1)",)
+
+
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"== sizes\n'http://a/b.deb' b.deb {LONG} SHA256:0\n",
+        f"== sizes\nAfter this operation, {LONG} kB of additional disk space will be used.\n",
+        "== sizes\nAfter this operation, 1.2.3 kB of additional disk space will be used.\n",
+        f"== room\nusr /dev/a 1 2 {LONG} 3% /usr\n",
+        f"== boot\n{LONG} /boot/initrd.img\n",
+        f"== age\n{LONG}\n1\n",
+        "== age\n\u0665\n\u0664\n",
+    ],
+)
+def test_numbers_that_are_none_count_as_missing(text: str) -> None:
+    found = parse(text)
+
+    assert (found.download, found.growth, found.lists_age_s) == (0, 0, None)
+    assert (found.room, found.boot_files) == ({}, {})

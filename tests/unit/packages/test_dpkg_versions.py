@@ -35,3 +35,12 @@ def test_the_nearest_are_the_neighbours_on_both_sides() -> None:
     assert nearest("3.0", known) == ("2.0", "10.0")
     assert nearest("0.1", known) == ("1.0",)
     assert nearest("1.0", []) == ()
+
+
+def test_numbers_of_any_length_are_compared() -> None:
+    long = "9" * 5000
+
+    assert compare(f"1.{long}", "1.2") > 0
+    assert compare(f"1.0{long}", f"1.{long}") == 0
+    assert compare(f"{long}:1", "1:1") != 0
+    assert compare("\u0665:1", "2:1") != 0

@@ -169,6 +169,7 @@ def _filled(
         packages=found.packages,
         index=index_digest(text),
     )
+    _require_plausible(new)
     after = with_proven(sets, new)
     record = fill.record_script(after, after[0], text)
     done = shell.run(shell.wrap(["sh", "-s"]), record.encode(), _DEADLINE_S)
@@ -177,13 +178,26 @@ def _filled(
     return after
 
 
+def _require_plausible(one: PinnedSet) -> None:
+    """Sizes are the host's own word."""
+    if one.size > fill.MOST_BYTES:
+        size, most = amount(one.size), amount(fill.MOST_BYTES)
+        raise _error(
+            f"driver {one.version} has {size} of packages by the host's word, at most "
+            f"{most} are fetched"
+        )
+
+
 def _fetch(shell: RootShell, own: Store, folder: Directory | None, one: PinnedSet) -> int:
     """The bytes that this machine did not have. What the declared folder has comes from there."""
+    _require_plausible(one)
     if own.text(one.index) is None:
         own.put(one.index, [_read(shell, one.index_file, 0)])
     lacking = [its for its in one.packages if not own.has(its.sha256, its.size)]
     remote = [its for its in lacking if not _is_put_from(folder, its, own)]
-    progress = _Progress(shell, sum(its.size for its in remote))
+    size = sum(its.size for its in remote)
+    own.require_room(size)
+    progress = _Progress(shell, size)
     for its in remote:
         own.put(its.sha256, _pieces(shell, its, progress))
     return sum(its.size for its in lacking)
@@ -213,8 +227,11 @@ class _Progress:
 
 
 def _pieces(shell: RootShell, one: PinnedPackage, progress: _Progress) -> Iterator[bytes]:
-    for number in range(-(-one.size // (_PIECE_MB << 20)) or 1):
-        piece = _read(shell, f"{POOL}/{one.file}", number)
+    path, most = f"{POOL}/{one.file}", _PIECE_MB << 20
+    for number in range(-(-one.size // most) or 1):
+        piece = _read(shell, path, number)
+        if len(piece) != min(most, one.size - number * most):
+            raise _error(f"{path} on the host has not the {one.size} bytes that were named")
         progress.add(len(piece))
         yield piece
 

@@ -61,6 +61,7 @@ from rigops.packages.operations import HOLDS, held, kernel_metas, packages
 from rigops.plan.blocked import blockers
 from rigops.plan.change import LaterChange
 from rigops.plan.context import announce_later, housekeeping, may_undo, needs_reboot, notice
+from rigops.vault.fill import MOST_BYTES
 from rigops.vault.pinned_set import FOLDER
 from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
 from rigops.vault.store import amount
@@ -316,8 +317,9 @@ def _report_choice(seen: Machine, wanted: Resolution) -> None:
         notice(
             host,
             CONCERN,
-            f"once proven, its packages are stored in {FOLDER} there and in {access.store.folder} "
-            f"on this machine ({amount(access.store.size())} now)",
+            f"once proven, its packages ({amount(MOST_BYTES)} at most) are stored in {FOLDER} "
+            f"there and in {access.store.folder} on this machine ({amount(access.store.size())} "
+            "now)",
         )
 
 

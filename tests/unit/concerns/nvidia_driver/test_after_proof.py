@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,13 +17,13 @@ from rigops.inventory.spec import RigSpec
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.record.lockfile import LockedHost, locked
 from rigops.transport import Result, Target
-from rigops.vault.pinned_set import RECORD, PinnedSet, document
+from rigops.vault.pinned_set import RECORD, PinnedSet, document, index_text
 from rigops.vault.store import References, Store, VaultResult
 from tests.unit.record.test_lockfile import PROVEN
 from tests.unit.vault.pinned_sets import index_of, pinned_set, records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -38,10 +39,20 @@ PINNED = PinnedDriver(
 class FakeChannel:
     """Answers the fill with these packages of the set, and every read with their files."""
 
-    def __init__(self, *, lost: tuple[str, ...] = (), free: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        lost: tuple[str, ...] = (),
+        free: bool = True,
+        size: int | None = None,
+        sends: Callable[[bytes], bytes] = bytes,
+    ) -> None:
         self.ran: list[str] = []
         self._lost = lost
         self._free = free
+        self._size = size
+        self._sends = sends
+        self.read: list[str] = []
 
     def tell(self, _: str) -> None:
         pass
@@ -57,6 +68,7 @@ class FakeChannel:
         self.ran.append(stdin.decode())
         text = self._filled() if b"fill </dev/null" in stdin else b""
         if argv[0] == "dd":
+            self.read.append(argv[1])
             text = self._file(argv[1].removeprefix("if="))
         return Result(exit_code=0, stdout=text, stderr=b"")
 
@@ -65,7 +77,7 @@ class FakeChannel:
             return b"== trouble\nit needs 5 MB and 4 MB are free\n"
         every = [one for one in records(NOW.version) if one[0].name not in self._lost]
         rows = (
-            f"{one.name} {one.version} {one.architecture} {one.sha256} {one.size}"
+            f"{one.name} {one.version} {one.architecture} {one.sha256} {self._size or one.size}"
             for one, _ in every
         )
         told = ("".join(f"{name}: {value}\n" for name, value in said.items()) for _, said in every)
@@ -73,9 +85,12 @@ class FakeChannel:
 
     def _file(self, path: str) -> bytes:
         if path.endswith(".packages"):
-            return index_of(NOW.version).encode()
+            every = records(NOW.version)
+            return index_text(
+                (replace(one, size=self._size or one.size), said) for one, said in every
+            ).encode()
         (one,) = (its for its in NOW.packages if path.endswith(its.file))
-        return f"{one.name} {one.version}".encode()
+        return self._sends(f"{one.name} {one.version}".encode())
 
 
 def state(*sets: PinnedSet, pinned: PinnedDriver | None = PINNED) -> RigopsState:
@@ -171,6 +186,58 @@ def test_an_incomplete_vault_is_reported_and_fails_nothing(
     assert says in str(found)
     assert "the next apply tries again" in str(found)
     assert entry == ()
+
+
+@pytest.mark.parametrize("size", [10**9, 10**14, int("9" * 15)])
+def test_sizes_that_no_driver_has_are_not_believed(tmp_path: Path, size: int) -> None:
+    there = FakeChannel(size=size)
+
+    found = kept(tmp_path, state(), channel=there)
+
+    assert found.vault
+    assert "by the host's word, at most 4,000 MB are fetched" in found.vault.trouble
+    assert found.sets == ()
+    assert there.read == []
+
+
+@pytest.mark.parametrize("sends", [lambda text: text + b"x", lambda text: text[:-1], lambda _: b""])
+def test_a_file_of_another_size_than_was_named_is_cut_and_named(
+    tmp_path: Path, sends: Callable[[bytes], bytes]
+) -> None:
+    Store(tmp_path).put(NOW.index, [index_of(NOW.version).encode()])
+
+    found = kept(tmp_path, state(), channel=FakeChannel(sends=sends))
+
+    assert found.vault
+    first = min(NOW.packages, key=lambda one: one.file)
+    text = f"pool/{first.file} on the host has not the {first.size} bytes that were named"
+    assert text in found.vault.trouble
+    assert Store(tmp_path).size() == len(index_of(NOW.version))
+
+
+def test_a_host_that_sends_without_end_is_cut_where_the_size_is_reached(tmp_path: Path) -> None:
+    there = FakeChannel(size=40 << 20, sends=lambda _: bytes(16 << 20))
+
+    found = kept(tmp_path, state(), channel=there)
+
+    assert found.vault
+    assert "has not the 41943040 bytes" in found.vault.trouble
+    assert sum("/pool/" in one for one in there.read) == 3
+
+
+def test_without_room_on_this_machine_nothing_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = FakeChannel()
+    Store(tmp_path).put(NOW.index, [index_of(NOW.version).encode()])
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10**8))
+
+    found = kept(tmp_path, state(), channel=there)
+
+    assert found.vault
+    assert f"are to be fetched to {tmp_path}, which has 100 MB free" in found.vault.trouble
+    assert there.read == []
+    assert found.sets[0].version == NOW.version
 
 
 def test_a_controller_without_room_still_locks_the_digests(tmp_path: Path) -> None:
