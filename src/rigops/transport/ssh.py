@@ -7,6 +7,7 @@ import logging
 import shlex
 import socket
 import threading
+from collections import deque
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -28,6 +29,7 @@ _KEEPALIVE: Final = 15
 _UNANSWERED_MS: Final = 60_000
 _BLOCK: Final = 256 * 1024
 _GRACE_S: Final = 3.0
+_MOST_QUEUED: Final = 10_000  # the windows of channels allow some hundreds
 
 # paramiko reports on its own logger with stack traces; what matters reaches the user as an error.
 _WIRE: Final = "rigops.transport.wire"
@@ -37,11 +39,39 @@ _RSA_NAMES: Final = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")}
 
 
 class Session(paramiko.Transport):
-    """Its thread fails where a session around it ended first; whoever uses it reports the loss."""
+    """Its thread fails where a session around it ended first; whoever uses it reports the loss.
+
+    What is sent during a key exchange waits in a queue. In paramiko the sender waits, and where
+    that is the very thread that finishes the exchange, as when it answers to a channel that closes,
+    the connection is lost after 30 s.
+    """
+
+    def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
+        super().__init__(stream)
+        self._queue: deque[paramiko.Message] = deque()
 
     def run(self) -> None:
         with suppress(EOFError, OSError):
             super().run()
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        with self.clear_to_send_lock:
+            if not self.active:
+                return
+            if len(self._queue) >= _MOST_QUEUED:
+                raise paramiko.SSHException("the server asks without end during a key exchange")
+            self._queue.append(data)
+            if self.clear_to_send.is_set():
+                self._send_queue()
+
+    def _parse_newkeys(self, m: paramiko.Message) -> None:
+        super()._parse_newkeys(m)  # type: ignore[misc]  # not in the stubs
+        with self.clear_to_send_lock:
+            self._send_queue()
+
+    def _send_queue(self) -> None:
+        while self._queue:
+            self._send_message(self._queue.popleft())  # type: ignore[attr-defined]  # as above
 
 
 class Link:
