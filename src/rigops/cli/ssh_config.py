@@ -16,6 +16,7 @@ from rigops.cli.output import print_json, warn
 from rigops.errors import usage_error
 from rigops.inventory.access import UNIT_MARKER, accesses, mount_unit
 from rigops.report.terminal import print_lines, print_text
+from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
     from rigops.inventory.access import Access, MountUnit
@@ -57,9 +58,9 @@ def command(inventory_path: Path | None, folder: Path | None, as_json: bool) -> 
     else:
         from rigops.rendering import render
 
-        print_text(
-            render("ssh_config.j2", inventory=inventory.path, hosts=hosts, unreached=unreached)
-        )
+        named = {clean(name): why for name, why in unreached.items()}
+        path = clean(str(inventory.path))
+        print_text(render("ssh_config.j2", inventory=path, hosts=hosts, unreached=named))
     _install(units)
 
 

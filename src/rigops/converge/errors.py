@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rigops.errors import HostError, Problem, RigopsError
+from rigops.probe.collect import ProbeError
 from rigops.transport import TransportError
 
 # What hosts say, and what helps. The first that fits.
@@ -52,6 +53,8 @@ def host_error(error: BaseException) -> HostError:
     """As a document has it."""
     if isinstance(error, TransportError):
         return HostError(error.kind, str(error), error.problems[0].fix)
+    if isinstance(error, ProbeError):
+        return HostError("auth", str(error), error.problems[0].fix)
     if isinstance(error, NoRootError):
         return HostError("sudo", str(error), error.problems[0].fix)
     if isinstance(error, RigopsError):

@@ -26,6 +26,7 @@ from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
 from rigops.ownership.owned_lines import shown_path
 from rigops.plan.change import Plan
+from rigops.probe.collect import ProbeError
 from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
@@ -101,7 +102,8 @@ class HostRun:
         if self._session.touched:
             stage = self._session.stage_now or self.result.stages[-1].stage
             self.result.story.append(f"failed in the stage {stage}")
-        unreached = isinstance(error, (TransportError, NoRootError)) and not self._session.touched
+        reaching = (TransportError, NoRootError, ProbeError)
+        unreached = isinstance(error, reaching) and not self._session.touched
         self.result.outcome = "unreachable" if unreached else "failed"
 
     def close(self) -> None:

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
     from rigops.inventory import Inventory, InventoryHost
 
-_ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
+_ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:%[A-Za-z0-9_.-]+)?")  # a zone id last
 _WORD = re.compile(r"[^\s\"'\\#-][^\s\"'\\#]*")
 _PATH = re.compile(r"[^\x00-\x1f\x7f\"-][^\x00-\x1f\x7f\"]*")
 _MOST_PORT = 65535
+_DIGITS = re.compile(r"[0-9]{1,5}")
+_PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_~-]+")
+_WITH_TOKENS = {"HostName", "IdentityFile", "UserKnownHostsFile"}
 _OUTSIDE_UNIT_NAMES = re.compile(r"[^A-Za-z0-9:_.-]")
 _SSHFS_OPTIONS = {"IdentityFile", "UserKnownHostsFile", "ForwardAgent", "User", "Port"}
 
@@ -41,6 +44,19 @@ class Access:
 
     alias: str
     options: dict[str, str]
+
+    @property
+    def lines(self) -> list[str]:
+        """The options as a file has them: quoted, and no percent sign starts a token."""
+        return [f"{option} {_written(option, value)}" for option, value in self.options.items()]
+
+
+def _written(option: str, value: str) -> str:
+    if option in _WITH_TOKENS:
+        value = value.replace("%", "%%")
+    if _PLAIN.fullmatch(value):
+        return value
+    return '"' + value.replace("\\", "\\\\") + '"'
 
 
 def accesses(inventory: Inventory) -> tuple[list[Access], dict[str, str]]:
@@ -96,8 +112,8 @@ def _problems(host: InventoryHost, file: str) -> list[Problem]:
 def _fits(key: str, value: object) -> bool:
     """A line break would inject options into the file; a leading dash, into a command."""
     if key == "ssh_port":
-        text = str(value) if not isinstance(value, bool) else ""
-        return text.isdecimal() and 0 < int(text) <= _MOST_PORT
+        number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+        return type(number) is int and 0 < number <= _MOST_PORT
     if key == "ssh_forward_agent":
         return isinstance(value, bool)
     pattern = _WORD if key in {"ssh_hostname", "ssh_user"} else _PATH
@@ -121,7 +137,7 @@ def mount_unit(access: Access, folder: Path) -> MountUnit:
     hostname = access.options.get("HostName", access.alias)
     address = f"[{hostname}]" if ":" in hostname else hostname
     config = access.options.get("Include")
-    options = [f"{k}={v}" for k, v in access.options.items() if k in _SSHFS_OPTIONS]
+    options = [f"{k}={_written(k, v)}" for k, v in access.options.items() if k in _SSHFS_OPTIONS]
     text = render(
         "sshfs.service.j2",
         marker=UNIT_MARKER,

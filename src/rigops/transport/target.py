@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rigops.errors import UsageError, usage_error
+from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PORTS: Final = range(1, 65536)
+_PORT: Final = "a number from 1 to 65535"
+_DIGITS: Final = re.compile(r"[0-9]{1,5}")
+_MOST_BITS: Final = 64
 # What OpenSSH itself accepts as a host name, less what a shell or an option parser could misread.
 _NOT_HOST: Final = r"\s\x00-\x1f\x7f'\"`$\\;&<>|(){}@,"
 _HOST: Final = re.compile(rf"[^{_NOT_HOST}-][^{_NOT_HOST}]*")
@@ -48,7 +52,7 @@ class Target:
         if self.user is not None and not _USER.fullmatch(self.user):
             raise _bad(self.name, "is not a user name", self.user)
         if self.port is not None and self.port not in _PORTS:
-            raise _bad(self.name, "is not a port", str(self.port), "a number from 1 to 65535")
+            raise _bad(self.name, "is not a port", str(self.port), _PORT)
 
     @property
     def alias(self) -> str:
@@ -74,7 +78,7 @@ class Target:
         return Target(
             name=name.removeprefix("@ssh/"),
             hostname=_text(name, data, "ssh_hostname"),
-            port=_port(name, data.get("ssh_port")),
+            port=_port(name, data.get("ssh_port"), "ssh_port"),
             user=_text(name, data, "ssh_user"),
             key=_text(name, data, "ssh_key"),
             key_password=_text(name, data, "ssh_key_password", secret=True),
@@ -106,14 +110,19 @@ def _split_port(text: str, rest: str) -> tuple[str, int | None]:
     return rest, None  # no port, or a bare IPv6 address
 
 
-def _port(name: str, value: object) -> int | None:
-    if value is None or value == 0:
+def _port(name: str, value: object, key: str = "") -> int | None:
+    if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    raise _bad(name, "is not a port", str(value), "a number from 1 to 65535")
+    number = value
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        number = int(value)
+    if isinstance(number, int) and not isinstance(number, bool) and number in _PORTS:
+        return number
+    is_giant = isinstance(value, int) and value.bit_length() > _MOST_BITS  # str() refuses some
+    given = "a number of many digits" if is_giant else clean(repr(value), 40)
+    raise usage_error(
+        message=f"{given} is not a port", accepted=_PORT, host=name, key=key or None, value=given
+    )
 
 
 def _text(name: str, data: Mapping[str, object], key: str, *, secret: bool = False) -> str | None:

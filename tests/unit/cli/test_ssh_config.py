@@ -57,6 +57,47 @@ def test_openssh_reads_the_configuration_as_the_inventory_means_it(
     assert option("10.0.0.7", "user") == "root"
 
 
+ODD = {
+    "quote": {"ssh_key": "/home/me/it's a key"},
+    "only-quote": {"ssh_key": "/home/me/it's"},
+    "backslash": {"ssh_key": "/home/me/key\\"},
+    "comment": {"ssh_key": "/home/me/#key"},
+    "token": {"ssh_key": "/home/me/%h/100%"},
+    "zone": {"ssh_hostname": "fe80::1%eth0"},
+    "fe80::2%eth0": {},
+}
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+def test_odd_values_mean_to_openssh_what_they_mean_in_the_inventory(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.py").write_text(f"rigs = {list(ODD.items())!r}\n")
+    config = tmp_path / "config"
+    config.write_text(rigops("ssh-config").out)
+
+    for host, data in ODD.items():
+        asked = subprocess.run(
+            ["ssh", "-G", "-F", str(config), host], capture_output=True, text=True, check=True
+        )
+        read = dict(line.partition(" ")[::2] for line in asked.stdout.splitlines())
+        if "ssh_key" in data:  # -G shows it before tokens are replaced
+            assert read["identityfile"].replace("%%", "%") == data["ssh_key"]
+            assert read["identityfile"].count("%") == 2 * data["ssh_key"].count("%")
+        else:
+            assert read["hostname"] == data.get("ssh_hostname", host)
+
+
+def test_names_of_other_hosts_cannot_add_lines(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "inventory.py").write_text('rigs = ["rig", "@docker/a\\nHost *\\n  User evil"]\n')
+
+    said = rigops("ssh-config")
+
+    assert [line for line in said.out.splitlines() if line.startswith(("Host", " "))] == [
+        "Host rig"
+    ]
+
+
 def test_hosts_that_ssh_does_not_reach_are_named_with_the_reason(
     rigops: Rigops, inventory: Path
 ) -> None:
@@ -102,7 +143,7 @@ def test_mount_units_are_written_once_for_every_ssh_host(
     ]
     text = units[2].read_text()
     assert f'"192.168.1.20:" "{tmp_path}/my rigs/threadripper"' in text
-    assert '-o "User=me" -o "Port=2222" -o "IdentityFile=/home/me/my keys/id_ed25519"' in text
+    assert '-o "User=me" -o "Port=2222" -o "IdentityFile=\\"/home/me/my keys/id_ed25519\\""' in text
     assert json.loads(said.out)["hosts"][0]["mount_point"] == f"{tmp_path}/my rigs/threadripper"
     assert "systemctl --user enable --now" in said.err
     before = [unit.stat().st_mode for unit in units]
@@ -145,5 +186,5 @@ def test_systemd_accepts_a_unit_whatever_stands_in_the_paths(
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "rigops-sshfs-box.service" not in checked.stderr, checked.stderr
-    assert r'"IdentityFile=/home/me/a key\\, 100%% mine $$HOME \\\\ it' in text
+    assert r'"IdentityFile=\"/home/me/a key\\, 100%%%% mine $$HOME \\\\\\\\ it' in text
     assert '"[fe80::1]:"' in text

@@ -96,6 +96,33 @@ def test_host_data_of_pyinfra_is_understood() -> None:
 
 
 @pytest.mark.parametrize(
+    "port",
+    [
+        0,
+        "0",
+        -1,
+        65536,
+        "",
+        " 22",
+        "+22",
+        "22.0",
+        22.0,
+        "\u0662\u0662",
+        10**5000,
+        "9" * 5000,
+        False,
+    ],
+    ids=lambda port: f"{port!r:.12}" if not isinstance(port, int) or port < 10**6 else "giant",
+)
+def test_what_is_no_port_is_an_error_that_names_the_key(port: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        Target.from_host_data("rig", {"ssh_port": port})
+    (problem,) = caught.value.problems
+    assert (problem.host, problem.key) == ("rig", "ssh_port")
+    assert problem.accepted == "a number from 1 to 65535"
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [("ssh_port", "high"), ("ssh_user", 7), ("ssh_allow_agent", "yes"), ("ssh_port", True)],
 )
