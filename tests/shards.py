@@ -64,7 +64,7 @@ SHARDS = (
         lambda: None,
     ),
     Shard(LAB_ITSELF, 5, ("tests/lab",)),
-    Shard(LAB_TRANSPORT, 12, ("src/rigops/transport",)),
+    Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
     Shard(LAB_DOCTOR, 6, ("src/rigops/doctor", "src/rigops/probe", "src/rigops/preflight")),
     Shard(LAB_CONCERNS, 5, _CONCERNS),
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
@@ -72,7 +72,7 @@ SHARDS = (
     Shard(LAB_DRIVER, 12, _DRIVER),
     Shard(
         ATTACK,
-        10,
+        18,
         ("src/rigops/probe", "src/rigops/transport", "src/rigops/ownership", "src/rigops/hostside"),
         options=(),
     ),

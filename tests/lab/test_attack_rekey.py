@@ -12,7 +12,7 @@ import pytest
 from rigops.transport import connect
 from tests.lab.connecting import KNOWN_ONLY
 from tests.lab.sshd import lab_with
-from tests.shards import LAB_TRANSPORT
+from tests.shards import ATTACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rigops.transport import Connection
 
-pytestmark = pytest.mark.shard(LAB_TRANSPORT)
+pytestmark = pytest.mark.shard(ATTACK)
 
 PIECE: Final = 512 * 1024
 ROUNDS: Final = 53
