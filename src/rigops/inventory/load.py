@@ -16,6 +16,7 @@ from rigops.errors import Problem, UsageError, usage_error
 from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, group_of
 from rigops.inventory.spec import examine
+from rigops.inventory.spec.faults import shown
 from rigops.inventory.spec.names import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -161,10 +162,10 @@ def _place(
         else:
             groups.problems.append(
                 Problem(
-                    message=f"key {key!r} is not a string",
+                    message=f"key {shown(key)} is not a string",
                     file=file.path,
                     host=owner,
-                    key=repr(key),
+                    key=shown(key),
                     fix="put it in quotes",
                 )
             )

@@ -48,6 +48,23 @@ INVENTORIES: dict[str, tuple[Callable[[Path], object], str]] = {
     "signs": (has("rigs = " + "-" * 100_000 + "1"), "nested too deeply"),
     "a sum": (has("rigs = " + "1+" * 100_000 + "1"), "nested too deeply"),
     "a number of 5000 digits": (has("a = " + "9" * 5000), "not valid Python"),
+    "a computed number of 5000 digits": (
+        has("rigs = [('a', {'gpus': 10**5000})]"), "gpus: a number of more than 18 digits"
+    ),
+    "such a number in a value": (
+        has("rigs = [('a', {'nccl': {'A': [-(10**5000)]}})]"), "nccl: a number of more than 18"
+    ),
+    "such a number as a key": (
+        has("rigs = [('a', {10**5000: 1})]"), "key a value of the type int is not a string"
+    ),
+    "such a number for an unknown key": (
+        has("rigs = [('a', {'gpu_x': 10**5000})]"), "gpu_x = a value of the type int: unknown key"
+    ),
+    "a value in itself": (has("a = {}\na['x'] = a\nrigs = [('b', {'limits': a})]"), "limits"),
+    "a value that cannot be shown": (
+        has("class E:\n  def __repr__(self): raise OSError\nrigs = [('a', {'gpus': E()})]"),
+        "gpus = a value of the type E",
+    ),
     "raises": (has("raise ValueError('\\x1b[2J\\n\\u202e')"), "ValueError: \\x1b[2J\\n\\u202e"),
     "raises what cannot be shown": (
         has("class E(Exception):\n  def __str__(self): raise OSError\nraise E()"),
@@ -83,7 +100,7 @@ def test_an_odd_inventory_is_one_error_with_a_fix(
         first, *rest = said.err.splitlines()
         assert first.startswith("Error: odd.py:")
         assert message in first
-        assert any(line.startswith("    fix: ") for line in rest)
+        assert any(line.startswith(("    fix: ", "    accepted: ")) for line in rest)
         assert all(line.startswith("    ") for line in rest)
         assert hostile.raw(said.err) == []
         as_json = rigops(command, "-i", "odd.py", "--json")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.iommu import PASSTHROUGH
-from rigops.concerns.preconditions.words import listed, printable
+from rigops.concerns.preconditions.words import listed, shortened
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.text import assignments
 
@@ -56,7 +56,7 @@ def conflicts(wanted: Collection[str], files: Mapping[str, str]) -> tuple[str, .
         *(_conflict(one, other, files) for one, other in _contradicting(wanted, others)),
         *(
             f"{reset.place}, overwrites {reset.variable}: what {grub.DEFAULTS} sets "
-            f"({printable(reset.lost)}) does not count"
+            f"({shortened(reset.lost)}) does not count"
             for reset in _resets(files)
             if not _is_later(reset.place.file)
         ),
@@ -82,14 +82,14 @@ def tuned_arguments(tuned: str | None, wanted: Collection[str]) -> str:
     if not added:
         return ""
     conflicts = arguments.against(wanted, added).conflicts
-    shown = printable(" ".join(added))
+    shown = shortened(" ".join(added))
     text = f"tuned adds kernel arguments of its own to every boot: {shown} ({TUNED})"
     if not conflicts:
         return text
     names = {arguments.name(one) for one in conflicts}
     ours = [one for one in wanted if arguments.name(one) in names]
     return (
-        f"{text}; which of {listed([*ours, *map(printable, conflicts)])} counts is uncertain: "
+        f"{text}; which of {listed([*ours, *map(shortened, conflicts)])} counts is uncertain: "
         "take it out of tuned's profile, or run `tuned-adm off`"
     )
 
@@ -109,7 +109,7 @@ def _conflict(one: str, other: str, files: Mapping[str, str]) -> str:
     place = _place_of(other, files)
     at = f" ({place})" if place else ""
     last = other if place and _is_later(place.file) else one
-    return f"{printable(other)} is configured too{at}: {_verdict(one, other, last)}"
+    return f"{shortened(other)} is configured too{at}: {_verdict(one, other, last)}"
 
 
 def _verdict(one: str, other: str, last: str) -> str:

@@ -19,7 +19,7 @@ from pyinfra.context import host
 
 from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
-from rigops.concerns.preconditions.words import printable
+from rigops.concerns.preconditions.words import shortened
 from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
 from rigops.plan.context import notice
 
@@ -171,7 +171,7 @@ def blacklists(files: modprobe.Modprobe, own: str) -> tuple[str, ...]:
 def blacklists_at_boot(arguments: Iterable[str]) -> tuple[str, ...]:
     """The arguments that the running kernel was started with to that effect."""
     return tuple(
-        f"the kernel was started with `{printable(one)}`, so NVIDIA's driver does not load: "
+        f"the kernel was started with `{shortened(one)}`, so NVIDIA's driver does not load: "
         "remove that from the bootloader's configuration, then run this again"
         for one in arguments
         if _is_blacklist(one)
@@ -218,4 +218,4 @@ def _number(text: str) -> Iterator[int]:
 
 
 def _place(one: ModuleOption | Blacklisted) -> str:
-    return f"{printable(one.file)} says `{printable(one.line)}`"
+    return f"{shortened(one.file)} says `{shortened(one.line)}`"

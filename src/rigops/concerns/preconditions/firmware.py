@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
 from rigops.catalog.firmware import step
-from rigops.concerns.preconditions.words import listed, printable
+from rigops.concerns.preconditions.words import listed, shortened
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -25,7 +25,7 @@ def in_the_bios(
     """One sentence: which board, what to set there, what goes with it, and how to see it."""
     vendor, cpu = (firmware.vendor, firmware.cpu) if firmware else ("", "")
     steps = [step(catalog, setting, turn, vendor=vendor, cpu=cpu) for setting in settings]
-    board = f" of {printable(firmware.name)}" if firmware and firmware.name else ""
+    board = f" of {shortened(firmware.name)}" if firmware and firmware.name else ""
     along = tuple(dict.fromkeys(word for one in steps for word in one.along))
     more = f", with {listed(along)}" if along else ""
     do = ", then ".join(one.do for one in steps)

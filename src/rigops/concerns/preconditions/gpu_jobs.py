@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.preconditions.words import printable
+from rigops.concerns.preconditions.words import shortened
 
 if TYPE_CHECKING:
     from rigops.probe.sections.processes import Holder, Processes
@@ -33,4 +33,4 @@ def desktops(processes: Processes) -> tuple[str, ...]:
 
 
 def _job(holder: Holder) -> str:
-    return f"{printable(holder.comm)} ({holder.pid})"
+    return f"{shortened(holder.comm)} ({holder.pid})"

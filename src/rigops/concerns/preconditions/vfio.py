@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.preconditions.words import listed, printable
+from rigops.concerns.preconditions.words import listed, shortened
 from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _uses(pci: Pci, modprobe: Modprobe, command_line: Iterable[str]) -> Iterator
         yield f"{listed(every)} bound to {_DRIVER}"
     for option in modprobe.options:
         if (option.module, option.name) == (_MODULE, "ids") and option.value:
-            yield f"{printable(option.file)} gives {printable(option.value)} to {_DRIVER}"
+            yield f"{shortened(option.file)} gives {shortened(option.value)} to {_DRIVER}"
     for argument in command_line:
         if name(argument) in _IDS:
-            yield f"the kernel runs with {printable(argument)}"
+            yield f"the kernel runs with {shortened(argument)}"

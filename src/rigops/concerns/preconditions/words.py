@@ -16,7 +16,7 @@ def listed(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def printable(text: str) -> str:
-    """Section output, safe to print on one line."""
-    plain = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
-    return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"
+def shortened(text: str) -> str:
+    """Section output, as a part of one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LONGEST_SHOWN = 80
+_MOST_DIGITS = 18
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
@@ -38,8 +39,24 @@ def refuse(message: str, value: object, *, fix: str = "", secret: bool = False) 
 
 def shown(value: object) -> str:
     """A declared value, short, on one line and without credentials of a URL."""
-    text = _USERINFO.sub("(hidden)", repr(value))
+    try:
+        text = _USERINFO.sub("(hidden)", repr(value))
+    except Exception:  # noqa: BLE001 - of the user's own class, or an int of 4300 digits
+        text = f"a value of the type {type(value).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+
+
+def has_long_number(value: object) -> bool:
+    """Whether there is an int in it that no float and no text of Python may take."""
+    left, seen = [value], set[int]()
+    while left:
+        one = left.pop()
+        if isinstance(one, int) and abs(one) >= 10**_MOST_DIGITS:
+            return True
+        if isinstance(one, (list, tuple, set, dict)) and id(one) not in seen:
+            seen.add(id(one))
+            left += [*one, *one.values()] if isinstance(one, dict) else [*one]
+    return False
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.errors import Problem
-from rigops.inventory.spec.faults import RefusedError, shown
+from rigops.inventory.spec.faults import RefusedError, has_long_number, shown
 from rigops.inventory.spec.gpu import gpus
 from rigops.inventory.spec.machine import CIRCUIT_EXAMPLE, circuits, psus
 from rigops.inventory.spec.model import RigSpec
@@ -41,6 +41,15 @@ def examine(
         if key is None:
             if problem := _unknown(name, value, keys):
                 problems.append(problem)
+        elif has_long_number(value):
+            problems.append(
+                Problem(
+                    message="a number of more than 18 digits",
+                    key=name,
+                    accepted=key.accepted,
+                    fix="write a smaller number",
+                )
+            )
         elif value is not None:
             try:
                 declared[name] = key.parse(value)
