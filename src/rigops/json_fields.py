@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
+from typing import Final
 
 from rigops.errors import Problem, RigopsError
 
-_UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+_MOST: Final = sys.float_info.max
+_UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
 
 
 class Fields:
@@ -52,7 +54,7 @@ class Fields:
         value = self.raw(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.wrong(name, value, "a number")
-        if not math.isfinite(value):
+        if not -_MOST <= value <= _MOST:  # neither is nan
             raise self.wrong(name, value, "a finite number")
         return value
 
@@ -91,7 +93,7 @@ class Fields:
         if found == schema:
             return
         family, _, version = schema.rpartition("/")
-        newer = re.fullmatch(re.escape(family) + r"/(\d+)", str(found))
+        newer = re.fullmatch(re.escape(family) + r"/([0-9]{1,9})", str(found))
         if newer and int(newer[1]) > int(version):
             raise RigopsError(
                 Problem(

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 Entry = DriverBranch | Gpu | Xid | FirmwareSetting
 
-_DATE = re.compile(r"(\d{4}(-\d{2}(-\d{2})?)?)?")
-_BRANCH = re.compile(r"[1-9]\d{1,3}")
+_DATE = re.compile(r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?")
+_BRANCH = re.compile(r"[1-9][0-9]{1,3}")
 _PCI_ID = re.compile(r"[0-9a-f]{4}")
-_SERIES = re.compile(r"[1-9]\d*\.\d+")
+_SERIES = re.compile(r"[1-9][0-9]*\.[0-9]+")
 
 
 class Fault(NamedTuple):

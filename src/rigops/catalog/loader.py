@@ -35,7 +35,7 @@ SHIPPED = Path(__file__).with_name("data")
 
 # In the standard library from Python 3.11 on. Its ValueErrors name the line.
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-_LINE = re.compile(r"\(?at line (\d+)")
+_LINE = re.compile(r"\(?at line ([0-9]+)")
 
 E = TypeVar("E", DriverBranch, Gpu, Xid, FirmwareSetting)
 

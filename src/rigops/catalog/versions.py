@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = "a version such as 535.54.03 or 570.144"
 
-_SHAPE = re.compile(r"[1-9]\d{1,3}(\.\d{1,3}){1,2}")
+_SHAPE = re.compile(r"[1-9][0-9]{1,3}(\.[0-9]{1,3}){1,2}")
 
 
 def parse(text: str) -> Version:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import pack
+from rigops.numbers import whole
 from rigops.probe.script import PATH
 from rigops.transport.errors import clean
 
@@ -155,8 +156,7 @@ def _locked(host: str, holder: Holder, age: str, text: str) -> LockedError:
         return LockedError(
             Problem(message=message, fix="take one of the two out of the inventory", host=host)
         )
-    seconds = int(age) if age.lstrip("-").isdigit() else 0
-    message = f"{host} is locked by {now}, held for {_span(max(seconds, 0))}"
+    message = f"{host} is locked by {now}, held for {_span(whole(age) or 0)}"
     fix = "wait for it to end"
     if now.pid:
         fix += f"; if it is dead and only its connection is left, on the host: kill {now.pid}"

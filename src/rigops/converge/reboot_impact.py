@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.gpu_jobs import DAEMONS, DESKTOP
+from rigops.numbers import whole
 from rigops.probe.collect import collect
 from rigops.probe.section import Section
 from rigops.probe.sections import processes
@@ -28,7 +29,7 @@ LIST_INHIBITORS: Final = (
 
 _WORD = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"|(?P<bare>\S+)')
 _WHO_ROW = re.compile(
-    r"(?P<user>\S+)\s+(?P<tty>\S+)\s+(?P<since>[^(]*\S)(?:\s+\((?P<where>[^)]*)\))?\s*"
+    r"(?P<user>\S+)\s+(?P<tty>\S+)\s+(?P<since>[^(\s][^(]*)(?:\((?P<where>[^)]*)\))?"
 )
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -169,9 +170,11 @@ def users(text: str) -> tuple[User, ...]:
         if session.get("Class", "user").startswith("user") and session.get("Id", own) != own
     ]
     known = {session.get("TTY", "").removeprefix("/dev/") for session in sessions}
-    rows = (_WHO_ROW.fullmatch(line) for line in lines(answers.get(_WHO, "")))
+    rows = (_WHO_ROW.fullmatch(line.rstrip()) for line in lines(answers.get(_WHO, "")))
     also = [
-        User(name=row["user"], tty=row["tty"], since=row["since"], where=row["where"] or "")
+        User(
+            name=row["user"], tty=row["tty"], since=row["since"].rstrip(), where=row["where"] or ""
+        )
         for row in rows
         if row and row["tty"] not in known
     ]
@@ -199,9 +202,9 @@ def inhibitors(text: str) -> tuple[ShutdownInhibitor, ...]:
     rest = words[2:]
     rows = (rest[at : at + 6] for at in range(0, len(rest) - 5, 6))
     return tuple(
-        ShutdownInhibitor(what=what, who=who, why=why, mode=mode, pid=int(pid))
+        ShutdownInhibitor(what=what, who=who, why=why, mode=mode, pid=number)
         for what, who, why, mode, _, pid in rows
-        if pid.isascii() and pid.isdigit()
+        if (number := whole(pid)) is not None
     )
 
 
@@ -266,16 +269,15 @@ _OWNERS: Final = "owners"
 def ages(text: str) -> dict[int, tuple[str, int]]:
     """By process: its user, and for how many seconds it has been there."""
     answers = blocks(text)
-    try:
-        uptime = float(answers.get("uptime", "").split()[0])
-        ticks = int(answers.get("ticks", "").split()[0])
-    except (ValueError, IndexError):
+    uptime = whole(answers.get("uptime", "").partition(".")[0])
+    ticks = whole(answers.get("ticks", "").strip())
+    if uptime is None or not ticks:
         return {}
     owners = dict(_pairs(answers.get("owners", "")))
     return {
-        int(pid): (owners.get(pid, ""), max(0, int(uptime - int(began) / ticks)))
+        number: (owners.get(pid, ""), max(0, uptime - ticks_before // ticks))
         for pid, began in _pairs(answers.get("began", ""))
-        if ticks > 0 and _is_number(pid) and _is_number(began)
+        if (number := whole(pid)) is not None and (ticks_before := whole(began)) is not None
     }
 
 
@@ -283,10 +285,6 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for line in lines(text):
         first, _, second = line.strip().partition(" ")
         yield first, second
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 20  # noqa: PLR2004 - 64 bits
 
 
 _OWNERS_SNIPPET = """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 _CONNECTOR = re.compile(r"@[a-z][a-z0-9_]*(/.+)?", re.DOTALL)
 _DIGITS_AND_DOTS = re.compile(r"[0-9.]+")
-_ADDRESS = re.compile(r"(?:([^@\s]+)@)?([A-Za-z0-9_.-]+)(?::(\d+))?")
+_ADDRESS = re.compile(r"(?:([^@\s]+)@)?([A-Za-z0-9_.-]+)(?::([0-9]{1,9}))?")
 
 EXAMPLE = 'rigs = ["threadripper", ("t180", {"ssh_hostname": "192.168.1.20"})]'
 

@@ -7,6 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.numbers import whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -190,8 +192,8 @@ def _needed(distribution: OsRelease) -> tuple[str, ...]:
         return ("restricted",)
     if distribution.id != "debian":
         return ()
-    major = (distribution.version_id or "").partition(".")[0]
-    is_old = major.isdecimal() and int(major) < _FIRST_WITH_FIRMWARE_APART
+    major = whole((distribution.version_id or "").partition(".")[0])
+    is_old = major is not None and major < _FIRST_WITH_FIRMWARE_APART
     return ("contrib", "non-free", *([] if is_old else ["non-free-firmware"]))
 
 

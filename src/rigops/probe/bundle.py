@@ -22,6 +22,9 @@ META: Final = "meta.json"
 MOST_BYTES: Final = 16 * 1024 * 1024  # of one file: the probe itself stops far earlier
 MOST_CONTENT: Final = 256 * 1024 * 1024  # of all files of one or several bundles
 MOST_MEMBERS: Final = 4096
+# What a parser gets to read: a section with more is incomplete, so that it is never healthy.
+LONGEST_LINE: Final = 128 * 1024
+MOST_LINES: Final = 200_000
 BROKEN_PIPE: Final = 141  # exit code of a program whose reader is gone
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -50,6 +53,10 @@ class Bundle:
     collected_at: str | None
     root: bool
     sections: Mapping[str, Collected]
+
+    def __post_init__(self) -> None:
+        within = {name: _within_budget(one) for name, one in self.sections.items()}
+        object.__setattr__(self, "sections", within)
 
     def files(self) -> dict[str, bytes]:
         """By name, as written to disk. meta.json comes first: the rest may get lost."""
@@ -191,6 +198,17 @@ def _meta(content: bytes | None, place: str) -> dict[str, object]:
         file = f"{place}/{META}"
         raise UsageError(replace(problem, file=file) for problem in error.problems) from error
     return {name: fields.raw(name) for name in ("host", "collected_at", "root", "sections")}
+
+
+def _within_budget(one: Collected) -> Collected:
+    lines = one.text.split("\n")
+    if len(lines) <= MOST_LINES and max(map(len, lines)) <= LONGEST_LINE:
+        return one
+    kept = (
+        line if len(line) <= LONGEST_LINE else f"(a line of {len(line)} characters)"
+        for line in lines[:MOST_LINES]
+    )
+    return replace(one, text="\n".join(kept), rc=one.rc or BROKEN_PIPE)
 
 
 def _object(value: object) -> dict[str, object]:

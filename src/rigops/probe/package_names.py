@@ -22,13 +22,13 @@ _DRIVER = re.compile(
     r"|lib(?:cuda1|cudadebugger1|nvcuvid1|nvoptix1)$|lib(?:gl1|egl|glx|gles)-nvidia|lib32-nvidia-"
 )
 _USER_SPACE = re.compile(
-    r"libnvidia-(?:compute|(?:tesla-)?(?:\d{3}-)?ml1$)|libcuda1$|libnvidia-tesla-(?:\d{3}-)?cuda1$"
-    r"|nvidia-utils$|nvidia-\d{3}xx-utils$|nvidia-driver-cuda-libs$|xorg-x11-drv-nvidia-cuda-libs$"
+    r"libnvidia-(?:compute|(?:tesla-)?(?:[0-9]{3}-)?ml1$)|libcuda1$|libnvidia-tesla-(?:[0-9]{3}-)?cuda1$"
+    r"|nvidia-utils$|nvidia-[0-9]{3}xx-utils$|nvidia-driver-cuda-libs$|xorg-x11-drv-nvidia-cuda-libs$"
 )
 _KERNEL = re.compile(
     r"linux-(?:image|headers|modules|generic|lowlatency|lts|zen)|kernel|pve-kernel"
 )
-_KERNEL_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+_KERNEL_RELEASE = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,5}){2}")
 _UPSTREAM = re.compile(
     r"(?:[0-9]{1,4}:)?(?P<version>[1-9][0-9]{1,3}(?:\.[0-9]{1,3}){1,2})(?![0-9.])"
 )

@@ -20,7 +20,9 @@ _HEADER: Final = re.compile(
     rb" at=(?P<at>\S*) host=(?P<host>[^\r\n]*)\r?\n",
     re.MULTILINE,
 )
-_ENDED: Final = re.compile(rb"rc=(?P<rc>\d+) from=(?P<start>[\d.]*) to=(?P<end>[\d.]*)\r?\n")
+_ENDED: Final = re.compile(
+    rb"rc=(?P<rc>[0-9]{1,9}) from=(?P<start>[0-9.]*) to=(?P<end>[0-9.]*)\r?\n"
+)
 _TIMED_OUT: Final = 124
 _BY_SIGNAL: Final = (_TIMED_OUT, 137, 143)
 _CLOCK_TICK_S: Final = 0.1
@@ -70,7 +72,9 @@ def _asked(rest: bytes, mark: bytes) -> list[str]:
 
 def _sections(rest: bytes, mark: bytes) -> Iterator[tuple[str, Collected]]:
     begin = re.compile(
-        rb"^" + mark + rb" begin (?P<name>[\w-]+) root=(?P<root>[01]) limit=(?P<limit>\d+)\r?\n",
+        rb"^"
+        + mark
+        + rb" begin (?P<name>[\w-]+) root=(?P<root>[01]) limit=(?P<limit>[0-9]{1,9})\r?\n",
         re.MULTILINE,
     )
     # A section's own end, or what came after it had been given up.

@@ -19,13 +19,15 @@ CONFIRMED: Final = "/run/rigops/trial-confirmed"
 _NAMES: Final = frozenset({
     MARK, "panic", "systemd.wants", "systemd.watchdog_sec", "rd.shell", "rd.emergency",
 })  # fmt: skip
-_LINE: Final = re.compile(r"(?P<word>reached|confirmed|given-up)(?: \S+)? (?P<seconds>\d{1,9})")
+_LINE: Final = re.compile(r"(?P<word>reached|confirmed|given-up)(?: \S+)? (?P<seconds>[0-9]{1,9})")
 _EVENTS: Final = {
     "reached": "its services were started, {} s after it began",
     "confirmed": "it was confirmed {} s after it began",
     "given-up": "it was not confirmed, and ended itself {} s after it began",
 }
-_FAILED: Final = re.compile(r"(?m)^\W*\s*(\S+\.(?:service|mount|socket|target|swap|device))\s")
+_FAILED: Final = re.compile(
+    r"(?m)^\W{0,8}(\S{1,256}\.(?:service|mount|socket|target|swap|device))\s"
+)
 _ADDRESS: Final = re.compile(r"(?m)^(?!lo\s)(\S+)\s+\S+\s+(\S+)")
 _SHOWN: Final = 5
 

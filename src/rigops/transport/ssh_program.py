@@ -261,7 +261,7 @@ class ProgramConnection(Connection):
 
 _KINDS: Final[tuple[tuple[str, Kind], ...]] = (
     (r"REVOKED HOST KEY|marked as revoked", "key_changed"),
-    (r"HOST IDENTIFICATION HAS CHANGED|host key for .* has changed", "key_changed"),
+    (r"HOST IDENTIFICATION HAS CHANGED|host key for .{0,300} has changed", "key_changed"),
     (r"host key is known for|Host key verification failed|[Cc]ertificate invalid", "key_unknown"),
     (r"Permission denied|Too many authentication failures|No supported auth", "auth"),
     (r"Could not resolve hostname", "dns"),
@@ -292,7 +292,7 @@ def explain(server: Server, errors: str, reason: str) -> TransportError:
 def _changed(server: Server, errors: str, seen: str) -> str:
     if re.search(r"REVOKED|revoked", errors):
         return f"the host key {seen} is marked @revoked"
-    place = re.search(r"Offending (\S+) key in (.+):(\d+)", errors)
+    place = re.search(r"Offending (\S{1,100}) key in (.{1,4096}):([0-9]{1,9})", errors)
     old = ""
     if place:
         keys = HostKeys(server).plain

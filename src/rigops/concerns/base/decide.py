@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.base import limits
 from rigops.concerns.base.limits import MADE, LimitPlan, PlannedFile, as_bytes, others
+from rigops.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -110,10 +111,10 @@ class _Size:
 def _size(text: str, memory_bytes: int | None) -> _Size | None:
     """None: the kernel takes no such size. A share of memory is a whole percentage to it."""
     if text.endswith("%"):
-        share = text.removesuffix("%").strip()
-        if not share.isdecimal():
+        share = whole(text.removesuffix("%").strip())
+        if share is None:
             return None
-        return _Size(f"{share}%", memory_bytes and memory_bytes * int(share) // 100)
+        return _Size(f"{share}%", memory_bytes and memory_bytes * share // 100)
     count = as_bytes(text)
     return None if count is None else _Size(str(count), count)
 

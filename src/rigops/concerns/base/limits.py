@@ -27,7 +27,7 @@ UNLIMITED: Final = "unlimited"
 _SIZE = re.compile(
     r"(?P<number>[0-9]{1,20}(?:\.[0-9]{1,9})?) ?(?P<unit>[KMGTPE]?)(?:i?B)?", re.IGNORECASE
 )
-_SETTING = re.compile(r"\s*(?P<key>[A-Za-z]{1,60})\s*=\s*(?P<value>.*?)\s*")
+_SETTING = re.compile(r"\s*(?P<key>[A-Za-z]{1,60})\s*=(?P<value>.*)")
 _FOLDERS = ("/usr/lib/", "/usr/local/lib/", "/run/", "/etc/")  # a later one hides an earlier name
 
 SERVICES: Final = "/etc/systemd/system.conf.d/90-rigops.conf"
@@ -117,7 +117,7 @@ def others(files: Mapping[str, str], ours: str, key: str) -> Others:
         if path == ours:
             continue
         shapes = map(_SETTING.fullmatch, files[path].splitlines())
-        for value in (one["value"] for one in shapes if one and one["key"] == key):
+        for value in (one["value"].strip() for one in shapes if one and one["key"] == key):
             last = Setting(path, value)
             is_drop_in = posixpath.dirname(path).endswith(".d")
             if is_drop_in and posixpath.basename(path) > posixpath.basename(ours):

@@ -112,8 +112,6 @@ offers "$@"
 
 _FILE = "file "
 _PRIORITY = re.compile(r"-?[0-9]+ (?P<index>\S.*)")
-_INDEX = re.compile(r"(?P<uri>\S.*?)/* (?P<suite>\S+)/[^/\s]+(?: \S+)? Packages")
-_FLAT = re.compile(r"(?P<uri>\S+?)/* (?P<suite>\S*?)/* Packages")  # all of it is one suite
 _RELEASE = re.compile(r"(?:^|,)(?P<key>[a-z])=(?P<value>[^,]*)")
 _WORDS_OF_A_PLACE = 3
 
@@ -173,9 +171,9 @@ def _places(text: str, releases: Releases) -> Mapping[tuple[str, str], _Where]:
             continue
         where = found[words[0], words[1]]
         where.places[words[2]] = None
-        if shape := _index("".join(words[_WORDS_OF_A_PLACE:]).rstrip()):
-            release = releases.get((shape["uri"], shape["suite"]))
-            where.origins[Origin(shape["uri"], release.origin if release else "")] = None
+        if index := _index("".join(words[_WORDS_OF_A_PLACE:]).rstrip()):
+            release = releases.get(index)
+            where.origins[Origin(index[0], release.origin if release else "")] = None
     return found
 
 
@@ -186,7 +184,7 @@ def _releases(text: str) -> Releases:
     for line in lines(text):
         named = _PRIORITY.fullmatch(line.strip())
         if named and (index := _index(named["index"])):
-            at = (index["uri"], index["suite"])
+            at = index
         elif at and line.strip().startswith("release "):
             fields = _RELEASE.finditer(line.strip().removeprefix("release "))
             release = {one["key"]: one["value"].strip() for one in fields}
@@ -196,9 +194,18 @@ def _releases(text: str) -> Releases:
     return found
 
 
-def _index(text: str) -> re.Match[str] | None:
-    """A list of packages is called the same wherever apt speaks of it."""
-    return _INDEX.fullmatch(text) or _FLAT.fullmatch(text)
+def _index(text: str) -> tuple[str, str] | None:
+    """URI and suite. A list of packages is called the same wherever apt speaks of it."""
+    place = text.removesuffix(" Packages")
+    if place == text:
+        return None
+    for count in (2, 1):  # URI SUITE/COMPONENT ARCHITECTURE, the last of which may be missing
+        uri, *words = place.rsplit(" ", count)
+        suite, _, component = "".join(words[:1]).rpartition("/")
+        if len(words) == count and uri and suite and component:
+            return uri.rstrip("/"), suite
+    uri, space, suite = place.partition(" ")  # flat: all of it is one suite
+    return (uri.rstrip("/"), suite.rstrip("/")) if uri and space and " " not in suite else None
 
 
 def offers_section(

@@ -11,6 +11,7 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import board
 from rigops.doctor.views.cards import judge_answering
+from rigops.numbers import whole
 from rigops.probe import address as addresses
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -165,7 +166,7 @@ def _can_cover(card: Card) -> bool | None:
 def _bytes(word: str) -> int:
     """`256MB`: what is no such word counts as nothing."""
     number, unit = word[:-2], word[-2:]
-    return int(number) * _UNITS.get(unit, 0) if number.isdecimal() else 0
+    return (whole(number) or 0) * _UNITS.get(unit, 0)
 
 
 def _limited(card: Card) -> Finding:

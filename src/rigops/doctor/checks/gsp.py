@@ -26,8 +26,8 @@ GSP = "drv.gsp"
 _XIDS: Final = frozenset({119, 120})
 # In words: the wait for an answer, and the firmware that did not come up (0x62 of RmInitAdapter).
 _TROUBLE: Final = re.compile(
-    r"NVRM: .*(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
-    r"[Cc]annot initialize GSP|GSP task .* error|RmInitAdapter failed! \(0x62:)"
+    r"NVRM: .{0,300}(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
+    r"[Cc]annot initialize GSP|GSP task .{0,100} error|RmInitAdapter failed! \(0x62:)"
 )
 _SHOWN: Final = 3
 _WHY: Final = (

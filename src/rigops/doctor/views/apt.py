@@ -20,7 +20,9 @@ _ABOVE_ALL: Final = 990
 _EVERY_VERSION: Final = frozenset({"version *", "release *", "release a=*", "origin *"})
 _READ_BY_APT = re.compile(r"/etc/apt/preferences(?:\.d/(?:[A-Za-z0-9_-]+|[A-Za-z0-9_.-]+\.pref))?")
 _LONGEST_PATTERN: Final = 200
-_QUANTIFIERS: Final = 4
+_LONGEST_NAME: Final = 100
+_REPEATS: Final = 2
+_CHOICES: Final = 3
 _NESTED = re.compile(r"\)[*+{]")
 
 
@@ -49,7 +51,7 @@ def pins_down(package: Package, pins: Iterable[Pin]) -> Pin | None:
 def blacklists(name: str, patterns: Iterable[str]) -> bool:
     """Unattended-upgrades matches from the beginning of the name on, and not its middle."""
     return any(
-        compiled.match(name) is not None
+        compiled.match(name[:_LONGEST_NAME]) is not None
         for compiled in map(_compiled, patterns)
         if compiled is not None
     )
@@ -65,7 +67,7 @@ def _is_meant(word: str, package: Package) -> bool:
 def _fits(pattern: str, name: str) -> bool:
     if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
         compiled = _compiled(pattern[1:-1])
-        return compiled is not None and compiled.search(name) is not None
+        return compiled is not None and compiled.search(name[:_LONGEST_NAME]) is not None
     return "[" not in pattern and fnmatchcase(name, pattern)
 
 
@@ -85,7 +87,8 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
     is_simple = (
         len(pattern) <= _LONGEST_PATTERN
         and not _NESTED.search(pattern)
-        and sum(map(pattern.count, "*+{")) <= _QUANTIFIERS
+        and sum(map(pattern.count, "*+{")) <= _REPEATS
+        and sum(map(pattern.count, "?|")) <= _CHOICES
     )
     try:
         return re.compile(pattern) if is_simple else None

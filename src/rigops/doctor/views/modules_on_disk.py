@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 
-_PREBUILT = re.compile(r"linux-modules-nvidia-[a-z0-9-]*?(?P<kernel>[0-9]+\.[0-9]+\.[0-9]+-\S+)")
+_PREBUILT = re.compile(
+    r"linux-modules-nvidia-[a-z0-9-]{0,60}?(?P<kernel>[0-9]{1,5}(?:\.[0-9]{1,5}){2}-\S+)"
+)
 _BUILT_HERE = re.compile(r"nvidia\S*-dkms(?:-\S+)?")
 _UNFINISHED = frozenset("FHUW")  # dpkg: half-configured, half-installed, unpacked, triggers
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigops.doctor.finding import Evidence
+from rigops.numbers import whole
 from rigops.probe.sections.bootloader import GRUB_DEFAULTS
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -52,7 +53,7 @@ def next_kernel(snapshot: HostSnapshot) -> NextKernel | None:
         if entry and image:
             certain = is_certain and snapshot[BOOTLOADER].is_complete
             return NextKernel(image["release"], Evidence(BOOTLOADER.name, entry.line), certain)
-        newest = _newest(kernel for kernel in bootloader.kernels if kernel[:1].isdigit())
+        newest = _newest(kernel for kernel in bootloader.kernels if whole(kernel[:1]) is not None)
         if newest:
             return NextKernel(
                 newest, Evidence(BOOTLOADER.name, f"vmlinuz-{newest}"), is_certain=False
@@ -108,4 +109,4 @@ def _newest(releases: Iterable[str]) -> str | None:
 
 def _by_version(release: str) -> tuple[tuple[bool, int, str], ...]:
     parts = _PARTS.findall(release)
-    return tuple((part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts)
+    return tuple((whole(part) is not None, whole(part) or 0, part) for part in parts)

@@ -16,11 +16,13 @@ from rigops.inventory.spec.scalars import mapping, text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_BRANCH = re.compile(r"\d{3}")
-_VERSION = re.compile(r"\d{3}\.\d{2,3}(\.\d{1,2})?")
+_BRANCH = re.compile(r"[0-9]{3}")
+_VERSION = re.compile(r"[0-9]{3}\.[0-9]{2,3}(\.[0-9]{1,2})?")
 _RANGE = re.compile(r"[0-9.<>=!~*, ]+")
-_PACKAGE = re.compile(r"(?:nvidia-)?(?:driver|dkms|headless)?-?(\d{3})(?:-(?:open|server).*|\.\*)?")
-_SNAPSHOT = re.compile(r"\d{4}-?\d{2}-?\d{2}(T\d{2}:?\d{2}:?\d{2}Z)?")
+_PACKAGE = re.compile(
+    r"(?:nvidia-)?(?:driver|dkms|headless)?-?([0-9]{3})(?:-(?:open|server).*|\.\*)?"
+)
+_SNAPSHOT = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}(T[0-9]{2}:?[0-9]{2}:?[0-9]{2}Z)?")
 _FIELDS = (
     "Types", "URIs", "Suites", "Components", "Architectures", "Signed-By", "Enabled",
     "Check-Valid-Until", "Languages", "Targets", "By-Hash", "PDiffs",

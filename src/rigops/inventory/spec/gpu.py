@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_INDEX = re.compile(r"\d{1,2}")
+_INDEX = re.compile(r"[0-9]{1,2}")
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<rest>[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE
 )
-_WATTS = re.compile(r"(\d+(?:\.\d+)?) ?[wW]")
-_CLOCK = re.compile(r"(graphics|memory|application)=(\d+)(?:,(\d+))?")
+_WATTS = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?[wW]")
+_CLOCK = re.compile(r"(graphics|memory|application)=([0-9]{1,9})(?:,([0-9]{1,9}))?")
 _MOST_GPUS = 64
 _MOST_WATTS = 2000
 _LEAST_MHZ, _MOST_MHZ = 100, 20000

@@ -24,11 +24,11 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_.,:=/+@%-]+")
 _MODULE = re.compile(r"[A-Za-z0-9_-]+")
 _OPTION_NAME = re.compile(r"[A-Za-z0-9_]+")
 _OPTION_VALUE = re.compile(r"[A-Za-z0-9_.,:;=/+@%-]*")
-_FREQUENCY = re.compile(r"(\d+(?:\.\d+)?) ?(GHz|MHz|kHz)", re.IGNORECASE)
+_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(GHz|MHz|kHz)", re.IGNORECASE)
 _KHZ = {"ghz": 1_000_000, "mhz": 1_000, "khz": 1}
 _LEAST_KHZ, _MOST_KHZ = 400_000, 10_000_000
 _NCCL = re.compile(r"NCCL_[A-Z0-9_]+")
-_CIRCUIT = re.compile(r"(\d+(?:\.\d+)?) ?V ?/ ?(\d+(?:\.\d+)?) ?A", re.IGNORECASE)
+_CIRCUIT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?V ?/ ?([0-9]+(?:\.[0-9]+)?) ?A", re.IGNORECASE)
 _VOLTS = (100, 480)
 _AMPERES = (1, 125)
 _PSU_WATTS = whole_number(100, 4000, " W")

@@ -16,8 +16,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SIZE = re.compile(r"\d+(\.\d+)?[KMGT]i?B?|\d+")
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_SIZE = re.compile(r"[0-9]+(\.[0-9]+)?[KMGT]i?B?|[0-9]+")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from rigops.inventory.spec.scalars import boolean, check_names, list_of, mapping
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KEPT = re.compile(r"([1-9]\d{0,3})([hdwmy])")
+_KEPT = re.compile(r"([1-9][0-9]{0,3})([hdwmy])")
 _AGES = {"h": "hourly", "d": "daily", "w": "weekly", "m": "monthly", "y": "yearly"}
 _FILE_SYSTEM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _REMOTE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*:.+")
-_INTERVAL = re.compile(r"([1-9]\d{0,3})([dwm])")
+_INTERVAL = re.compile(r"([1-9][0-9]{0,3})([dwm])")
 _DAYS = {"d": 1, "w": 7, "m": 30}
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(service|timer)")
 _SECRET_NAME = re.compile(r"pass(word|phrase)?$|secret|^key$|token", re.IGNORECASE)

@@ -72,7 +72,7 @@ _LETTERS: Final = re.compile(r"[^\W\d_]{3,12}")
 _ZONE: Final = re.compile(r"(?:^| )([+-][0-9]{2})(?::?([0-9]{2}))?(?: |$)")
 _UTC: Final = re.compile(r"\b(?:UTC|GMT)\b")
 _FULL_TIME: Final = re.compile(
-    r" (\d{4}-\d\d-\d\d) \d\d:\d\d:\d\d(?:\.\d{1,12})? ([+-]\d{2})(\d{2}) "
+    r" (\d{4}-\d\d-\d\d) \d\d:\d\d:\d\d(?:\.\d{1,12})? ([+-]\d{2})(\d{2}) ", re.ASCII
 )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 
 _BEGINNING: Final = 64 * 1024
-_NEWER_PROBE: Final = re.compile(rb"^rigops-probe/(\d{1,9}) ", re.MULTILINE)
+_NEWER_PROBE: Final = re.compile(rb"^rigops-probe/([0-9]{1,9}) ", re.MULTILINE)
 _KNOWN: Final = frozenset(section.name for section in SECTIONS)
 _ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
 _CUT_SHORT: Final = "cut short or damaged; nothing in it can be read"

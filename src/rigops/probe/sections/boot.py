@@ -16,7 +16,7 @@ VIRTUALIZATION = "systemd-detect-virt"
 CLOCK = "date +%s"
 
 _BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UPTIME = re.compile(r"(\d+\.\d+) \d+\.\d+")
+_UPTIME = re.compile(r"([0-9]+\.[0-9]+) [0-9]+\.[0-9]+")
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _VIRTUALIZATION = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
 # They share the kernel of a machine that may be bare metal.

@@ -29,7 +29,7 @@ ULIMIT_L: Final = "ulimit -l"  # as people save it: KiB
 ULIMIT_N: Final = "ulimit -n"
 
 _LIMITS = ("/etc/security/limits.conf", "/etc/security/limits.d/")
-_DF = re.compile(r"\S+ +(?P<size>[0-9]{1,15}) +(?P<used>[0-9]{1,15}) +.* /dev/shm")
+_DF = re.compile(r"\S+ +(?P<size>[0-9]{1,15}) +(?P<used>[0-9]{1,15}) .* /dev/shm")
 _OWN = re.compile(
     r"Max (?P<what>locked memory|open files) +(?P<soft>[0-9]{1,20}|unlimited) +"
     r"(?P<hard>[0-9]{1,20}|unlimited) +\S+ *"

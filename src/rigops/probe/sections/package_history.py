@@ -28,7 +28,10 @@ _APT_FIELD = re.compile(
     r"(?:^|(?<=[\s)]))(Start-Date|Commandline|Requested-By|Install|Upgrade|Downgrade|Reinstall"
     r"|Remove|Purge|Error|End-Date): ?"
 )
-_APT_ITEM = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::[a-z0-9]+)? \((?P<versions>[^()]*)\)")
+_APT_ITEM = re.compile(
+    r"(?<![a-z0-9+.:-])(?P<name>[a-z0-9][a-z0-9+.-]{0,127})(?::[a-z0-9]{1,32})?"
+    r" \((?P<versions>[^()]*)\)"
+)
 _DPKG = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<action>install|upgrade|remove|purge) "
     r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::[a-z0-9]+)? (?P<before>\S+) (?P<after>\S+)\s*",

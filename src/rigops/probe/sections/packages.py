@@ -27,7 +27,9 @@ _DPKG_TABLE = re.compile(
 _DPKG_RULES = re.compile(r"Desired=|\| Status=|\|/ Err\?=|\|\|/ Name|\+\+\+-")
 _PACMAN = re.compile(r"(?P<name>[a-z0-9@_+][a-z0-9@._+-]*) (?P<version>[^\s-]\S*-[0-9.]+)")
 _RPM = re.compile(r"(?P<name>\S+)\t(?P<version>\S+)\t(?P<architecture>\S+)")
-_PROMPT = re.compile(r"(?:\S+@\S+[:~]\S*)?[$#] |dpkg-query: no packages found matching")
+_PROMPT = re.compile(
+    r"(?:[^\s@]{1,80}@[^\s:~]{1,255}[:~]\S{0,512})?[$#] |dpkg-query: no packages found matching"
+)
 _MANAGERS: Final[dict[str, Manager]] = {
     "dpkg-query": "dpkg", "dpkg": "dpkg", "pacman": "pacman", "rpm": "rpm"
 }  # fmt: skip

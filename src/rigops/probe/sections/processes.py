@@ -22,7 +22,7 @@ _PS_ROW = re.compile(
     r"\s+(?P<wchan>\S+)\s+(?P<comm>\S.*)"
 )
 _PS_HEAD = re.compile(r"\s*PID\s+PPID\s+STAT?\s+%?CPU\s+WCHAN\s+COMM\w*\s*")
-_OF_DRIVER = re.compile(r"nv_|nvidia|_nv\d|rm_|os_acquire|uvm_")
+_OF_DRIVER = re.compile(r"nv_|nvidia|_nv[0-9]|rm_|os_acquire|uvm_")
 _THREAD = re.compile(r"nv_queue.*|irq/[0-9]+-nvidia.*|nvidia.*|nv_.*")
 
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from rigops.numbers import whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -109,7 +111,7 @@ def _number(value: str, units: tuple[str, ...]) -> str | None:
 def _integer(*units: str) -> Callable[[str], int | None]:
     def read(value: str) -> int | None:
         number = _number(value, units)
-        return int(number) if number and number.isdecimal() else None
+        return whole(number) if number else None
 
     return read
 

@@ -12,6 +12,7 @@ from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, edit
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
+from rigops.numbers import whole
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import LOADER_ENTRIES
 from rigops.record.trial_boot import MARK
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.boot_files import Files
 
-_FIELD = re.compile(r"^[ \t]*(?P<key>[a-z-]+)[ \t]+(?P<value>[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_FIELD = re.compile(r"^[ \t]*(?P<key>[a-z-]+)[ \t]+(?P<value>[^\n]*)$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _NO_NORMAL_BOOT = re.compile(r"memtest|rescue|recovery", re.IGNORECASE)
 _NUMBERS = re.compile(r"([0-9]{1,18})")
@@ -70,7 +71,7 @@ class Entry:
 def read(path: str, text: str) -> Entry:
     fields: dict[str, list[str]] = {}
     for one in _FIELD.finditer(text):
-        fields.setdefault(one["key"], []).append(one["value"])
+        fields.setdefault(one["key"], []).append(one["value"].rstrip(" \t\r"))
     linux, options = (" ".join(fields.get(key, [])) for key in ("linux", "options"))
     return Entry(path, text, linux, options)
 
@@ -99,10 +100,7 @@ def edits(found: Iterable[Entry], files: Files, *, add: Words, remove: Words) ->
 
 
 def _by_numbers(path: str) -> tuple[tuple[bool, int, str], ...]:
-    return tuple(
-        (part.isdecimal(), int(part) if part.isdecimal() else 0, part)
-        for part in _NUMBERS.split(path)
-    )
+    return tuple((whole(part) is not None, whole(part) or 0, part) for part in _NUMBERS.split(path))
 
 
 class SystemdBoot:

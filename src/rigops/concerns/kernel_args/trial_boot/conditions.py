@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rigops.numbers import whole
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
@@ -90,7 +91,7 @@ class Conditions:
 
 def parse(text: str) -> Conditions:
     found = blocks(text)
-    version = re.search(r"^systemd (\d{1,5})", found.get(_SYSTEMD, ""), re.MULTILINE)
+    version = re.search(r"^systemd ([0-9]{1,5})", found.get(_SYSTEMD, ""), re.MULTILINE)
     files = {path: body for path, body in found.items() if path.startswith("/")}
     free = found.get(_FREE, "").split()
     return Conditions(
@@ -99,7 +100,7 @@ def parse(text: str) -> Conditions:
         default=_first(found, _DEFAULT),
         grub=_grub(found),
         esps=_esps(found),
-        free_kib=next((int(one) for one in free[-3:-2] if one.isdecimal()), None),
+        free_kib=next(map(whole, free[-3:-2]), None),
         tools=tuple(path.rpartition("/")[2] for path in _lines(found, _TOOLS)),
         enables_bls=bool(re.search(r"(?m)^\s*GRUB_ENABLE_BLSCFG=[\"']?true", found.get(_BLS, ""))),
         watchdogs=tuple(_lines(found, _WATCHDOGS)),
@@ -114,11 +115,11 @@ def _grub(found: Mapping[str, str]) -> Grub | None:
     head = next((head for head in found if head.startswith(f"{_CONFIG} ")), None)
     if head is None:
         return None
-    size = _first(found, _SIZE)
+    size = whole(_first(found, _SIZE)) or 0
     return Grub(
         folder=head.removeprefix(f"{_CONFIG} "),
         config=found[head],
-        is_complete=size.isdecimal() and 0 < int(size) <= _MOST_BYTES,
+        is_complete=0 < size <= _MOST_BYTES,
         custom=found[_CUSTOM].strip() if _CUSTOM in found else None,
         file_system=_first(found, _FILE_SYSTEM),
         abstractions=tuple(found.get(_ABSTRACTION, "").split()),

@@ -46,7 +46,7 @@ _BLS: Final = re.compile(r"(?m)^\s*blscfg\b")
 _PASSWORD: Final = re.compile(r"(?m)^\s*set superusers=")
 _PARTUUID: Final = re.compile(r"(?m)^\s*set partuuid=")
 _WAITS: Final = re.compile(
-    r"(?m)^\s*(?:set timeout=|sleep (?:--\S+ )*)\"?(?P<seconds>-?\d{1,6})\"?\s*$"
+    r"(?m)^\s*(?:set timeout=|sleep (?:--\S+ )*)\"?(?P<seconds>-?[0-9]{1,6})\"?\s*$"
 )
 
 # As 00_header does it for GRUB's own block. Read once more, so that it is surely cleared.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rigops.concerns.kernel_args.trial_boot.parts import TrialFile
 
 _SORTS_BY_KEY_SINCE: Final = 250
-_COUNTED: Final = re.compile(r"\+\d+(?:-\d+)?(?=\.conf$)")
+_COUNTED: Final = re.compile(r"\+[0-9]+(?:-[0-9]+)?(?=\.conf$)")
 _NOT_COPIED: Final = frozenset({"title", "options", "sort-key"})
 
 
@@ -75,7 +75,7 @@ def _default_stays(conditions: Conditions, others: Mapping[str, str]) -> bool:
     for wish in (wish.lower() for wish in wishes if wish and not wish.startswith("@")):
         if any(fnmatchcase(one, wish) for one in others) and not fnmatchcase(LOADER_ENTRY, wish):
             return True
-    version = re.match(r"systemd-boot (\d{1,5})", conditions.loader)
+    version = re.match(r"systemd-boot ([0-9]{1,5})", conditions.loader)
     is_new = version is not None and int(version[1]) >= _SORTS_BY_KEY_SINCE
     return is_new and all(any(_values("sort-key", [text])) for text in others.values())
 

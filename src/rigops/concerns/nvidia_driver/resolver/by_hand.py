@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import versions
 from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,9 +92,9 @@ def _dnf(branch: str, flavor: ModuleFlavor, machine: Machine) -> str:
         "the headers of the running kernel have to be there first (`sudo dnf install "
         "kernel-devel-$(uname -r)`), or nothing is built"
     )
-    major = machine.release.partition(".")[0]
+    major = whole(machine.release.partition(".")[0]) or 0
     is_fedora = machine.distribution == "fedora"
-    if is_fedora or (major.isdecimal() and int(major) >= _WITHOUT_STREAMS):
+    if is_fedora or major >= _WITHOUT_STREAMS:
         package = "nvidia-open" if flavor == "open" else "cuda-drivers"
         return (
             f"with NVIDIA's repository: `sudo dnf versionlock add '*nvidia*{branch}*'`, which "

@@ -26,14 +26,14 @@ _MARK_FOR_DEBIAN: Final = "nvidia-driver-cuda"
 _OF_NVIDIA_FOR_UBUNTU = re.compile(r"nvidia-dkms(?P<open>-open)?")
 _MARK_FOR_UBUNTU: Final = "libnvidia-compute"
 _BESIDE: Final = ("nvidia-kernel-common", "nvidia-modprobe", "nvidia-persistenced")
-_TESLA = re.compile(r"nvidia-tesla-(?P<branch>\d{3})-kernel-dkms")
-_UBUNTU = re.compile(r"nvidia-dkms-(?P<branch>\d{3})(?P<server>-server)?(?P<open>-open)?")
+_TESLA = re.compile(r"nvidia-tesla-(?P<branch>[0-9]{3})-kernel-dkms")
+_UBUNTU = re.compile(r"nvidia-dkms-(?P<branch>[0-9]{3})(?P<server>-server)?(?P<open>-open)?")
 _PROMISE = re.compile(
-    r"nvidia-(?:dkms|driver|headless)-(?P<branch>\d{3})(?:-server)?(?:-open)?"
-    r"|nvidia-tesla-(?P<tesla>\d{3})-(?:kernel-dkms|driver)"
+    r"nvidia-(?:dkms|driver|headless)-(?P<branch>[0-9]{3})(?:-server)?(?:-open)?"
+    r"|nvidia-tesla-(?P<tesla>[0-9]{3})-(?:kernel-dkms|driver)"
 )
 _MODULES = re.compile(
-    r"linux-modules-nvidia-(?P<branch>\d{3})(?P<server>-server)?(?P<open>-open)?-(?P<kernel>\S+)"
+    r"linux-modules-nvidia-(?P<branch>[0-9]{3})(?P<server>-server)?(?P<open>-open)?-(?P<kernel>\S+)"
 )
 _OPEN_IN_RUN_FILE_SINCE: Final = 515
 _LIBRARIES: Final = ("nvidia-smi", "libcuda1", "libnvidia-ml1", "nvidia-persistenced")

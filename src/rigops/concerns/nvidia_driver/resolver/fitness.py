@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import Flavor
 
 _OPEN_FROM = 560
-_SERIES = re.compile(r"(?P<major>\d+)\.(?P<minor>\d+)")
+_SERIES = re.compile(r"(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
 ENDED = "ended"
 _SEPARATE = "put the cards into separate machines"
 

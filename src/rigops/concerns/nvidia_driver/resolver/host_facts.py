@@ -36,7 +36,7 @@ _CONTAINER: Final = "container"
 _LINE = re.compile(r"(?P<release>[A-Za-z0-9][A-Za-z0-9._+~-]*) (?P<headers>headers|none)")
 _LOG: Final = "log "
 _LOGGED = re.compile(r".*\((?P<version>[0-9]+(?:\.[0-9]+)+)\)")
-_SERIAL = re.compile(r"serial=0*(?P<number>[0-9A-F]+)")
+_SERIAL = re.compile(r"serial=(?P<number>[0-9A-F]+)")
 _MARK: Final = "mark "
 _MARKED = re.compile(
     r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavor>open|proprietary)"
@@ -89,7 +89,9 @@ def parse(text: str) -> DriverHostFacts:
         ),
         key=next((state for words, state in _KEYS.items() if words in "\n".join(key)), None),
         certificate=next((line for line in key if line.startswith("/")), ""),
-        serial=next((shape["number"] for line in key if (shape := _SERIAL.fullmatch(line))), ""),
+        serial=next(
+            (shape["number"].lstrip("0") for line in key if (shape := _SERIAL.fullmatch(line))), ""
+        ),
         run_file=_run_file(lines(found.get(_RUN_FILE, ""))),
         is_container=_CONTAINER in found,
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import DriverSet
     from rigops.packages.dpkg import Manager
 
-_DESKTOP = re.compile(r"nvidia-(?:tesla-\d{3}-)?driver(?:-\d{3}(?:-server)?)?(?:-open)?")
+_DESKTOP = re.compile(r"nvidia-(?:tesla-[0-9]{3}-)?driver(?:-[0-9]{3}(?:-server)?)?(?:-open)?")
 
 
 @dataclass(frozen=True)

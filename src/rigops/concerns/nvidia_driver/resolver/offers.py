@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _RELATION = re.compile(
-    r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?\s*"
-    r"(?:\((?P<operator><<|<=|=|>=|>>) *(?P<version>[^)]+)\))?"
+    r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?"
+    r"(?:\s*\((?P<operator><<|<=|=|>=|>>)(?P<version>[^)]+)\))?"
     r"(?:\s*\[[^]]*\])?(?:\s*<[^>]*>)?"
 )
 # Debian builds these with every driver, and the packages of each take those of any other.
@@ -108,7 +108,7 @@ def relations(text: str) -> tuple[Alternatives, ...]:
     """A field such as Depends. What is no relation is left out."""
     groups = [
         tuple(
-            Relation(shape["name"], shape["operator"] or "", shape["version"] or "")
+            Relation(shape["name"], shape["operator"] or "", (shape["version"] or "").strip())
             for shape in (_RELATION.fullmatch(word.strip()) for word in group.split("|"))
             if shape
         )

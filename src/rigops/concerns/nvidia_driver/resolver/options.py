@@ -19,6 +19,7 @@ from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Res
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
 from rigops.inventory.spec.model import DriverDeclaration
+from rigops.numbers import whole
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
@@ -358,6 +359,6 @@ class _Options:
 
 
 def _declaration(text: str) -> DriverDeclaration:
-    if text.isdecimal():
-        return DriverDeclaration("branch", text, SpecifierSet(f">={text},<{int(text) + 1}"))
+    if (branch := whole(text)) is not None:
+        return DriverDeclaration("branch", text, SpecifierSet(f">={branch},<{branch + 1}"))
     return DriverDeclaration("version", text, SpecifierSet(f"=={text}"))

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import DriverSet
 
-_OF_A_BRANCH = re.compile(r"^(?P<name>libnvidia-[a-z0-9]+|nvidia-fabricmanager)-\d{3}(?:-server)?$")
+_OF_A_BRANCH = re.compile(
+    r"^(?P<name>libnvidia-[a-z0-9]+|nvidia-fabricmanager)-[0-9]{3}(?:-server)?$"
+)
 
 
 @dataclass(frozen=True)
