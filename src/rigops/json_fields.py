@@ -13,6 +13,10 @@ _MOST: Final = sys.float_info.max
 _UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
 
 
+class NewerError(RigopsError):
+    """The document was written by a newer rigops: it is no damaged one."""
+
+
 class Fields:
     """One JSON object. Errors name `place` and give `fix`."""
 
@@ -95,7 +99,7 @@ class Fields:
         family, _, version = schema.rpartition("/")
         newer = re.fullmatch(re.escape(family) + r"/([0-9]{1,9})", str(found))
         if newer and int(newer[1]) > int(version):
-            raise RigopsError(
+            raise NewerError(
                 Problem(
                     message=f"{self._place} was written by a newer rigops ({found})",
                     accepted=schema,

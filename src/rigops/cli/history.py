@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from rigops.transport import HostKeyPolicy
 
 SCHEMA = "rigops.history/1"
-_READ = ("sh", "-c", f"{READ}lines {JOURNAL} | tail -n {MOST_RUNS}")
+# What cannot be read fails before the pipe, whose exit status is that of tail.
+_SHELL = f"{READ}is_journal {JOURNAL} || exit 0\nlines {JOURNAL} | tail -n {MOST_RUNS}"
+_READ = ("sh", "-c", _SHELL)
 
 
 @click.command("history")

@@ -25,6 +25,7 @@ from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rigops.converge.fleet_run import FleetRun
@@ -82,7 +83,7 @@ def command(
             confirmed=lambda reboots: Confirmed(
                 removals=True, reboots=reboots, busy=allow_busy, preflight="never"
             ),
-            then=lambda: _forget(run),
+            then=lambda: run.forget(_keep),
         )
     if ending.is_declined:
         if as_json:
@@ -97,10 +98,9 @@ def _question(run: FleetRun) -> str:
     return f"undo all of this, and forget {names}" if names else ""
 
 
-def _forget(run: FleetRun) -> None:
-    """Adds what only the host's journal has to the journal of this machine."""
-    for host, lines in run.forget().items():
-        known = {(past.at, past.inventory_digest) for past in journal.read(host=host).runs}
-        for past in reversed(journal.parse(lines).runs):
-            if (past.at, past.inventory_digest) not in known:
-                journal.append(past)
+def _keep(host: str, lines: Sequence[bytes]) -> None:
+    """Add what only the host's journal has to the journal of this machine."""
+    known = {(past.at, past.inventory_digest) for past in journal.read(host=host).runs}
+    for past in reversed(journal.parse(lines).runs):
+        if (past.at, past.inventory_digest) not in known:
+            journal.append(past)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyinfra.context import host
 
+from rigops.concerns.record_rebuilt import record_rebuilt
 from rigops.concerns.registry import concern, read
 from rigops.plan.context import provide
 
@@ -13,4 +14,5 @@ def deploy(name: str) -> None:
     if run is not None:
         spec = read(host.data.dict())
         provide(host, spec)
+        record_rebuilt(name="Ownership record")
         run(spec)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import gevent
@@ -67,16 +68,14 @@ class FleetRun:
         here = [run for run in to_restart if run.request.target.local]
         _at_once(here, lambda run: _restart(run, confirmed))
 
-    def forget(self) -> dict[str, Sequence[bytes]]:
-        """Leave nothing of rigops' own; the journals of the hosts by their names."""
-        journals: dict[str, Sequence[bytes]] = {}
+    def forget(self, keep: Callable[[str, Sequence[bytes]], None]) -> None:
+        """Leave nothing of rigops' own. `keep` gets each host's name and journal before that."""
 
         def forget(run: HostRun) -> None:
             if run.result.outcome in {"converged", "changed"}:
-                journals[run.request.name] = run.forget()
+                run.forget(partial(keep, run.request.name))
 
         _at_once(self._working(), forget)
-        return journals
 
     def close(self) -> None:
         for run in self._hosts:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.atomic_file import SHELL_SETTLE
 from rigops.converge.errors import DeployError
+from rigops.converge.leftovers import leftovers
 from rigops.converge.proof import PROVEN, pairs_of
-from rigops.ownership.owned_lines import shown_path
-from rigops.ownership.ownership import Ownership
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
 from rigops.record.journal_shell import APPEND, JOURNAL, NOT_A_FILE, READ
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 _DEADLINE_S: Final = 60.0
 _TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"
+_JOURNAL_FOLLOWS: Final = "the journal follows"
 # The proof first: a journal that names a passed preflight must not be without it.
 _RECORD: Final = f"""
 {SHELL_SETTLE}{APPEND}record() {{
@@ -40,10 +40,31 @@ _RECORD: Final = f"""
 }}
 record "$1" "$2"
 """
-_FORGET: Final = f"""
-{READ}lines {JOURNAL} || exit
-rm -rf {STATE} /usr/local/libexec/rigops /run/rigops
+# What no record names: units that systemd knows, and holds whose record is lost. Then the journal.
+_LOOK: Final = f"""
+{READ}look() {{ # yes: which of these holds rigops made is not known
+    if [ -d /run/systemd/system ]; then
+        systemctl reset-failed 'rigops-*' 2>/dev/null
+        {{
+            systemctl list-units --all --plain --no-legend 'rigops-*'
+            systemctl list-unit-files --no-legend 'rigops-*'
+            find /etc/systemd/system -name 'rigops-*' | sed 's#.*/##'
+        }} | awk '{{ print "the unit " $1 }}' | sort -u
+    fi
+    [ "$1" != yes ] || apt-mark showhold | while read -r package; do
+        case $package in
+            *nvidia* | *cuda* | libnv* | linux-* | proxmox-* | pve-*)
+                echo "the hold of $package, whose record is lost"
+                ;;
+        esac
+    done
+    echo {_JOURNAL_FOLLOWS}
+    lines {JOURNAL}
+}}
+look "$1"
 """
+_FORGET: Final = f"rm -rf {STATE} /usr/local/libexec/rigops /run/rigops"
+_LEFT_FIX: Final = "remove by hand what rigops wrote there, then release the host again"
 
 
 def entry(
@@ -75,21 +96,32 @@ def record(channel: HostChannel, run: journal.Run, proven: Proven | None) -> str
     return _TORN if b"torn" in done.stdout.split() else ""
 
 
-def forget(channel: HostChannel, state: RigopsState | None) -> tuple[bytes, ...]:
-    """Remove all that rigops has there. The lines of the host's journal.
+def last_look(
+    channel: HostChannel, state: RigopsState | None, *, has_lost_holds: bool
+) -> tuple[bytes, ...]:
+    """The lines of the host's journal, where nothing of rigops but its own records is left.
 
-    Only where nothing is owned any more: without the record nobody would undo it.
+    `has_lost_holds`: it is not known which packages rigops holds. Raises DeployError with all that
+    is left: without the records nobody would undo it.
     """
     if state is None:
         raise DeployError("what rigops owns there could not be read")
-    if left := sorted(Ownership.of(state).files):
-        names = ", ".join(map(shown_path, left))
-        raise DeployError(
-            f"{names}: changed by somebody else, so not removed. Remove by hand what rigops wrote "
-            "there, then release the host again"
-        )
+    holds = "yes" if has_lost_holds else ""
+    done = channel.run(["sh", "-c", _LOOK, "rigops", holds], b"", _DEADLINE_S)
+    found, follows, text = done.stdout.partition(f"{_JOURNAL_FOLLOWS}\n".encode())
+    if done.exit_code != 0 or not follows:
+        output = " ".join(done.stderr.decode(errors="replace").split())
+        raise DeployError(f"what is left of rigops there could not be read: {output}")
+    left = [*leftovers(state), *found.decode(errors="replace").splitlines()]
+    if left:
+        named = f"still there, so the host is not forgotten: {', '.join(left)}"
+        raise DeployError(named, fix=_LEFT_FIX)
+    return tuple(line for line in text.split(b"\n") if line)
+
+
+def forget(channel: HostChannel) -> None:
+    """Remove all records of rigops there, and the packages in its vault."""
     done = channel.run(["sh", "-c", _FORGET], b"", _DEADLINE_S)
     if done.exit_code != 0:
         output = " ".join(done.stderr.decode(errors="replace").split())
         raise DeployError(f"{STATE} could not be removed: {output}")
-    return tuple(line for line in done.stdout.split(b"\n") if line)

@@ -16,6 +16,7 @@ from gevent import GreenletExit
 
 from rigops.concerns import registry
 from rigops.concerns.concern import ProvenHost
+from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
 from rigops.converge import distribution, host_journal, proof, trial_boot
 from rigops.converge.concerns import Selection, blocked, keys_of
@@ -27,11 +28,12 @@ from rigops.errors import RigopsError
 from rigops.ownership.owned_lines import shown_path
 from rigops.plan.change import Plan
 from rigops.probe.collect import ProbeError
+from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
@@ -49,6 +51,7 @@ class HostRun:
         self.result = HostResult(request.name)
         self._options = options
         self._session = HostSession(request, options, engine, self.result)
+        self._has_lost_holds = False
 
     @property
     def boot_id(self) -> str | None:
@@ -121,6 +124,8 @@ class HostRun:
         snapshot = self._session.probe()
         if lost := trial_boot.lost(snapshot):
             raise DeployError(lost)
+        if snapshot.state is not None:
+            self._has_lost_holds = has_lost_holds(snapshot.state)
         self._plan()
         if not self.result.pending and not self.result.blocked:
             self.result.outcome = "converged"
@@ -252,11 +257,20 @@ class HostRun:
         self._keep()
         self._session.release()
 
-    def forget(self) -> tuple[bytes, ...]:
-        """After everything was undone. The lines of the host's own journal."""
-        state = self._session.probe("forget").state
-        self._session.release()
-        return host_journal.forget(self._session.channel, state)
+    def forget(self, keep: Callable[[Sequence[bytes]], None]) -> None:
+        """After everything was undone. `keep` gets the lines of the host's own journal.
+
+        Nothing of the records goes before a last look has found nothing else, and before that.
+        """
+        if self.result.blocked:
+            reasons = "; ".join(one.reason for one in self.result.blocked)
+            raise DeployError(f"not everything is undone, so the host is not forgotten: {reasons}")
+        session = self._session
+        state = session.probe("forget").state
+        session.release()
+        lost = self._has_lost_holds
+        keep(host_journal.last_look(session.channel, state, has_lost_holds=lost))
+        host_journal.forget(session.channel)
 
     def journal_entry(self) -> journal.Run:
         snapshot = self._session.last_snapshot
@@ -286,7 +300,11 @@ class HostRun:
         spec, selection = self.request.spec, self._options.selection
         refusal = distribution.refusal(self._session.snapshot.system, spec)
         result = self.result
-        result.notices = (*self._wrong_clock(), *(text for _, text in planned.notices))
+        result.notices = (
+            *self._wrong_clock(),
+            *self._damaged_records(),
+            *(text for _, text in planned.notices),
+        )
         result.undeclared = {
             concern: tuple(map(shown_path, paths)) for concern, paths in planned.undeclared.items()
         }
@@ -311,6 +329,12 @@ class HostRun:
             return ()
         wrong = clock.wrong(epoch_s, time.time(), self._session.since_snapshot_s)
         return (str(wrong),) if wrong else ()
+
+    def _damaged_records(self) -> Iterator[str]:
+        if (state := self._session.snapshot.state) is not None:
+            yield from map(str, damaged_records(state))
+            if lines := torn_lines(state):
+                yield f"{lines} of the last lines of {JOURNAL} cannot be read; all others count"
 
     def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:
         """What cannot be configured is not brought by a reboot either."""

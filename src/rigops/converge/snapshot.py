@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rigops.concerns.lost_record import with_rebuilt
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
 from rigops.converge.proof import SECTION as SILICON
@@ -99,16 +100,23 @@ def take_snapshot(
     if not bundle.root:
         raise NoRootError(host)
     found = _read(bundle, files)
+    state = _read(bundle, rigops_state.SECTION)
+    # From here on it counts as rebuilt; the plan shows that, and the first deploy writes it.
+    state = with_rebuilt(state) if state else None
+    known = [
+        (fact, state if fact is RigopsState else value)
+        for fact, value in seen(bundle, (*_FACTS, *facts))
+    ]
     return HostSnapshot(
         boot=_read(bundle, boot.SECTION),
         bootloader=_read(bundle, bootloader.SECTION),
         command_line=_read(bundle, proc_cmdline.SECTION),
         driver=_read(bundle, nvidia_version.SECTION),
         silicon=_read(bundle, SILICON),
-        state=_read(bundle, rigops_state.SECTION),
+        state=state,
         system=_read(bundle, os_release.SECTION),
         uname=_read(bundle, uname.SECTION),
-        known=seen(bundle, (*_FACTS, *facts)),
+        known=known,
         paths=paths if found is not None else (),
         files=found or {},
     )

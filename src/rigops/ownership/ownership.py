@@ -26,9 +26,8 @@ PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 
 _SCHEMA = "rigops.owned/1"
 _FIX = (
-    f"Nothing is changed on this host until its {RECORD} can be read: repair it or restore a "
-    "backup of it. If it is lost, move it away; every file that rigops wrote there then counts as "
-    "somebody else's."
+    f"Nothing is changed on this host until its {RECORD} can be read: `rigops plan` shows how it"
+    " is rebuilt, or restore a backup of it."
 )
 
 
@@ -204,7 +203,7 @@ class Ownership:
         document.require_schema(_SCHEMA)
         files: dict[str, OwnedFile] = {}
         for entry in document.each("files"):
-            owned = _owned_file(entry)
+            owned = owned_file(entry)
             if owned.path in files:
                 raise entry.wrong("path", owned.path, "a path that is listed once")
             files[owned.path] = owned
@@ -317,7 +316,7 @@ def _as_json(owned: OwnedFile) -> dict[str, object]:
     }
 
 
-def _owned_file(entry: Fields) -> OwnedFile:
+def owned_file(entry: Fields) -> OwnedFile:
     return OwnedFile(
         path=entry.text("path"),
         concern=entry.text("concern"),

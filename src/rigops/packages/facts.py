@@ -168,7 +168,10 @@ state() {{
     block unfinished; dpkg-query -W -f '{_ROW}' | grep -E '{UNFINISHED}'
     block updates; find /var/lib/dpkg/updates -name '[0-9]*'
     block holder; holder
-    if [ -f {PACKAGES_RECORD} ]; then block owned; cat {PACKAGES_RECORD}; fi
+    if [ -e {PACKAGES_RECORD} ]; then
+        block owned
+        [ ! -f {PACKAGES_RECORD} ] || cat {PACKAGES_RECORD}
+    fi
     return 0
 }}
 """

@@ -17,6 +17,11 @@ from typing import Final
 from rigops import json_fields
 from rigops.errors import RigopsError
 
+UNREADABLE_FIX: Final = (
+    "repair it from a backup; where there is none, remove by hand the kernel arguments that rigops "
+    "added, and move it away"
+)
+
 _SCHEMA: Final = "rigops.kernel_args/1"
 _LEAVING_SCHEMA: Final = "rigops.leaving/1"
 
@@ -40,20 +45,23 @@ class Arguments:
         return bool(self.trying or self.written)
 
 
+def parse_arguments(text: str) -> Arguments:
+    """Raises RigopsError: an unreadable record is not an empty one."""
+    fields = json_fields.parse(text, place="the record of kernel arguments")
+    fields.require_schema(_SCHEMA)
+    return Arguments(
+        trying=fields.texts("trying"),
+        written=fields.texts("written"),
+        armed_in=fields.text("armed_in"),
+        is_unsettled=fields.raw("unsettled") is True,
+        cards=fields.texts("cards"),
+    )
+
+
 def read_arguments(text: str | None) -> Arguments:
-    """An unreadable record counts as none."""
-    if text is None:
-        return Arguments()
+    """For what is only shown: an unreadable record counts as none."""
     try:
-        fields = json_fields.parse(text, place="the record of kernel arguments")
-        fields.require_schema(_SCHEMA)
-        return Arguments(
-            trying=fields.texts("trying"),
-            written=fields.texts("written"),
-            armed_in=fields.text("armed_in"),
-            is_unsettled=fields.raw("unsettled") is True,
-            cards=fields.texts("cards"),
-        )
+        return Arguments() if text is None else parse_arguments(text)
     except RigopsError:
         return Arguments()
 

@@ -14,6 +14,7 @@ from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
+from rigops.errors import RigopsError
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
@@ -33,9 +34,11 @@ from rigops.plan.context import (
 from rigops.probe.kernel_arguments import against
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import (
+    UNREADABLE_FIX,
     Arguments,
     arguments_document,
     leaving_document,
+    parse_arguments,
     read_arguments,
     read_leaving,
 )
@@ -82,10 +85,16 @@ def kernel_args(
     """
     state = host.get_fact(RigopsState)
     owned = Ownership.of(state)
-    paths, record = owned.paths_of(CONCERN), read_arguments(state.records.get(ARGUMENTS))
+    text = state.records.get(ARGUMENTS)
+    paths, record = owned.paths_of(CONCERN), read_arguments(text)
     has_ours = bool(paths or record)
     if not declared and not (has_ours and may_undo(host, CONCERN, paths or [ARGUMENTS])):
         host.noop("no kernel arguments are declared")
+        return
+    try:
+        parse_arguments(text) if text is not None else None
+    except RigopsError:
+        yield blocked(host, CONCERN, f"{ARGUMENTS} cannot be read: {UNREADABLE_FIX}")
         return
     place = place_of(host.get_fact(Bootloader), owned, state, record)
     if isinstance(place, Refused):

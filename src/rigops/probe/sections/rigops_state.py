@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rigops.probe.section import EVERY_WORD, Section
+from rigops.probe.sections.rigops_traces import (
+    ORIGINALS,
+    TRACES,
+    Original,
+    Trace,
+    originals,
+    snippet,
+    traces,
+)
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.probe.text import blocks, lines, matches, shown_units
 
@@ -22,8 +31,10 @@ JOURNAL = f"tail -n 50 {STATE}/journal.jsonl"
 OWNED_FILES = "sha256sum OWNED"
 OWNED_UNITS = "systemctl show OWNED"
 STRAYS = "ls *.rigops-new"
+MISSHAPEN = "find MISSHAPEN"
 
-_KNOWN = {JOURNAL, OWNED_FILES, OWNED_UNITS, STRAYS}
+_JOURNAL_BYTES: Final = 1024 * 1024  # in which its last 50 lines are
+_KNOWN = {JOURNAL, OWNED_FILES, OWNED_UNITS, STRAYS, MISSHAPEN, TRACES, ORIGINALS}
 # Bundles of version 0.1 have permissions without owner, in octal.
 _FILE = re.compile(
     r"(?:(?P<mode>[0-7]{3,4})|(?P<status>[0-9a-f]{4} [0-9]{1,10}:[0-9]{1,10})) "
@@ -80,13 +91,22 @@ class RigopsState:
     strays: tuple[str, ...] = ()  # files that an interrupted run left half made
     records: Mapping[str, str] = field(default_factory=dict)  # every other JSON file, by path
     journal: tuple[str, ...] = ()
+    misshapen: tuple[str, ...] = ()  # no regular file, or far too long: a record without content
+    are_traces_known: bool = True
+    unrecorded: Mapping[str, Trace] = field(default_factory=dict)  # by path
+    originals: tuple[Original, ...] = ()  # collected only with those
+    rebuilt: str = ""  # what was wrong with `owned`, where it is as it can be rebuilt
     unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> RigopsState:
     found = blocks(text)
-    records = {path: body for path, body in found.items() if path.startswith(f"{STATE}/")}
+    misshapen = tuple(
+        line for line in lines(found.get(MISSHAPEN, "")) if line.startswith(f"{STATE}/")
+    )
     files, torn = matches(_FILE, lines(found.get(OWNED_FILES, "")))
+    records = {path: body for path, body in found.items() if path.startswith(f"{STATE}/")}
+    records |= {path: "" for path in misshapen if path.endswith(".json")}
     return RigopsState(
         owned=records.pop(RECORD, None),
         present={
@@ -110,6 +130,10 @@ def parse(text: str) -> RigopsState:
         },
         strays=tuple(line for line in lines(found.get(STRAYS, "")) if line.startswith("/")),
         records=records,
+        misshapen=misshapen,
+        are_traces_known=TRACES in found,
+        unrecorded=traces(found.get(TRACES, "")),
+        originals=originals(found.get(ORIGINALS, "")),
         journal=tuple(line for line in lines(found.get(JOURNAL, "")) if line.strip()),
         unparsed=tuple(head for head in found if head not in _KNOWN and not head.startswith(STATE)),
     )
@@ -117,8 +141,26 @@ def parse(text: str) -> RigopsState:
 
 # All files in one call each, since a rig may own dozens.
 _SNIPPET = f"""
-show {STATE}/*.json {STATE}/vault/vault.json
-[ ! -f {STATE}/journal.jsonl ] || run {JOURNAL}
+set --
+misshapen=$(find {STATE}/ {STATE}/vault/ -maxdepth 1 \\( -name '*.json' -o -name journal.jsonl \\) \
+    \\( ! -type f -o -name '*.json' -size +1024k \\) 2>/dev/null)
+is_misshapen() {{
+    case "
+$misshapen
+" in *"
+$1
+"*) ;; *) return 1 ;; esac
+}}
+for path in {STATE}/*.json {STATE}/vault/vault.json; do
+    is_misshapen "$path" || set -- "$@" "$path"
+done
+show "$@"
+if [ -e {STATE}/journal.jsonl ] && ! is_misshapen {STATE}/journal.jsonl; then
+    block "{JOURNAL}"
+    tail -c {_JOURNAL_BYTES} {STATE}/journal.jsonl | tail -n 50
+fi
+if [ -n "$misshapen" ]; then block "{MISSHAPEN}"; echo "$misshapen"; fi
+recorded=
 strays=
 units=
 set --
@@ -126,14 +168,15 @@ for path in {STATE}/*.rigops-new {STATE}/previous/*.rigops-new; do
     [ -e "$path" ] && strays="$strays$path
 "
 done
-if [ ! -f {RECORD} ] && {{ [ -e {RECORD} ] || [ -L {RECORD} ]; }}; then
-    block {RECORD}; echo "no regular file"
-elif [ -r {RECORD} ]; then
+if [ -r {RECORD} ] && ! is_misshapen {RECORD}; then
+    recorded=$(sed -n -e 's/^ *"path": "\\(.*\\)",$/\\1/p' -e '${{/^}}$/p;}}' {RECORD})
     units=$(sed -n 's#^ *"path": "{SYSTEM_UNITS}\\([^/"]*\\)",$#\\1#p' {RECORD})
     set -f
     IFS='
 '
-    set -- $(sed -n 's/^ *"path": "\\(.*\\)",$/\\1/p' {RECORD})
+    set -- ${{recorded%"}}"}}
+    # Of one without its end nothing is sure.
+    case $recorded in *"}}") ;; *) recorded= ;; esac
     for path; do
         shift
         [ -e "$path.rigops-new" ] && strays="$strays$path.rigops-new
@@ -158,7 +201,7 @@ if [ -n "$units" ] && [ -d /run/systemd/system ]; then
     systemctl show -p Id,ActiveState,UnitFileState,DropInPaths $units
 fi
 if [ -n "$strays" ]; then block "{STRAYS}"; printf %s "$strays"; fi
-"""
+{snippet(STATE)}"""
 
 # Without it the owned files are unknown, so a slow host gets time for it.
 SECTION = Section(

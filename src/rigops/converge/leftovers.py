@@ -1,0 +1,51 @@
+"""What of rigops is still on a host where everything should be undone. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.concerns.host_records import damaged_records
+from rigops.concerns.lost_record import left
+from rigops.errors import RigopsError
+from rigops.ownership.owned_lines import shown_path
+from rigops.ownership.ownership import Ownership
+from rigops.packages.records import HOLDS_RECORD, Holds
+from rigops.probe.sections.rigops_state import ARGUMENTS
+from rigops.record.journal_shell import JOURNAL
+from rigops.record.kernel_arguments import parse_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.probe.sections.rigops_state import RigopsState
+
+
+def leftovers(state: RigopsState) -> Iterator[str]:
+    """By its records and its files."""
+    if not state.are_traces_known:
+        yield "whatever the host's answer, which is incomplete, would have named"
+    for record in damaged_records(state):
+        if record.is_refused and record.path != JOURNAL:
+            yield f"whatever {record.path} named, which cannot be read"
+    owned = Ownership.of(state)
+    yield from (f"{shown_path(path)} (changed by somebody else)" for path in sorted(owned.files))
+    yield from left(state, owned)
+    yield from state.strays
+    yield from (f"the hold of {name}" for name in _holds(state.records.get(HOLDS_RECORD)))
+    if arguments := _arguments(state.records.get(ARGUMENTS)):
+        yield f"kernel arguments {' '.join(arguments)}"
+
+
+def _holds(text: str | None) -> list[str]:
+    try:
+        return sorted(Holds.parse(text).holds)
+    except RigopsError:
+        return []  # named as damaged
+
+
+def _arguments(text: str | None) -> tuple[str, ...]:
+    try:
+        record = parse_arguments(text) if text is not None else None
+    except RigopsError:
+        return ()  # named as damaged
+    return (*record.written, *record.trying) if record else ()

@@ -1,0 +1,77 @@
+"""What rigops wrote down on the host about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rigops.concerns.host_records import damaged_records, torn_lines
+from rigops.concerns.lost_record import lost_record
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Finding, Fix
+from rigops.probe.sections.rigops_state import RECORD
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.record.journal_shell import JOURNAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.probe.sections.rigops_state import RigopsState
+
+_NOT_RUN = "Without its records rigops does not know what to undo, or what it proved."
+
+
+@Check("rigops.records", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",))
+def records(examined: Examined) -> Finding | list[Finding]:
+    """The records of rigops on the host are whole.
+
+    The ownership record /var/lib/rigops/owned.json names every file that rigops wrote. Where it is
+    lost, damaged or incomplete, which files of rigops without a record show, this fails: plan
+    shows how it is rebuilt. Other records that cannot be read are a warning, or a failure where
+    something is not changed or undone until they can. Lines of the journal that a power cut tore
+    are information.
+    """
+    answer = examined.snapshot[RIGOPS_STATE]
+    if answer.value is None:
+        return Finding("unknown", "the records of rigops were not collected")
+    found = list(_findings(answer.value))
+    if found:
+        return found
+    if not answer.is_complete:
+        return Finding("unknown", "the records of rigops were not collected whole")
+    if answer.value.owned is None and not answer.value.records:
+        return Finding("skipped", "rigops has recorded nothing there")
+    return Finding("ok", "the records of rigops are whole")
+
+
+def _findings(state: RigopsState) -> Iterator[Finding]:
+    lost = lost_record(state)
+    if lost is not None and lost.is_to_rebuild:
+        count = len(lost.rebuilt.files)
+        files = f"{count} file{'s' * (count != 1)}"
+        yield Finding(
+            "fail",
+            f"the ownership record is {lost.loss}; {files} of rigops can be recorded anew",
+            subject=RECORD,
+            why=_NOT_RUN,
+            fix=Fix(
+                kind="hands", text="`rigops plan` shows the files; `rigops apply` records them"
+            ),
+        )
+    for path in lost.left if lost else ():
+        yield Finding(
+            "warn",
+            "lies where rigops writes and is not in its record, and nothing says whose it is",
+            subject=path,
+            fix=Fix(kind="hands", text="remove it, or move it elsewhere"),
+        )
+    for record in damaged_records(state):
+        yield Finding(
+            "fail" if record.is_refused else "warn",
+            f"cannot be read: {record.effect}",
+            subject=record.path,
+            why=_NOT_RUN,
+            fix=Fix(kind="hands", text=record.fix),
+        )
+    if lines := torn_lines(state):
+        text = f"{lines} of its last lines cannot be read; no other line is affected"
+        yield Finding("info", text, subject=JOURNAL)

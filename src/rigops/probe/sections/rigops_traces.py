@@ -1,0 +1,156 @@
+"""Files that rigops writes on hosts and that its record there does not name, and their originals.
+
+Without the record nobody would undo them. Most say in their first lines who made them; what does
+not lies where nobody else writes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from rigops.probe.text import lines, matches
+
+FOREIGN_FILES: Final = ("/etc/nccl.conf",)  # of others, with a block of lines of rigops
+BLOCK_BEGINS: Final = "# rigops .*owns the lines from here on"
+BLOCK_ENDS: Final = "# rigops owns the lines up to here"
+HEADERS: Final = (
+    "(#|//) Made by rigops ",
+    BLOCK_BEGINS,
+    "# acs off [|] back [|] show: ",
+    "# kernel_hook installed RELEASE ",
+    "# notify SUBJECT: ",
+    "# Ends a boot with new kernel arguments unless it is confirmed ",
+    "(url|command)$",  # whom to notify
+)
+TRACES: Final = "ls UNRECORDED"
+ORIGINALS: Final = "ls UNRECORDED PREVIOUS"
+
+_OWN: Final = (  # nobody else writes there
+    "/usr/local/libexec/rigops/*",
+    "/etc/rigops/*",
+    "/etc/systemd/system/rigops-*",
+    "/etc/apt/sources.list.d/rigops-*",
+)
+_SHARED: Final = (  # a user may have a file of that name
+    "/etc/apt/apt.conf.d/*rigops*",
+    "/etc/apt/preferences.d/*rigops*",
+    "/etc/default/grub.d/*rigops*",
+    "/etc/grub.d/*rigops*",
+    "/boot/grub*/custom.cfg",
+    "/etc/kernel/*.d/*rigops*",
+    "/etc/modprobe.d/*rigops*",
+    "/etc/security/limits.d/*rigops*",
+    "/etc/systemd/*.conf.d/*rigops*",
+    "/etc/systemd/system/nvidia-persistenced.service",
+    "/etc/systemd/system/*.service.d/rigops*",
+    *FOREIGN_FILES,
+)
+_FOUND: Final = r"(?P<status>[0-9a-f]{4} [0-9:]{3,21}) (?P<digest>[0-9a-f]{64})"
+_TRACE = re.compile(rf"(?P<made>made|there) {_FOUND} (?P<path>/.*)")
+_ORIGINAL = re.compile(rf"(?P<changed>[0-9]{{1,12}}) {_FOUND} (?P<name>[^/]+)")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """`is_made`: it says that rigops made it. Of a file of others, the digest of our block."""
+
+    digest: str
+    status: str  # as `stat -c '%f %u:%g'` prints it
+    is_made: bool
+
+
+@dataclass(frozen=True)
+class Original:
+    """A content that was there before rigops; `changed`: when it was copied, since 1970."""
+
+    name: str
+    digest: str
+    status: str
+    changed: int
+
+
+def traces(body: str) -> dict[str, Trace]:
+    return {
+        one["path"]: Trace(one["digest"], one["status"], one["made"] == "made")
+        for one in matches(_TRACE, lines(body))[0]
+    }
+
+
+def originals(body: str) -> tuple[Original, ...]:
+    return tuple(
+        Original(one["name"], one["digest"], one["status"], int(one["changed"]))
+        for one in matches(_ORIGINAL, lines(body))[0]
+    )
+
+
+def companion(path: str, state: str) -> str:
+    """The file that has the same block, and that the record knows in the place of this one."""
+    return f"{state}/lines/{path.strip('/').replace('/', '-')}"
+
+
+def snippet(state: str) -> str:
+    """Wants `recorded`, a line each. Where every trace is recorded it starts no program."""
+    begins_or_ends = f"/^{BLOCK_BEGINS}$/,/^{BLOCK_ENDS}$/p"
+    headers = "|".join(HEADERS)
+    companions = "\n        ".join(
+        f"{path}) ! is_recorded {companion(path, state)} || continue ;;" for path in FOREIGN_FILES
+    )
+    blocks = "\n        ".join(
+        f"{path}) has_block {companion(path, state)} ;;" for path in FOREIGN_FILES
+    )
+    return f"""
+set +f
+unset IFS
+line='
+'
+is_recorded() {{ case "$line$recorded$line" in *"$line$1$line"*) ;; *) return 1 ;; esac; }}
+found=
+for path in {" ".join((*_OWN, *_SHARED))}; do
+    [ -f "$path" ] || continue
+    ! is_recorded "$path" || continue
+    case $path in
+        *.rigops-new) continue ;;
+        {companions}
+    esac
+    found=$found$path$line
+done
+has_block() {{ # COMPANION: which has it as rigops wrote it
+    if [ -f "$1" ]; then path=$1; else digest=$(sed -n '{begins_or_ends}' "$path" | sha256sum); fi
+}}
+trace() {{ # KIND
+    digest=
+    case $path in
+        {blocks}
+    esac
+    [ -n "$digest" ] || digest=$(sha256sum <"$path")
+    printf '%s %s %s %s\\n' "$1" "$(stat -c '%f %u:%g' "$path")" "${{digest%% *}}" "$path"
+}}
+# Also where there is none: only where the answer reaches as far is that known.
+block "{TRACES}"
+if [ -n "$found" ]; then
+    set -f
+    IFS=$line
+    # shellcheck disable=SC2086  # a word a line
+    made=$(grep -lsE '^({headers})' $found)
+    for path in $found; do
+        case "$line$made$line" in
+            *"$line$path$line"*) trace made ;;
+            *)
+                # shellcheck disable=SC2254  # patterns are meant
+                case $path in {"|".join(_OWN)}) trace there ;; esac
+                ;;
+        esac
+    done
+    block "{ORIGINALS}"
+    # What has our own header is no original, but a copy of what somebody made of it.
+    set +f
+    # shellcheck disable=SC2013  # a word a line
+    for path in $(grep -LsE '^({headers})' {state}/previous/* /dev/null); do
+        [ -f "$path" ] || continue
+        digest=$(sha256sum <"$path")
+        printf '%s %s %s\\n' "$(stat -c '%Z %f %u:%g' "$path")" "${{digest%% *}}" "${{path##*/}}"
+    done
+fi
+"""
