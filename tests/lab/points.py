@@ -6,21 +6,18 @@ or the host.
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import time
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab import cache, machine
+from tests.lab import machine
+from tests.lab.preloaded import preload
 
 if TYPE_CHECKING:
     from tests.lab.hosts import Host
 
-_SOURCE = Path(__file__).with_name("points.c")
-_LIBRARY = "/usr/lib/points.so"
 _FOLDER = "/run/points"
 _PATIENCE_S = 90
 _ANYBODY = 0o666  # _apt too
@@ -33,8 +30,7 @@ class Points:
     def watch(self, limit: int = 0) -> None:
         """From now on, and until the host's next boot. The one with this number is stopped."""
         root = self._root()
-        (root / _LIBRARY[1:]).write_bytes((_built() / "points.so").read_bytes())
-        (root / "etc/ld.so.preload").write_text(f"{_LIBRARY}\n")
+        preload(self.host, "points")
         folder = root / _FOLDER[1:]
         folder.mkdir()
         folder.chmod(0o777)
@@ -72,14 +68,3 @@ class Points:
 
     def _root(self) -> Path:
         return Path(f"/proc/{machine.leader(self.host.record)}/root")
-
-
-def _built() -> Path:
-    text = _SOURCE.read_text()
-
-    def build(new: Path) -> None:
-        command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(new / "points.so"), str(_SOURCE)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{shlex.join(command)}: {done.stderr}"
-
-    return cache.built("points", sha256(text.encode()).hexdigest()[:16], build)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lab import cache, machine
+from tests.lab import machine
+from tests.lab.preloaded import library, preload
 
 if TYPE_CHECKING:
     from tests.lab.hosts import Host
 
-_SOURCE = Path(__file__).with_name("witness.c")
-_LIBRARY = "/usr/lib/witness.so"
 _LOG = "/run/witness"
 _ANYBODY = 0o666  # whoever starts a program
 
 
 def watch_host(host: Host) -> None:
     """From now on, and until its next boot."""
-    root = _root(host)
-    _empty(root / _LOG[1:])
-    (root / _LIBRARY[1:]).write_bytes(_library().read_bytes())
-    (root / "etc/ld.so.preload").write_text(f"{_LIBRARY}\n")
+    _empty(_root(host) / _LOG[1:])
+    preload(host, "witness")
 
 
 def on_host(host: Host) -> list[list[str]]:
@@ -34,7 +28,7 @@ def on_host(host: Host) -> list[list[str]]:
 def watched(log: Path) -> dict[str, str]:
     """The environment of a controller whose programs are written down there."""
     _empty(log)
-    return {"LD_PRELOAD": str(_library()), "WITNESS": str(log)}
+    return {"LD_PRELOAD": str(library("witness")), "WITNESS": str(log)}
 
 
 def _empty(log: Path) -> None:
@@ -50,13 +44,3 @@ def read(log: Path) -> list[list[str]]:
 
 def _root(host: Host) -> Path:
     return Path(f"/proc/{machine.leader(host.record)}/root")
-
-
-def _library() -> Path:
-    def build(new: Path) -> None:
-        command = ["gcc", "-shared", "-fPIC", "-O1", "-o", str(new / "witness.so"), str(_SOURCE)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{shlex.join(command)}: {done.stderr}"
-
-    digest = sha256(_SOURCE.read_bytes()).hexdigest()[:16]
-    return cache.built("witness", digest, build) / "witness.so"
