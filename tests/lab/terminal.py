@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tests.lab.laptop import RIGOPS, Said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.lab.laptop import Laptop
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 class Person:
     """`answers`: what is typed, by words of the question; each is given once, in this order.
 
-    `program`: what is called as rigops.
+    `program`: what is called as rigops. `meanwhile`: what happens while a question is open.
     """
 
     answers: Mapping[str, str]
     program: Sequence[str] = RIGOPS
     seen: list[str] = field(default_factory=list)
+    meanwhile: Callable[[], object] = lambda: None
 
     def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:
         """Standard output is no terminal, as where it goes into a file."""
@@ -68,6 +69,7 @@ class Person:
             self.seen.append(text)
             unanswered += text
             if left and left[0][0] in unanswered:
+                self.meanwhile()
                 time.sleep(0.2)  # what is typed before the echo is off would be thrown away
                 os.write(master, f"{left.pop(0)[1]}\n".encode())
                 unanswered = ""

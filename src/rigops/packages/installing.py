@@ -65,6 +65,10 @@ began() {{
 # Building modules takes minutes, in which dpkg says nothing. A sleep that outlives its shell must
 # not keep the connection open.
 _APART: Final = """
+unfinished() {
+    dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' |
+        sed -n 's/^.\\([HUFWt]\\|.R\\)[^ ]* *//p' | tr '\\n' ' '
+}
 report() {
     reported=
     while sleep 5 >/dev/null 2>&1 && kill -s 0 "$$" 2>/dev/null; do
@@ -85,8 +89,7 @@ apart() {
     wait "$reporter" 2>/dev/null || :
     if [ "$code" != 0 ]; then
         grep -E '^(E: |dpkg: |Error)' "$log" >&2 || tail -n 20 "$log" >&2
-        left=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' |
-            sed -n 's/^.\\([HUFWt]\\|.R\\)[^ ]* *//p' | tr '\\n' ' ')
+        left=$(unfinished)
         if [ -z "$left" ]; then rm -f "$work"
         else echo "dpkg did not finish with ${left% }: sudo dpkg --configure -a" >&2; fi
         echo "all output is in $log" >&2
@@ -102,6 +105,11 @@ as_announced() {{
     would=$(echo "$printed" | grep -E '^(Inst|Remv|Purg) ' | sort)
     if [ "$would" != "$announced" ]; then
         echo "the archive or the packages here changed meanwhile; run this again" >&2
+        exit 1
+    fi
+    left=$(unfinished)
+    if [ -n "$left" ]; then # apt would finish it unasked
+        echo "meanwhile dpkg did not finish with ${{left% }}: sudo dpkg --configure -a" >&2
         exit 1
     fi
 }}

@@ -124,6 +124,16 @@ def test_an_archive_that_changed_meanwhile_ends_it_before_anything_happens(
     assert machine.asked == []
 
 
+def test_what_dpkg_did_not_finish_meanwhile_is_left_to_whoever_began_it(machine: Machine) -> None:
+    (machine.root / "bin/dpkg-query").write_text("#!/bin/sh\necho 'iU  tzdata'; echo 'ii  a'\n")
+
+    code, error = machine.run(WORK)
+
+    assert code == 1
+    assert "meanwhile dpkg did not finish with tzdata: sudo dpkg --configure -a" in error
+    assert machine.asked == []
+
+
 def test_flags_holds_and_records_come_where_they_were_announced(machine: Machine) -> None:
     code, _ = machine.run(
         Installing(

@@ -71,7 +71,8 @@ def keep(host: ProvenHost) -> Kept:
         return Kept(before)
     try:
         with host.shell("vault") as shell:
-            return _stored(shell, own, host, pinned, sets)
+            same = in_lock if is_locked else ()
+            return _stored(shell, own, host, pinned, sets, if_not=same)
     except RigopsError as error:  # nothing of what was proven
         return Kept(before, VaultResult(trouble=str(error)))
 
@@ -92,7 +93,10 @@ def _stored(
     host: ProvenHost,
     pinned: PinnedDriver,
     before: tuple[PinnedSet, ...],
+    *,
+    if_not: tuple[PinnedSet, ...],
 ) -> Kept:
+    """`if_not`: what the lockfile has of this very driver, and keeps where nothing is stored."""
     request, proven = host.request, host.proven
     if pinned.version != proven.driver.version:
         return Kept()
@@ -102,7 +106,7 @@ def _stored(
         shell.tell("vault: storing the packages of the driver")
         on_host = _filled(shell, pinned, proven, before, _known(request, before, folder))
     except RigopsError as error:
-        return Kept(vault=VaultResult(trouble=str(error)))
+        return Kept(if_not, VaultResult(trouble=str(error)))
     in_lock = request.locked.sets if request.locked else ()
     # The digests of the first set were just compared; those of others count only from the lockfile.
     kept = on_host[:1] if in_lock else on_host

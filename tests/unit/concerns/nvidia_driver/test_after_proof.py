@@ -200,6 +200,14 @@ def test_sizes_that_no_driver_has_are_not_believed(tmp_path: Path, size: int) ->
     assert there.read == []
 
 
+def test_a_host_that_lies_of_sizes_takes_nothing_out_of_the_lockfile(tmp_path: Path) -> None:
+    before = locked(PROVEN, (NOW, OLD))
+
+    found = kept(tmp_path, state(NOW), before, channel=FakeChannel(size=10**9))
+
+    assert found.sets == (NOW, OLD)
+
+
 @pytest.mark.parametrize("sends", [lambda text: text + b"x", lambda text: text[:-1], lambda _: b""])
 def test_a_file_of_another_size_than_was_named_is_cut_and_named(
     tmp_path: Path, sends: Callable[[bytes], bytes]
