@@ -51,6 +51,18 @@ restore() {{
     cp -p "{PREVIOUS_FOLDER}/$2" "$1.rigops-new"
     settle "$1"
 }}
+original() {{ # NAME DIGEST: it is still what was there before
+    found=absent
+    if [ -f "{PREVIOUS_FOLDER}/$1" ]; then
+        found=$(sha256sum <"{PREVIOUS_FOLDER}/$1")
+        found=${{found%% *}}
+    fi
+    if [ "$found" != "$2" ]; then
+        echo "{PREVIOUS_FOLDER}/$1, which was there before rigops, is damaged or lost: restore a" \
+            "backup of it, or remove by hand what rigops wrote in its place" >&2
+        exit 1
+    fi
+}}
 expect() {{
     found=absent
     if [ -L "$1" ] || {{ [ -e "$1" ] && [ ! -f "$1" ]; }}; then
@@ -128,6 +140,9 @@ def _lines(work: FileWork) -> Iterator[str]:
     if work.strays:
         yield shlex.join(("rm", "-f", *work.strays))
     yield from map(_expectation, steps)
+    for step in steps:
+        if isinstance(step, Restore):
+            yield shlex.join(("original", step.previous.name, step.previous.digest))
     if steps or work.notes:
         yield _FOLDERS
     for path, note in work.notes.items():

@@ -89,6 +89,28 @@ def test_what_was_there_before_comes_back_when_it_is_no_longer_wanted(machine: M
     assert machine.ownership() == Ownership()
 
 
+@pytest.mark.parametrize("damage", ["cut", "lost", "a folder"])
+def test_what_was_there_before_does_not_come_back_damaged(machine: Machine, damage: str) -> None:
+    Path(machine.path).write_bytes(b"somebody's")
+    machine.take(b"ours")
+    (copy,) = (machine.root / PREVIOUS_FOLDER[1:]).iterdir()
+    text, record = machine.script(None), machine.ownership()
+    if damage == "cut":
+        copy.write_bytes(b"some")
+    else:
+        copy.unlink()
+    if damage == "a folder":
+        copy.mkdir()
+
+    done = machine.run(text)
+
+    assert done.returncode == 1
+    assert f"{copy}, which was there before rigops, is damaged or lost" in done.stderr
+    assert Path(machine.path).read_bytes() == b"ours"
+    assert machine.ownership() == record
+    assert copy.exists() == (damage != "lost")
+
+
 def test_a_file_that_was_not_there_before_is_gone_again(machine: Machine) -> None:
     machine.take(b"ours")
     machine.take(None)
