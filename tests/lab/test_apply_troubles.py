@@ -88,15 +88,15 @@ def declare(laptop: Laptop, *names: str, arguments: tuple[str, ...], **more: obj
     laptop.declare({name: {"kernel_args": list(arguments), **more} for name in names})
 
 
-def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is_well(
+def test_a_dead_a_read_only_and_a_newer_host_spoil_nothing_for_the_one_that_is_well(
     rigs: list[Host], laptop: Laptop
 ) -> None:
-    well, read_only, damaged = rigs
+    well, read_only, newer = rigs
     declared = {"kernel_args": ["nosmt"]}
     laptop.declare({**{one.name: declared for one in rigs}, "gone": {**declared, **GONE}})
     assert read_only.run(READ_ONLY).returncode == 0
-    damaged.run(f"mkdir -p /var/lib/rigops; echo '{{' >{RECORD}")
-    before = Tree(read_only), Tree(damaged)
+    newer.run(f'mkdir -p /var/lib/rigops; echo \'{{"schema": "rigops.owned/2"}}\' >{RECORD}')
+    before = Tree(read_only), Tree(newer)
 
     said = laptop.rigops("apply", "--reboot", "never", "--json", *QUIETLY)
 
@@ -104,29 +104,29 @@ def test_a_dead_a_read_only_and_a_damaged_host_spoil_nothing_for_the_one_that_is
     assert outcomes(said) == {
         well.name: "reboot_owed",
         read_only.name: "failed",
-        damaged.name: "failed",
+        newer.name: "failed",
         "gone": "unreachable",
     }
     errors = {name: host["error"] for name, host in by_host(said).items() if "error" in host}
     for name, words, fix in (
         (read_only.name, "Read-only file system", "remount,rw"),
-        (damaged.name, f"{RECORD} is damaged or incomplete", "move it away"),
+        (newer.name, f"{RECORD} was written by a newer rigops", "upgrade rigops"),
         ("gone", "Connection refused", "the host is on"),
     ):
         assert words in errors[name]["message"]
         assert fix in errors[name]["cure"]
     assert is_to_be_tried(well, "nosmt")
-    assert written(before[0], read_only) == written(before[1], damaged) == set()
+    assert written(before[0], read_only) == written(before[1], newer) == set()
 
     read_only.run(WRITABLE_AGAIN)
-    damaged.run(f"rm {RECORD}")
+    newer.run(f"rm {RECORD}")
     declare(laptop, *(one.name for one in rigs), arguments=("nosmt",))
     again = laptop.rigops("apply", "--reboot", "never", "--json", *QUIETLY)
 
     assert again.code == 0, again.err
     assert all(is_to_be_tried(one, "nosmt") for one in rigs)
     changed = {name: bool(host["changes"]) for name, host in by_host(again).items()}
-    assert changed == {well.name: False, read_only.name: True, damaged.name: True}
+    assert changed == {well.name: False, read_only.name: True, newer.name: True}
 
 
 def written(before: Tree, host: Host) -> set[str]:

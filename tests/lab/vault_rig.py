@@ -23,7 +23,8 @@ PURGE = """
 apt-mark showhold | xargs -r apt-mark unhold
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --autoremove \
     $(dpkg-query -W -f '${source:Package}|${Package}\\n' | sed -n 's/^nvidia-graphics-drivers|//p')
-rm -rf /var/lib/rigops /etc/apt/preferences.d/rigops* /etc/apt/apt.conf.d/*rigops*
+rm -rf /var/lib/rigops /usr/local/libexec/rigops /etc/apt/preferences.d/rigops* \
+    /etc/apt/apt.conf.d/*rigops* /etc/modprobe.d/rigops* /etc/kernel/*.d/*rigops*
 """
 
 
