@@ -129,6 +129,8 @@ class _Stream(io.TextIOBase):
         self._do("")
 
     def _do(self, text: str) -> None:
+        if self._stream.closed:  # when Python ends, or by an inventory
+            return
         try:
             if text:
                 self._stream.write(text)

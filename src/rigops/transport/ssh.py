@@ -199,7 +199,10 @@ def _dial(link: Link, server: Server, watch: Watch) -> socket.socket:
     )
     if not has_ended(finder, watch.clock.wait()):
         raise TimeoutError
-    addresses = finder.result()
+    try:
+        addresses = finder.result()
+    except UnicodeError as error:  # Python's: a part of the name is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "no name of a host") from error
     watch.step = f"connecting to port {server.port}"
     failure: OSError = OSError(errno.EADDRNOTAVAIL, "no address")
     for number, (kind, _, protocol, _, address) in enumerate(addresses):

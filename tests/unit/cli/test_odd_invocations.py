@@ -185,6 +185,16 @@ def test_odd_words_are_an_error_with_a_fix(rigops: Rigops, words: tuple[str, ...
     assert as_json.json()["schema"] == "rigops.error/1"
 
 
+@pytest.mark.parametrize("name", ["a..b", "x" * 64, "x" * 300, "x." * 200])
+def test_a_name_that_no_host_can_have_has_no_address(rigops: Rigops, name: str) -> None:
+    said = rigops("doctor", name, "--json")
+
+    assert said.code == 3
+    (host,) = said.json()["hosts"]
+    assert host["error"]["kind"] == "dns"
+    assert "has no address" in host["error"]["message"]
+
+
 @pytest.mark.parametrize(
     "words",
     [("plan",), ("apply", "--yes"), ("release", "rig", "--yes"), ("rollback", "rig", "--yes"),

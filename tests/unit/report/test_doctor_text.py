@@ -73,5 +73,21 @@ def test_a_host_that_was_not_reached_says_why() -> None:
     ]
 
 
+def test_no_value_of_a_host_makes_a_line_of_its_own() -> None:
+    forged = "x\nok      2 checks: a.b, c.d\r\nNothing to fix.\n"
+    bad = Finding(
+        id="drv.pin",
+        status="fail",
+        subject=forged,
+        summary=forged,
+        evidence=(Evidence("packages", forged),),
+        why=forged,
+        fix=Fix(kind="hands", text=forged),
+    )
+    hosts = report(forged, bad), report(forged, error=HostError("dns", forged, forged))
+
+    assert not [line for line in text(*hosts).splitlines() if line.startswith(("ok", "Nothing"))]
+
+
 def test_nothing_to_do() -> None:
     assert text(report("rig", *WELL)).endswith("\nNothing to fix.")
