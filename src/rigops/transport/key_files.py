@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import fcntl
 import hashlib
 import hmac
@@ -55,7 +56,9 @@ def lookup(files: Iterable[Path], names: Iterable[str]) -> list[KnownKey]:
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with file.open("rb") as stream:
+        # A pipe without a writer is empty: to wait for one would hold up every connection.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
             number, read, at_start = 0, 0, True
             while read < _MOST_BYTES and (line := stream.readline(_LONGEST_LINE)):
                 read += len(line)
@@ -169,7 +172,8 @@ def append(file: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = b"\n" + line
-        os.write(descriptor, line)
+        if os.write(descriptor, line) != len(line):
+            raise OSError(errno.ENOSPC, "incomplete write")
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

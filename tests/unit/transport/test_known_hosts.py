@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import base64
+import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,9 @@ from rigops.transport import key_files
 from rigops.transport.host_keys import HostKeys
 from rigops.transport.key_files import append, blob_type, fingerprint, lookup, parse_line
 from rigops.transport.route import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOWHERE = Path("/nowhere")
 
@@ -130,6 +135,44 @@ def test_an_added_key_is_found_again(tmp_path: Path, before: str, *, hashed: boo
     assert file.read_text().startswith(before)
     assert file.read_text().endswith("\n")
     assert ("ig]" in file.read_text()) is not hashed
+
+
+def _nul(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + bytes(40))
+
+
+def _torn(file: Path) -> None:
+    os.truncate(file, file.stat().st_size - 5)
+
+
+@pytest.mark.parametrize("damage", [_nul, _torn])
+def test_a_torn_file_costs_its_last_line_only(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    file = tmp_path / "known_hosts"
+    for name in ("a", "b"):
+        append(file, name, "ssh-ed25519", BLOB, hashed=False)
+    damage(file)
+
+    append(file, "c", "ssh-ed25519", BLOB, hashed=False)
+
+    assert [one.name for one in lookup([file], ["a", "c"])] == ["a", "c"]
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "known_hosts"
+    os.mkfifo(file)
+
+    assert lookup([file], ["rig"]) == []
+
+
+def test_a_key_that_found_no_room_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "write", lambda _descriptor, data: len(data) - 1)
+
+    with pytest.raises(OSError, match="incomplete write"):
+        append(tmp_path / "known_hosts", "rig", "ssh-ed25519", BLOB, hashed=False)
 
 
 def test_a_known_type_is_asked_for_first(tmp_path: Path) -> None:
