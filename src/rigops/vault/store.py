@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rigops import atomic_file
+from rigops import atomic_file, regular_file
 from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "rigops.references/1"
 
 _PIECE: Final = 1024 * 1024
+_MOST_BYTES: Final = 16 * 1024 * 1024  # of a document, which has some kilobytes
 _SPARE: Final = 256 * 1024 * 1024  # bytes that stay free
 _MODE: Final = 0o644
 _FOLDER_MODE: Final = 0o755
@@ -241,6 +242,6 @@ def _digests(path: Path) -> frozenset[str]:
     Raises:
         OSError, ValueError: the document is unreadable.
     """
-    text = path.read_text(encoding="utf-8")
+    text = regular_file.read(path, most=_MOST_BYTES).decode()
     json.loads(text)
     return frozenset(_DIGEST.findall(text))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rigops.vault.store import References, Store
+from tests.unit.record.damages import DAMAGES
 from tests.unit.vault.pinned_sets import index_of, pinned_set
 
 OLD, NOW, NEW = (pinned_set(version) for version in ("535.183.01", "535.261.03", "580.178.04"))
@@ -98,6 +99,21 @@ def test_nothing_goes_while_what_another_host_needs_is_unreadable(
     assert is_there(store, OLD.version) == {True}
     other.unlink()
     assert goes_on(references, NOW.version) > 0
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_nothing_goes_while_such_a_document_is_damaged_in_whatever_way(
+    store: Store, damage: str
+) -> None:
+    fill(store, OLD.version, NOW.version)
+    references = References(store, "rig", None)
+    goes_on(references, OLD.version)
+    other = References(store, "other", None)
+    goes_on(other, OLD.version)
+    DAMAGES[damage](other.path)
+
+    assert goes_on(references, NOW.version) == 0
+    assert is_there(store, OLD.version) == {True}
 
 
 def test_what_an_interrupted_run_did_not_remove_goes_with_the_next(store: Store) -> None:
