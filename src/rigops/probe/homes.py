@@ -10,33 +10,38 @@ from typing import Final
 
 # Nobody waits for the command longer than its time, since its user can stop it at any moment.
 AS_USER: Final = r"""
-bound=; if timeout --version >/dev/null 2>&1; then bound='timeout -s KILL'; fi
-apart=; if command -v setsid >/dev/null; then apart=setsid; fi
-# A command with a user's rights, and without our groups, environment and terminal. It is not run
-# where nobody can change the user.
+own=$(id -u) change='' limit='' apart=''
+if [ "$own" = 0 ]; then
+    setpriv=$(command -v setpriv)
+    if [ -L "$setpriv" ]; then  # busybox, which has one that changes no user
+        case $(setpriv --version 2>/dev/null) in *util-linux*) ;; *) setpriv= ;; esac
+    fi
+    if [ "$setpriv" ]; then change=setpriv; elif command -v su >/dev/null; then change=su; fi
+fi
+if command -v timeout >/dev/null; then limit='timeout 7'; fi
+{ read -r stat && stat=${stat##*) } && stat=${stat#* * * * } && stat=${stat%% *}; } </proc/self/stat
+if [ "$stat" != 0 ] && command -v setsid >/dev/null; then apart=setsid; fi
+# A command with a user's rights, and without our groups, environment and terminal; as much of its
+# output as is sensible. It is not run where nobody can change the user.
 as_user() { # UID GID NAME COMMAND…
     uid=$1 gid=$2 name=$3; shift 3
-    set -- ${bound:+$bound 6} "$@"
-    own=$(id -u)
     if [ "$own" != "$uid" ]; then
-        [ "$own" = 0 ] || return 0
-        case $(setpriv --version 2>/dev/null) in
-            *util-linux*) set -- setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@" ;;
-            *)
-                command -v su >/dev/null || return 0
-                # shellcheck disable=SC2016  # for that shell to expand
-                set -- su -s /bin/sh "$name" -c 'exec "$0" "$@"' "$@"
-                ;;
+        # shellcheck disable=SC2016  # for that shell to expand
+        case $change in
+            setpriv) set -- setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@" ;;
+            su) set -- su -s /bin/sh "$name" -c 'exec "$0" "$@"' "$@" ;;
+            *) return 0 ;;
         esac
     fi
     { cd / && env -i PATH="$PATH" LC_ALL=C $apart "$@" </dev/null 2>/dev/null & } |
-        ${bound:+$bound 7} cat
+        $limit head -c 20000
 }
 """
 
 # PROGRAM gets the home as $1, and may use `take` and `enter`. What it prints is `KIND PATH…` or
-# `KIND NUMBER PATH…` of a file in that home; other lines are dropped. `closed HOME` is added where
-# it did not come to its end, and `unread PATH` for what is there and is not read.
+# `KIND NUMBER PATH…` of a file in that home; what begins with the path is a `setting`, and other
+# lines are dropped. `closed HOME` is added where it did not come to its end, and `unread PATH` for
+# what is there and is not read.
 IN_HOMES: Final = rf"""{AS_USER}
 in_homes() {{ # PROGRAM: for each home of the passwd file on stdin
     while IFS=: read -r name _ uid gid _ home _; do
@@ -44,20 +49,28 @@ in_homes() {{ # PROGRAM: for each home of the passwd file on stdin
         case "$gid$name" in *[!A-Za-z0-9._-]*|-*) continue ;; esac
         case "$home" in /|/nonexistent*|*[[:space:]]*|*[*?[]*|[!/]*) continue ;; esac
         [ -d "$home" ] || continue
+        # shellcheck disable=SC2154  # the script's own
+        echo "$mark $home"
         as_user "$uid" "$gid" "$name" sh -c "$of_home$1
-echo whole" in_homes "$home" | head -c 20000 | awk -v home="$home" '
-            NR > 1 {{
-                path = last; sub(/^[a-z]+ ([0-9]+ )?/, "", path)
-                if (index(path, home "/") == 1) print last
-            }}
-            {{ last = $0 }}
-            END {{ if (last != "whole") print "closed " home }}
-        '
-    done | head -c 100000
+echo whole" in_homes "$home"
+        echo
+    done | awk '
+        function ends() {{ if (home && last != "whole") print "closed " home }}
+        BEGIN {{ mark = ENVIRON["mark"] " " }}
+        index($0, mark) == 1 {{ ends(); home = substr($0, length(mark) + 1); last = ""; next }}
+        $0 == "" {{ next }}
+        last != "" {{
+            path = last; sub(/^[a-z]+ ([0-9]+ )?/, "", path)
+            if (index(path, home "/") == 1) print (path == last ? "setting " : "") last
+        }}
+        {{ last = $0 }}
+        END {{ ends() }}
+    ' | head -c 100000
 }}
 # shellcheck disable=SC2016  # for that shell to expand
 of_home='
 ulimit -v 1000000
+ulimit -t 5
 cd "$1" || exit
 # Regular files of its owner are given to the function, if there are any.
 take() {{ # FUNCTION FILE…
@@ -79,4 +92,9 @@ enter() {{ # FOLDER…: says of which nobody can tell what is in them
     done
 }}
 '
+of_homes() {{ # KIND: of what in_homes has put into homes
+    case $homes in
+        *"$1 "*) printf '%s\n' "$homes" | sed -n "s/^$1 //p" | hide ;;
+    esac
+}}
 """

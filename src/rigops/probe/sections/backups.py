@@ -145,7 +145,6 @@ take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
     "$1/.config/borg/security"/*/manifest-timestamp "$1/.config/borg/keys"/* \
     "$1/.cache/borg"/*/config
 ' </etc/passwd)
-of_homes() {{ printf '%s\n' "$homes" | sed -n "s/^$1 //p"; }}
 block '{STAMPS}'
 for file in /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
     /var/lib/rigops/*key* /etc/rigops/*key*; do

@@ -160,14 +160,16 @@ show /etc/nccl.conf
 homes=$(in_homes '
 settings() {{
     find "$@" -maxdepth 0 -size -1048577c -exec \
-        grep -Hn -m 40 "NCCL_[A-Z0-9_]*[[:space:]]*=" /dev/null {{}} + | sed "s/^/setting /"
-    find "$@" -maxdepth 0 -size +1048576c -exec echo unread {{}} \;
+        grep -Hn -m 40 "NCCL_[A-Z0-9_]*[[:space:]]*=" /dev/null {{}} + -o -exec echo unread {{}} \;
 }}
 caches() {{ stat -c "cache %Y %n" "$@"; }}
 libraries() {{
+    count=0
     for file; do
-        if [ -e "$file" ]; then echo "library $file"; fi
-    done | head -n 100
+        [ -e "$file" ] || continue
+        echo "library $file"
+        count=$((count + 1)); [ "$count" -lt 100 ] || break
+    done
 }}
 enter "$1/.config" "$1/.config/environment.d" "$1/.config/systemd" "$1/.config/systemd/user" \
     "$1/.cache" "$1/.cache/vllm"
@@ -180,8 +182,6 @@ libraries "$1"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
     "$1"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
     "$1"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info
 ' </etc/passwd)
-of_homes() {{ printf '%s\n' "$homes" | sed -n "s/^$1 //p" | hide; }}
-
 block '{CLOSED}'
 of_homes closed
 block '{UNREAD}'
