@@ -32,14 +32,40 @@ _SLACK_S: Final = 5
 
 _TOOLS = r"""
 unset CDPATH
-# Logins in URLs and values whose name says that they are secret never leave the host.
+# What is secret by its name, its place or its shape never leaves the host.
 hide() {
-    value="(\"[^\"]*\"|[^[:space:]\"]*)" name="[^[:space:]=\"]*"
-    secret="(passw|passphrase|secret|token|credential|api_?key|psk)"
-    sed -E -e "s#(://|iscsi:)[^/@[:space:]\"]*@#\1***@#g" \
-        -e "s#($name$secret$name=)$value#\1***#gI" \
-        -e "s#((^|[[:space:]._\"-])([[:alnum:]]*pw|pwd|pass)=)$value#\1***#gI" \
-        -e "s#(password|password_pbkdf2)[[:space:]].*#\1 ***#"
+    value="(\"([^\"\\]|\\\\.)*\"|'[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
+    words="(passw|passphrase|secret|token|credential|cifspass|(api|access|private)_?key|psk)"
+    short="(^|[^[:alnum:]])([[:alnum:]]*pw|pwd|pass|pat|auth|bearer)"
+    name="(${words}[[:alnum:]_.-]*|$short|([^g]|[^i]g|[^s]ig)[_.-]key)[\"']?"
+    bare="('[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
+    shape="(gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA)[[:alnum:]_-]{16,}"
+    option="--?[[:alnum:]-]*(pass|passwd|password|passphrase|token|secret|key|bearer)"
+    asks="(sshpass|mysql|mariadb|mongo|ldap|login)"
+    x="[[:alnum:]_+-]*" a="[a-z]" b="[A-Z]" c="[0-9]"
+    mixed="$x($a$x($b$x$c|$c$x$b)|$b$x($a$x$c|$c$x$a)|$c$x($a$x$b|$b$x$a))$x"
+    sed -E -e "/^$mark == /b" -e "/-----BEGIN[A-Z ]*PRIVATE KEY/,/-----END|^[^:]*[[:space:]]/{
+            s#(-----BEGIN[A-Z ]*PRIVATE KEY-----).*#\1***#
+            s#^[[:space:]]*[[:alnum:]+/]+={0,2}[[:space:]]*\$#***#
+        }" \
+        -e "s#(://|iscsi:)[^/@[:space:]\"]*@#\1***@#g" \
+        -e "s#(${name}[[:space:]]*:[[:space:]]*)\"([^\"\\]|\\\\.)*\"#\1\"***\"#gI" \
+        -e "s#(${name}[[:space:]]*:[[:space:]]*)$bare#\1***#gI" \
+        -e "s#(${name}(=|[[:space:]]+=[[:space:]]+))$value#\1***#gI" \
+        -e "s#(password|password_pbkdf2)[[:space:]].*#\1 ***#" \
+        -e "s#(user(name)?=[^,%[:space:]]*)%[^,[:space:]]*#\1%***#g" \
+        -e "s#((^|[[:space:]])${option}[[:space:]]+)$value#\1***#gI" \
+        -e "s#(${asks}[^|]*[[:space:]]-p[[:space:]]*)[^[:space:]]+#\1***#g" \
+        -e "s#(authorization[\"']?:[[:space:]]*[\"']?)[^\"']+#\1***#gI" \
+        -e "s#((^|[^[:alnum:]])bearer[[:space:]]+)[[:alnum:]][^\"'[:space:]]{7,}#\1***#gI" \
+        -e "s#(^|[^[:alnum:]])$shape#\1***#g" \
+        -e "s#eyJ[[:alnum:]_-]{8,}[.][[:alnum:]_-]{8,}[.][[:alnum:]_-]{8,}#***#g" \
+        -e "/[=\"'][[:alnum:]_+-]{24}/{
+            s#(^|[^D])(=|:[[:space:]]*[\"'])([\"']?)([[:alnum:]_+-]{24,})#\1\2\3\n\4\n#g
+            s#\n((GPU|MIG)-[[:alnum:]-]*)\n#\1#g
+            s#\n$mixed\n={0,2}#***#g
+            s#\n##g
+        }"
 }
 # What follows comes from this file or command. No content can forge the line, since nobody else
 # knows the mark, or swallow it, since it begins a line.

@@ -22,6 +22,8 @@ from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.probe.snapshot import HostSnapshot
+from rigops.probe.text import blocks
+from tests.unit.probe.secrets import HIDDEN, KEPT, KEY_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,19 +31,6 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
 
 SHELLS = ("dash", "bash", "mksh", "busybox")
-
-
-SECRETS = (
-    ("root=UUID=1 iommu.passthrough=1 quiet", "root=UUID=1 iommu.passthrough=1 quiet"),
-    ("ds=nocloud;s=http://me:secret@h/x ro", "ds=nocloud;s=http://***@h/x ro"),
-    ("rootpw=secret iommu=pt", "rootpw=*** iommu=pt"),
-    ("rd.iscsi.PASSWORD=secret ro", "rd.iscsi.PASSWORD=*** ro"),
-    ('my_token="secret with blanks" ro', "my_token=*** ro"),
-    ("systemd.set_credential=a:secret ro", "systemd.set_credential=*** ro"),
-    ("netroot=iscsi:me:secret@10.0.0.1 ro", "netroot=iscsi:***@10.0.0.1 ro"),
-    ('GRUB_CMDLINE_LINUX="pass=secret iommu=pt"', 'GRUB_CMDLINE_LINUX="pass=*** iommu=pt"'),
-    ("password_pbkdf2 root grub.pbkdf2.secret", "password_pbkdf2 ***"),
-)
 
 
 class Host:
@@ -211,16 +200,30 @@ def test_a_script_that_arrives_in_part_does_nothing(
 
 def test_secrets_are_dropped_on_the_host(host: Host, tmp_path: Path) -> None:
     file = tmp_path / "said"
-    file.write_text("".join(f"{said}\n" for said, _ in SECRETS))
+    said = [line for line, _ in HIDDEN] + list(KEPT)
+    file.write_text("".join(f"{line}\n" for line in said) + KEY_BLOCK)
 
     found = host.run(
         section("hidden", f"hide <{file}"),
         section("shown", f"show {file} {tmp_path}/missing"),
     )
 
-    kept = [kept for _, kept in SECRETS]
-    assert found.sections["hidden"].text.splitlines() == kept
-    assert found.sections["shown"].text.splitlines() == [f"== {file}", *kept, ""]
+    left = [left for _, left in HIDDEN] + list(KEPT)
+    key = ["-----BEGIN OPENSSH PRIVATE KEY-----***", "***", "***", KEY_BLOCK.splitlines()[3]]
+    assert found.sections["hidden"].text.splitlines() == [*left, *key, "iommu=pt"]
+    assert found.sections["shown"].text.splitlines() == [f"== {file}", *left, *key, "iommu=pt", ""]
+
+
+def test_a_key_without_its_end_hides_nothing_but_what_looks_like_it(
+    host: Host, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("-----BEGIN RSA PRIVATE KEY-----\nabcd\n")
+    second.write_text("iommu=pt quiet\nnext\n")
+
+    found = host.run(section("shown", f"show {first} {second}"))
+
+    assert blocks(found.sections["shown"].text)[str(second)] == "iommu=pt quiet\nnext\n"
 
 
 def test_the_command_line_goes_through_the_filter() -> None:

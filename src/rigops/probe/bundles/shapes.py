@@ -40,22 +40,45 @@ _UNITS: Final = (
 )  # fmt: skip
 
 # What must not leave a host at all. The probe hides it there; people who collect by hand may not.
-_VALUE: Final = r"(?:\"[^\"\n]*\"|[^\s\"]*)"
-_HIDDEN_NAMES: Final = "passw|passphrase|secret|token|credential|api_?key|psk"
+_WORDS: Final = (
+    r"(?i:passw|passphrase|secret|token|credential|cifspass|(?:api|access|private)_?key|psk)"
+    r"[A-Za-z0-9_.-]{0,80}"
+)
+_SHORT: Final = r"(?<![A-Za-z0-9])(?i:[A-Za-z0-9]{0,40}pw|pwd|pass|pat|auth|bearer)"
+_SECRET: Final = rf"(?:{_WORDS}|{_SHORT}|(?i:(?<!sig)[_.-]key))[\"']?"
+_OPTION: Final = (
+    r"--?(?i:[a-z0-9-]{0,40}(?:password|passwd|passphrase|pass|token|secret|key|bearer))"
+)
+_QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*\""
+_BARE: Final = r"'[^'\n]*'|[^\s\"'{\[][^\s\"]*"
+_MIXED: Final = (
+    r"(?!GPU-|MIG-)(?=[A-Za-z_+-]{0,255}[0-9])(?=[0-9A-Z_+-]{0,255}[a-z])"
+    r"(?=[0-9a-z_+-]{0,255}[A-Z])[A-Za-z0-9_+-]{24,255}={0,2}"
+)
+_OF_A_KEY: Final = r"(?:\n[ \t]{0,8}[A-Za-z0-9+/]{1,100}={0,2}[ \t]{0,8}(?=\n|\Z))"
+_SHAPE: Final = r"(?:gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA)"
 _HIDDEN: Final = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
+        (rf"(-----BEGIN[A-Z ]{{0,40}}PRIVATE KEY-----)[^\n]*{_OF_A_KEY}*", r"\1***"),
         (r"(://|iscsi:)[^/@\s\"]{1,512}@", r"\1***@"),
-        (rf"(?i)((?:{_HIDDEN_NAMES})[^\s=\"]{{0,80}}=){_VALUE}", r"\1***"),
-        (rf"(?im)((?:^|[\s._\"-])(?:[A-Za-z0-9]{{0,40}}pw|pwd|pass)=){_VALUE}", r"\1***"),
+        (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}}){_QUOTED}", r'\1"***"'),
+        (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}})(?:{_BARE})", r"\1***"),
+        (rf"({_SECRET}(?:=|[ \t]{{1,8}}=[ \t]{{1,8}}))(?:{_QUOTED}|{_BARE})", r"\1***"),
         (r"\b(password|password_pbkdf2)[ \t][^\n]*", r"\1 ***"),
-        (r"\b(Authorization:|Bearer)[ \t]+[A-Za-z0-9][^\n]{15,}", r"\1 ***"),
-        # By their own marks: access tokens of the usual services, and signed web tokens.
+        (r"(\buser(?:name)?=[^,%\s]{0,255})%[^,\s]*", r"\1%***"),
+        (rf"(?m)((?:^|(?<=\s)){_OPTION}[ \t]{{1,8}})(?:{_QUOTED}|{_BARE})", r"\1***"),
         (
-            r"\b(?:gh[opsu]_|github_pat_|glpat-|hf_|sk-|xox[abp]-|AKIA)[A-Za-z0-9_-]{16,255}",
-            "***",
+            r"(\b(?:sshpass|mysql|mariadb|mongo|ldap|login)[^|\n]{0,512}[ \t]-p[ \t]{0,8})[^\s]+",
+            r"\1***",
         ),
+        (r"(?i)\b(authorization[\"']?:[ \t]{0,8}[\"']?)[^\"'\n]+", r"\1***"),
+        (r"(?i)\b(bearer[ \t]{1,8})[a-z0-9][^\"'\s]{7,}", r"\1***"),
+        # By their own marks: access tokens of the usual services, and signed web tokens.
+        (rf"(?<![A-Za-z0-9]){_SHAPE}[A-Za-z0-9_-]{{16,255}}", "***"),
         (r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,2000}", "***"),
+        # Whatever it is called: capitals, small letters and digits without a blank.
+        (rf"(?<!UUID)(=[\"']?|:[ \t]{{0,8}}[\"']){_MIXED}", r"\1***"),
     )
 )
 

@@ -14,10 +14,12 @@ from rigops.doctor.registry import examine
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
 from rigops.probe.bundles.redaction import Redaction, redact_all
+from rigops.probe.bundles.shapes import without_secrets
 from rigops.probe.sections import rigops_state
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog
 from tests.unit.probe import answers
+from tests.unit.probe.secrets import HIDDEN, KEPT, KEY_BLOCK, MIXED, SECRET
 
 CARD = "GPU-6f1c9f0e-2a41-8c55-0e3a-6b7b1e1f2d3c"
 REPORT = Path(__file__).parents[3] / "fixtures/bundles/nvidia-bug-report.log"
@@ -222,6 +224,29 @@ def test_owned_files_are_still_the_same_files() -> None:
     )
 
     assert rigops_state.parse(one(text, "rigops-state")) == rigops_state.parse(text)
+
+
+@pytest.mark.parametrize(("line", "left"), HIDDEN)
+def test_a_secret_is_dropped_here_too(line: str, left: str) -> None:
+    assert without_secrets(f"{line}\niommu=pt\n") == f"{left}\niommu=pt\n"
+    assert without_secrets(left) == left
+    found = one(f"{line}\n")
+    assert SECRET not in found
+    assert MIXED not in found
+
+
+@pytest.mark.parametrize("line", KEPT)
+def test_what_only_looks_secret_stays(line: str) -> None:
+    assert without_secrets(f"{line}\n") == f"{line}\n"
+
+
+def test_a_private_key_is_dropped_to_its_end_and_no_further() -> None:
+    assert without_secrets(f"a=1\n{KEY_BLOCK}") == (
+        "a=1\n-----BEGIN OPENSSH PRIVATE KEY-----***\n-----END OPENSSH PRIVATE KEY-----\niommu=pt\n"
+    )
+    assert without_secrets("-----BEGIN PRIVATE KEY-----\nabc\n== /etc/x\nquiet\n") == (
+        "-----BEGIN PRIVATE KEY-----***\n== /etc/x\nquiet\n"
+    )
 
 
 REAL = replace(
