@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
+FUZZ = "fuzz"
 LAB_ITSELF = "lab-itself"
 LAB_TRANSPORT = "lab-transport"
 LAB_DOCTOR = "lab-doctor"
@@ -59,6 +60,14 @@ SHARDS = (
         PROPERTIES,
         15,
         ("src/rigops/probe", "src/rigops/inventory", "src/rigops/doctor"),
+        "tests/unit",
+        EVERY_CORE,
+        lambda: None,
+    ),
+    Shard(
+        FUZZ,
+        3,  # or what RIGOPS_FUZZ_MINUTES says
+        ("src/rigops/probe", "src/rigops/packages", "src/rigops/record", "src/rigops/vault"),
         "tests/unit",
         EVERY_CORE,
         lambda: None,
