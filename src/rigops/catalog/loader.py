@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rigops import regular_file
 from rigops.catalog import checks, versions
 from rigops.catalog.model import (
     ARCHITECTURES,
@@ -23,7 +24,7 @@ from rigops.catalog.model import (
     Gpu,
     Xid,
 )
-from rigops.catalog.reader import Place, Reader, Values, build
+from rigops.catalog.reader import Place, Reader, Values, build, shown
 from rigops.errors import Problem, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Release
 
+_MOST_BYTES = 4 * 1024 * 1024
 SHIPPED = Path(__file__).with_name("data")
 
 # In the standard library from Python 3.11 on. Its ValueErrors name the line.
@@ -139,7 +141,8 @@ def _check_cards(catalog: Catalog, reader: Reader) -> None:
 
 def _open(path: Path) -> Document:
     try:
-        return Document(str(path), _TOML.loads(path.read_text(encoding="utf-8")))
+        text = regular_file.read(path, most=_MOST_BYTES).decode()
+        return Document(str(path), _TOML.loads(text))
     except OSError as error:
         problem = Problem(
             message=f"cannot read the catalog file: {error.strerror}",
@@ -150,6 +153,12 @@ def _open(path: Path) -> Document:
         problem = Problem(
             message="the catalog file is not UTF-8 text",
             fix="save it as UTF-8",
+            file=str(path),
+        )
+    except RecursionError:
+        problem = Problem(
+            message="the catalog file has lists or tables in too many others",
+            fix=f"write tables {', '.join(f'[[{name}]]' for name in TABLES)}",
             file=str(path),
         )
     except ValueError as error:
@@ -169,7 +178,7 @@ def _merged(table: Table[E], own: tuple[E, ...], document: Document) -> tuple[E,
     entries: dict[object, E] = {getattr(entry, table.key): entry for entry in own}
     seen: set[object] = set()
     for at, raw in enumerate(_tables_of(table, document, reader)):
-        place = Place(str(raw.get(table.key, f"{table.name}[{at}]")))
+        place = Place(shown(raw.get(table.key, f"{table.name}[{at}]")))
         before = len(reader.problems)
         values = reader.values(table.kind, raw, place)
         key = values.get(table.key)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import (
     TYPE_CHECKING,
+    Final,
     Literal,
     NamedTuple,
     TypeVar,
@@ -26,6 +27,8 @@ E = TypeVar("E")
 
 Values = dict[str, object]
 
+_MOST_NUMBER: Final = 2**53
+_LONGEST_SHOWN: Final = 100
 _PLAIN: dict[object, str] = {
     str: "a text in quotes",
     int: "a whole number",
@@ -64,10 +67,13 @@ class Reader:
     def complain(
         self, place: Place, message: str, value: object = None, accepted: str = ""
     ) -> None:
-        shown = None if value is None else str(value)
         self.problems.append(
             Problem(
-                message=message, accepted=accepted, file=self.file, key=place.entry, value=shown
+                message=message,
+                accepted=accepted,
+                file=self.file,
+                key=place.entry,
+                value=None if value is None else shown(value),
             )
         )
 
@@ -112,7 +118,11 @@ class Reader:
         raise TypeError(f"the catalog cannot read a field of type {hint}")
 
     def _plain(self, kind: Kind, raw: object, place: Place) -> object:
-        if kind is float and isinstance(raw, int) and not isinstance(raw, bool):
+        number = raw if isinstance(raw, (int, float)) and not isinstance(raw, bool) else 0
+        if not -_MOST_NUMBER < number < _MOST_NUMBER:
+            self.complain(place, f"{place.field} is no number that fits", raw, _PLAIN[kind])
+            return _UNREADABLE
+        if kind is float and type(raw) is int:
             return float(raw)
         if type(raw) is kind:
             return raw
@@ -144,6 +154,14 @@ class Reader:
         return _UNREADABLE if len(self.problems) > before else build(kind, values)
 
 
+def shown(value: object) -> str:
+    try:
+        text = str(value)
+    except (ValueError, RecursionError):  # too many digits, or tables in tables
+        return "a value of many digits or levels"
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
 def build(kind: Callable[..., E], values: Values) -> E:
     return kind(**values)
 
@@ -166,5 +184,5 @@ def _expected(hint: object) -> str:
 
 
 def _meant(name: str, accepted: Iterable[str]) -> str:
-    close = get_close_matches(name, list(accepted), n=1)
+    close = get_close_matches(name[:_LONGEST_SHOWN], list(accepted), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
