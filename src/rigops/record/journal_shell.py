@@ -34,13 +34,13 @@ $2"
         dd of="$1" bs=1M iflag=fullblock oflag=append conv=notrunc,fsync status=none
 }}
 """
-# Of what is too long, whole lines of its end.
+# Of what is too long, its end; a line that is cut by that counts as one that cannot be read.
 READ: Final = f"""\
 {_REQUIRE}lines() {{ # JOURNAL
     ! is_journal "$1" || if [ "$(stat -c %s "$1")" -le {_MOST_BYTES} ]; then
         cat "$1"
     else
-        tail -c {_MOST_BYTES} "$1" | sed 1d
+        tail -c {_MOST_BYTES} "$1"
     fi
 }}
 """

@@ -129,14 +129,16 @@ def test_it_is_read_as_it_is_and_an_absent_one_is_empty(tmp_path: Path, shell: s
     assert (read(path, shell).returncode, read(path, shell).stdout) == (0, "{1}\n{2")
 
 
-def test_of_an_endless_one_the_last_whole_lines_are_read(tmp_path: Path) -> None:
+def test_of_an_endless_one_the_end_is_read_and_what_it_cuts_is_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_text("{1}\n")
     os.truncate(path, 1 << 40)
     with path.open("a") as file:
         file.write("\n{2}\n")
     done = read(path)
-    assert (done.returncode, done.stdout) == (0, "{2}\n")
+    cut, *whole = done.stdout.splitlines()
+    assert (done.returncode, cut.strip("\0"), whole) == (0, "", ["{2}"])
+    assert journal.parse([cut.encode()]).unreadable == 1
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
