@@ -68,8 +68,8 @@ hide() {
         }"
 }
 # What follows comes from this file or command. No content can forge the line, since nobody else
-# knows the mark, or swallow it, since it begins a line.
-block() { printf "\n%s == %s\n" "$mark" "$*"; }
+# knows the mark (no program gets it as a word), or swallow it, since it begins a line.
+block() { echo; echo "$mark == $*"; }
 # Every file that is there.
 show() {
     for file; do
