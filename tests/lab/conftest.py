@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -69,3 +71,20 @@ def repository() -> Path:
     if reason:
         pytest.skip(f"lab tier: {reason}")
     return packages.repository(cache.folder())
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A real ssh-agent, named by SSH_AUTH_SOCK."""
+    path = tmp_path / "agent"
+    process = subprocess.Popen(
+        ["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    )
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+    try:
+        while not path.exists():
+            assert process.poll() is None
+        yield path
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()

@@ -118,6 +118,7 @@ class Sshd:
     options: tuple[str, ...] = ()
     key_types: tuple[str, ...] = ("ed25519",)
     mounts: tuple[str, ...] = ()  # what it does first, in a mount namespace of its own
+    network: int | None = None  # a process in whose network it listens
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -178,6 +179,8 @@ class Sshd:
         command = [program, "-D", "-e", "-f", str(config)]
         if self.mounts:
             command = namespace.enter([*self.mounts, f"exec {shlex.join(command)}"])
+        if self.network is not None:
+            command = ["nsenter", f"--net=/proc/{self.network}/ns/net", *command]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -250,11 +253,15 @@ def make_lab(folder: Path, sshd: Sshd) -> Lab:
 
 
 def lab_with(
-    folder: Path, *options: str, key_types: tuple[str, ...] = ("ed25519",), trusted: bool = True
+    folder: Path,
+    *options: str,
+    key_types: tuple[str, ...] = ("ed25519",),
+    trusted: bool = True,
+    network: int | None = None,
 ) -> Iterator[Lab]:
     """For fixtures: a running server and a user who may log in."""
     require_sshd()
-    with Sshd(folder / "server", options, key_types) as sshd:
+    with Sshd(folder / "server", options, key_types, network=network) as sshd:
         lab = make_lab(folder, sshd)
         if trusted:
             lab.trust()

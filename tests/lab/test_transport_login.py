@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import threading
@@ -41,23 +40,6 @@ pytestmark = pytest.mark.shard(LAB_TRANSPORT)
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     yield from lab_with(tmp_path)
-
-
-@pytest.fixture
-def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A real ssh-agent, named by SSH_AUTH_SOCK."""
-    path = tmp_path / "agent"
-    process = subprocess.Popen(
-        ["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    )
-    monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
-    try:
-        while not path.exists():
-            assert process.poll() is None
-        yield path
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
 
 
 def add_to_agent(key: Path) -> None:

@@ -46,9 +46,10 @@ class Agent(AgentSSH):
             return
         link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            link.settimeout(clock.wait())
+            link.settimeout(clock.wait() / 2)  # the other half is for key files
             link.connect(path)
             self._connect(link)  # type: ignore[attr-defined]  # as paramiko.Agent does; not in the stubs
+            link.settimeout(clock.wait())  # a person may have to touch something
         except (OSError, paramiko.SSHException) as error:
             self.trouble = f"the ssh agent at {path} does not answer ({error})"
             link.close()

@@ -31,9 +31,8 @@ _FIRST_LINE: Final = 'l=; until [ "$l" = "$0" ]; do read -r l || exit 1; done; '
 _TRY_WITHOUT: Final = (
     "PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin; "
     'if [ "$(id -u)" = 0 ]; then echo is root; '
-    "elif ! command -v sudo >/dev/null; then echo is without sudo; "
     'elif sudo -n -- sh -c "$0" rigops true </dev/null >/dev/null 2>&1; then echo is free; '
-    "else echo is asked; fi"
+    "elif command -v sudo >/dev/null; then echo is asked; else echo is without sudo; fi"
 )
 
 
@@ -180,6 +179,14 @@ def with_password(connection: Connection, password: str) -> Privilege:
         return Privilege("free", ("sudo", "-n", "--"))
     if "is without sudo" in found:
         raise _failed(connection, "sudo is not installed", "log in as root, or pass --no-root")
+    if "is asked" not in found:
+        said = clean(tried.stderr) or "nothing"
+        raise TransportError(
+            "auth",
+            f"{connection.name}: its login shell ran no command; output: {said}",
+            host=connection.name,
+            fix="see that the login gets an ordinary shell",
+        )
     if "\n" in password or "\0" in password:
         message = "a sudo password has only one line"
         raise _failed(connection, message, "type it as sudo itself would take it")

@@ -266,7 +266,7 @@ def make_server(target: Target, settings: Settings) -> Server:
         known_as="" if alias.lower() == "none" else alias,
         known_hosts=_known_hosts(target, settings, tokens),
         hash_known_hosts=_is_on(settings, "hashknownhosts"),
-        forward_agent=target.forward_agent or _is_on(settings, "forwardagent"),
+        forward_agent=target.forward_agent,
         family=_first(settings, "addressfamily", "any").lower(),
         bind_address=_first(settings, "bindaddress") or None,
         only_openssh=_only_openssh(settings),
@@ -343,9 +343,8 @@ def _program_options(target: Target) -> list[str]:
         words += ["-o", f"UserKnownHostsFile={_quoted(target.known_hosts_file)}"]
     if not target.allow_agent:
         words += ["-o", "IdentityAgent=none"]
-    if target.forward_agent:
-        words += ["-o", "ForwardAgent=yes"]
-    return words
+    # Never by the configuration alone: root of the host could use the keys meanwhile.
+    return [*words, "-o", f"ForwardAgent={'yes' if target.forward_agent else 'no'}"]
 
 
 def _quoted(path: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import shlex
 import socket
 import threading
 from collections import deque
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import paramiko
 
 from rigops.transport.clock import Clock, Watch, has_ended, start_thread
+from rigops.transport.command_line import command_line
 from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution, pieces
 from rigops.transport.errors import NeedsProgramError, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys
@@ -156,6 +156,14 @@ def _reach(link: Link, jump: Server | None, keys: HostKeys, watch: Watch) -> Non
 
 def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch) -> NoReturn:
     if watch.expired or isinstance(error, TimeoutError):
+        if watch.step == _looking_up(server):
+            raise TransportError(
+                "dns",
+                f"{server.who}: {watch.step} did not finish within {watch.clock.allowed:.3g} s",
+                host=server.name,
+                fix="check the name servers of this machine (/etc/resolv.conf), or set "
+                "ssh_hostname to an address",
+            ) from error
         fix = f"check that the host is on and that its SSH port is {server.port}"
         raise timed_out(server.name, server.who, watch.step, watch.clock.allowed, fix) from error
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
@@ -191,8 +199,12 @@ def _explain(error: Exception, jump: Server | None, server: Server, watch: Watch
     ) from error
 
 
+def _looking_up(server: Server) -> str:
+    return f"looking up {server.hostname}"
+
+
 def _dial(link: Link, server: Server, watch: Watch) -> socket.socket:
-    watch.step = f"looking up {server.hostname}"
+    watch.step = _looking_up(server)
     family = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}.get(server.family, socket.AF_UNSPEC)
     finder = start_thread(
         lambda: socket.getaddrinfo(server.hostname, server.port, family, socket.SOCK_STREAM)
@@ -311,7 +323,7 @@ class SshConnection(Connection):
             if ending := execution.ending():
                 argv, stdin = ending
                 with closing(self._transport.open_session(timeout=_GRACE_S)) as channel:
-                    channel.exec_command(shlex.join(argv))
+                    channel.exec_command(command_line(argv))
                     channel.sendall(stdin)
                     channel.shutdown_write()
                     channel.recv_exit_status()
@@ -344,7 +356,7 @@ class SshConnection(Connection):
 
 
 def _communicate(channel: paramiko.Channel, execution: Execution) -> int:
-    command = shlex.join(execution.argv)
+    command = command_line(execution.argv)
     channel.exec_command(command.encode("utf-8", "surrogateescape"))
     work = [start_thread(lambda: _drain(channel.recv_stderr, execution.err))]
     if execution.stdin == b"":

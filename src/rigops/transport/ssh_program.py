@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.transport.clock import Clock, Watch
+from rigops.transport.command_line import command_line
 from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution
 from rigops.transport.errors import Kind, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys, unknown_key
@@ -90,7 +91,7 @@ def login_command(route: Route, control: Path, seconds: float) -> list[str]:
 def run_command(server: Server, control: Path, argv: Sequence[str]) -> list[str]:
     """The ssh that runs one command through the first one, and only through it."""
     values = ("ControlMaster=no", f"ControlPath={control}", "ProxyCommand=false")
-    return ["ssh", *_base(server), *_options(values), "--", server.alias, shlex.join(argv)]
+    return ["ssh", *_base(server), *_options(values), "--", server.alias, command_line(argv)]
 
 
 def key_command(route: Route, file: Path, seconds: float) -> list[str]:

@@ -98,3 +98,14 @@ def test_the_clock_stands_still_while_a_person_thinks() -> None:
             assert not watch.expired
         assert clock.left() > 0
         assert stopped.wait(5)
+
+
+def test_an_opening_line_without_an_end_is_noise_and_takes_bounded_memory() -> None:
+    frame = Framed(TOKEN, 1000)
+    frame.feed(f"{TOKEN} begin ".encode())
+    for _ in range(200):
+        frame.feed(b"7" * 64 * 1024)
+    frame.feed(f"\n{TOKEN} begin 77\nbody".encode())
+    frame.finish()
+    assert (frame.pid, frame.body.take()) == (77, b"body")
+    assert len(frame.noise.take()) <= 64 * 1024

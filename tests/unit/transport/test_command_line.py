@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from rigops.transport.command_line import command_line
+
+SHELLS = [shell for shell in ("sh", "bash", "zsh", "fish", "tcsh", "mksh") if shutil.which(shell)]
+WORDS = [
+    "a b",
+    "it's",
+    '"',
+    "$HOME",
+    "`id`",
+    "\\",
+    "\\\\",
+    "\\'",
+    "!!",
+    "@b@n@a",
+    "é",
+    "a\nb",
+    "",
+    "#",
+    "\n",
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("words", [WORDS, *([word] for word in WORDS)], ids=repr)
+def test_a_shell_passes_every_word_on(shell: str, words: list[str]) -> None:
+    line = command_line(["printf", "%s|", *words])
+
+    done = subprocess.run([shell, "-c", line], capture_output=True, check=False)
+
+    assert done.stdout.decode() == "".join(f"{word}|" for word in words)
+    assert done.stderr == b""
+
+
+def test_what_no_shell_changes_is_sent_as_it_is() -> None:
+    words = ["sh", "-c", 'echo "$0 begin $$"; exec "$@"', "it's", "50%", "a@b"]
+
+    assert command_line(words) == shlex.join(words)
