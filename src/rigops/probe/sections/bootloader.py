@@ -153,7 +153,8 @@ def _menu(body: str) -> tuple[MenuEntry, ...]:
 _SNIPPET = f"""
 show {" ".join((*_CHANGED, *_READ))}
 block "{_DIGESTS}"
-sha256sum {" ".join(_CHANGED)} 2>/dev/null
+# One by one: the sha256sum of uutils stops at a missing file.
+for file in {" ".join(_CHANGED)}; do sha256sum "$file"; done 2>/dev/null
 block "{_TOOLS}"
 for tool in {_TOOLS.removeprefix("command -v ")}; do command -v "$tool"; done
 block "{_READS_DROP_INS}"
