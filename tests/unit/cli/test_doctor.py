@@ -221,7 +221,7 @@ def test_the_printed_probe_is_the_probe(rigops: Rigops) -> None:
     assert "sudo -n" in printed
     assert "sudo -n" not in rigops("doctor", "--print-probe", "--no-root").out
     done = subprocess.run(["sh", "-s"], input=printed.encode(), capture_output=True, check=True)
-    assert done.stdout.startswith(b"rigops-probe/1 ")
+    assert done.stdout.startswith(b"rigops-probe/2 ")
 
 
 @pytest.mark.parametrize("inventory", ["-i missing.py", "-i broken.py"])

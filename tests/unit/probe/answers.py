@@ -126,7 +126,7 @@ STATE = """\
 == /var/lib/rigops/owned.json
 {"schema": "rigops.owned/1", "files": []}
 
-== /var/lib/rigops/kernel_args.json
+== /var/lib/rigops/leaving.json
 {}
 
 == tail -n 50 /var/lib/rigops/journal.jsonl

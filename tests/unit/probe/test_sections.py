@@ -214,7 +214,7 @@ def test_rigops_state() -> None:
     found = rigops_state.parse(answers.STATE)
 
     assert found.owned == '{"schema": "rigops.owned/1", "files": []}\n'
-    assert list(found.records) == ["/var/lib/rigops/kernel_args.json"]
+    assert list(found.records) == ["/var/lib/rigops/leaving.json"]
     assert found.journal == ('{"host": "rig"}',)
 
 
