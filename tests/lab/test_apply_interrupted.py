@@ -117,7 +117,7 @@ class Fleet:
         self.laptop = Laptop(folder)
 
     def start(self, declared: Mapping[str, object], *options: str, measured: bool) -> Running:
-        data = {**declared, "ssh_port": clients.PROXY_PORT if measured else 0}
+        data = {**declared, "ssh_port": clients.PROXY_PORT} if measured else declared
         self.laptop.declare({host.name: data for host in self.hosts})
         apply = ("apply", "--yes", "--preflight", "never", "--json", "-i", "inventory.py")
         return self.laptop.start(*apply, *options)

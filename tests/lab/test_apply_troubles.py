@@ -217,7 +217,7 @@ def test_a_wrong_sudo_password_is_tried_once_and_told(rig: Host, laptop: Laptop)
     assert host["outcome"] == "unreachable"
     assert host["error"]["kind"] == "sudo"
     assert "refused the password" in host["error"]["message"]
-    assert between == 1
+    assert between == 2  # whether sudo asks, and this password
     assert WRONG not in said.out + said.err
 
 
@@ -351,7 +351,7 @@ def test_a_gpu_job_keeps_a_host_from_its_reboot_until_that_is_allowed(
     assert "busy=1" in rig.run("cat /proc/cmdline").stdout
 
 
-def test_a_converged_host_with_a_sudo_password_costs_two_execs(rig: Host, laptop: Laptop) -> None:
+def test_a_converged_host_with_a_sudo_password_costs_three_execs(rig: Host, laptop: Laptop) -> None:
     """As its reboot before has left it."""
     declare(laptop, rig.name, arguments=("busy=1",), ssh_user="asks")
     before = sessions(rig)
@@ -362,7 +362,7 @@ def test_a_converged_host_with_a_sudo_password_costs_two_execs(rig: Host, laptop
 
     between = sessions(rig) - before - 1  # a look into the log lies between
     assert (said.code, outcomes(said)) == (0, {rig.name: "converged"}), said.err
-    assert between == 2
+    assert between == 3  # whether sudo asks, whether this password is right, and the probe
     assert PASSWORD not in said.out + said.err
 
 
