@@ -333,7 +333,7 @@ def _leaked(reach: Reach, secret: str) -> str:
     ).stdout
 
 
-def test_the_right_password_works_in_two_execs_and_a_wrong_one_is_tried_once(
+def test_the_right_password_works_in_three_execs_and_a_wrong_one_is_tried_once(
     typed: Typed, said: Said
 ) -> None:
     if typed.password == WRONG:
@@ -341,12 +341,12 @@ def test_the_right_password_works_in_two_execs_and_a_wrong_one_is_tried_once(
         kind, message = _error(typed.said, "")
         assert kind == "sudo"
         assert "refused the password" in message
-        assert (typed.sessions, typed.refusals) == (1, 1)
+        assert (typed.sessions, typed.refusals) == (2, 1)
         return
     assert typed.said.code == 0, typed.terminal
     assert typed.said.seen().host["notes"] == []
     assert typed.said.seen().verdicts() == said.seen("as-root").verdicts()
-    assert (typed.sessions, typed.refusals) == (2, 0)
+    assert (typed.sessions, typed.refusals) == (3, 0)
 
 
 def test_the_password_is_seen_nowhere(asking: Reach, typed: Typed) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.transport.errors import clean, timed_out
 from rigops.transport.holding import Holding
-from rigops.transport.privilege import AS_LOGIN, Conversation, Privilege
+from rigops.transport.privilege import AS_LOGIN, Conversation, Privilege, without_prompts
 from rigops.transport.result import (
     END_GROUP,
     RUN_COMMAND,
@@ -167,15 +167,17 @@ class Connection(ABC):
         code = self._execute(execution, deadline_s)
         end = time.monotonic()
         inner = out.exit_code
+        started = out.began_at is not None
+        noise = out.noise.take() + err.noise.take()
         return ScriptResult(
             exit_code=code if inner is None else inner,
             stdout=out.body.take(),
             stderr=err.body.take(),
             stdout_dropped=out.body.dropped,
             stderr_dropped=err.body.dropped,
-            started=out.began_at is not None,
+            started=started,
             complete=inner is not None and err.exit_code is not None,
-            login_noise=out.noise.take() + err.noise.take(),
+            login_noise=without_prompts(noise) if started else noise,
             login_seconds=(out.began_at or end) - start,
         )
 

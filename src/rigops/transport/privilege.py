@@ -24,6 +24,9 @@ _TRY_S: Final = 60
 _SUDO_ASKS_S: Final = 45.0
 _LONGEST_NAME: Final = 256
 
+# As a prompt is passed on.
+_ASKED: Final = re.compile(rb"sudo asked for the password of ([^\n]*)\n")
+
 # Root's shell takes no line for its own before this one.
 _FIRST_LINE: Final = 'l=; until [ "$l" = "$0" ]; do read -r l || exit 1; done; '
 
@@ -169,6 +172,11 @@ class _Prompts:
         self._sink.finish()
 
 
+def without_prompts(noise: bytes) -> bytes:
+    """What a login printed before a command, but for the prompts of sudo."""
+    return _ASKED.sub(b"", noise)
+
+
 def with_password(connection: Connection, password: str) -> Privilege:
     """The password is used only where neither root nor `sudo -n` does it, and sent only once."""
     tried = connection.run(["sh", "-c", _TRY_WITHOUT, 'exec "$@"'], deadline_s=_TRY_S)
@@ -222,7 +230,7 @@ def _why(answer: ScriptResult) -> tuple[str, str]:
         said = clean(answer.stderr) or "no output"
         return f"sudo gives a shell that runs no program ({said})", "log in as root"
     words = answer.login_noise
-    asked = re.findall(rb"sudo asked for the password of ([^\n]*)\n", words)
+    asked = _ASKED.findall(words)
     lines = [line for line in words.splitlines() if line.startswith((b"sudo:", b"sudo-rs:"))]
     said = clean(b" ".join(line for line in lines if b"unable to resolve host" not in line))
     said = said or clean(words) or "no output"
