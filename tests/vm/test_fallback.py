@@ -29,10 +29,10 @@ mount -o loop /var/tmp/frozen.img {FROZEN}
 fsfreeze --freeze {FROZEN}
 sed -i '1a "smi": "unkillable",' /etc/rigsim/rig.json
 setsid nvidia-smi -L </dev/null >/dev/null 2>&1 &
-until grep -l '(nvidia-smi) D' /proc/[0-9]*/stat; do sleep 0.2; done
+until grep -qs '(nvidia-smi) D' /proc/[0-9]*/stat; do sleep 0.2; done
 pkill -KILL nvidia-smi
 sleep 2
-grep -l '(nvidia-smi) D' /proc/[0-9]*/stat
+grep -qs '(nvidia-smi) D' /proc/[0-9]*/stat
 dmesg --console-level 8
 """
 

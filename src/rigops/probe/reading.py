@@ -21,7 +21,7 @@ _HEADER: Final = re.compile(
     re.MULTILINE,
 )
 _ENDED: Final = re.compile(
-    rb"rc=(?P<rc>[0-9]{1,9}) from=(?P<start>[0-9.]*) to=(?P<end>[0-9.]*)\r?\n"
+    rb"rc=(?P<rc>[0-9]{1,9}) from=(?P<start>[0-9.]{0,20}) to=(?P<end>[0-9.]{0,20})\r?\n"
 )
 _TIMED_OUT: Final = 124
 _BY_SIGNAL: Final = (_TIMED_OUT, 137, 143)
