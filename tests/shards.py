@@ -66,7 +66,7 @@ SHARDS = (
     ),
     Shard(
         FUZZ,
-        3,  # or what RIGOPS_FUZZ_MINUTES says
+        2,  # or what RIGOPS_FUZZ_MINUTES says
         ("src/rigops/probe", "src/rigops/packages", "src/rigops/record", "src/rigops/vault"),
         "tests/unit",
         EVERY_CORE,

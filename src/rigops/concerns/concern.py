@@ -62,6 +62,20 @@ class ProvenHost:
 
 
 @dataclass(frozen=True)
+class HostRecord:
+    """What rigops writes down on a host: what follows where it cannot be read, and what cures it.
+
+    `parse` raises a RigopsError then. `is_refused`: what depends on it is not changed meanwhile.
+    """
+
+    path: str
+    effect: str
+    parse: Callable[[str], object]
+    fix: str
+    is_refused: bool = False
+
+
+@dataclass(frozen=True)
 class Kept:
     """`vault`: None where there was nothing to do."""
 
@@ -70,6 +84,10 @@ class Kept:
 
 
 def _none(_: RigSpec) -> tuple[()]:
+    return ()
+
+
+def _no_records() -> tuple[()]:
     return ()
 
 
@@ -93,6 +111,10 @@ class Concern:
     # What the deploy is going to ask: collected in one exec. Anything else costs a second one.
     facts: Callable[[RigSpec], Sequence[type[SectionFact[Any]]]] = _none
     files: Callable[[RigSpec], Sequence[str]] = _none
+    # Where it writes on hosts, as shell patterns: whose a file is that the ownership record lost.
+    writes: tuple[str, ...] = ()
+    # What it writes down on hosts besides.
+    records: Callable[[], Sequence[HostRecord]] = _no_records
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.
     asks_for_proof: Callable[[Change], bool] = _never
     # What is configured, or is declared, and only a reboot brings into force; asked after the

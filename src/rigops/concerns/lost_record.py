@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops import json_fields
+from rigops.concerns import registry
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import OwnedFile, Ownership, Previous, digest, previous_of
@@ -29,26 +30,6 @@ if TYPE_CHECKING:
 
 Loss = Literal["lost", "damaged", "incomplete"]
 
-# Programs, and what is not under the path of one concern alone.
-_CONCERNS: Final = (
-    ("*/rigops/notify", "base"),
-    ("*/rigops/kernel_hook", "nvidia_driver"),
-    ("*/rigops/trial", "kernel_args"),
-    ("*/rigops/acs", "acs"),
-    ("/etc/security/limits.d/*", "base"),
-    ("/etc/systemd/*.conf.d/*", "base"),
-    (f"{STATE}/lines/*", "base"),
-    ("*/rigops-shm.service", "base"),
-    ("*/rigops-acs.service", "acs"),
-    ("*/rigops-trial.service", "kernel_args"),
-    ("*/nvidia-persistenced.service*", "nvidia_driver"),
-    ("/etc/apt/*", "nvidia_driver"),
-    ("/etc/kernel/*", "nvidia_driver"),
-    ("/etc/modprobe.d/*", "nvidia_driver"),
-    ("/etc/default/grub.d/*", "kernel_args"),
-    ("/etc/grub.d/*", "kernel_args"),
-    ("/boot/grub*", "kernel_args"),
-)
 _COMPANION_MODE: Final = 0o644
 _ENTRY_BEGINS: Final = "    {"
 _ENTRY_ENDS: Final = "    }"
@@ -153,7 +134,7 @@ def _owned(path: str, trace: Trace, state: RigopsState) -> OwnedFile | None:
         path, mode = companion(path, STATE), _COMPANION_MODE
     else:
         mode = Present.of(trace.status, trace.digest).mode
-    concern = next((name for shape, name in _CONCERNS if fnmatchcase(path, shape)), None)
+    concern = _writer(path)
     if concern is None or not (trace.is_made or trace.digest == _digest_of_sources(state)):
         return None
     return OwnedFile(
@@ -163,6 +144,11 @@ def _owned(path: str, trace: Trace, state: RigopsState) -> OwnedFile | None:
         mode=mode,
         previous=_previous(path, trace, state),
     )
+
+
+def _writer(path: str) -> str | None:
+    shapes = ((shape, one.name) for one in registry.CONCERNS for shape in one.writes)
+    return next((name for shape, name in shapes if fnmatchcase(path, shape)), None)
 
 
 def _digest_of_sources(state: RigopsState) -> str:

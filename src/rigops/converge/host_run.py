@@ -332,7 +332,8 @@ class HostRun:
 
     def _damaged_records(self) -> Iterator[str]:
         if (state := self._session.snapshot.state) is not None:
-            yield from map(str, damaged_records(state))
+            for record in damaged_records(state):
+                yield f"{record.path} cannot be read: {record.effect}"
             if lines := torn_lines(state):
                 yield f"{lines} of the last lines of {JOURNAL} cannot be read; all others count"
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from rigops.concerns import registry
+from rigops.concerns.concern import Concern
 from rigops.concerns.lost_record import described, left, lost_record, with_rebuilt
 from rigops.ownership.ownership import Ownership, previous_of
 from rigops.probe.sections.rigops_state import RECORD, STATE, Present, RigopsState
@@ -126,3 +128,18 @@ def test_the_first_copy_counts_and_none_that_was_made_of_another_path() -> None:
     previous = lost.rebuilt.files[path].previous
     assert previous is not None
     assert (previous.name, previous.digest, previous.mode) == (names[1], "b" * 64, 0o600)
+
+
+def test_a_file_is_whose_concern_says_that_it_writes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/etc/systemd/system/rigops-toy.service"
+    state = RigopsState(unrecorded={path: Trace("0" * 64, "81a4 0:0", is_made=True)})
+    lost = lost_record(state)
+    assert lost is not None
+    assert lost.left == (path,)
+
+    toy = Concern(name="toy", keys=(), writes=("*/rigops-toy.service",))
+    monkeypatch.setattr(registry, "CONCERNS", [*registry.CONCERNS, toy])
+
+    lost = lost_record(state)
+    assert lost is not None
+    assert lost.rebuilt.files[path].concern == "toy"

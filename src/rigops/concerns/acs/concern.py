@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern
+from rigops import json_fields
+from rigops.concerns.concern import Concern, HostRecord
 from rigops.inventory.spec.scalars import word_key
+from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +34,17 @@ def _deploy(spec: RigSpec) -> None:
         notices(name="Notices", concern=NAME, texts=consequences)
 
 
+def _records() -> tuple[HostRecord, ...]:
+    return (
+        HostRecord(
+            f"{STATE}/acs.json",
+            "ACS redirection that was cleared comes back with the next reboot only",
+            lambda text: json_fields.parse(text, place="the record"),
+            "reboot the host",
+        ),
+    )
+
+
 def _is_another_path(change: Change) -> bool:
     """What lies between the cards is no part of the state that a proof is recorded for."""
     return change.kind == "setting"
@@ -42,5 +55,7 @@ ACS: Final = Concern(
     keys=(word_key("acs_redirect", "keep", "off"),),
     deploy=_deploy,
     facts=_facts,
+    writes=("*/rigops/acs", "*/rigops-acs.service"),
+    records=_records,
     asks_for_proof=_is_another_path,
 )

@@ -10,6 +10,7 @@ from rigops.concerns.concern import Concern
 from rigops.inventory.spec.faults import refuse
 from rigops.inventory.spec.machine import limits, nccl
 from rigops.inventory.spec.scalars import Key, text
+from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,4 +53,11 @@ BASE: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     files=_files,
+    writes=(
+        "*/rigops/notify",
+        "/etc/security/limits.d/*",
+        "/etc/systemd/*.conf.d/*",
+        "*/rigops-shm.service",
+        f"{STATE}/lines/*",
+    ),
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern
+from rigops import json_fields
+from rigops.concerns.concern import Concern, HostRecord
 from rigops.inventory.spec.machine import kernel_argument
 from rigops.inventory.spec.scalars import Key, list_of, word_key
+from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
+from rigops.record.kernel_arguments import UNREADABLE_FIX, parse_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,6 +50,24 @@ def _deploy(spec: RigSpec) -> None:
     )
 
 
+def _records() -> tuple[HostRecord, ...]:
+    return (
+        HostRecord(
+            ARGUMENTS,
+            "kernel arguments are neither added nor removed",
+            parse_arguments,
+            UNREADABLE_FIX,
+            is_refused=True,
+        ),
+        HostRecord(
+            LEAVING,
+            "until the next reboot nothing says which arguments leave with it",
+            lambda text: json_fields.parse(text, place="the record"),
+            "reboot the host",
+        ),
+    )
+
+
 def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
     from rigops.concerns.kernel_args.guards import reboot_reasons
 
@@ -66,5 +87,13 @@ KERNEL_ARGS: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
+    writes=(
+        "*/rigops/trial",
+        "*/rigops-trial.service",
+        "/etc/default/grub.d/*",
+        "/etc/grub.d/*",
+        "/boot/grub*",
+    ),
+    records=_records,
     reboot_reasons=_reboot_reasons,
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern
+from rigops.concerns.concern import Concern, HostRecord
 from rigops.inventory.spec.driver import driver, driver_source
 from rigops.inventory.spec.machine import module_options
 from rigops.inventory.spec.scalars import Key, boolean, word_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
@@ -42,6 +42,30 @@ def _deploy(spec: RigSpec) -> None:
         name="Notices",
         concern=NAME,
         texts=lambda: (guards.virtual_machines(because=because), guards.no_snapshot()),
+    )
+
+
+def _records() -> tuple[HostRecord, ...]:
+    from rigops import json_fields
+    from rigops.concerns.nvidia_driver import record
+    from rigops.vault import pinned_set
+
+    def of_schema(schema: str) -> Callable[[str], object]:
+        return lambda text: json_fields.parse(text, place="the record").require_schema(schema)
+
+    return (
+        HostRecord(
+            record.PATH,
+            "the next apply resolves the driver anew and writes it",
+            of_schema(record.SCHEMA),
+            "rigops apply",
+        ),
+        HostRecord(
+            pinned_set.RECORD,
+            "the next apply copies the packages to the vault again and writes it",
+            of_schema(pinned_set.SCHEMA),
+            "rigops apply",
+        ),
     )
 
 
@@ -80,6 +104,14 @@ NVIDIA_DRIVER: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
+    writes=(
+        "*/rigops/kernel_hook",
+        "*/nvidia-persistenced.service*",
+        "/etc/apt/*",
+        "/etc/kernel/*",
+        "/etc/modprobe.d/*",
+    ),
+    records=_records,
     provide=_provide,
     keep=_keep,
 )
