@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab import run_file
 from tests.lab.applying import INVENTORY, only
 from tests.lab.driver_rig import AUTO, GOOD, OLD, THE_535, Rig, tended
 from tests.lab.terminal import Person
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shard(ATTACK)
 
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -q -y --allow-downgrades --allow-change-held-packages"
+BY_RUN_FILE = "as the installer does it"
 HALF = r"sed -i '/^Package: hostname$/,/^$/s/^Status: .*/Status: install ok unpacked/'"
 
 
@@ -42,6 +44,12 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         pytest.param(
             f"{APT} purge nvidia-driver >/dev/null", "true", "run this again", id="it is removed"
         ),
+        pytest.param(
+            BY_RUN_FILE,
+            f"{run_file.UNINSTALLER} --silent",
+            "NVIDIA's own installer",
+            id="a .run file",
+        ),
     ],
 )
 def test_what_is_done_by_hand_while_apply_asks_is_noticed(
@@ -50,7 +58,10 @@ def test_what_is_done_by_hand_while_apply_asks_is_noticed(
     done: list[set[str]] = []
 
     def meanwhile() -> None:
-        rig.does(by_hand)
+        if by_hand == BY_RUN_FILE:
+            run_file.install(rig.host)
+        else:
+            rig.does(by_hand)
         done.append(rig.drivers())
 
     person = Person({"Change ": "y"}, meanwhile=meanwhile)

@@ -132,6 +132,7 @@ class Installing:
     words: tuple[str, ...]
     printed: tuple[str, ...]
     lock_wait_s: int
+    unless: tuple[str, str] | None = None
     repairs: bool = False
     downgrades: bool = False
     hold_again: tuple[str, ...] = ()
@@ -172,6 +173,9 @@ def _whole(lines: Iterable[str]) -> str:
 
 def script(work: Installing) -> str:
     steps = [f"wait_for_locks {work.lock_wait_s}"]
+    if work.unless:
+        path, why = map(shlex.quote, work.unless)
+        steps.append(f"if [ -e {path} ]; then echo {why} >&2; exit 1; fi")
     if work.repairs:
         steps += [
             "echo 'dpkg finishes what it was interrupted in'",

@@ -80,6 +80,7 @@ def packages(
     lock_wait_s: int = 600,
     driver: str = "",
     source: str = "",
+    unless: tuple[str, str] | None = None,
 ) -> Generator[StringCommand, None, None]:
     """Have these packages, exactly in this version where one is given, and not have those.
 
@@ -89,6 +90,7 @@ def packages(
     + repair: have dpkg first finish what it was interrupted in, without further consent
     + driver: the only version of the NVIDIA driver that may come with it
     + source: a file of sources that is going to be there, for the plan
+    + unless: a path, and why nothing is changed where it is there by then
     """
     asked = _Asked(
         concern=concern,
@@ -98,6 +100,7 @@ def packages(
         lock_wait_s=lock_wait_s,
         driver=driver,
         source=source,
+        unless=unless,
     )
     request = asked.request
     if host.state.is_executing and not request.fault:
@@ -128,6 +131,7 @@ class _Asked:
     lock_wait_s: int
     driver: str = ""
     source: str = ""
+    unless: tuple[str, str] | None = None
 
     def command(self, text: str) -> StreamingCommand:
         most = 2 * self.lock_wait_s + _LONGEST_S
@@ -232,6 +236,7 @@ def _planned(
         words=words,
         printed=simulated.printed,
         lock_wait_s=asked.lock_wait_s,
+        unless=asked.unless,
         repairs=repairs,
         downgrades=bool(found.downgrade),
         changes_held=bool(simulated.held_changed),

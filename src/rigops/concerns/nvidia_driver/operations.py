@@ -37,6 +37,7 @@ from rigops.concerns.nvidia_driver.pin import driver_pinned
 from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Resolution, identity
 from rigops.concerns.nvidia_driver.run_file import (
+    INSTALLERS_LOG,
     is_in_place,
     removable_foreign,
     replaced_run_file,
@@ -91,6 +92,7 @@ _UNREADABLE_KEY: Final = (
     "Secure Boot is on, and the certificate of the key that modules are signed with cannot be read "
     "on this host, so whether they will load cannot be checked: sudo apt-get install openssl"
 )
+_BY_HAND: Final = "NVIDIA's own installer put a driver here meanwhile; run this again"
 _NO_RUN_FILE: Final = (
     "the driver here came from a .run file, which has to be run again: declare the folder with it, "
     'driver_source = "dir:PATH"'
@@ -165,6 +167,7 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
             change_held=frozenset((*wanted.by_apt, *wanted.remove)),
             driver=wanted.version,
             source=_added_sources(found),
+            unless=None if wanted.is_run_file else (INSTALLERS_LOG, _BY_HAND),
         )
         # What the packages bring or leave undone is known only then.
         after = "after the packages"

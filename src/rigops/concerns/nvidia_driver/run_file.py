@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.request import Resolution
     from rigops.plan.streaming import StreamingCommand
 
+INSTALLERS_LOG: Final = "/var/lib/nvidia/log"
 SUBJECT: Final = "driver of NVIDIA's own installer"
 UNINSTALL: Final = """\
 set -eu
