@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +19,11 @@ import pytest
 
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.registry import SECTIONS
-from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
+from rigops.transport import HostKeyPolicy, Target, TransportError, connect, with_password
 from tests.lab import accounts, namespace
 from tests.lab.connecting import KNOWN_ONLY, refusal
 from tests.lab.requirements import lacks
-from tests.lab.sshd import Lab, Sshd, lab_with, until
+from tests.lab.sshd import Lab, Sshd, lab_with, make_key, until
 from tests.lab.test_transport_login import add_to_agent
 from tests.lab.test_transport_program import SecurityKeyAgent, write_security_key
 from tests.shards import ATTACK
@@ -307,3 +309,67 @@ def test_the_program_talks_only_to_the_server_whose_key_was_checked(
             assert "Postponed" not in evil.log.read_text()
             assert "Failed" not in evil.log.read_text()
             assert "Accepted" not in evil.log.read_text()
+
+
+# ---- who sends without end
+
+
+@contextmanager
+def pouring(beginning: bytes, more: bytes) -> Iterator[int]:
+    """A port where everybody gets more than they can take."""
+    pours: list[threading.Thread] = []
+
+    def pour(stream: socket.socket) -> None:
+        with stream, suppress(OSError):
+            stream.sendall(beginning)
+            while True:
+                stream.sendall(more)
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                pours.append(threading.Thread(target=pour, args=listener.accept()[:1]))
+                pours[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve)
+        serving.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        for thread in (serving, *pours):
+            thread.join()
+
+
+@pytest.mark.parametrize("by", ["paramiko", "the program"])
+@pytest.mark.parametrize(
+    ("beginning", "more"),
+    [
+        pytest.param(b"", b"x" * 65536, id="a line without end"),
+        pytest.param(b"", b"spam\r\n" * 10_000, id="lines"),
+        pytest.param(b"SSH-2.0-x\r\n", b"\0" * 65536, id="zeros"),
+        pytest.param(b"SSH-2.0-x\r\n", b"\xff" * 65536, id="lengths of 4 GB"),
+        pytest.param(b"SSH-2.0-x\r\n", b"\0\0\0\x0c\x0a\x02\0\0\0\0" + b"\0" * 6, id="ignored"),
+    ],
+)
+def test_a_server_that_sends_without_end_costs_neither_memory_nor_more_than_the_deadline(
+    tmp_path: Path, by: str, beginning: bytes, more: bytes
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("GlobalKnownHostsFile /dev/null\n")
+    with pouring(beginning, more) as port:
+        known = tmp_path / "known_hosts"
+        if by == "the program":  # which alone knows authorities
+            authority = make_key(tmp_path / "authority").with_suffix(".pub").read_text()
+            known.write_text(f"@cert-authority [127.0.0.1]:{port} {authority}")
+        target = Target(
+            name="rig", hostname="127.0.0.1", port=port, user="rig", config_file=str(config),
+            known_hosts_file=str(known), allow_agent=False,
+        )  # fmt: skip
+        began, peak = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        with pytest.raises(TransportError) as error:
+            connect(target, deadline_s=4, host_keys=KNOWN_ONLY)
+
+    assert error.value.kind in {"lost", "refused", "timeout"}
+    assert time.monotonic() - began < 4 + 4
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 64 * 1024
