@@ -161,8 +161,15 @@ RECORDS: Final[Mapping[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", ["filled with NUL", "pipe"])
-@pytest.mark.parametrize("record", RECORDS)
+BY_TURNS: Final = [
+    (record, damage)
+    for line, damage in enumerate(sorted({*DAMAGES} - {"lost", "link to nothing", "endless"}))
+    for column, record in enumerate(RECORDS)
+    if (line + column) % 2 == 0
+]
+
+
+@pytest.mark.parametrize(("record", "damage"), BY_TURNS)
 def test_damage_of_another_record_is_said_and_changes_nothing_silently(
     rig: Rig, record: str, damage: str
 ) -> None:
@@ -173,6 +180,27 @@ def test_damage_of_another_record_is_said_and_changes_nothing_silently(
 
     assert found == [(RECORDS[record], path)]
     assert path in json.dumps([planned["notices"], planned["blocked"], planned.get("error")])
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [("holds.json", 1), ("kernel_args.json", 1), ("driver.json", 0), ("acs.json", 0)],
+)
+def test_apply_writes_a_damaged_record_anew_or_leaves_it_and_is_refused(
+    rig: Rig, record: str, code: int
+) -> None:
+    path = f"{STATE}/{record}"
+    rig.damage(path, "cut in half")
+
+    said = rig.says("apply", "--yes", *NEVER, "--json")
+
+    host = only(said)
+    assert said.code == code, said.out + said.err
+    assert path in json.dumps(
+        [host["notices"], host["blocked"], host["changes"], host.get("error")]
+    )
+    if code:
+        assert rig.found() == [("fail", path)]
 
 
 @pytest.mark.parametrize("record", ["holds.json", "kernel_args.json"])

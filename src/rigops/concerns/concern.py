@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rigops import assets
+from rigops import assets, json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,6 +73,10 @@ class HostRecord:
     parse: Callable[[str], object]
     fix: str
     is_refused: bool = False
+
+
+def of_schema(schema: str) -> Callable[[str], object]:
+    return lambda text: json_fields.parse(text, place="the record").require_schema(schema)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ UNREADABLE_FIX: Final = (
 )
 
 _SCHEMA: Final = "rigops.kernel_args/1"
-_LEAVING_SCHEMA: Final = "rigops.leaving/1"
+LEAVING_SCHEMA: Final = "rigops.leaving/1"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def read_leaving(text: str | None, boot_id: str | None) -> tuple[str, ...]:
         return ()
     try:
         fields = json_fields.parse(text, place="the record of leaving arguments")
-        fields.require_schema(_LEAVING_SCHEMA)
+        fields.require_schema(LEAVING_SCHEMA)
         return fields.texts("arguments") if fields.text("boot_id") == boot_id else ()
     except RigopsError:
         return ()
@@ -94,6 +94,6 @@ def read_leaving(text: str | None, boot_id: str | None) -> tuple[str, ...]:
 
 def leaving_document(arguments: tuple[str, ...], boot_id: str) -> str:
     return (
-        json.dumps({"schema": _LEAVING_SCHEMA, "boot_id": boot_id, "arguments": list(arguments)})
+        json.dumps({"schema": LEAVING_SCHEMA, "boot_id": boot_id, "arguments": list(arguments)})
         + "\n"
     )

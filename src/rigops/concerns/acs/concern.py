@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops import json_fields
-from rigops.concerns.concern import Concern, HostRecord
+from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.inventory.spec.scalars import word_key
 from rigops.probe.sections.rigops_state import STATE
 
@@ -39,7 +38,7 @@ def _records() -> tuple[HostRecord, ...]:
         HostRecord(
             f"{STATE}/acs.json",
             "ACS redirection that was cleared comes back with the next reboot only",
-            lambda text: json_fields.parse(text, place="the record"),
+            of_schema("rigops.acs/1"),
             "reboot the host",
         ),
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops import json_fields
-from rigops.concerns.concern import Concern, HostRecord
+from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.inventory.spec.machine import kernel_argument
 from rigops.inventory.spec.scalars import Key, list_of, word_key
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
-from rigops.record.kernel_arguments import UNREADABLE_FIX, parse_arguments
+from rigops.record.kernel_arguments import LEAVING_SCHEMA, UNREADABLE_FIX, parse_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +61,7 @@ def _records() -> tuple[HostRecord, ...]:
         HostRecord(
             LEAVING,
             "until the next reboot nothing says which arguments leave with it",
-            lambda text: json_fields.parse(text, place="the record"),
+            of_schema(LEAVING_SCHEMA),
             "reboot the host",
         ),
     )

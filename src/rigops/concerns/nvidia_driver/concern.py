@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern, HostRecord
+from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.inventory.spec.driver import driver, driver_source
 from rigops.inventory.spec.machine import module_options
 from rigops.inventory.spec.scalars import Key, boolean, word_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
@@ -46,12 +46,8 @@ def _deploy(spec: RigSpec) -> None:
 
 
 def _records() -> tuple[HostRecord, ...]:
-    from rigops import json_fields
     from rigops.concerns.nvidia_driver import record
     from rigops.vault import pinned_set
-
-    def of_schema(schema: str) -> Callable[[str], object]:
-        return lambda text: json_fields.parse(text, place="the record").require_schema(schema)
 
     return (
         HostRecord(
