@@ -50,6 +50,7 @@ hide() {
         }" \
         -e "s#(://|iscsi:)[^/@[:space:]\"]*@#\1***@#g" \
         -e "s#(${name}[[:space:]]*:[[:space:]]*)\"([^\"\\]|\\\\.)*\"#\1\"***\"#gI" \
+        -e "s#(${name}[[:space:]]*[:=][[:space:]]*)\[[^]]*#\1[***#gI" \
         -e "s#(${name}[[:space:]]*:[[:space:]]*)$bare#\1***#gI" \
         -e "s#(${name}(=|[[:space:]]+=[[:space:]]+))$value#\1***#gI" \
         -e "s#(password|password_pbkdf2)[[:space:]].*#\1 ***#" \

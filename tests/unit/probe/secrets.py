@@ -21,6 +21,9 @@ HIDDEN: Final = (
     (f"password_pbkdf2 root grub.pbkdf2.{SECRET}", "password_pbkdf2 ***"),
     (f'    "splunk-token": "{SECRET}",', '    "splunk-token": "***",'),
     (f'{{"a-token":"x\\"{SECRET}","gpus": 4}}', '{"a-token":"***","gpus": 4}'),
+    (f'"api_tokens": ["{SECRET}", "{SECRET}"], "gpus": 4', '"api_tokens": [***], "gpus": 4'),
+    (f"passwords: [{SECRET}, '{SECRET}']", "passwords: [***]"),
+    (f"passwords = [ '{SECRET}' ]", "passwords = [***]"),
     (f"password: {SECRET}", "password: ***"),
     (f"api_key: '{SECRET} {SECRET}'", "api_key: ***"),
     (f"Environment=OPENAI_KEY={SECRET} X=1", "Environment=OPENAI_KEY=*** X=1"),
@@ -58,6 +61,7 @@ HIDDEN: Final = (
     (f'{{"whatever": "{MIXED}"}}', '{"whatever": "***"}'),
 )
 KEPT: Final = (
+    "the kernel has 3 keys: [ 12.0 ] of it",
     "root=UUID=5c1d5a4e-93f7-4b0a-8a5b-0d2a1f6e7c11 iommu.passthrough=1 quiet",
     "pass= iommu=pt",
     "docker run -p 8080:80 x",
