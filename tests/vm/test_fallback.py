@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shard(VM_FALLBACK)
 
-LATER = "2031-01-01T00:00:00"
+# Of the host's battery. systemd lets no clock be before its own making.
+CLOCKS = {"2031": "ahead", "2021": "behind"}
 FROZEN = "/run/rigsim/frozen"
 # What nvidia-smi writes to there never ends, and neither does nvidia-smi; this boot's simulation is
 # gone with it.
@@ -62,14 +63,17 @@ def test_a_shutdown_that_something_unkillable_blocks_ends_by_force(
     assert "rigops: the ordered reboot has not come to its end" in said
 
 
-def test_a_clock_that_is_years_off_is_told_and_in_nobodys_way(vm: Machines, laptop: Laptop) -> None:
-    rig = Tended(vm.up(rtc=LATER), laptop)
+@pytest.mark.parametrize("year", CLOCKS)
+def test_a_clock_that_is_years_off_is_told_and_in_nobodys_way(
+    vm: Machines, laptop: Laptop, year: str
+) -> None:
+    rig = Tended(vm.up(rtc=f"{year}-01-01T00:00:00"), laptop)
     rig.declare("lab.later=1")
     time = r"\d\d:\d\d:\d\d UTC"
     here = f"{datetime.now(timezone.utc):%Y}"
     line = re.compile(
-        rf"the host's clock says 2031-01-01 {time}, and here it is {here}-\d\d-\d\d {time}: "
-        r"[\d.]+ years ahead"
+        rf"the host's clock says 20\d\d-\d\d-\d\d {time}, and here it is {here}-\d\d-\d\d {time}: "
+        rf"[\d.]+ years {CLOCKS[year]}"
     )
 
     planned = rig.rigops("plan")
@@ -81,4 +85,4 @@ def test_a_clock_that_is_years_off_is_told_and_in_nobodys_way(vm: Machines, lapt
     assert any(line.search(text) for text in host["notices"]), host["notices"]
     assert "lab.later=1" in rig.arguments
     assert rig.traces() == ""
-    assert rig.machine.ssh("date +%Y") == "2031"
+    assert rig.machine.ssh("date +%Y") != here

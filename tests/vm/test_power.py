@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,23 @@ HALF_WRITTEN = "find /boot /etc /usr/local /var/lib -name '*.rigops-new*'"
 ASIDE = f"{MENU}.rigops-new"
 SLOW = Demo("rigdemo-slow", "1.0", postinst="#!/bin/sh\nset -e\nsleep 20\n")
 NEXT = Demo("rigdemo", "1.0")
+JOURNAL = "/var/lib/rigops/journal.jsonl"
+# Instead of dd, which adds a line to the journal: what of it is on the disk when the power goes.
+TORN = f"""
+mv /usr/bin/dd /usr/bin/dd.whole
+cat >/usr/bin/dd <<'END'
+#!/bin/sh
+case "$*" in *{JOURNAL}*) ;; *) exec dd.whole "$@" ;; esac
+cat >/run/line
+size=$(stat -c %s /run/line)
+head -c $((size * SHARE / 100)) /run/line >>{JOURNAL}
+truncate -s +ZEROS {JOURNAL}
+sync
+touch /run/torn
+exec sleep 600
+END
+chmod 755 /usr/bin/dd
+"""
 
 
 class Rig(Tended):
@@ -83,6 +101,34 @@ def test_a_cut_while_the_menu_is_made(rig: Rig, argument: str, moment: str) -> N
 
     rig.machine.ssh(f"grub-script-check {MENU}")
     rig.finish(argument)
+
+
+@pytest.mark.parametrize(
+    ("share", "zeros", "is_torn"),
+    [
+        pytest.param(0, 0, False, id="before it"),
+        pytest.param(50, 0, True, id="in its middle"),
+        pytest.param(0, 300, True, id="zeros for it"),
+        pytest.param(100, 0, False, id="after it"),
+    ],
+)
+def test_a_cut_while_a_line_is_added_to_the_journal(
+    rig: Rig, share: int, zeros: int, *, is_torn: bool
+) -> None:
+    rig.declare(nccl={"NCCL_DEBUG": "WARN"})
+    rig.apply()
+    rig.machine.ssh(TORN.replace("SHARE", str(share)).replace("ZEROS", str(zeros)))
+    rig.declare(nccl={"NCCL_DEBUG": "INFO"})
+    rig.cut_off("test -e /run/torn")
+    rig.machine.ssh("mv -f /usr/bin/dd.whole /usr/bin/dd")
+
+    rig.declare(nccl={"NCCL_DEBUG": "TRACE"})
+    code, host = rig.apply()
+
+    assert (code, host["outcome"]) == (0, "changed"), host
+    assert any(f"lines of {JOURNAL} cannot be read" in text for text in host["notices"]) is is_torn
+    assert json.loads(rig.machine.ssh(f"tail -n 1 {JOURNAL}"))["outcome"] == "changed"
+    assert rig.rigops("history", "--json").json()["runs"][0]["outcome"] == "changed"
 
 
 def test_a_cut_between_configuration_and_reboot(rig: Rig) -> None:
