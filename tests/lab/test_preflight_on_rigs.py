@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ def preflight(host: Host, folder: Path, declared: str = "") -> tuple[int, dict[s
     done = subprocess.run(
         [sys.executable, "-m", "rigops", "preflight", "--yes", "--json", "-i", "inventory.py"],
         cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
     )  # fmt: skip
     (found,) = json.loads(done.stdout)["hosts"]
     return done.returncode, found

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import time
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from rigops.cli.collected_hosts import now
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
-from rigops.cli.output import has_terminal, print_json, text_width
-from rigops.errors import HostError
-from rigops.hostside.p2p.verdict import UNKNOWN, exit_code
+from rigops.cli.output import has_terminal, print_json, text_width, warn
+from rigops.errors import HostError, RigopsError
+from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN, exit_code
 from rigops.preflight.document import HostFound, document, overall
+from rigops.preflight.results import begun, failure, pairs_of, passed
 from rigops.preflight.run import LEVELS, prove
+from rigops.probe.sections.rigops_state import STATE
+from rigops.record import journal
+from rigops.record.journal import Preflight, Run
+from rigops.record.journal_shell import recording
 from rigops.report.preflight import preflight_lines
 from rigops.report.terminal import print_lines, visible
 from rigops.transport import TransportError, connect
+from rigops.transport.errors import clean
+from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rigops.cli.hosts import Chosen
     from rigops.transport import Connection, HostKeyPolicy
 
 EXIT_DECLINED = 130
+_RECORD_S: Final = 60.0
+_WHERE_MANAGED: Final = f'test -d {STATE} || exit 0; exec "$@"'
 _QUESTION = (
     "Copies between GPUs can lock up a machine with broken P2P until it is reset.\nTry them on {}?"
 )
@@ -56,7 +68,8 @@ def command(
     """Test copies between every pair of GPUs.
 
     HOST is an inventory name, an ssh alias or user@host:port. Without HOST: every host of the
-    inventory. Needs the driver and python3 on the host, runs as the login user, leaves no files.
+    inventory. Needs the driver and python3 on the host and runs as the login user. Where rigops
+    keeps records on the host, a failure revokes the proof there until a preflight has passed.
 
     \b
     Examples:
@@ -89,21 +102,68 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
 
 
 def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
+    started, began = now(), time.monotonic()
+
     def reach() -> Connection:
         return connect(chosen.target, host_keys=policy)
 
-    def progress(text: str) -> None:
-        print_lines(f"{chosen.name}: {text}", err=True)
-
     try:
         with reach() as connection:
-            return prove(
+            found = prove(
                 chosen.name,
                 connection,
                 chosen.spec,
                 level=level,
                 reconnect=reach,
-                progress=progress,
+                progress=lambda text: print_lines(f"{chosen.name}: {text}", err=True),
+                before_copies=lambda at_stake: _record_there(
+                    chosen.name, connection, recording(failed=begun(at_stake, started, {}))
+                ),
             )
+            if level != "quick" and found.status != SKIPPED:
+                seconds = round(time.monotonic() - began, 3)
+                _record(_run_of(found, started, seconds), found, connection, reach)
+            return found
     except TransportError as error:
         return HostFound(host=chosen.name, status=UNKNOWN, error=HostError(error.kind, str(error)))
+
+
+def _run_of(found: HostFound, at: str, seconds: float) -> Run:
+    return Run(
+        host=found.host,
+        at=at,
+        inventory_digest="",
+        outcome="proven" if passed(found) else "not_proven",
+        seconds=seconds,
+        versions={},
+        preflight=Preflight(found.status, found.level or "", pairs_of(found)),
+    )
+
+
+def _record(
+    run: Run, found: HostFound, connection: Connection, reach: Callable[[], Connection]
+) -> None:
+    """Here, and on a host that rigops keeps records on. What cannot be recorded is a warning."""
+    command = recording(
+        json.dumps(run.as_json()),
+        failed=failure(found, run.at, run.versions),
+        has_passed=passed(found),
+    )
+    try:
+        journal.append(run)
+        if found.error is None:
+            _record_there(run.host, connection, command)
+        else:
+            with reach() as again:
+                _record_there(run.host, again, command)
+    except RigopsError as error:
+        warn([f"{run.host}: the result is not recorded everywhere: {error}"])
+
+
+def _record_there(host: str, connection: Connection, command: Sequence[str]) -> None:
+    words = ("sh", "-c", _WHERE_MANAGED, "rigops", *WITHOUT_PASSWORD.argv, *command)
+    done = connection.run(words, deadline_s=_RECORD_S)
+    if done.exit_code != 0:
+        said = clean(done.stderr) or f"exit status {done.exit_code}"
+        text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
+        warn([f"{text}: log in as root, or allow sudo without a password"])

@@ -19,16 +19,14 @@ from rigops.packages.records import (
     OwnedPackages,
     PackageWork,
 )
-from rigops.probe.sections.rigops_state import STATE
 from rigops.record import Proven, journal
-from rigops.record.journal_shell import JOURNAL
+from rigops.record.failed_proof import FailedProof
+from rigops.record.journal_shell import FAILED_PROOF, JOURNAL, PROVEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rigops.probe.sections.rigops_state import RigopsState
-
-PROVEN: Final = f"{STATE}/proven.json"
 
 _RESTORE: Final = "repair it from a backup; where there is none, move it away"
 _OF_NO_CONCERN: Final = (
@@ -57,6 +55,12 @@ _OF_NO_CONCERN: Final = (
         PROVEN,
         "no proof of P2P counts, so the next apply runs preflight and writes it anew",
         Proven.from_json,
+        "rigops apply",
+    ),
+    HostRecord(
+        FAILED_PROOF,
+        "how the last preflight failed is lost, so the next apply runs it and writes it anew",
+        FailedProof.from_json,
         "rigops apply",
     ),
 )

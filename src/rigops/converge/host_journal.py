@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
-from rigops.atomic_file import SHELL_SETTLE
 from rigops.converge.errors import DeployError
 from rigops.converge.leftovers import leftovers
-from rigops.converge.proof import PROVEN, pairs_of
+from rigops.preflight.results import failure, pairs_of, passed
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
-from rigops.record.journal_shell import APPEND, JOURNAL, NOT_A_FILE, READ
+from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rigops.converge.connector import HostChannel
     from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
+    from rigops.preflight.document import HostFound
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
+    from rigops.record.failed_proof import FailedProof
+    from rigops.transport import Result
 
 _DEADLINE_S: Final = 60.0
 _TORN: Final = f"the last line of {JOURNAL} was torn; it is ended, so no other line is lost with it"
 _JOURNAL_FOLLOWS: Final = "the journal follows"
-# The proof first: a journal that names a passed preflight must not be without it.
-_RECORD: Final = f"""
-{SHELL_SETTLE}{APPEND}record() {{
-    set -eu
-    umask 022
-    mkdir -p {STATE}
-    if [ -n "$1" ]; then
-        printf %s "$1" | base64 -d >{PROVEN}.rigops-new
-        settle {PROVEN}
-    fi
-    append {JOURNAL} "$2"
-}}
-record "$1" "$2"
-"""
 # What no record names: units that systemd knows, and holds whose record is lost. Then the journal.
 _LOOK: Final = f"""
 {READ}look() {{ # yes: which of these holds rigops made is not known
@@ -84,16 +71,34 @@ def entry(
     )
 
 
-def record(channel: HostChannel, run: journal.Run, proven: Proven | None) -> str:
+def begin_proof(channel: HostChannel, failed: FailedProof) -> None:
+    """Before copies that may be the last that the host does: until they pass, no proof counts."""
+    _run(channel, recording(failed=failed))
+
+
+def record(
+    channel: HostChannel, run: journal.Run, found: HostFound | None, proven: Proven | None
+) -> str:
     """What a person should know of the journal, if anything."""
-    text = b64encode(proven.to_json().encode()).decode() if proven else ""
-    line = json.dumps(run.as_json())
-    done = channel.run(["sh", "-c", _RECORD, "rigops", text, line], b"", _DEADLINE_S)
+    done = _run(
+        channel,
+        recording(
+            json.dumps(run.as_json()),
+            proven=proven,
+            failed=failure(found, run.at, run.versions) if found else None,
+            has_passed=found is not None and passed(found),
+        ),
+    )
+    return _TORN if b"torn" in done.stdout.split() else ""
+
+
+def _run(channel: HostChannel, command: Sequence[str]) -> Result:
+    done = channel.run(command, b"", _DEADLINE_S)
     if done.exit_code != 0:
         output = " ".join(done.stderr.decode(errors="replace").split())
         fix = f"move {JOURNAL} away there" if NOT_A_FILE in output else ""
         raise DeployError(f"the run could not be recorded there: {output}", fix=fix)
-    return _TORN if b"torn" in done.stdout.split() else ""
+    return done
 
 
 def last_look(

@@ -27,6 +27,7 @@ from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
 from rigops.ownership.owned_lines import shown_path
 from rigops.plan.change import Plan
+from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.request import Confirmed, PreflightWhen, RunOptions
     from rigops.converge.result import Outcome
+    from rigops.preflight.document import PairFound
     from rigops.record import Proven, journal
 
 _FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
@@ -232,25 +234,33 @@ class HostRun:
                 self.request.spec,
                 level="p2p",
                 reconnect=lambda: connect(target, host_keys=HostKeyPolicy()),
+                before_copies=self._begin_proof,
                 progress=self._session.tell,
             )
+
+    def _begin_proof(self, at_stake: Sequence[PairFound]) -> None:
+        self._session.take_lock()
+        entry = self.journal_entry()
+        begun_now = begun(at_stake, entry.at, entry.versions)
+        host_journal.begin_proof(self._session.channel, begun_now)
 
     def record(self) -> None:
         """What was done and proven, on the host too. A host that was left alone is not written."""
         found = self.result.preflight
         if (self._session.touched or found is not None) and self.result.error is None:
-            proven = self._observed() if found is not None and proof.passed(found) else None
+            proven = self._observed() if found is not None and passed(found) else None
             if proven is not None and found is not None:
-                pairs, level = proof.pairs_of(found), found.level or ""
+                pairs, level = pairs_of(found), found.level or ""
                 proven = replace(proven, pairs=pairs, level=level)
             try:
                 with self._session.stage("record"):
                     self._session.take_lock()
-                    said = host_journal.record(self._session.channel, self.journal_entry(), proven)
+                    entry = self.journal_entry()
+                    said = host_journal.record(self._session.channel, entry, found, proven)
                 if said:
                     self.result.story.append(said)
             except TransportError as error:
-                if found is None or proof.passed(found):
+                if found is None or passed(found):
                     raise
                 self.result.story.append(f"its own journal lacks this run, since {error}")
                 return
@@ -375,8 +385,8 @@ class HostRun:
         found, now = self.result.preflight, self._observed()
         if now is None or self.result.error or self.result.outcome not in {"converged", "changed"}:
             return None
-        if found is not None and proof.passed(found):
-            return replace(now, pairs=proof.pairs_of(found), level=found.level or "")
+        if found is not None and passed(found):
+            return replace(now, pairs=pairs_of(found), level=found.level or "")
         before = proof.recorded(self._session.snapshot.state)
         if found is None and before and proof.still_holds(before, now):
             return before

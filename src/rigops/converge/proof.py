@@ -11,20 +11,17 @@ from rigops.errors import RigopsError
 from rigops.hostside.p2p.verdict import REFUSED
 from rigops.probe import address
 from rigops.probe.section import Section
-from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.text import blocks
-from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu
+from rigops.record import Bios, Driver, Proven, ProvenGpu
+from rigops.record.journal_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from rigops.converge.snapshot import HostSnapshot
-    from rigops.preflight.document import HostFound
     from rigops.probe.sections.rigops_state import RigopsState
 
-PROVEN: Final = f"{STATE}/proven.json"
 LEVEL: Final = "L1"  # the highest rung that this version can run
 
-_PASSED: Final = ("ok", "warn")
 _BIOS: Final = "/sys/class/dmi/id/bios_"
 _CARDS: Final = "/proc/driver/nvidia/gpus/"
 _FIELD = re.compile(r"(?P<name>[A-Za-z ]{1,30}):\s*(?P<value>.*)")
@@ -98,8 +95,8 @@ def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -
 
 
 def recorded(state: RigopsState | None) -> Proven | None:
-    """On the host. A record that cannot be read is no proof."""
-    text = state.records.get(PROVEN) if state else None
+    """On the host. A record that cannot be read is no proof, nor is one beside a failed one."""
+    text = state.records.get(PROVEN) if state and FAILED_PROOF not in state.records else None
     try:
         return Proven.from_json(text) if text is not None else None
     except RigopsError:
@@ -112,13 +109,3 @@ def still_holds(record: Proven | None, now: Proven | None) -> bool:
         return False
     nothing_to_copy = all(pair.verdict in REFUSED for pair in record.pairs)
     return record.level >= LEVEL or nothing_to_copy
-
-
-def passed(found: HostFound) -> bool:
-    return found.status in _PASSED and bool(found.pairs)
-
-
-def pairs_of(found: HostFound) -> tuple[Pair, ...]:
-    return tuple(
-        Pair(pair.source, pair.target, pair.verdict, pair.gb_per_s) for pair in found.pairs
-    )

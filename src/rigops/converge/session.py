@@ -18,7 +18,8 @@ from rigops.converge.result import Stage
 from rigops.converge.snapshot import take_snapshot
 from rigops.plan.change import Plan
 from rigops.plan.context import Consent, TrialOptions
-from rigops.transport import HostKeyPolicy, Privilege, TransportError, connect, with_password
+from rigops.transport import HostKeyPolicy, TransportError, connect, with_password
+from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,17 +39,6 @@ REBOOT_TIMEOUT_S: Final = 900
 _LOCK_S: Final = 600.0
 _LAST_RESORT_S: Final = 120.0
 _ANSWER_S: Final = 20.0
-
-# Root where the login is root, else sudo: decided on the host, without a question to it first.
-_FREE: Final = Privilege(
-    "free",
-    (
-        "sh",
-        "-c",
-        'if [ "$(id -u)" = 0 ]; then exec "$@"; else exec sudo -n -- "$@"; fi',
-        "rigops",
-    ),
-)
 
 
 class HostSession:
@@ -78,7 +68,7 @@ class HostSession:
         self._options = options
         self._engine = engine
         self._result = result
-        self._privilege = _FREE
+        self._privilege = WITHOUT_PASSWORD
         self._connection: Connection | None = None
         self._channel: HostChannel | None = None
         self._lock: ApplyLock | None = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rigops.inventory.spec import RigSpec
+    from rigops.preflight.document import PairFound
     from rigops.transport import ScriptResult
 
 LEVELS: Final = ("quick", "p2p")
@@ -82,8 +83,9 @@ def prove(
     limits: Limits | None = None,
     reconnect: Callable[[], Host] | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    before_copies: Callable[[Sequence[PairFound]], None] = lambda _: None,
 ) -> HostFound:
-    """Raises TransportError only before the copies."""
+    """Raises TransportError only before the copies. `before_copies` gets the pairs at stake."""
     if spec is not None and spec.p2p == "skip":
         return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or Limits()
@@ -93,6 +95,7 @@ def prove(
     if level == "quick" or not at_stake or answer.needs_reboot:
         return judge(name, answer, spec, copies=level != "quick")
     limits = replace(limits, all_s=max(limits.all_s, _PER_PAIR_S * len(at_stake)))
+    before_copies(at_stake)
     progress(f"copying between {len(at_stake)} of {len(answer.pairs)} pairs of GPUs")
     try:
         copied = _ask(host, limits.options("p2p"), limits.everything_s())

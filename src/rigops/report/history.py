@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from rigops.record.journal import Run
 
-_COLORS: Final = {"converged": "green", "changed": "green", "reboot_owed": "yellow"}
+_COLORS: Final = {
+    "converged": "green", "changed": "green", "proven": "green", "reboot_owed": "yellow",
+}  # fmt: skip
+_PREFLIGHT: Final = ("proven", "not_proven")  # on its own
 _DIGEST_SHOWN: Final = 12
 
 
@@ -24,7 +27,8 @@ def history_lines(runs: Sequence[Run]) -> list[str]:
 def _run(run: Run) -> Iterator[str]:
     outcome = styled(run.outcome, fg=_COLORS.get(run.outcome, "red"))
     digest = run.inventory_digest[:_DIGEST_SHOWN]
-    what = f"inventory {digest}" if digest else "release"
+    without_inventory = "preflight" if run.outcome in _PREFLIGHT else "release"
+    what = f"inventory {digest}" if digest else without_inventory
     yield (f"{run.at}  {styled(run.host, bold=True)}  {outcome}  ({run.seconds:.1f} s, {what})")
     versions = [f"{name} {version}" for name, version in sorted(run.versions.items())]
     if run.preflight is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.hostside.p2p.verdict import GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
+from rigops.hostside.p2p.verdict import FAIL, GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
 _ONE_PAIR = 2
 
+_UNTIL = "until copies pass, train with NCCL_P2P_DISABLE=1"
 _REST = "Not tested by this version: kernel access, flags, collectives."
 PROVEN = f"Copies are proven. {_REST}"
 NOTHING_GRANTED = f"No pair has peer access: no copies to test. {_REST}"
@@ -63,6 +64,8 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
     if len(host.gpus) >= _ONE_PAIR:
         yield from _matrix(host)
         yield from _pairs(host, width)
+        if host.status == FAIL:
+            yield from wrapped(f"fix: mend what `rigops doctor {host.host}` finds; {_UNTIL}", width)
     elif host.error is None and host.status == OK:
         count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
         yield from wrapped(f"{count}: no pair to test", width)

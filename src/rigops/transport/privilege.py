@@ -73,6 +73,16 @@ class Privilege:
 
 
 AS_LOGIN: Final = Privilege("root")
+# Root where the login is root, else sudo: decided on the host, without a question to it first.
+WITHOUT_PASSWORD: Final = Privilege(
+    "free",
+    (
+        "sh",
+        "-c",
+        'if [ "$(id -u)" = 0 ]; then exec "$@"; else exec sudo -n -- "$@"; fi',
+        "rigops",
+    ),
+)
 
 
 def _prompt(token: str) -> str:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigops.transport import TransportError
+from rigops.record import journal
+from rigops.record.failed_proof import FailedProof
+from rigops.transport import Result, TransportError
 from tests.unit.preflight.hosts import GRANTED, PROVEN, REFUSED, A, B, FakeHost, pair, said
 
 if TYPE_CHECKING:
@@ -25,12 +29,20 @@ class Fleet:
     def __init__(self) -> None:
         self.answers: dict[str, list[ScriptResult | Exception]] = {}
         self.reached: list[str] = []
+        self.hosts: list[FakeHost] = []
+        self.records_with = Result(exit_code=0, stdout=b"", stderr=b"")
 
     def connect(self, target: Target, **_: Any) -> FakeHost:
         self.reached.append(target.name)
         if target.name not in self.answers:
             raise TransportError("timeout", "no answer within 20 s", host=target.name)
-        return FakeHost(self.answers[target.name])
+        host = FakeHost(self.answers[target.name], records_with=self.records_with)
+        self.hosts.append(host)
+        return host
+
+    def records(self) -> list[tuple[str, str, str]]:
+        """Of the last host: its proof, its failure and the line of its journal, each time."""
+        return [(words[-3], words[-2], words[-1]) for words in self.hosts[-1].recorded]
 
 
 @pytest.fixture
@@ -174,3 +186,53 @@ def test_without_hosts_and_without_an_inventory_it_is_a_usage_error(rigops: Rigo
 
     assert run.code == 2
     assert run.json()["schema"] == "rigops.error/1"
+
+
+def test_a_failure_is_written_on_the_host_before_it_can_hang_and_once_it_is_known(
+    rigops: Rigops, fleet: Fleet
+) -> None:
+    fleet.answers["rig"] = [GRANTED, HUNG]
+
+    rigops("preflight", "rig", "--yes")
+
+    begun, failed = fleet.records()
+    assert (begun[0], begun[2]) == ("", "")
+    assert not FailedProof.from_json(b64decode(begun[1]).decode()).has_ended
+    seen = FailedProof.from_json(b64decode(failed[1]).decode())
+    assert (seen.has_ended, [one.verdict for one in seen.pairs]) == (True, ["hang"])
+    assert json.loads(failed[2])["outcome"] == "not_proven"
+    (run,) = journal.read(host="rig").runs
+    assert (run.outcome, run.preflight and run.preflight.status) == ("not_proven", "fail")
+
+
+def test_a_pass_takes_the_failure_back_and_is_no_proof_by_itself(
+    rigops: Rigops, fleet: Fleet
+) -> None:
+    fleet.answers["rig"] = [GRANTED, PROVEN]
+
+    rigops("preflight", "rig", "--yes")
+
+    assert [(proof, failed) for proof, failed, _ in fleet.records()][1:] == [("", "none")]
+    assert [run.outcome for run in journal.read(host="rig").runs] == ["proven"]
+
+
+def test_a_look_without_copies_records_nothing(rigops: Rigops, fleet: Fleet) -> None:
+    fleet.answers["rig"] = [GRANTED]
+
+    rigops("preflight", "rig", "--level", "quick")
+
+    assert fleet.records() == []
+    assert journal.read(host="rig").runs == ()
+
+
+def test_a_host_that_takes_no_record_is_named_and_its_result_stays(
+    rigops: Rigops, fleet: Fleet
+) -> None:
+    fleet.records_with = Result(exit_code=1, stdout=b"", stderr=b"sudo: a password is required")
+    fleet.answers["rig"] = [GRANTED, PROVEN]
+
+    run = rigops("preflight", "rig", "--yes")
+
+    assert run.code == 0
+    assert "rig: not recorded on the host (sudo: a password is required)" in run.err
+    assert "allow sudo without a password" in run.err

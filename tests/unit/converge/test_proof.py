@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.converge import proof
-from rigops.converge.proof import SECTION, observed, passed, recorded, still_holds
+from rigops.converge.proof import LEVEL, SECTION, observed, recorded, still_holds
 from rigops.converge.snapshot import HostSnapshot
 from rigops.preflight.document import HostFound, PairFound
+from rigops.preflight.results import passed
 from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.probe.sections.proc_cmdline import CommandLine
 from rigops.probe.sections.rigops_state import RigopsState
 from rigops.probe.sections.uname import Uname
 from rigops.record import Bios, Pair, Proven
+from rigops.record.journal_shell import FAILED_PROOF
+from rigops.record.journal_shell import PROVEN as PATH
 
 CARDS = """\
 == /sys/class/dmi/id/bios_vendor
@@ -57,7 +59,7 @@ def now(**changed: str) -> Proven:
     return state
 
 
-PROVEN = replace(now(), level=proof.LEVEL, pairs=(OK,))
+PROVEN = replace(now(), level=LEVEL, pairs=(OK,))
 
 
 def test_the_cards_are_those_that_the_driver_names() -> None:
@@ -105,11 +107,16 @@ def test_a_proof_of_a_lower_rung_is_none_unless_there_was_nothing_to_copy() -> N
 
 def test_a_damaged_record_is_no_proof() -> None:
     def kept(text: str) -> RigopsState:
-        return RigopsState(records={proof.PROVEN: text})
+        return RigopsState(records={PATH: text})
 
     assert recorded(kept(PROVEN.to_json())) == PROVEN
     assert recorded(kept(PROVEN.to_json()[:-20])) is None
     assert recorded(RigopsState()) is None
+
+
+@pytest.mark.parametrize("text", ["damaged", '{"schema": "rigops.failed_proof/1"}'])
+def test_no_proof_counts_beside_a_failed_one(text: str) -> None:
+    assert recorded(RigopsState(records={PATH: PROVEN.to_json(), FAILED_PROOF: text})) is None
 
 
 @pytest.mark.parametrize(

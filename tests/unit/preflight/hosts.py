@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rigops.preflight.payload import SCHEMA
-from rigops.transport import ScriptResult
+from rigops.transport import Result, ScriptResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +62,10 @@ class FakeHost:
 
     answers: list[ScriptResult | Exception]
     asked: list[list[str]] = field(default_factory=list)
+    recorded: list[list[str]] = field(default_factory=list)
+    records_with: Result = field(
+        default_factory=lambda: Result(exit_code=0, stdout=b"", stderr=b"")
+    )
     closed: bool = False
 
     def run_script(self, script: str, *, argv: Sequence[str], deadline_s: float) -> ScriptResult:
@@ -71,6 +75,11 @@ class FakeHost:
         if isinstance(now, Exception):
             raise now
         return now
+
+    def run(self, argv: Sequence[str], *, deadline_s: float) -> Result:
+        del deadline_s
+        self.recorded.append(list(argv))
+        return self.records_with
 
     def close(self) -> None:
         self.closed = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import peers
+from rigops.doctor.views import peers, proof
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _UNPROVEN: Final = "advertised, not proven: run preflight"
+_PROVEN: Final = "advertised, and proven"
 _ONLY_A_CLAIM = (
     "That the driver grants peer access is a claim about chips and drivers. It looks neither at "
     "the IOMMU nor at ACS, so copies may still hang or arrive wrong: `rigops preflight` moves data "
@@ -35,7 +36,7 @@ _REMEDIES: Final = {
 
 @Check(
     "p2p.grant",
-    needs=(BOOT, TOPOLOGY, P2P_READ, P2P_WRITE),
+    needs=(BOOT, TOPOLOGY, P2P_READ, P2P_WRITE, *proof.NEEDS),
     fixes=("hands", "accept"),
     keys=frozenset({"p2p"}),
 )
@@ -163,9 +164,11 @@ def _advertised(examined: Examined, found: Grants) -> Finding:
     kinds = {pair.has_nvlink for pair in found.granted}
     over = " over NVLink" if kinds == {True} else " over PCIe" if kinds == {False} else ""
     rest = f"; {refused} of {found.total} pairs are refused" if refused else ""
+    last = proof.last_proof(examined)
+    how = f"{_PROVEN if last and last.holds else _UNPROVEN}{rest}"
     return Finding(
         "info",
-        f"peer access for {len(found.granted)} of {found.total} pairs{over} is {_UNPROVEN}{rest}",
+        f"peer access for {len(found.granted)} of {found.total} pairs{over} is {how}",
         (*peers.rows(snapshot), *peers.topology_rows(snapshot)),
         why=_ONLY_A_CLAIM + (f" {_why_refused(examined, found)}" if refused else ""),
         data={"granted": len(found.granted), "refused": refused},

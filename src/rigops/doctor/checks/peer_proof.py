@@ -1,0 +1,81 @@
+"""Peer access between the cards: what the last preflight of this host found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Finding, Fix
+from rigops.doctor.views import peers, proof
+from rigops.hostside.p2p.verdict import GRAVEST_FIRST, STATUS_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.doctor.views.proof import LastProof
+    from rigops.record import Pair
+    from rigops.record.failed_proof import FailedProof
+
+_SHOWN_PAIRS: Final = 2
+_WHY: Final = (
+    "Training that copies between these cards hangs or reads wrong data, whatever the driver "
+    "advertises. No proof of before counts until a preflight has passed."
+)
+_FIX: Final = Fix(
+    kind="hands",
+    text="mend what the other findings name, then run `rigops apply`, which proves it again; until "
+    "then export NCCL_P2P_DISABLE=1 for what trains on several cards",
+)
+
+
+@Check("p2p.proof", needs=proof.NEEDS, fixes=("hands",))
+def last_preflight(examined: Examined) -> Finding:
+    """The last preflight has passed, and what it depends on is as it was then.
+
+    Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed,
+    or whose end nobody saw, fails until the next has passed. A proof depends on the driver, the
+    kernel and its arguments, the board's firmware and the cards; where one of them changed, this is
+    information, since the next apply proves it again. The firmware is not compared here.
+    """
+    nothing = peers.nothing_between(examined)
+    if nothing is not None:
+        return nothing
+    if examined.spec.p2p == "skip":
+        return Finding("skipped", 'p2p = "skip" is declared')
+    last = proof.last_proof(examined)
+    if last is None:
+        return Finding("unknown", "what the last preflight found was not collected")
+    if last.has_failed:
+        return Finding("fail", _failed(last.failed), why=_WHY, fix=_FIX)
+    return _passed(last)
+
+
+def _passed(last: LastProof) -> Finding:
+    if last.proven is None:
+        return Finding("skipped", "no preflight is recorded on the host")
+    proven = f"proven {last.proven.at[:10]}, level {last.proven.level}"
+    if last.changed:
+        return Finding("info", f"{proven}; since then changed: {', '.join(last.changed)}")
+    return Finding("ok", proven)
+
+
+def _failed(failed: FailedProof | None) -> str:
+    if failed is None:
+        return "the last preflight failed"
+    day = failed.at[:10]
+    if not failed.has_ended:
+        return (
+            f"the preflight of {day} did not come to its end: it was interrupted, or the machine "
+            f"hung while copying between {_named(failed.pairs)}"
+        )
+    by_gravity = sorted(
+        failed.pairs, key=lambda one: GRAVEST_FIRST.index(STATUS_OF.get(one.verdict, "unknown"))
+    )
+    what = f"{by_gravity[0].verdict}, {_named(by_gravity)}" if by_gravity else ""
+    return f"the preflight of {day} failed: {what or '; '.join(failed.reasons) or 'no details'}"
+
+
+def _named(pairs: Sequence[Pair]) -> str:
+    named = ", ".join(f"{one.source} to {one.target}" for one in pairs[:_SHOWN_PAIRS])
+    more = len(pairs) - _SHOWN_PAIRS
+    return f"{named} and {more} more pair{'s' * (more != 1)}" if more > 0 else named

@@ -1,0 +1,69 @@
+"""What the last recorded preflight of a host says, and whether it still speaks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.errors import RigopsError
+from rigops.probe.sections.nvidia_version import SECTION as DRIVER
+from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.sections.uname import SECTION as UNAME
+from rigops.record import Proven
+from rigops.record.failed_proof import FailedProof
+from rigops.record.journal_shell import FAILED_PROOF, PROVEN
+from rigops.record.trial_boot import without_marks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.doctor.check import Examined
+
+NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE)
+
+
+@dataclass(frozen=True)
+class LastProof:
+    """`changed`: what a proof depends on and is no longer as it was then."""
+
+    proven: Proven | None = None
+    failed: FailedProof | None = None
+    has_failed: bool = False  # also where the record of it is damaged
+    changed: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return self.proven is not None and not self.has_failed and not self.changed
+
+
+def last_proof(examined: Examined) -> LastProof | None:
+    """None: its records were not collected whole."""
+    answer = examined.snapshot[RIGOPS_STATE]
+    if answer.value is None or not answer.is_complete:
+        return None
+    failed = proven = None
+    records = answer.value.records
+    try:
+        failed = FailedProof.from_json(records[FAILED_PROOF]) if FAILED_PROOF in records else None
+        proven = Proven.from_json(records[PROVEN]) if PROVEN in records else None
+    except RigopsError:
+        pass  # rigops.records names it
+    changed = tuple(_changed(examined, proven)) if proven else ()
+    return LastProof(proven, failed, FAILED_PROOF in records, changed)
+
+
+def _changed(examined: Examined, proven: Proven) -> Iterator[str]:
+    """What was not collected counts as it was."""
+    snapshot = examined.snapshot
+    driver, kernel = snapshot[DRIVER].value, snapshot[UNAME].value
+    line = snapshot[COMMAND_LINE].value
+    if driver and driver.version and driver.version != proven.driver.version:
+        yield f"the driver ({proven.driver.version} then)"
+    if kernel and kernel.release and kernel.release != proven.kernel:
+        yield f"the kernel ({proven.kernel} then)"
+    if line and without_marks(line.arguments) != proven.command_line:
+        yield "the kernel arguments"
+    there = {card.address for card in examined.cards}
+    if there and there != {gpu.address for gpu in proven.gpus}:
+        yield "the cards"

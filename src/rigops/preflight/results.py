@@ -1,0 +1,40 @@
+"""What a preflight means for the records: a proof, a failure, or neither. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops.hostside.p2p.verdict import FAIL, STATUS_OF
+from rigops.record import Pair
+from rigops.record.failed_proof import BEGUN, FailedProof
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rigops.preflight.document import HostFound, PairFound
+
+_PASSED: Final = ("ok", "warn")
+
+
+def passed(found: HostFound) -> bool:
+    return found.status in _PASSED and bool(found.pairs)
+
+
+def pairs_of(found: HostFound) -> tuple[Pair, ...]:
+    return tuple(
+        Pair(pair.source, pair.target, pair.verdict, pair.gb_per_s) for pair in found.pairs
+    )
+
+
+def begun(at_stake: Iterable[PairFound], at: str, versions: Mapping[str, str]) -> FailedProof:
+    """Before the copies; what it says counts until they have passed."""
+    pairs = tuple(Pair(pair.source, pair.target, BEGUN, None) for pair in at_stake)
+    return FailedProof(at=at, versions=versions, pairs=pairs)
+
+
+def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedProof | None:
+    """None: it has not failed, though it may not have passed either."""
+    if found.status != FAIL:
+        return None
+    failed = tuple(pair for pair in pairs_of(found) if STATUS_OF.get(pair.verdict) == FAIL)
+    return FailedProof(at=at, versions=versions, pairs=failed, reasons=found.reasons)

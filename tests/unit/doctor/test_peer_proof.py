@@ -1,0 +1,122 @@
+"""What doctor says of the last preflight that was recorded on a host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rigops.probe.sections.rigops_state import OWNED_FILES, STRAYS
+from rigops.record import Bios, Driver, Pair, Proven, ProvenGpu
+from rigops.record.failed_proof import BEGUN, FailedProof
+from rigops.record.journal_shell import FAILED_PROOF, PROVEN
+from tests.unit.doctor import peer_rigs as rigs
+
+if TYPE_CHECKING:
+    from rigops.doctor.finding import Finding
+
+CHECK = "p2p.proof"
+A, B = "0000:41:00.0", "0000:42:00.0"
+HANG = Pair(A, B, "hang", None)
+NOT_TRIED = Pair(B, A, "wrong_data", None)
+PROOF = Proven(
+    host="rig",
+    at="2026-11-20T08:00:00Z",
+    rigops="0.1",
+    inventory_digest="",
+    driver=Driver("535.261.03", "proprietary"),
+    packages={},
+    kernel="6.1.0-18-amd64",
+    command_line=("ro", "iommu=pt"),
+    bios=Bios("", ""),
+    gpus=tuple(ProvenGpu(f"GPU-{at}", address, "", None) for at, address in enumerate((A, B))),
+    level="L1",
+    pairs=(),
+)
+FAILURE = FailedProof(at="2026-11-21T08:00:00Z", versions={}, pairs=(NOT_TRIED, HANG))
+PAIR = {
+    **rigs.rig(rigs.RTX_3090, rigs.RTX_3090, cell="OK"),
+    "uname": "Linux rig 6.1.0-18-amd64 #1 SMP x86_64 GNU/Linux\n",
+    "proc-cmdline": "ro iommu=pt\n",
+    "nvidia-version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Thu 2025\n",
+}
+
+
+def state(**records: str) -> str:
+    paths = {"proven": PROVEN, "failed": FAILED_PROOF}
+    shown = "".join(f"== {paths[name]}\n{text}\n" for name, text in records.items())
+    return f"{shown}== {OWNED_FILES}\n== {STRAYS}\n"
+
+
+def look(check: str = CHECK, declared: dict[str, Any] | None = None, **records: str) -> Finding:
+    return rigs.look(check, {**PAIR, "rigops-state": state(**records)}, **(declared or {}))
+
+
+def test_a_proof_that_speaks_for_what_is_there_is_told_with_its_day_and_level() -> None:
+    one = look(proven=PROOF.to_json())
+
+    assert (one.status, one.summary) == ("ok", "proven 2026-11-20, level L1")
+    grant = look("p2p.grant", proven=PROOF.to_json())
+    assert "advertised, and proven" in grant.summary
+    assert "run preflight" not in grant.summary
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"driver": Driver("535.183.01", "proprietary")}, "the driver (535.183.01 then)"),
+        ({"kernel": "6.1.0-17-amd64"}, "the kernel (6.1.0-17-amd64 then)"),
+        ({"command_line": ("ro",)}, "the kernel arguments"),
+        ({"gpus": PROOF.gpus[:1]}, "the cards"),
+    ],
+)
+def test_what_changed_since_a_proof_is_named_and_it_counts_no_more(
+    changed: dict[str, Any], named: str
+) -> None:
+    then = replace(PROOF, **changed).to_json()
+
+    one = look(proven=then)
+
+    assert (one.status, one.summary) == (
+        "info",
+        f"proven 2026-11-20, level L1; since then changed: {named}",
+    )
+    assert "not proven: run preflight" in look("p2p.grant", proven=then).summary
+
+
+def test_a_failure_counts_whatever_was_proven_and_names_the_gravest_pairs() -> None:
+    one = look(failed=FAILURE.to_json(), proven=PROOF.to_json())
+
+    assert one.status == "fail"
+    assert one.summary.startswith("the preflight of 2026-11-21 failed: ")
+    assert f"{A} to {B}" in one.summary
+    assert one.fix is not None
+    assert "rigops apply" in one.fix.text
+    assert "not proven" in look("p2p.grant", failed=FAILURE.to_json()).summary
+
+
+def test_one_whose_end_nobody_saw_names_what_it_was_about() -> None:
+    begun = replace(FAILURE, pairs=(Pair(A, B, BEGUN, None),) * 4).to_json()
+
+    one = look(failed=begun)
+
+    assert one.status == "fail"
+    assert "did not come to its end" in one.summary
+    assert one.summary.endswith(f"{A} to {B}, {A} to {B} and 2 more pairs")
+
+
+def test_a_failure_by_what_is_declared_gives_its_reason() -> None:
+    one = look(failed=replace(FAILURE, pairs=(), reasons=("2 GPUs are declared",)).to_json())
+
+    assert one.summary == "the preflight of 2026-11-21 failed: 2 GPUs are declared"
+
+
+def test_a_damaged_record_of_a_failure_is_a_failure() -> None:
+    assert look(failed=FAILURE.to_json()[:-9]).status == "fail"
+
+
+def test_what_is_not_recorded_is_neither_well_nor_a_fault() -> None:
+    assert look().status == "skipped"
+    assert rigs.look(CHECK, PAIR).status == "unknown"
+    assert look(declared={"p2p": "skip"}, failed=FAILURE.to_json()).status == "skipped"
