@@ -25,7 +25,7 @@ from rigops.cli.progress import Progress
 from rigops.converge.concerns import Selection
 from rigops.converge.lock import Holder
 from rigops.converge.result import exit_code
-from rigops.converge.fleet_run import FleetRun, deliver_interrupts
+from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.request import Confirmed, RunOptions
 from rigops.record import journal
 from rigops.report.apply import outcome_lines
@@ -45,7 +45,7 @@ def main() -> int:
     path, deploys = Path(sys.argv[1]), [Path(word) for word in sys.argv[2:]]
     inventory = read_inventory(path)
     hosts = host_requests(inventory, ())
-    deliver_interrupts()
+    Interrupts()
     if not deploys:
         gevent.joinall([gevent.spawn(reach, host) for host in hosts], raise_error=True)
         return 0

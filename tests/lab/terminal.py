@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tests.lab.laptop import Laptop
 
 
+CTRL_C = "\x03"
+
+
 @dataclass
 class Person:
     """`answers`: what is typed, by words of the question; each is given once, in this order.
@@ -71,5 +74,6 @@ class Person:
             if left and left[0][0] in unanswered:
                 self.meanwhile()
                 time.sleep(0.2)  # what is typed before the echo is off would be thrown away
-                os.write(master, f"{left.pop(0)[1]}\n".encode())
+                answer = left.pop(0)[1]
+                os.write(master, (answer if answer == CTRL_C else f"{answer}\n").encode())
                 unanswered = ""

@@ -33,7 +33,7 @@ from rigops.cli.output import print_json, text_width
 from rigops.cli.progress import Progress
 from rigops.concerns.concern import HostRequest
 from rigops.converge.concerns import Selection, deploys
-from rigops.converge.fleet_run import FleetRun, deliver_interrupts
+from rigops.converge.fleet_run import FleetRun, Interrupts
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
 from rigops.converge.result import exit_code
@@ -123,16 +123,16 @@ def fleet_run(
 ) -> Iterator[tuple[FleetRun, Progress]]:
     """A run on these hosts; its connections end with the context."""
     password = sudo_password(asked=asks_sudo_password)
-    deliver_interrupts()
+    interrupts = Interrupts()
     started = now()
-    with Progress(doing) as progress:
+    with Progress(doing, interrupts.end_the_question) as progress:
         holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
         run = FleetRun(
             hosts,
             RunOptions(
                 selection=selection,
                 deploys=deploys(selection),
-                host_keys=host_key_policy(accepted_keys),
+                host_keys=host_key_policy(accepted_keys, while_asking=progress.silent),
                 sudo_password=password,
                 holder=holder,
                 inventory_digest=inventory_digest,

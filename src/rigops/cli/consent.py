@@ -62,6 +62,13 @@ def ask(plan: str, items: Sequence[Item], *, yes: bool) -> frozenset[str] | None
     if not has_terminal():
         print_lines("Declined: no terminal to confirm on.", "    fix: pass --yes", err=True)
         return None
+    try:
+        return _asked(plan, items)
+    except click.Abort:  # Ctrl-C, or the end of the input
+        return None
+
+
+def _asked(plan: str, items: Sequence[Item]) -> frozenset[str] | None:
     if not items:
         question = visible(f"{plan[:1].upper()}{plan[1:]}?")
         return frozenset() if click.confirm(question, err=True) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import FIRST_EXCEPTION, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from rigops.transport.clock import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from rigops.catalog import Catalog
     from rigops.inventory import Inventory
@@ -96,7 +98,10 @@ def choose_hosts(
     return (Chosen("@local", LOCAL, local.spec if local else None),)
 
 
-def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
+def host_key_policy(
+    accepted_keys: Iterable[str],
+    while_asking: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> HostKeyPolicy:
     """Ask about an unknown key on a terminal; without one, refuse it."""
     keys = frozenset(accepted_keys)
     for key in keys:
@@ -107,14 +112,17 @@ def host_key_policy(accepted_keys: Iterable[str]) -> HostKeyPolicy:
                 value=key,
                 accepted="SHA256:…, from ssh-keygen -l",
             )
-    return HostKeyPolicy(accept=keys, ask=_ask if has_terminal() else None)
 
+    def ask(key: UnknownKey) -> bool:
+        head = f"Unknown host {key.host}. Its {key.key_type} key:"
+        with while_asking():
+            print_lines(head, f"  {key.fingerprint}", err=True)
+            try:
+                return click.confirm("Trust this key and save it?", err=True)
+            except click.Abort:
+                raise KeyboardInterrupt from None
 
-def _ask(key: UnknownKey) -> bool:
-    print_lines(
-        f"Unknown host {key.host}. Its {key.key_type} key:", f"  {key.fingerprint}", err=True
-    )
-    return click.confirm("Trust this key and save it?", err=True)
+    return HostKeyPolicy(accept=keys, ask=ask if has_terminal() else None)
 
 
 def host_catalog(spec: RigSpec | None, inventory_path: Path | None) -> Catalog:

@@ -6,13 +6,14 @@ import shutil
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rigops.report.terminal import print_lines, redraw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Self  # from Python 3.11 on in typing
 
@@ -20,10 +21,15 @@ _REDRAW_S = 0.2
 
 
 class Progress:
-    """Used by several threads at once."""
+    """Used by several threads at once. `while_asking` surrounds a question to a person."""
 
-    def __init__(self, doing: str) -> None:
+    def __init__(
+        self,
+        doing: str,
+        while_asking: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._doing = doing
+        self._while_asking = while_asking
         self._began: dict[str, float] = {}
         self._at: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -69,7 +75,7 @@ class Progress:
     @contextmanager
     def silent(self) -> Iterator[None]:
         """Draws nothing, while a question is asked."""
-        with self._lock:
+        with self._lock, self._while_asking():
             self._erase()
             yield
 

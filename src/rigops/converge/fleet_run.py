@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from rigops.converge.errors import SameMachineError
 from rigops.converge.host_run import HostRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from rigops.concerns.concern import HostRequest
     from rigops.converge.request import Confirmed, RunOptions
@@ -143,10 +144,28 @@ def _at_once(runs: Iterable[HostRun], work: Callable[[HostRun], None]) -> None:
         raise
 
 
-def deliver_interrupts() -> None:
-    """From now on Ctrl-C is raised in the greenlet that calls this.
+class Interrupts:
+    """From now on Ctrl-C is raised in the greenlet that makes this.
 
     Python would raise it in whichever runs at that moment. A worker that keeps what comes of its
     work, or a thread of paramiko's, would take it for its own, and the user's wish would be lost.
     """
-    gevent.signal_handler(signal.SIGINT, gevent.kill, gevent.getcurrent(), KeyboardInterrupt)
+
+    def __init__(self) -> None:
+        self._receiver = gevent.getcurrent()
+        self._deliver()
+
+    def _deliver(self) -> None:
+        self._watcher = gevent.signal_handler(
+            signal.SIGINT, gevent.kill, self._receiver, KeyboardInterrupt
+        )
+
+    @contextmanager
+    def end_the_question(self) -> Iterator[None]:
+        """Who waits for an answer blocks gevent, which would hear of Ctrl-C only after it."""
+        self._watcher.cancel()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            yield
+        finally:
+            self._deliver()

@@ -1,0 +1,57 @@
+"""Ctrl-C at each question of apply and release: it ends at once, and nothing is changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab import hosts
+from tests.lab.applying import INVENTORY, QUIETLY
+from tests.lab.laptop import Laptop
+from tests.lab.tended import Tended
+from tests.lab.terminal import CTRL_C, Person
+from tests.lab.tree import Tree
+from tests.shards import LAB_CONCERNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.shard(LAB_CONCERNS)
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+    with hosts.running(["threadripper-3x3090=ctrl-c"]) as (host,):
+        yield Tended(Laptop(tmp_path_factory.mktemp("laptop")), host)
+
+
+@pytest.mark.parametrize(
+    ("words", "question", "declared"),
+    [
+        (("apply", *INVENTORY), "Change ", {}),
+        (("apply", *INVENTORY), "numbers to allow", {"kernel_args": ["asked=1"]}),
+        (("apply", "--ask-sudo-password", *INVENTORY), "sudo password", {}),
+        (("release", "ctrl-c", *INVENTORY), "Undo all of this", {}),
+    ],
+    ids=["apply", "apply with choices", "the password", "release"],
+)
+def test_nothing_is_changed_and_nobody_has_to_press_enter(
+    rig: Tended, words: tuple[str, ...], question: str, declared: dict[str, object]
+) -> None:
+    name = rig.host.name
+    rig.declare(nccl={"NCCL_DEBUG": "INFO"}, **declared)
+    if words[0] == "release":
+        assert rig.laptop.rigops("apply", *QUIETLY).code == 0
+        words = ("release", name, *INVENTORY)
+    before = Tree(rig.host)
+
+    said = Person({question: CTRL_C}).rigops(rig.laptop, words)
+
+    assert said.code == 130, said.err
+    assert said.seconds < 30
+    assert {
+        path
+        for path in before.differences(Tree(rig.host))
+        if not path.startswith(("/var/log", "/run"))
+    } == set()
