@@ -24,6 +24,7 @@ from rigops.cli.options import (
     Command,
     combined,
     common,
+    default_inventory,
     inventory_option,
     json_option,
     read_inventory,
@@ -98,13 +99,26 @@ def select_hosts(
     only: Sequence[str],
     skip: Sequence[str],
 ) -> tuple[list[HostRequest], Selection, str]:
-    """Hosts, concerns, and the digest of the inventory."""
+    """Hosts, concerns, and the digest of the inventory.
+
+    A word that is no file is a host or group of the default inventory, as with --limit.
+    """
     selection = Selection.of(only, skip)
     if argument is not None and option not in {None, argument}:
         raise usage_error(
             message=f"two inventories: {argument} and {option}", key="-i", fix="name one of them"
         )
-    inventory = read_inventory(argument or option)
+    is_host = (
+        argument is not None
+        and argument.name == str(argument)
+        and argument.suffix != ".py"
+        and not argument.exists()
+    )
+    if is_host and default_inventory().exists():
+        inventory = read_inventory(None)
+        limit = (*limit, str(argument))
+    else:
+        inventory = read_inventory(argument or option)
     return host_requests(inventory, limit), selection, inventory.digest
 
 
@@ -155,7 +169,7 @@ def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostReq
         if not any(_fits(host, pattern) for host in hosts):
             names = [name for host in hosts for name in (host.name, *host.groups)]
             raise usage_error(
-                message="no such host or group in the inventory",
+                message=f"no such host or group in {inventory.path}",
                 key="--limit",
                 value=pattern,
                 fix=did_you_mean(pattern, names),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rigops.transport import HostKeyPolicy
 
 SCHEMA = "rigops.history/1"
+_EXIT_UNREACHED = 3
 # What cannot be read fails before the pipe, whose exit status is that of tail.
 _SHELL = f"{READ}is_journal {JOURNAL} || exit 0\nlines {JOURNAL} | tail -n {MOST_RUNS}"
 _READ = ("sh", "-c", _SHELL)
@@ -66,17 +67,17 @@ def command(
             lines = f"{one.unreadable} line{'s' * (one.unreadable != 1)}"
             warn([f"{one.host}: {lines} of its journal cannot be read; all others are shown"])
     runs = sorted((run for one in read for run in one.runs), key=lambda run: run.at, reverse=True)
+    unreached = [
+        {"host": one.host, "status": "unknown", "error": {"kind": one.error.kind,
+         "message": str(one.error)}}
+        for one in read if one.error is not None
+    ]  # fmt: skip
     if as_json:
-        unreadable = [
-            {"host": one.host, "status": "unknown", "error": {"kind": one.error.kind,
-             "message": str(one.error)}}
-            for one in read if one.error is not None
-        ]  # fmt: skip
         document = [run.as_json() for run in runs]
-        print_json({"schema": SCHEMA, "runs": document, "hosts": unreadable})
+        print_json({"schema": SCHEMA, "runs": document, "hosts": unreached})
     else:
         print_lines(*history_lines(runs))
-    return 0
+    return _EXIT_UNREACHED if unreached else 0
 
 
 @dataclass(frozen=True)

@@ -103,3 +103,30 @@ def test_a_catalog_that_cannot_be_used_is_an_error_of_the_inventory(
 
     assert refused.value.problems[0].file == str(tmp_path / "own.toml")
     assert [one.name for one in host_requests(inventory, ["other"])] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("word", "names"), [("threadripper", ["threadripper"]), ("v100s", ["t180-a", "t180-b"])]
+)
+def test_a_host_or_group_may_stand_where_an_inventory_would(
+    inventory: Inventory, monkeypatch: pytest.MonkeyPatch, word: str, names: list[str]
+) -> None:
+    monkeypatch.chdir(inventory.path.parent)
+
+    hosts, _, digest = select_hosts(Path(word), None, limit=(), only=(), skip=())
+
+    assert [host.name for host in hosts] == names
+    assert digest == inventory.digest
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("tripp", "no such host or group in"), ("x.py", "no such inventory"), ("a/x", "no such inv")],
+)
+def test_what_is_neither_says_what_it_was_taken_for(
+    inventory: Inventory, monkeypatch: pytest.MonkeyPatch, word: str, message: str
+) -> None:
+    monkeypatch.chdir(inventory.path.parent)
+
+    with pytest.raises(UsageError, match=message):
+        select_hosts(Path(word), None, limit=(), only=(), skip=())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.gpu import address
@@ -35,12 +36,22 @@ _PSU_WATTS = whole_number(100, 4000, " W")
 
 CIRCUIT_EXAMPLE = '"120V/16A" or {"A": "120V/16A"}'
 
+_SET_ELSEWHERE = {
+    "root": "/etc/fstab and the bootloader's own configuration",
+    "ro": "the bootloader's own configuration",
+    "rw": "the bootloader's own configuration",
+    "init": "the bootloader's own configuration",
+    "resume": "/etc/initramfs-tools/conf.d/resume or /etc/fstab",
+    "rd.luks*": "/etc/crypttab",
+}
+
 ModuleOptions = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 def kernel_argument(value: object) -> str:
     argument = text(value)
     if _ARGUMENT.fullmatch(argument):
+        _refuse_anothers(argument, value)
         return argument
     if " " in argument and all(_ARGUMENT.fullmatch(part) for part in argument.split()):
         refuse(
@@ -53,6 +64,16 @@ def kernel_argument(value: object) -> str:
         value,
         fix="leave out quotes, spaces, dollar signs and semicolons",
     )
+
+
+def _refuse_anothers(argument: str, value: object) -> None:
+    """What the installation sets, and where; two of them would leave the machine without a root."""
+    name = argument.partition("=")[0]
+    for pattern, place in _SET_ELSEWHERE.items():
+        if fnmatchcase(name, pattern):
+            refuse(f"{name} is set by what boots this machine", value, fix=f"change {place} there")
+    if argument == "iommu=passthrough":
+        refuse("the kernel knows no such value of iommu", value, fix='write "iommu=pt"')
 
 
 def module_options(value: object) -> ModuleOptions:

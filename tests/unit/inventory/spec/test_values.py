@@ -160,6 +160,28 @@ def test_a_kernel_argument_that_a_shell_could_read_otherwise_is_refused(argument
         read({"kernel_args": [argument]})
 
 
+@pytest.mark.parametrize(
+    ("argument", "fix"),
+    [
+        ("root=/dev/sda1", "/etc/fstab"),
+        ("ro", "bootloader"),
+        ("rw", "bootloader"),
+        ("init=/bin/sh", "bootloader"),
+        ("resume=UUID=1234", "conf.d/resume"),
+        ("rd.luks.uuid=1234", "/etc/crypttab"),
+        ("iommu=passthrough", '"iommu=pt"'),
+    ],
+)
+def test_a_kernel_argument_of_somebody_elses_is_refused_with_its_place(
+    argument: str, fix: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        read({"kernel_args": ["quiet", argument]})
+
+    (problem,) = error.value.problems
+    assert fix in problem.fix
+
+
 def test_a_range_that_spans_nothing_is_impossible_however_it_is_written() -> None:
     for impossible in (">536,<535", "==535.1,==535.2", ">=535,<535", "!=535.1,==535.1"):
         with pytest.raises(UsageError):
