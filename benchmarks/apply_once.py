@@ -19,7 +19,6 @@ import gevent
 
 import rigops.cli.apply  # noqa: F401 - the command's start-up, whatever of it is used here
 from rigops.cli.apply_common import host_requests
-from rigops.cli.collected_hosts import now
 from rigops.cli.options import read_inventory
 from rigops.cli.progress import Progress
 from rigops.converge.concerns import Selection
@@ -49,7 +48,7 @@ def main() -> int:
     if not deploys:
         gevent.joinall([gevent.spawn(reach, host) for host in hosts], raise_error=True)
         return 0
-    started = now()
+    started = journal.now()
     with Progress("applying") as progress:
         options = RunOptions(
             selection=Selection(),

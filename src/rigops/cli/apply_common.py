@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.catalog import load_once
-from rigops.cli.collected_hosts import now
 from rigops.cli.hosts import (
     accept_host_key_option,
     ask_sudo_password_option,
@@ -138,7 +137,7 @@ def fleet_run(
     """A run on these hosts; its connections end with the context."""
     password = sudo_password(asked=asks_sudo_password)
     interrupts = Interrupts()
-    started = now()
+    started = journal.now()
     with Progress(doing, interrupts.end_the_question) as progress:
         holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
         run = FleetRun(

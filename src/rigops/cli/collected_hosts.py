@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigops.cli.failure import REPORT_IT
@@ -15,6 +14,7 @@ from rigops.doctor import notes
 from rigops.errors import HostError, RigopsError, UsageError
 from rigops.probe.collect import ProbeError, collect
 from rigops.probe.registry import SECTIONS
+from rigops.record import journal
 from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect, with_password
 
@@ -118,7 +118,7 @@ def _connect_and_collect(
             host=host.name,
             root=options.root,
             as_root=None if password is None else with_password(connection, password),
-            collected_at=now(),
+            collected_at=journal.now(),
         )
     login = notes.of_login(found.login_noise, found.login_seconds)
     return replace(collected, bundle=found.bundle, notes=(*login, *notes.of_bundle(found.bundle)))
@@ -126,7 +126,3 @@ def _connect_and_collect(
 
 def _host_error(kind: str, error: RigopsError) -> HostError:
     return HostError(kind, str(error), " ".join(problem.fix for problem in error.problems))
-
-
-def now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

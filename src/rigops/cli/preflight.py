@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from rigops.cli.collected_hosts import now
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import has_terminal, print_json, text_width, warn
@@ -102,7 +101,7 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
 
 
 def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
-    started, began = now(), time.monotonic()
+    started, began = journal.now(), time.monotonic()
 
     def reach() -> Connection:
         return connect(chosen.target, host_keys=policy)

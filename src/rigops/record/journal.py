@@ -10,6 +10,7 @@ import json
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +73,10 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
     if not state.is_absolute():
         state = Path.home() / ".local" / "state"
     return state / "rigops" / "journal.jsonl"
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def append(run: Run, path: Path | None = None) -> None:
