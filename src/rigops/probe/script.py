@@ -177,16 +177,26 @@ _SUDO = "elif sudo -n sh -c : >/dev/null 2>&1; then root=1\n"
 
 _ROOTLY = r"""
 # What wants root, in one shell that has it. It gets its program on stdin, since sudo writes every
-# word of a command into the log of the host.
+# word of a command into the log of the host, and in a here-document, since printf is a program in
+# mksh, whose words everybody may read.
 rootly() { # FUNCTION SECONDS BYTES
     if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
 }
 as_root() { # FUNCTION
-    printf "%s\n" "PATH=$PATH LC_ALL=C mark=$mark had=1; export PATH LC_ALL mark" \
-        "tools=\$(cat <<'END_OF_TOOLS'" "$tools" "END_OF_TOOLS" ")" \
-        "watchdog=\$(cat <<'END_OF_WATCHDOG'" "$watchdog" "END_OF_WATCHDOG" ")" \
-        "$tools" "$program" "$1 </dev/null" |
-        sudo -n sh -s
+    cat <<END_OF_ROOTS | sudo -n sh -s
+PATH=$PATH LC_ALL=C mark=$mark had=1; export PATH LC_ALL mark
+tools=\$(cat <<'END_OF_TOOLS'
+$tools
+END_OF_TOOLS
+)
+watchdog=\$(cat <<'END_OF_WATCHDOG'
+$watchdog
+END_OF_WATCHDOG
+)
+$tools
+$program
+$1 </dev/null
+END_OF_ROOTS
 }
 """
 _WITHOUT_ROOT = 'rootly() { "$1"; }'

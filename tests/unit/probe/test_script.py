@@ -250,6 +250,18 @@ def test_sudo_is_asked_once_and_for_the_sections_that_want_it(host: Host) -> Non
     assert "sudo" not in script([wanting], root=False)
 
 
+def test_no_program_gets_the_mark_as_a_word(host: Host) -> None:
+    """Of a program, everybody on the host may read the words; printf is one in mksh."""
+    host.command("id", "echo 1000")
+    host.command("sudo", 'shift; "$@"')
+    host.command("printf", f'echo "$*" >>{host.pids}.words; exec /usr/bin/printf "$@"')
+    wanting = Section(name="wanting", snippet="printf one", parse=str, wants_root=True)
+
+    assert host.run(wanting).sections["wanting"].text == "one"
+    words = host.pids.with_suffix(".words")
+    assert "mark=" not in (words.read_text() if words.exists() else "")
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("part", ["SCRIPT", "TOOLS", "WATCHDOG", "PROGRAM"])
 def test_shellcheck_has_nothing_to_say(part: str) -> None:
