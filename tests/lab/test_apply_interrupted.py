@@ -290,4 +290,7 @@ def _owned(host: Host) -> set[str]:
 def _content(host: Host, path: str) -> bytes | None:
     """As soon as something has written it, it is in the host's own layer."""
     file = host.root / path
-    return file.read_bytes() if file.is_file() else None
+    try:
+        return file.read_bytes() if file.is_file() else None
+    except FileNotFoundError:  # a run took it back just now
+        return None
