@@ -115,6 +115,7 @@ def test_a_cut_while_the_menu_is_made(rig: Rig, argument: str, moment: str) -> N
 def test_a_cut_while_a_line_is_added_to_the_journal(
     rig: Rig, share: int, zeros: int, *, is_torn: bool
 ) -> None:
+    rig.machine.ssh(f"rm -f {JOURNAL}")  # torn lines of an earlier row stay in it
     rig.declare(nccl={"NCCL_DEBUG": "WARN"})
     rig.apply()
     rig.machine.ssh(TORN.replace("SHARE", str(share)).replace("ZEROS", str(zeros)))
