@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 CTRL_C = "\x03"
+# Whoever runs the tests in the background has Ctrl-C ignored, and what they start would inherit it.
+_AT_A_TERMINAL = ("setsid", "--ctty", "--wait", "env", "--default-signal=INT")
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Person:
         master, slave = pty.openpty()
         began = time.monotonic()
         process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", sys.executable, *self.program, *words],
+            [*_AT_A_TERMINAL, sys.executable, *self.program, *words],
             cwd=laptop.folder,
             stdin=slave,
             stdout=subprocess.PIPE,
