@@ -29,7 +29,7 @@ from tests.lab.test_transport_program import SecurityKeyAgent, write_security_ke
 from tests.shards import ATTACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 pytestmark = pytest.mark.shard(ATTACK)
 
@@ -248,10 +248,29 @@ def test_an_agent_that_hangs_leaves_time_for_key_files(
 
 
 @contextmanager
+def serving(handle: Callable[[socket.socket], object]) -> Iterator[int]:
+    """A port of which each connection has a thread."""
+    handling: list[threading.Thread] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                handling.append(threading.Thread(target=handle, args=listener.accept()[:1]))
+                handling[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        accepting = threading.Thread(target=serve)
+        accepting.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        for thread in (accepting, *handling):
+            thread.join()
+
+
+@contextmanager
 def swapping(first: int, then: int) -> Iterator[int]:
     """A port whose first connection goes to one server, and every later one to another."""
     ports = [first]
-    pumps: list[threading.Thread] = []
 
     def pump(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -268,19 +287,8 @@ def swapping(first: int, then: int) -> Iterator[int]:
             pump(near, far)
             back.join()
 
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                pumps.append(threading.Thread(target=carry, args=listener.accept()[:1]))
-                pumps[-1].start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        serving = threading.Thread(target=serve)
-        serving.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        for thread in (serving, *pumps):
-            thread.join()
+    with serving(carry) as port:
+        yield port
 
 
 @pytest.mark.parametrize("how", ["known", "accepted", "accepted, not written"])
@@ -317,7 +325,6 @@ def test_the_program_talks_only_to_the_server_whose_key_was_checked(
 @contextmanager
 def pouring(beginning: bytes, more: bytes) -> Iterator[int]:
     """A port where everybody gets more than they can take."""
-    pours: list[threading.Thread] = []
 
     def pour(stream: socket.socket) -> None:
         with stream, suppress(OSError):
@@ -325,19 +332,8 @@ def pouring(beginning: bytes, more: bytes) -> Iterator[int]:
             while True:
                 stream.sendall(more)
 
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                pours.append(threading.Thread(target=pour, args=listener.accept()[:1]))
-                pours[-1].start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        serving = threading.Thread(target=serve)
-        serving.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        for thread in (serving, *pours):
-            thread.join()
+    with serving(pour) as port:
+        yield port
 
 
 @pytest.mark.parametrize("by", ["paramiko", "the program"])

@@ -19,7 +19,7 @@ from rigops.preflight.run import LEVELS, prove
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
 from rigops.record.journal import Preflight, Run
-from rigops.record.journal_shell import recording
+from rigops.record.proof_shell import recording
 from rigops.report.preflight import preflight_lines
 from rigops.report.terminal import print_lines, visible
 from rigops.transport import TransportError, connect

@@ -21,7 +21,8 @@ from rigops.packages.records import (
 )
 from rigops.record import Proven, journal
 from rigops.record.failed_proof import FailedProof
-from rigops.record.journal_shell import FAILED_PROOF, JOURNAL, PROVEN
+from rigops.record.journal_shell import JOURNAL
+from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

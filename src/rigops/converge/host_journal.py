@@ -10,7 +10,8 @@ from rigops.converge.leftovers import leftovers
 from rigops.preflight.results import failure, pairs_of, passed
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
-from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ, recording
+from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ
+from rigops.record.proof_shell import recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

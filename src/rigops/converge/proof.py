@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
-from rigops.errors import RigopsError
 from rigops.hostside.p2p.verdict import REFUSED
 from rigops.probe import address
 from rigops.probe.section import Section
 from rigops.probe.text import blocks
 from rigops.record import Bios, Driver, Proven, ProvenGpu
-from rigops.record.journal_shell import FAILED_PROOF, PROVEN
+from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
@@ -96,11 +95,9 @@ def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -
 
 def recorded(state: RigopsState | None) -> Proven | None:
     """On the host. A record that cannot be read is no proof, nor is one beside a failed one."""
-    text = state.records.get(PROVEN) if state and FAILED_PROOF not in state.records else None
-    try:
-        return Proven.from_json(text) if text is not None else None
-    except RigopsError:
+    if state is None or FAILED_PROOF in state.records:
         return None
+    return Proven.read(state.records.get(PROVEN))
 
 
 def still_holds(record: Proven | None, now: Proven | None) -> bool:

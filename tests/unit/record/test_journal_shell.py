@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.probe.sections.rigops_state import STATE
-from rigops.record import Pair, Proven, journal
-from rigops.record.failed_proof import FailedProof
+from rigops.record import journal
 from rigops.record.journal import Run
-from rigops.record.journal_shell import APPEND, READ, recording
+from rigops.record.journal_shell import APPEND, READ
 from tests.unit import programs
-from tests.unit.record.examples import PROVEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FAILURE = FailedProof(
-    at="2026-01-31T18:00:00Z",
-    versions={},
-    pairs=(Pair("0000:0a:00.0", "0000:0b:00.0", "hang", None),),
-)
 LONG = "x" * 100_000  # more than a pipe holds, and than stdio writes at once
 
 
@@ -161,40 +153,3 @@ def test_what_is_no_file_is_no_empty_journal(tmp_path: Path, make: Callable[[Pat
 @pytest.mark.parametrize("text", [APPEND, READ])
 def test_it_is_clean_shell(text: str) -> None:
     programs.assert_clean_shell(text)
-
-
-class Recorded:
-    """The files of a host, below a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.proven, self.failed = root / "proven.json", root / "failed_proof.json"
-
-    def record(self, line: str = "", **what: Any) -> None:
-        command = [word.replace(STATE, str(self.root)) for word in recording(line, **what)]
-        subprocess.run([*programs.shell("dash"), *command[1:]], check=True, timeout=20)
-
-
-def test_a_preflight_that_begins_leaves_the_proof_and_only_a_failure_takes_it(
-    tmp_path: Path,
-) -> None:
-    host = Recorded(tmp_path)
-    host.record(run(1), proven=PROVEN, has_passed=True)
-    assert Proven.from_json(host.proven.read_text()) == PROVEN
-
-    host.record(failed=FAILURE)
-    assert (host.proven.exists(), host.failed.exists()) == (True, True)
-    assert history(tmp_path / "journal.jsonl") == (1, 0)
-
-    host.record(run(2), has_passed=True)
-    assert (host.proven.exists(), host.failed.exists()) == (True, False)
-
-    host.record(run(3), failed=FAILURE)
-    assert (host.proven.exists(), host.failed.exists()) == (False, True)
-    assert FailedProof.from_json(host.failed.read_text()) == FAILURE
-
-    host.record(run(4))  # which did not run preflight
-    assert host.failed.exists()
-    host.record(run(5), proven=PROVEN, has_passed=True)
-    assert (host.proven.exists(), host.failed.exists()) == (True, False)
-    assert history(tmp_path / "journal.jsonl") == (5, 0)

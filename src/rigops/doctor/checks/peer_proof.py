@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import peers, proof
-from rigops.hostside.p2p.verdict import GRAVEST_FIRST, STATUS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,10 +67,7 @@ def _failed(failed: FailedProof | None) -> str:
             f"the preflight of {day} did not come to its end: it was interrupted, or the machine "
             f"hung while copying between {_named(failed.pairs)}"
         )
-    by_gravity = sorted(
-        failed.pairs, key=lambda one: GRAVEST_FIRST.index(STATUS_OF.get(one.verdict, "unknown"))
-    )
-    what = f"{by_gravity[0].verdict}, {_named(by_gravity)}" if by_gravity else ""
+    what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}" if failed.pairs else ""
     return f"the preflight of {day} failed: {what or '; '.join(failed.reasons) or 'no details'}"
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.errors import RigopsError
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.record import Proven
 from rigops.record.failed_proof import FailedProof
-from rigops.record.journal_shell import FAILED_PROOF, PROVEN
+from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
@@ -42,13 +41,9 @@ def last_proof(examined: Examined) -> LastProof | None:
     answer = examined.snapshot[RIGOPS_STATE]
     if answer.value is None or not answer.is_complete:
         return None
-    failed = proven = None
     records = answer.value.records
-    try:
-        failed = FailedProof.from_json(records[FAILED_PROOF]) if FAILED_PROOF in records else None
-        proven = Proven.from_json(records[PROVEN]) if PROVEN in records else None
-    except RigopsError:
-        pass  # rigops.records names it
+    failed = FailedProof.read(records.get(FAILED_PROOF))
+    proven = Proven.read(records.get(PROVEN))
     changed = tuple(_changed(examined, proven)) if proven else ()
     return LastProof(proven, failed, FAILED_PROOF in records, changed)
 
