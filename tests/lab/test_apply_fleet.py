@@ -34,7 +34,6 @@ import rigops.converge.early
 import json, sys
 from pathlib import Path
 from rigops.cli.apply_common import host_requests
-from rigops.cli.collected_hosts import now
 from rigops.cli.options import read_inventory
 from rigops.converge.request import Confirmed
 from rigops.converge.concerns import Selection
@@ -44,6 +43,7 @@ from rigops.converge.fleet_run import FleetRun
 from rigops.converge.request import RunOptions
 from rigops.report.apply import outcome_lines
 from rigops.report.plan import plan_lines
+from rigops.record.journal import now
 from rigops.report.terminal import rendered
 from rigops.transport import HostKeyPolicy
 

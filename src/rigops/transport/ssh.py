@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import paramiko
+from paramiko.packet import Packetizer
 
 from rigops.transport.clock import Clock, Watch, has_ended, start_thread
 from rigops.transport.command_line import command_line
@@ -30,12 +31,29 @@ _UNANSWERED_MS: Final = 60_000
 _BLOCK: Final = 256 * 1024
 _GRACE_S: Final = 3.0
 _MOST_QUEUED: Final = 10_000  # the windows of channels allow some hundreds
+_MOST_BEFORE_VERSION: Final = 64 * 1024  # a line has at most 255, and few come before it
 
 # paramiko reports on its own logger with stack traces; what matters reaches the user as an error.
 _WIRE: Final = "rigops.transport.wire"
 logging.getLogger(_WIRE).setLevel(logging.CRITICAL)
 
 _RSA_NAMES: Final = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")}
+
+
+class Packets(Packetizer):
+    """Ends where a server sends text without end instead of its SSH version.
+
+    paramiko copies all that came before at each read, for minutes and whatever the deadline.
+    """
+
+    _before_version = 0
+
+    def _read_timeout(self, timeout: float) -> bytes:
+        data: bytes = super()._read_timeout(timeout)  # type: ignore[misc]  # not in the stubs
+        self._before_version += len(data)
+        if self._before_version > _MOST_BEFORE_VERSION:
+            raise EOFError(": no SSH version in its first 64 KiB")
+        return data
 
 
 class Session(paramiko.Transport):
@@ -48,6 +66,7 @@ class Session(paramiko.Transport):
 
     def __init__(self, stream: socket.socket | paramiko.Channel) -> None:
         super().__init__(stream)
+        self.packetizer = Packets(stream)  # type: ignore[arg-type]  # a channel is a socket to it
         self._queue: deque[paramiko.Message] = deque()
 
     def run(self) -> None:
