@@ -30,11 +30,11 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
     ("words", "question", "declared"),
     [
         (("apply", *INVENTORY), "Change ", {}),
-        (("apply", *INVENTORY), "numbers to allow", {"kernel_args": ["asked=1"]}),
+        (("apply", *INVENTORY), "and reboot it?", {"kernel_args": ["asked=1"]}),
         (("apply", "--ask-sudo-password", *INVENTORY), "sudo password", {}),
         (("release", "ctrl-c", *INVENTORY), "Undo all of this", {}),
     ],
-    ids=["apply", "apply with choices", "the password", "release"],
+    ids=["apply", "apply with a reboot", "the password", "release"],
 )
 def test_nothing_is_changed_and_nobody_has_to_press_enter(
     rig: Tended, words: tuple[str, ...], question: str, declared: dict[str, object]

@@ -17,7 +17,7 @@ from rigops.cli.apply_common import (
     report,
     select_hosts,
 )
-from rigops.cli.consent import Item, ask, reboot_items, reboots, to_reboot
+from rigops.cli.consent import Item, Reboot, ask
 from rigops.converge.request import Confirmed
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines
@@ -130,8 +130,8 @@ def command(
             while True:
                 with progress.silent():
                     items = [*_items(run, prune=prune, no_trial=accept_no_trial)] if not yes else []
-                    items += reboot_items(run, reboot)
-                    allowed = ask(_pending(run, reboot), items, yes=yes)
+                    asked = Reboot.of(run, reboot)
+                    allowed = ask(_pending(run), items, reboot=asked, yes=yes)
                 if allowed is None:
                     if as_json:
                         report(run.results, as_json=True)
@@ -145,7 +145,7 @@ def command(
             confirmed = Confirmed(
                 removals=prune or _PRUNE in allowed,
                 no_trial=accept_no_trial or _NO_TRIAL in allowed,
-                reboots=reboots(run, reboot, allowed),
+                reboots=asked.allowed_by(allowed),
                 busy=allow_busy,
                 wedged=force_reboot_wedged,
                 preflight=preflight,
@@ -166,14 +166,10 @@ def _show(run: FleetRun) -> frozenset[str]:
     return failed_hosts(run)
 
 
-def _pending(run: FleetRun, reboot: str) -> str:
+def _pending(run: FleetRun) -> str:
     """What a yes confirms in any case."""
     changing = [one.host for one in run.results if one.error is None and one.plan.pending]
-    parts = [f"change {', '.join(changing)}"] if changing else []
-    rebooting = to_reboot(run)
-    if rebooting and reboot == "auto":
-        parts.append(f"reboot {', '.join(rebooting)}")
-    return " and ".join(parts)
+    return f"change {', '.join(changing)}" if changing else ""
 
 
 def _items(run: FleetRun, *, prune: bool, no_trial: bool) -> Iterator[Item]:

@@ -32,46 +32,98 @@ class Item:
     flag: str
 
 
-def to_reboot(run: FleetRun) -> list[str]:
-    return [one.request.name for one in run.runs if one.needs_reboot]
+@dataclass(frozen=True)
+class Reboot:
+    """`hosts`: that need it. `choice`: of --reboot.
+
+    `fails`: what does not work from the change until the reboot.
+    """
+
+    hosts: tuple[str, ...]
+    choice: str
+    fails: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, run: FleetRun, choice: str) -> Reboot:
+        its = [one for one in run.runs if one.needs_reboot]
+        fails = dict.fromkeys(what for one in its for what in one.result.fails_until_reboot)
+        return cls(tuple(one.request.name for one in its), choice, tuple(fails))
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self.hosts) and self.choice == "ask"
+
+    @property
+    def effect(self) -> str:
+        """Of a change that waits for it."""
+        return f"{' and '.join(self.fails)} fails until then" if self.fails else ""
+
+    def allowed_by(self, answer: frozenset[str]) -> frozenset[str]:
+        """The hosts that may be rebooted."""
+        may_reboot = self.choice == "auto" or (self.is_asked and _REBOOT in answer)
+        return frozenset(self.hosts if may_reboot else ())
+
+    def phrase(self, plan: str = "") -> str:
+        names = ", ".join(self.hosts)
+        before = plan.removesuffix(f" {names}")
+        is_same = before != plan and not before.endswith(",")
+        pronoun = "them" if len(self.hosts) > 1 else "it"
+        return f"reboot {pronoun if is_same else names}"
 
 
-def reboot_items(run: FleetRun, choice: str) -> list[Item]:
-    """`choice`: of --reboot."""
-    hosts = to_reboot(run)
-    if choice != "ask" or not hosts:
-        return []
-    return [Item(_REBOOT, f"reboot {', '.join(hosts)}", "--reboot auto")]
-
-
-def reboots(run: FleetRun, choice: str, allowed: frozenset[str]) -> frozenset[str]:
-    """The hosts that may be rebooted, of those that need it."""
-    may_reboot = choice == "auto" or (choice == "ask" and _REBOOT in allowed)
-    return frozenset(to_reboot(run)) if may_reboot else frozenset()
-
-
-def ask(plan: str, items: Sequence[Item], *, yes: bool) -> frozenset[str] | None:
+def ask(plan: str, items: Sequence[Item], *, reboot: Reboot, yes: bool) -> frozenset[str] | None:
     """The keys of what is allowed beside the plan; None: the plan is declined.
 
     `plan`: what a yes always does; empty where nothing is pending. `yes`: already confirmed.
     """
     if yes:
         plan = ""
-    if not plan and (not items or not has_terminal()):
+    elif reboot.hosts and reboot.choice == "auto":
+        plan = f"{plan} and {reboot.phrase(plan)}" if plan else reboot.phrase()
+    has_choices = bool(items) or reboot.is_asked
+    if not plan and not (has_choices and has_terminal()):
         return frozenset()
     if not has_terminal():
         print_lines("Declined: no terminal to confirm on.", "    fix: pass --yes", err=True)
         return None
     try:
-        return _asked(plan, items)
+        return _asked(plan, items, reboot)
     except click.Abort:  # Ctrl-C, or the end of the input
         return None
 
 
-def _asked(plan: str, items: Sequence[Item]) -> frozenset[str] | None:
-    if not items:
-        question = visible(f"{plan[:1].upper()}{plan[1:]}?")
-        return frozenset() if click.confirm(question, err=True) else None
+def _asked(plan: str, items: Sequence[Item], reboot: Reboot) -> frozenset[str] | None:
+    if items:
+        return _asked_by_number(plan, items, reboot)
+    if reboot.is_asked:
+        return _asked_with_reboot(plan, reboot)
+    waits = reboot.choice == "never" and reboot.effect
+    question = f"{plan}, and {reboot.phrase(plan)} later? {reboot.effect}." if waits else f"{plan}?"
+    return frozenset() if click.confirm(_sentence(question), err=True) else None
+
+
+def _asked_with_reboot(plan: str, reboot: Reboot) -> frozenset[str] | None:
+    if not plan:
+        is_confirmed = click.confirm(_sentence(f"{reboot.phrase()} now?"), err=True)
+        return frozenset({_REBOOT} if is_confirmed else ())
+    effect = f" ({reboot.effect})" if reboot.effect else ""
+    choices = f"[y]es, [c]hange now and reboot later{effect}, [N]o"
+    question = _sentence(f"{plan} and {reboot.phrase(plan)}? {choices}")
+    while True:
+        answer = _answer(question)
+        if answer in {"y", "yes"}:
+            return frozenset({_REBOOT})
+        if answer in {"c", "change"}:
+            return frozenset()
+        if answer in {"n", "no"}:
+            return None
+        print_lines("  Answer with one of these letters.", err=True)
+
+
+def _asked_by_number(plan: str, items: Sequence[Item], reboot: Reboot) -> frozenset[str] | None:
+    if reboot.is_asked:
+        effect = f" ({reboot.effect})" if reboot.effect else ""
+        items = [*items, Item(_REBOOT, f"{reboot.phrase()}{effect}", "--reboot auto")]
     texts = [visible(item.text) for item in items]
     widest = max(map(len, texts))
     lines = ["To confirm, or to allow by option:", *([f"     {plan}"] if plan else [])]
@@ -83,13 +135,22 @@ def _asked(plan: str, items: Sequence[Item]) -> frozenset[str] | None:
     only = "[c]hange without these, " if plan else ""
     choices = f"[y]es to all, {only}[N]o, or the numbers to allow"
     while True:
-        answer = click.prompt(choices, default="n", show_default=False, err=True).strip().lower()
+        answer = _answer(choices)
         chosen = _chosen(answer, items)
         if chosen is not None:
             return chosen
         if answer in {"n", "no"}:
             return None if plan else frozenset()
         print_lines("  Answer with one of these letters, or with numbers such as 1,2.", err=True)
+
+
+def _sentence(text: str) -> str:
+    return visible(f"{text[:1].upper()}{text[1:]}")
+
+
+def _answer(question: str) -> str:
+    answer: str = click.prompt(question, default="n", show_default=False, err=True)
+    return answer.strip().lower()
 
 
 def _chosen(answer: str, items: Sequence[Item]) -> frozenset[str] | None:
@@ -132,10 +193,11 @@ def undo(
         with progress.silent():
             print_lines(*plan_lines(run.results), err=True)
             shown = failed_hosts(run)
-            allowed = ask(question(), reboot_items(run, reboot), yes=yes)
+            asked = Reboot.of(run, reboot)
+            allowed = ask(question(), (), reboot=asked, yes=yes)
             if allowed is None:
                 return Ending(shown, is_declined=True)
-            given = confirmed(reboots(run, reboot, allowed))
+            given = confirmed(asked.allowed_by(allowed))
         run.confirm(given)
         run.carry_out(given)
         then()

@@ -95,7 +95,7 @@ def command(
 
 def _question(run: FleetRun) -> str:
     names = ", ".join(one.host for one in run.results if one.error is None)
-    return f"undo all of this, and forget {names}" if names else ""
+    return f"undo all of this and forget {names}" if names else ""
 
 
 def _keep(host: str, lines: Sequence[bytes]) -> None:

@@ -329,6 +329,11 @@ class HostRun:
         result.plan = planned.without(self._session.blocked_concerns)
         self._session.shown = result.plan
         result.reboot_reasons = self._reboot_reasons(selection)
+        result.fails_until_reboot = tuple(
+            what
+            for concern, what in planned.fails_until_reboot
+            if concern not in self._session.blocked_concerns
+        )
         result.other_debts = tuple(
             one for one in self._reboot_reasons(Selection()) if one not in result.reboot_reasons
         )

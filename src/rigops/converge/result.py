@@ -70,6 +70,7 @@ class HostResult:
     outcome: Outcome = "not_run"
     plan: Plan = field(default_factory=Plan)  # without what is blocked
     reboot_reasons: tuple[str, ...] = ()
+    fails_until_reboot: tuple[str, ...] = ()  # such as CUDA, from the change on
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
     blocked: tuple[Blocked, ...] = ()
@@ -136,6 +137,7 @@ class HostResult:
             "repairs": [asdict(one) for one in self.plan.repairs],
             "reboot": bool(self.reboot_reasons),
             "reboot_reasons": list(self.reboot_reasons),
+            "fails_until_reboot": list(self.fails_until_reboot),
             "trial": {
                 "arguments": list(self.plan.trial_arguments),
                 "not_possible": self.plan.no_trial,

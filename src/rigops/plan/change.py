@@ -101,7 +101,8 @@ class UnplannedError(RigopsError):
 class Plan:
     """While it is applied nothing else is changed, but for housekeeping: records of rigops' own.
 
-    `blocked`, `notices` and `reboot_reasons` are pairs of a concern and a text.
+    `blocked`, `notices`, `reboot_reasons` and `fails_until_reboot` are pairs of a concern and a
+    text.
     """
 
     changes: tuple[Change, ...] = ()
@@ -116,6 +117,7 @@ class Plan:
     trial_wait_s: int = 0  # what the bootloader's menus add to that
     no_trial: str = ""  # why no boot can try them
     reboot_reasons: tuple[tuple[str, str], ...] = ()
+    fails_until_reboot: tuple[tuple[str, str], ...] = ()
 
     @property
     def packages(self) -> PackageChanges:

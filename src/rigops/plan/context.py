@@ -69,6 +69,7 @@ class PlanLog:
     trial_wait_s: int = 0  # what the bootloader's menus add to that
     no_trial: str = ""  # why no boot can try new kernel arguments
     reboot_reasons: list[tuple[str, str]] = field(default_factory=list)  # concern and reason
+    fails_until_reboot: list[tuple[str, str]] = field(default_factory=list)  # concern and what
     housekeeping: list[tuple[str, str]] = field(default_factory=list)  # concern and its record
     reported: set[str | None] = field(default_factory=set)  # operations that are in this log
 
@@ -87,6 +88,7 @@ class PlanLog:
             trial_wait_s=self.trial_wait_s,
             no_trial=self.no_trial,
             reboot_reasons=tuple(self.reboot_reasons),
+            fails_until_reboot=tuple(self.fails_until_reboot),
         )
 
 
@@ -181,11 +183,16 @@ def notice(host: Host, concern: str, text: str) -> None:
         notices.append((concern, text))
 
 
-def needs_reboot(host: Host, concern: str, reason: str) -> None:
-    """What is configured, or is going to be, and only a reboot brings into force."""
-    reasons = plan_log(host).reboot_reasons
-    if (concern, reason) not in reasons:
-        reasons.append((concern, reason))
+def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> None:
+    """What is configured, or is going to be, and only a reboot brings into force.
+
+    `fails`: what does not work from the change until the reboot.
+    """
+    log = plan_log(host)
+    if (concern, reason) not in log.reboot_reasons:
+        log.reboot_reasons.append((concern, reason))
+    if fails and (concern, fails) not in log.fails_until_reboot:
+        log.fails_until_reboot.append((concern, fails))
 
 
 def is_undone(host: Host, concern: str) -> bool:

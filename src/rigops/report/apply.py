@@ -65,6 +65,8 @@ def _what_became(result: HostResult, words: Mapping[str, str], *, shown: bool) -
     if result.blocked and result.outcome in {"changed", "converged"}:
         names = ", ".join(dict.fromkeys(one.concern for one in result.blocked))
         color, text = "yellow", f"partly {text}; blocked: {names}"
+    if result.outcome == "reboot_owed" and result.fails_until_reboot:
+        text = f"{text}; {' and '.join(result.fails_until_reboot)} fails until you reboot it"
     if shown and result.error is not None:
         text = f"{text}: {result.error.message}"
     return styled(text, fg=color)

@@ -45,6 +45,9 @@ def _lines(result: HostResult) -> Iterator[str]:
         yield f"    reboot: {reason}"
     for hit in result.reboot_hits:
         yield styled(f"        a reboot would interrupt: {hit}", fg="yellow")
+    for what in result.fails_until_reboot:
+        since = "from the change until the reboot" if result.plan.pending else "until the reboot"
+        yield styled(f"    {what} fails {since}", fg="yellow")
     for debt in result.other_debts:
         yield f"    reboot for a concern that was not selected: {debt}"
     for notice in result.notices:

@@ -10,15 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from rigops.cli import consent
-from rigops.cli.consent import Item, ask, reboot_items, reboots
+from rigops.cli.consent import Item, Reboot, ask
 
 if TYPE_CHECKING:
     from rigops.converge.fleet_run import FleetRun
 
 PLAN = "change a, b"
 PRUNE = Item("prune", "undo what nothing declares: acs on a", "--prune")
-REBOOT = Item("reboot", "reboot a", "--reboot auto")
-BOTH = (PRUNE, REBOOT)
+REBOOT = Reboot(("a",), "ask")
+NO_REBOOT = Reboot((), "ask")
+BREAKS_CUDA = ("CUDA",)
 DECLINED = "declined"
 
 
@@ -27,7 +28,8 @@ def answered(
     typed: str,
     *,
     plan: str = PLAN,
-    items: tuple[Item, ...] = BOTH,
+    items: tuple[Item, ...] = (PRUNE,),
+    reboot: Reboot = REBOOT,
     yes: bool = False,
     terminal: bool = True,
 ) -> tuple[set[str] | str, str]:
@@ -35,7 +37,7 @@ def answered(
 
     @click.command()
     def command() -> None:
-        allowed = ask(plan, items, yes=yes)
+        allowed = ask(plan, items, reboot=reboot, yes=yes)
         click.echo(DECLINED if allowed is None else " ".join(["allowed", *sorted(allowed)]))
 
     result = CliRunner().invoke(command, input=typed)
@@ -79,16 +81,78 @@ def test_everything_is_on_one_screen_with_its_option(monkeypatch: pytest.MonkeyP
 def test_a_plan_alone_is_one_question(
     monkeypatch: pytest.MonkeyPatch, typed: str, allowed: set[str] | str
 ) -> None:
+    found, text = answered(monkeypatch, typed, items=(), reboot=NO_REBOOT)
+
+    assert found == allowed
+    assert "Change a, b? [y/N]" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "allowed"),
+    [
+        ("y\n", {"reboot"}),
+        ("c\n", set()),
+        ("n\n", DECLINED),
+        ("\n", DECLINED),
+        ("1\nyes\n", {"reboot"}),
+        ("", DECLINED),
+    ],
+)
+def test_a_change_and_its_reboot_are_one_question(
+    monkeypatch: pytest.MonkeyPatch, typed: str, allowed: set[str] | str
+) -> None:
     found, text = answered(monkeypatch, typed, items=())
 
     assert found == allowed
-    assert "Change a, b?" in text
+    assert "Change a, b and reboot a? [y]es, [c]hange now and reboot later, [N]o: " in text
+
+
+@pytest.mark.parametrize(
+    ("plan", "hosts", "asked"),
+    [
+        ("change a", ("a",), "Change a and reboot it? "),
+        ("change a, b", ("a", "b"), "Change a, b and reboot them? "),
+        ("change a, b", ("b",), "Change a, b and reboot b? "),
+        ("change a", ("b",), "Change a and reboot b? "),
+        ("", ("a", "b"), "Reboot a, b now? [y/N]"),
+    ],
+)
+def test_the_question_names_each_host_once(
+    monkeypatch: pytest.MonkeyPatch, plan: str, hosts: tuple[str, ...], asked: str
+) -> None:
+    _, text = answered(monkeypatch, "n\n", plan=plan, items=(), reboot=Reboot(hosts, "ask"))
+
+    assert asked in text
+
+
+@pytest.mark.parametrize(
+    ("items", "choice", "asked"),
+    [
+        ((), "ask", "[c]hange now and reboot later (CUDA fails until then), [N]o"),
+        ((), "never", "Change a, b, and reboot a later? CUDA fails until then. [y/N]"),
+        ((PRUNE,), "ask", "2  reboot a (CUDA fails until then)"),
+    ],
+)
+def test_what_fails_until_the_reboot_is_named_where_it_can_be_put_off(
+    monkeypatch: pytest.MonkeyPatch, items: tuple[Item, ...], choice: str, asked: str
+) -> None:
+    reboot = Reboot(("a",), choice, BREAKS_CUDA)
+
+    assert asked in answered(monkeypatch, "n\n", items=items, reboot=reboot)[1]
+
+
+def test_a_reboot_by_option_is_part_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    reboot = Reboot(("a",), "auto", BREAKS_CUDA)
+
+    _, text = answered(monkeypatch, "n\n", plan="change a", items=(), reboot=reboot)
+
+    assert "Change a and reboot it? [y/N]" in text
 
 
 def test_yes_confirms_the_plan_and_no_reboot(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answered(monkeypatch, "n\n", items=(REBOOT,), yes=True)[0] == set()
-    assert answered(monkeypatch, "y\n", items=(REBOOT,), yes=True)[0] == {"reboot"}
-    assert answered(monkeypatch, "", items=(REBOOT,), yes=True, terminal=False)[0] == set()
+    assert answered(monkeypatch, "n\n", items=(), yes=True)[0] == set()
+    assert answered(monkeypatch, "y\n", items=(), yes=True)[0] == {"reboot"}
+    assert answered(monkeypatch, "", items=(), yes=True, terminal=False)[0] == set()
 
 
 def test_without_a_terminal_nothing_is_asked_and_nothing_done(
@@ -101,23 +165,28 @@ def test_without_a_terminal_nothing_is_asked_and_nothing_done(
 
 
 def test_where_nothing_is_pending_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answered(monkeypatch, "", plan="", items=(), terminal=False)[0] == set()
+    found, _ = answered(monkeypatch, "", plan="", items=(), reboot=NO_REBOOT, terminal=False)
+
+    assert found == set()
 
 
 def fleet() -> FleetRun:
     hosts = [
-        SimpleNamespace(request=SimpleNamespace(name=name), needs_reboot=needs)
+        SimpleNamespace(
+            request=SimpleNamespace(name=name),
+            needs_reboot=needs,
+            result=SimpleNamespace(fails_until_reboot=BREAKS_CUDA),
+        )
         for name, needs in (("a", True), ("b", False))
     ]
     return cast("FleetRun", SimpleNamespace(runs=hosts))
 
 
 def test_hosts_are_rebooted_where_that_was_allowed() -> None:
-    run = fleet()
+    run, answer = fleet(), frozenset({"reboot"})
 
-    assert [item.key for item in reboot_items(run, "ask")] == ["reboot"]
-    assert reboot_items(run, "auto") == reboot_items(run, "never") == []
-    assert reboots(run, "ask", frozenset({"reboot"})) == {"a"}
-    assert reboots(run, "auto", frozenset()) == {"a"}
-    assert reboots(run, "ask", frozenset()) == frozenset()
-    assert reboots(run, "never", frozenset({"reboot"})) == frozenset()
+    assert Reboot.of(run, "ask") == Reboot(("a",), "ask", BREAKS_CUDA)
+    assert Reboot.of(run, "ask").allowed_by(answer) == {"a"}
+    assert Reboot.of(run, "auto").allowed_by(frozenset()) == {"a"}
+    assert Reboot.of(run, "ask").allowed_by(frozenset()) == frozenset()
+    assert Reboot.of(run, "never").allowed_by(answer) == frozenset()

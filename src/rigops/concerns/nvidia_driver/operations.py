@@ -357,7 +357,10 @@ def _report_reboot(wanted: Resolution) -> None:
     elif loaded.version != wanted.version:
         there = f"{loaded.version} is loaded" if loaded.version else "none is loaded"
         needs_reboot(
-            host, CONCERN, f"the driver {wanted.version} runs only after a reboot: {there}"
+            host,
+            CONCERN,
+            f"the driver {wanted.version} runs only after a reboot: {there}",
+            fails="CUDA" if loaded.version else "",  # its libraries refuse another module
         )
     elif loaded.flavor and loaded.flavor != wanted.flavor:
         needs_reboot(host, CONCERN, f"the {wanted.flavor} modules run only after a reboot")
