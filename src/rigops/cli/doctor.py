@@ -38,6 +38,7 @@ from rigops.probe.script import script
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.doctor import doctor_lines
 from rigops.report.terminal import print_lines, print_text, styled
+from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,14 +108,15 @@ def command(
     """Check hosts; show findings with evidence and fixes.
 
     Each host runs one read-only script. HOST is an inventory name, an ssh alias or
-    user@host:port. Without HOST: this machine, or with -i every host of that inventory.
+    user@host:port, or @local for this machine. Without HOST: every host of the inventory, or
+    this machine where there is none.
     --save stores the output without names and serials; --from checks it again, anywhere.
 
     \b
     Examples:
-      rigops doctor                            this machine
+      rigops doctor                            every host of ./inventory.py
+      rigops doctor @local                     this machine
       rigops doctor me@192.168.1.20            a host outside the inventory
-      rigops doctor -i inventory.py            every host of the inventory
       rigops doctor rig --save rig.tar.gz      also save the output, to share it
       rigops doctor --from rig.tar.gz          check a saved bundle
       rigops doctor --from nvidia-bug-report.log.gz
@@ -124,7 +126,7 @@ def command(
     if explained is not None:
         check = _check(explained, "--explain")
         print_lines(f"{styled(check.id, bold=True)}  {check.title}", "")
-        print_text(click.wrap_text(check.explanation, text_width(), "  ", "  "))
+        print_lines(*wrapped(check.explanation, text_width(), "  "))
         return
     if print_probe:
         print_text(script(_sections(_chosen_checks(only, skip)), root=not no_root))
@@ -141,11 +143,12 @@ def command(
             host_catalog(host.spec, inventory_path)
         examined = [judge(one)[0] for one in collected]
     else:
-        chosen = choose_hosts(hosts, inventory_path, without_words="local")
+        policy = host_key_policy(accepted_keys)
+        chosen = choose_hosts(hosts, inventory_path, needs_inventory=False)
         for one in chosen:  # before any is probed
             host_catalog(one.spec, inventory_path)
         options = ProbeOptions(
-            policy=host_key_policy(accepted_keys),
+            policy=policy,
             root=not no_root,
             sudo_password=sudo_password(asked=asks_sudo_password and not no_root),
             sections=lambda _: SECTIONS if save_to else _sections(checks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.errors import Problem, RigopsError, UsageError
-from rigops.report.terminal import print_lines
+from rigops.report.terminal import print_lines, visible
+from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,16 +70,20 @@ def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
 
 
 def _print_text(problems: Sequence[Problem]) -> None:
+    from rigops.cli.output import text_width
+
+    width = text_width(sys.stderr)
     folded = _fold_hosts(problems)
     if len(folded) > 1:
         print_lines(f"{len(folded)} errors:", err=True)
     for problem, hosts in folded:
         head = "Error: " if len(folded) == 1 else "- "
-        print_lines(head + _headline(problem, hosts), err=True)
+        lines = wrapped(visible(head + _headline(problem, hosts)), width, "", hanging=MARGIN)
         if problem.accepted and problem.accepted not in problem.fix:
-            print_lines(f"    accepted: {problem.accepted}", err=True)
+            lines += wrapped(f"accepted: {problem.accepted}", width, hanging="  ")
         if problem.fix:
-            print_lines(f"    fix: {problem.fix}", err=True)
+            lines += wrapped(f"fix: {problem.fix}", width, hanging="  ")
+        print_lines(*lines, err=True)
 
 
 def _headline(problem: Problem, hosts: list[str]) -> str:

@@ -55,8 +55,8 @@ def command(
       rigops history
       rigops history threadripper --json
     """
-    chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
     policy = host_key_policy(accepted_keys)
+    chosen = choose_hosts(hosts, inventory_path)
     read = for_each(chosen, lambda host: _read_runs(host, policy))
     for one in read:
         if one.error is not None:

@@ -37,7 +37,7 @@ def show_hosts(
     asks_sudo_password: bool,
     as_json: bool,
 ) -> int:
-    chosen = choose_hosts(hosts, inventory_path, without_words="local")
+    chosen = choose_hosts(hosts, inventory_path)
     for one in chosen:  # a broken catalog or lockfile is a usage error, not a host's
         host_catalog(one.spec, inventory_path)
     own = {one.name for one in chosen if one.spec is not None}

@@ -77,25 +77,27 @@ def sudo_password(*, asked: bool) -> str | None:
 
 
 def choose_hosts(
-    named: Sequence[str], inventory_path: Path | None, *, without_words: str
+    named: Sequence[str], inventory_path: Path | None, *, needs_inventory: bool = True
 ) -> tuple[Chosen, ...]:
     """Hosts by inventory name, ssh alias or user@host:port.
 
-    Without names: every host of an inventory given by -i. Without -i, `without_words` decides:
-    "local" is this machine, "inventory" every host of the default inventory.
+    Without names: every host of the inventory, as is said on stderr. Where there is none, and none
+    is needed, this machine.
     """
-    is_required = not named and without_words == "inventory"
+    is_required = needs_inventory and not named
     inventory = (read_inventory if is_required else existing_inventory)(inventory_path)
     if named:
         return tuple(_named(word, inventory) for word in dict.fromkeys(named))
-    if inventory is not None and (inventory_path is not None or without_words == "inventory"):
-        return tuple(
-            Chosen(host.name, Target.from_host_data(host.name, host.data), host.spec)
-            for host in inventory.hosts
-            if host.connector in {"ssh", "local"}
-        )
-    local = inventory.host("@local") if inventory else None
-    return (Chosen("@local", LOCAL, local.spec if local else None),)
+    if inventory is None:
+        print_lines("this machine", err=True)
+        return (Chosen("@local", LOCAL, None),)
+    chosen = tuple(
+        Chosen(host.name, Target.from_host_data(host.name, host.data), host.spec)
+        for host in inventory.hosts
+        if host.connector in {"ssh", "local"}
+    )
+    print_lines(f"{inventory.path}: {len(chosen)} host{'s' * (len(chosen) != 1)}", err=True)
+    return chosen
 
 
 def host_key_policy(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rigops.errors import usage_error
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 DEFAULT_INVENTORY = "inventory.py"
+_VERBOSE = "rigops.verbose"
 
 
 class _OneLine(logging.Formatter):
@@ -32,12 +34,17 @@ def _color(ctx: click.Context, _: click.Parameter, off: bool) -> None:
         ctx.color = False
 
 
-def _verbose(_: click.Context, __: click.Parameter, on: bool) -> None:
+def _verbose(ctx: click.Context, _: click.Parameter, on: bool) -> None:
+    ctx.meta[_VERBOSE] = on
     if on:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_OneLine("%(message)s"))
         logging.basicConfig(handlers=[handler])
         logging.getLogger("rigops").setLevel(logging.INFO)
+
+
+def is_verbose() -> bool:
+    return bool(click.get_current_context().meta.get(_VERBOSE))
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -54,7 +61,7 @@ def combined(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 common = combined(
     click.option(
         "-v", "--verbose", is_flag=True, expose_value=False, callback=_verbose, is_eager=True,
-        help="Log what is read; show tracebacks.",
+        help="Show all details; log what is read; show tracebacks.",
     ),
     click.option(
         "--no-color", is_flag=True, expose_value=False, callback=_color, is_eager=True,
@@ -98,6 +105,12 @@ def read_inventory(path: Path | None) -> Inventory:
     from rigops.concerns import registry
     from rigops.inventory import load
 
+    if path is None and not default_inventory().exists():
+        raise usage_error(
+            message="no such inventory",
+            file=str(default_inventory()),
+            fix="run `rigops init`, or name an inventory with -i",
+        )
     inventory = load(path if path is not None else default_inventory(), registry.keys())
     warn(inventory.warnings)
     return inventory

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TextIO
 
 from rigops.report.terminal import print_lines, print_text
+from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_MOST_COLUMNS: Final = 100
 
 
 def print_json(document: Mapping[str, object]) -> None:
@@ -19,7 +22,9 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def warn(warnings: Iterable[str]) -> None:
-    print_lines(*(f"Warning: {warning}" for warning in warnings), err=True)
+    width = text_width(sys.stderr)
+    for warning in warnings:
+        print_lines(*wrapped(f"Warning: {warning}", width, "", hanging=MARGIN), err=True)
 
 
 def has_terminal() -> bool:
@@ -30,6 +35,7 @@ def has_keyboard() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()  # None: closed
 
 
-def text_width() -> int:
-    """Columns for texts."""
-    return min(get_terminal_size().columns, 100)
+def text_width(stream: TextIO | None = None) -> int:
+    """Columns for texts on stdout, or on `stream`. Where that is no terminal, lines stay whole."""
+    stream = sys.stdout if stream is None else stream
+    return min(get_terminal_size().columns, _MOST_COLUMNS) if stream.isatty() else sys.maxsize

@@ -77,7 +77,7 @@ def command(
       rigops preflight -i inventory.py --yes --json
     """
     policy = host_key_policy(accepted_keys)
-    chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
+    chosen = choose_hosts(hosts, inventory_path)
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
     found = for_each(chosen, lambda host: _prove(host, policy, level))

@@ -64,7 +64,7 @@ def command(
       rigops release old-rig --yes --reboot auto
     """
     journal.require_writable()  # since it is to keep what the hosts forget
-    chosen = choose_hosts(hosts, inventory_path, without_words="inventory")
+    chosen = choose_hosts(hosts, inventory_path)
     with fleet_run(
         "releasing",
         [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen],

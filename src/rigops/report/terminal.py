@@ -7,6 +7,7 @@ with a mark that no such text can hold, since it is random, and that becomes ESC
 from __future__ import annotations
 
 import io
+import locale
 import os
 import re
 import sys
@@ -29,6 +30,10 @@ _BLANK: Final = frozenset(
     (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164,
      *range(0xFE00, 0xFE10), 0xFFA0, *range(0xE0100, 0xE01F0))
 )  # fmt: skip
+
+
+# What rigops itself writes beyond ASCII.
+_ASCII: Final = str.maketrans({"…": "...", "°": ""})
 
 
 class _Visible(dict[int, str]):
@@ -101,6 +106,8 @@ class _Stream(io.TextIOBase):
         self.buffer = _Bytes(self)
         self._stream = stream
         self._name = name
+        is_c_locale = locale.setlocale(locale.LC_CTYPE) in {"C", "POSIX"}
+        self._is_ascii = is_c_locale or "utf" not in (stream.encoding or "").lower()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # an attribute there
@@ -122,7 +129,8 @@ class _Stream(io.TextIOBase):
     def write(self, text: str) -> int:
         context = click.get_current_context(silent=True)
         color = context.color if context else None
-        self._do(rendered(text, color=self.isatty() if color is None else color))
+        shown = text.translate(_ASCII) if self._is_ascii else text
+        self._do(rendered(shown, color=self.isatty() if color is None else color))
         return len(text)
 
     def flush(self) -> None:

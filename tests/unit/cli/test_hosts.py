@@ -26,7 +26,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("inventory")
 def test_a_name_of_the_inventory_brings_its_address_and_declarations() -> None:
-    (chosen,) = choose_hosts(["threadripper"], None, without_words="local")
+    (chosen,) = choose_hosts(["threadripper"], None)
 
     assert chosen.target.hostname == "10.0.0.5"
     assert chosen.spec is not None
@@ -37,39 +37,61 @@ def test_a_name_of_the_inventory_brings_its_address_and_declarations() -> None:
 def test_any_other_word_is_an_ssh_host_and_a_likely_slip_is_pointed_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (chosen,) = choose_hosts(["threadriper"], None, without_words="local")
+    (chosen,) = choose_hosts(["threadriper"], None)
 
     assert chosen.spec is None
     assert "did you mean 'threadripper'?" in capsys.readouterr().err
 
 
-def test_only_an_inventory_that_was_named_selects_all_its_hosts(inventory: Path) -> None:
-    everyone = choose_hosts([], inventory, without_words="local")
-    nobody = choose_hosts([], None, without_words="local")
+@pytest.mark.parametrize("needs_inventory", [True, False])
+def test_without_names_every_host_of_the_inventory_is_meant(
+    inventory: Path, capsys: pytest.CaptureFixture[str], *, needs_inventory: bool
+) -> None:
+    for path, shown in ((inventory, str(inventory)), (None, "inventory.py")):
+        chosen = choose_hosts([], path, needs_inventory=needs_inventory)
 
-    assert [chosen.name for chosen in everyone] == ["threadripper", "t180"]
-    assert [chosen.target.local for chosen in nobody] == [True]
+        assert [one.name for one in chosen] == ["threadripper", "t180"]
+        assert capsys.readouterr().err == f"{shown}: 2 hosts\n"
+
+
+@pytest.mark.usefixtures("inventory")
+def test_this_machine_can_be_named_beside_an_inventory() -> None:
+    (chosen,) = choose_hosts(["@local"], None)
+
+    assert chosen.target.local
+
+
+def test_without_an_inventory_this_machine_is_meant(
+    inventory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory.unlink()
+
+    (chosen,) = choose_hosts([], None, needs_inventory=False)
+
+    assert chosen.target.local
+    assert capsys.readouterr().err == "this machine\n"
 
 
 def test_a_broken_default_inventory_is_no_reason_to_go_on_without_it(inventory: Path) -> None:
     inventory.write_text("rigs = [")
 
     with pytest.raises(UsageError):
-        choose_hosts(["threadripper"], None, without_words="local")
+        choose_hosts(["threadripper"], None)
 
 
 def test_an_absent_default_inventory_is_no_error(inventory: Path) -> None:
     inventory.unlink()
 
-    assert [c.name for c in choose_hosts(["box"], None, without_words="local")] == ["box"]
-    with pytest.raises(UsageError):
-        choose_hosts([], None, without_words="inventory")
+    assert [c.name for c in choose_hosts(["box"], None)] == ["box"]
+    with pytest.raises(UsageError) as refused:
+        choose_hosts([], None)
+    assert refused.value.problems[0].fix.startswith("run `rigops init`")
 
 
 @pytest.mark.usefixtures("inventory")
 def test_a_host_of_another_connector_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match="docker"):
-        choose_hosts(["@docker/x"], None, without_words="local")
+        choose_hosts(["@docker/x"], None)
 
 
 def test_only_a_fingerprint_can_be_accepted_beforehand() -> None:

@@ -55,12 +55,15 @@ def test_an_error_has_its_exit_code_where_nobody_reads_it(tmp_path: Path, redire
     assert rigops(tmp_path, f"plan -i missing.py {redirection}").returncode == 2
 
 
-@pytest.mark.parametrize(
+NO_UTF8 = pytest.mark.parametrize(
     "environment",
-    [{"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"},
+    [{"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C"},
      {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
-    ids=["ascii", "latin-1", "the C locale"],
+    ids=["ascii", "latin-1", "the C locale", "the C locale, as Python 3.6 took it"],
 )  # fmt: skip
+
+
+@NO_UTF8
 @pytest.mark.parametrize("arguments", ["ssh-config", "ssh-config --json", "plan -i größe/猫.py"])
 def test_letters_that_a_terminal_does_not_have_are_no_fault(
     tmp_path: Path, environment: dict[str, str], arguments: str
@@ -71,3 +74,14 @@ def test_letters_that_a_terminal_does_not_have_are_no_fault(
     assert "Traceback" not in run.stderr
     assert "bug" not in run.stderr
     assert "gr" in run.stdout + run.stderr
+
+
+@NO_UTF8
+def test_without_utf_8_the_text_of_rigops_is_plain_ascii(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    run = rigops(tmp_path, "history --help", **environment)
+
+    assert "[HOST]..." in run.stdout
+    assert run.stdout.isascii()
+    assert "\\u" not in run.stdout

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from rigops.cli.output import print_json, warn
+from rigops.cli.output import print_json, text_width, warn
 from rigops.report.terminal import (
     clean_streams,
     print_lines,
@@ -125,3 +125,40 @@ def test_wrapped_lines_are_as_wide_as_what_is_printed(text: str) -> None:
     assert len(lines) > 1
     assert max(map(len, lines)) <= 60
     assert lines == [visible(line) for line in lines]
+
+
+@pytest.mark.parametrize(("columns", "width"), [(60, 60), (80, 80), (120, 100)])
+def test_a_terminal_has_its_own_width_and_a_pipe_has_none(
+    monkeypatch: pytest.MonkeyPatch, columns: int, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert text_width() == sys.maxsize
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert text_width() == width
+
+
+@pytest.mark.parametrize("width", range(60, 101, 4))
+def test_lines_end_between_words_and_a_path_stays_whole(width: int) -> None:
+    path = "/sys/bus/pci/devices/0000:00:03.1/" + "x" * 100
+    text = f"half-open ports sleep: {path} says auto, and so does the-other-one " * 3
+
+    lines = wrapped(text, width, hanging="  ")
+
+    assert " ".join(line.strip() for line in lines) == text.strip()
+    assert all(len(line) <= width or line.split() == [path] for line in lines)
+
+
+def test_warnings_fit_the_terminal_that_they_are_printed_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    warn(["word " * 20])
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    warn(["word " * 20])
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 60
