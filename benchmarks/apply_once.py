@@ -66,7 +66,7 @@ def main() -> int:
         try:
             apply.plan()
             with progress.silent():
-                print_lines(*plan_lines(apply.results), err=True)
+                print_lines(*plan_lines(apply.results, 100), err=True)
             confirmed = Confirmed(preflight="never")
             apply.confirm(confirmed)
             apply.carry_out(confirmed)

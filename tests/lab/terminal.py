@@ -29,22 +29,23 @@ class Person:
     """`answers`: what is typed, by words of the question; each is given once, in this order.
 
     `program`: what is called as rigops. `meanwhile`: what happens while a question is open.
+    `sees_all`: standard output is the terminal too, else no terminal, as where it goes into a file.
     """
 
     answers: Mapping[str, str]
     program: Sequence[str] = RIGOPS
     seen: list[str] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
+    sees_all: bool = False
 
     def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:
-        """Standard output is no terminal, as where it goes into a file."""
         master, slave = pty.openpty()
         began = time.monotonic()
         process = subprocess.Popen(
             [*_AT_A_TERMINAL, sys.executable, *self.program, *words],
             cwd=laptop.folder,
             stdin=slave,
-            stdout=subprocess.PIPE,
+            stdout=slave if self.sees_all else subprocess.PIPE,
             stderr=slave,
             text=True,
             env=laptop.environment(),
@@ -59,7 +60,7 @@ class Person:
             process.wait()
             answering.join()
             os.close(master)
-        return Said(process.returncode, out, "".join(self.seen), time.monotonic() - began)
+        return Said(process.returncode, out or "", "".join(self.seen), time.monotonic() - began)
 
     def _answer(self, master: int) -> None:
         left = list(self.answers.items())

@@ -56,7 +56,7 @@ run = RunOptions(
 apply = FleetRun(host_requests(inventory, ()), run)
 try:
     apply.plan()
-    plan = rendered("\\n".join(plan_lines(apply.results)), color=False)
+    plan = rendered("\\n".join(plan_lines(apply.results, 100)), color=False)
     confirmed = Confirmed(preflight="never")
     apply.confirm(confirmed)
     apply.carry_out(confirmed)

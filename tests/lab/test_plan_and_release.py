@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.lab.applying import DROP_IN, INVENTORY, QUIETLY, by_host, outcomes
 from tests.lab.laptop import Laptop
+from tests.lab.terminal import Person
 from tests.lab.tree import Tree
 from tests.shards import LAB_CONCERNS
 
@@ -25,6 +27,8 @@ GONE = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}
 # What a login leaves, and what the journal writes all the time.
 ALWAYS_CHANGES = ("/var/log/", "/run/")
 BACK = "unless it is confirmed, the host goes back to the old ones 900 s after its start"
+POWER_CYCLE = "it takes a power cycle to end it: no hardware watchdog"
+MORE = "Files and packages: rigops plan -v"
 BOOT = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -69,17 +73,37 @@ def test_a_plan_tells_once_what_is_the_same_on_several_hosts_and_touches_nothing
     said = laptop.rigops("plan", *INVENTORY)
 
     assert said.code == 0, said.err
+    names = ", ".join(rig.name for rig in rigs)
     assert said.out.splitlines() == [
-        f"{', '.join(rig.name for rig in rigs)} (same on 3 hosts)",
-        "    kernel_args: write kernel command line",
-        f"        +{ARGUMENT}",
-        "    kernel_args: after the boot that tries it: /etc/default/grub.d/99-rigops.cfg",
-        f"    reboot: the kernel does not run with {ARGUMENT} yet",
-        f"    note: new kernel arguments are tried by one boot first; {BACK}",
-        "    note: should that boot hang, it takes a power cycle to end it: no hardware watchdog",
+        f"{names} (same on 3 hosts)  kernel argument {ARGUMENT}, 1 reboot",
+        f"  kernel_args    add to the kernel command line: {ARGUMENT}",
+        "                 after the boot that tries it: /etc/default/grub.d/99-rigops.cfg",
+        f"  reboot         the kernel does not run with {ARGUMENT} yet",
+        f"  note           new kernel arguments are tried by one boot first; {BACK}",
+        f"  note           should that boot hang, {POWER_CYCLE}",
+        "",
+        f"3 hosts would change, 3 reboots. Nothing was touched.    {MORE}",
     ]
     assert [changed(tree, rig) for tree, rig in zip(fresh, rigs, strict=True)] == [set()] * 3
     assert not (laptop.folder / "state/rigops/journal.jsonl").exists()
+
+
+def test_a_plan_of_a_driver_and_a_kernel_argument_fits_a_screen(
+    rigs: list[Host], laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {"driver": "535", "gpus": {"3090": 3}, "gpu_power_limit": "285W"}
+    declare(laptop, rigs[:1], "iommu=pt", trial="required", **wanted)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    said = Person({}, sees_all=True).rigops(laptop, ["plan", *INVENTORY])
+
+    shown = re.sub(r"\x1b\[[0-9;]*m|.*\x1b\[K", "", said.err).split("\r\n")
+    assert said.code == 1
+    assert shown[0].startswith(
+        f"{rigs[0].name}  driver 545.29.06 -> 535.261.03, kernel argument iommu=pt, 1 reboot"
+    )
+    assert len(shown) <= 30
+    assert max(map(len, shown)) <= 100
 
 
 def test_a_plan_has_the_fields_of_its_schema_and_an_exit_code_for_scripts(
@@ -177,7 +201,7 @@ def test_a_release_without_a_yes_shows_what_would_go_and_takes_nothing(
     said = laptop.rigops("release", rigs[0].name, *INVENTORY)
 
     assert said.code == 130
-    assert f"kernel_args: remove {DROP_IN}" in said.err
+    assert f"remove {DROP_IN}" in said.err
     assert "--yes" in said.err
     assert rigs[0].run(f"cat {DROP_IN}").returncode == 0
 

@@ -54,7 +54,7 @@ def test_whoever_says_no_to_that_alone_changes_nothing(host: Host, laptop: Lapto
     said = person.rigops(laptop, [*APPLY, "--reboot", "never"])
 
     assert said.code == 1
-    assert "cannot be tried first" in said.err
+    assert "cannot be tried first" in said.out
     assert host.run(WHERE_BOOTS_READ).stdout == ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,8 @@ from rigops.cli.apply_common import (
     select_hosts,
 )
 from rigops.cli.consent import Item, Reboot, ask
+from rigops.cli.options import is_verbose
+from rigops.cli.output import text_width
 from rigops.converge.request import Confirmed
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines
@@ -162,7 +165,9 @@ def command(
 
 def _show(run: FleetRun) -> frozenset[str]:
     """Prints the plan; gives the hosts whose error it shows."""
-    print_lines(*plan_lines(run.results), err=True)
+    width, every = text_width(sys.stderr), is_verbose()
+    lines = plan_lines(run.results, width, has_changes=every, has_diffs=every)
+    print_lines(*lines, err=True)
     return failed_hosts(run)
 
 

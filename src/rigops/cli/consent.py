@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from rigops.cli.apply_common import failed_hosts
-from rigops.cli.output import has_terminal
+from rigops.cli.options import is_verbose
+from rigops.cli.output import has_terminal, text_width
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines, visible
 
@@ -191,7 +193,8 @@ def undo(
     try:
         run.plan()
         with progress.silent():
-            print_lines(*plan_lines(run.results), err=True)
+            width = text_width(sys.stderr)
+            print_lines(*plan_lines(run.results, width, has_diffs=is_verbose()), err=True)
             shown = failed_hosts(run)
             asked = Reboot.of(run, reboot)
             allowed = ask(question(), (), reboot=asked, yes=yes)

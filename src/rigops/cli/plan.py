@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.cli.apply_common import fleet_run, host_options, inventory_options, select_hosts
-from rigops.cli.output import print_json
+from rigops.cli.options import is_verbose
+from rigops.cli.output import print_json, text_width
 from rigops.converge.result import gravest
-from rigops.report.plan import plan_lines
+from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ def command(
 ) -> int:
     """Show what apply would change on the hosts of INVENTORY, and change nothing.
 
-    Shows every file with its differences, packages that come and go, reboots with their reasons,
-    and what blocks a concern. What is the same on several hosts is one entry.
+    Shows what the changes come to, then files and packages of each concern, reboots with their
+    reasons, and what blocks a concern; with -v every package and the differences of every file.
+    What is the same on several hosts is one entry.
 
     \b
     Examples:
       rigops plan inventory.py
+      rigops plan -v threadripper
       rigops plan --limit 'v100*' --only kernel_args
       rigops plan --exit-code >/dev/null; [ $? = 4 ] && echo 'changes are pending'
     """
@@ -61,6 +64,8 @@ def command(
     if as_json:
         print_json({"schema": SCHEMA, "hosts": [result.plan_json() for result in run.results]})
     else:
-        print_lines(*plan_lines(run.results))
+        width = text_width()
+        lines = plan_lines(run.results, width, has_diffs=is_verbose())
+        print_lines(*lines, "", *total_lines(run.results, width))
     codes = (result.plan_code for result in run.results)
     return gravest(code for code in codes if fails_pending or code != _PENDING)

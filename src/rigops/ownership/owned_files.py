@@ -180,7 +180,7 @@ def _owned(
         _announce_steps(host, steps, {path: content}, kind)
     else:
         text = _shown(path, content, wanted.mode)
-        announce(host, Change(wanted.concern, kind, path, f"(not in force)\n{text}", text))
+        announce(host, Change(wanted.concern, kind, path, text, text))
     yield FileWorkCommand(work, touches=touches)
 
 

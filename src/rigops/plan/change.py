@@ -101,10 +101,11 @@ class UnplannedError(RigopsError):
 class Plan:
     """While it is applied nothing else is changed, but for housekeeping: records of rigops' own.
 
-    `blocked`, `notices`, `reboot_reasons` and `fails_until_reboot` are pairs of a concern and a
-    text.
+    `headlines`, `blocked`, `notices`, `reboot_reasons` and `fails_until_reboot` are pairs of a
+    concern and a text.
     """
 
+    headlines: tuple[tuple[str, str], ...] = ()
     changes: tuple[Change, ...] = ()
     later: tuple[LaterChange, ...] = ()
     packages_by: Mapping[str, PackageChanges] = field(default_factory=dict)  # concern
@@ -147,6 +148,7 @@ class Plan:
         """What is applied where these are blocked."""
         return replace(
             self,
+            headlines=tuple(one for one in self.headlines if one[0] not in concerns),
             changes=tuple(one for one in self.changes if one.concern not in concerns),
             later=tuple(one for one in self.later if one.concern not in concerns),
             packages_by={

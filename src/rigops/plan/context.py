@@ -57,6 +57,7 @@ class TrialOptions:
 class PlanLog:
     """All that the operations of one host report in one run of its deploys."""
 
+    headlines: list[tuple[str, str]] = field(default_factory=list)  # concern and what is to come
     changes: list[Change] = field(default_factory=list)
     later: list[LaterChange] = field(default_factory=list)
     packages: dict[str, PackageChanges] = field(default_factory=dict)  # by concern
@@ -76,6 +77,7 @@ class PlanLog:
     @property
     def plan(self) -> Plan:
         return Plan(
+            headlines=tuple(self.headlines),
             changes=tuple(self.changes),
             later=tuple(dict.fromkeys(self.later)),
             packages_by=dict(self.packages),
@@ -130,6 +132,11 @@ def provide(host: Host, value: object) -> None:
 
 def provided(host: Host, kind: type[Provided]) -> Provided | None:
     return context_of(host).provided.get(kind)
+
+
+def headline(host: Host, concern: str, text: str) -> None:
+    """What the changes of a concern, if there are any, come to in a few words."""
+    plan_log(host).headlines.append((concern, text))
 
 
 def announce(host: Host, change: Change) -> None:

@@ -3,70 +3,59 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.report.terminal import styled
-from rigops.report.words import grouped
+from rigops import __version__
+from rigops.report.terminal import styled, visible
+from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from rigops.converge.result import HostResult
+    from rigops.converge.result import Blocked, HostResult
     from rigops.plan.change import Change, Package
 
-_NAMED: Final = 4  # hosts of a group that are named
+_NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
+_LABEL: Final = 13  # columns: the longest name of a concern
+_COMING: Final = "not in this version"
 
 
-def plan_lines(results: Sequence[HostResult]) -> list[str]:
-    by_lines = grouped(results, lambda result: tuple(_lines(result)))
-    return [line for lines, same in by_lines.items() for line in (_head(same), *lines)]
+def plan_lines(
+    results: Sequence[HostResult], width: int, *, has_changes: bool = True, has_diffs: bool = False
+) -> list[str]:
+    """`width`: where lines are wrapped, other than those of files.
+
+    `has_changes`: else only what they come to, and what needs attention. `has_diffs`: with every
+    package and every line that changes.
+    """
+
+    def lines(result: HostResult) -> tuple[str, tuple[_Row, ...]]:
+        rows = _rows(result, has_changes=has_changes, has_diffs=has_diffs)
+        return _meaning(result), tuple(rows)
+
+    return [
+        line
+        for (meaning, rows), same in grouped(results, lines).items()
+        for line in (*_head(same, meaning, width), *_table(rows, width))
+    ]
 
 
-def _head(results: Sequence[HostResult]) -> str:
-    hosts = [result.host for result in results]
-    named = ", ".join(hosts[:_NAMED])
-    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
-    same = f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""
-    return styled(f"{named}{more}", bold=True) + same
-
-
-def _lines(result: HostResult) -> Iterator[str]:
-    if result.error is not None:
-        yield from error_lines(result)
-        return
-    for concern, paths in result.undeclared.items():
-        yield styled(
-            f"    {concern}: no longer declared, undo {', '.join(paths)}",
-            fg="yellow",
-        )
-    yield from _changes(result)
-    for reason in result.reboot_reasons:
-        yield f"    reboot: {reason}"
-    for hit in result.reboot_hits:
-        yield styled(f"        a reboot would interrupt: {hit}", fg="yellow")
-    for what in result.fails_until_reboot:
-        since = "from the change until the reboot" if result.plan.pending else "until the reboot"
-        yield styled(f"    {what} fails {since}", fg="yellow")
-    for debt in result.other_debts:
-        yield f"    reboot for a concern that was not selected: {debt}"
-    for notice in result.notices:
-        yield styled(f"    note: {notice}", fg="yellow")
-    yield from blocked_lines(result)
-    if not result.pending and not result.blocked:
-        yield "    nothing to do"
-
-
-def _changes(result: HostResult) -> Iterator[str]:
-    plan = result.plan
-    for change in plan.changes:
-        yield from _change(change)
-    yield from _packages(result)
-    for later in plan.shown_later:
-        yield f"    {later}"
-    for concern, record in plan.housekeeping:
-        if all(change.concern != concern for change in plan.changes):
-            yield f"    {concern}: update {record}"
+def total_lines(results: Sequence[HostResult], width: int) -> list[str]:
+    """What a plan comes to, and where there is more to see of it."""
+    changing = [result for result in results if result.error is None and result.pending]
+    rebooting = sum(bool(result.reboot_reasons) for result in changing)
+    unplanned = sum(result.error is not None for result in results)
+    parts = [
+        f"{_count(len(changing), 'host')} would change" if changing else "",
+        _count(rebooting, "reboot") if rebooting else "",
+        f"{_count(unplanned, 'host')} could not be planned" if unplanned else "",
+    ]
+    found = ", ".join(filter(None, parts)) or "Nothing to change"
+    more = "    Files and packages: rigops plan -v" if changing else ""
+    return wrapped(f"{found}. Nothing was touched.{more}", width, "")
 
 
 def error_lines(result: HostResult) -> Iterator[str]:
@@ -78,37 +67,210 @@ def error_lines(result: HostResult) -> Iterator[str]:
 
 def blocked_lines(result: HostResult) -> Iterator[str]:
     for one in result.blocked:
-        keys = f" ({', '.join(one.keys)})" if one.keys else ""
-        yield styled(f"    blocked: {one.concern}{keys}: {one.reason}", fg="yellow")
+        label, text = _blocked(one)
+        yield styled(f"    {label}: {text}", fg="yellow")
 
 
-def _change(change: Change) -> Iterator[str]:
-    verb = "remove" if change.after is None else "write" if change.before is None else "change"
-    drift = f" ({change.drift})" if change.drift else ""
-    yield f"    {change.concern}: {verb} {change.subject}{drift}"
-    before, after = (
-        text.removesuffix("\n").split("\n") if text else []
-        for text in (change.before, change.after)
-    )
-    for line in list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]:
-        color = {"+": "green", "-": "red"}.get(line[:1])
-        if not line.startswith("@@"):
-            yield styled(f"        {line}", fg=color)
+@dataclass(frozen=True)
+class _Row:
+    """One with a color is for attention. `diff`: lines below it that are never wrapped."""
+
+    label: str
+    text: str
+    color: str | None = None
+    diff: tuple[str, ...] = ()
 
 
-def _packages(result: HostResult) -> Iterator[str]:
+def _head(results: Sequence[HostResult], meaning: str, width: int) -> list[str]:
+    hosts = [result.host for result in results]
+    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
+    same = f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""
+    named = visible(", ".join(hosts[:_NAMED])) + more
+    first, *rest = wrapped(f"{named}{same}  {meaning}", width, "", hanging="  ")
+    return [styled(named, bold=True) + first.removeprefix(named), *rest]
+
+
+def _meaning(result: HostResult) -> str:
+    if result.error is not None:
+        return "no plan"
+    if not result.pending:
+        return "partly as declared" if result.blocked else "as declared"
+    plan = result.plan
+    gone = len(plan.packages.remove)
+    parts = [
+        *_headlines(result),
+        f"{_count(gone, 'package')} removed" if gone else "",
+        "1 reboot" if result.reboot_reasons else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _headlines(result: HostResult) -> Iterator[str]:
+    plan = result.plan
+    known = grouped(plan.headlines, lambda one: one[0])
+    if any(repair.agreed for repair in plan.repairs):
+        yield "finish what dpkg began"
+    for concern, count in _changing(result).items():
+        if concern in result.undeclared:
+            yield f"undo {concern}"
+        elif concern in known:
+            yield from dict.fromkeys(text for _, text in known[concern])
+        elif count:
+            yield f"{concern} ({_count(count, 'change')})"
+        else:
+            yield f"{concern} (its records)"
+
+
+def _changing(result: HostResult) -> Counter[str]:
+    """Concerns of which anything is going to be changed, and how many changes they have."""
+    plan = result.plan
+    found = Counter(change.concern for change in plan.changes)
+    found.update({one: len(packages.every) for one, packages in plan.packages_by.items()})
+    found.update(dict.fromkeys((concern for concern, _ in plan.housekeeping), 0))
+    return found
+
+
+def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator[_Row]:
+    if result.error is not None:
+        yield _Row("error", result.error.message, "red")
+        if result.error.fix:
+            yield _Row("fix", result.error.fix)
+        return
+    yield from _first(result)
+    if has_changes:
+        for concern in _changing(result):
+            yield from _changes(result, concern, has_diffs=has_diffs)
+        yield from (_Row("reboot", reason) for reason in result.reboot_reasons)
+    for hit in result.reboot_hits:
+        yield _Row("reboot", f"a reboot would interrupt: {hit}", "yellow")
+    for what in result.fails_until_reboot:
+        since = "from the change until the reboot" if result.plan.pending else "until the reboot"
+        yield _Row("reboot", f"{what} fails {since}", "yellow")
+    for debt in result.other_debts:
+        yield _Row("reboot", f"for a concern that was not selected: {debt}")
+    if has_changes:
+        yield from (_Row("note", notice, "yellow") for notice in result.notices)
+    elif result.notices:
+        yield _Row("note", f"rigops plan shows {_count(len(result.notices), 'note')}")
+    yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
+
+
+def _first(result: HostResult) -> Iterator[_Row]:
+    for concern, paths in result.undeclared.items():
+        yield _Row(concern, f"no longer declared, undo {', '.join(paths)}", "yellow")
     for repair in result.plan.repairs:
         if repair.agreed:
-            yield f"    first `{repair.command}`, since {repair.broken}"
+            yield _Row("packages", f"first `{repair.command}`, since {repair.broken}")
+
+
+def _changes(result: HostResult, concern: str, *, has_diffs: bool) -> Iterator[_Row]:
+    plan = result.plan
+    yield from _packages(result, concern, is_each_named=has_diffs)
+    changes = [change for change in plan.changes if change.concern == concern]
+    for change in changes:
+        yield _Row(concern, _words(change), diff=tuple(_diff(change)) if has_diffs else ())
+    for later in plan.shown_later:
+        if later.concern == concern:
+            yield _Row(concern, f"{later.when}: {later.subject}")
+    if not changes:
+        for whose, record in plan.housekeeping:
+            if whose == concern:
+                yield _Row(concern, f"update {record}")
+
+
+def _packages(result: HostResult, concern: str, *, is_each_named: bool) -> Iterator[_Row]:
+    """Those with one change of version are counted, but for a few that go."""
+    found = result.plan.packages_by.get(concern)
+    if found is None:
+        return
     for verb, packages in (
-        ("install", result.plan.packages.install),
-        ("remove", result.plan.packages.remove),
-        ("upgrade", result.plan.packages.upgrade),
-        ("downgrade", result.plan.packages.downgrade),
+        ("install", found.install),
+        ("remove", found.remove),
+        ("upgrade", found.upgrade),
+        ("downgrade", found.downgrade),
     ):
-        yield from (f"    {verb} {_package(one)}" for one in packages)
+        by_version = grouped(
+            packages, lambda one: "" if one.after is None else (one.before, one.after)
+        )
+        for alike in by_version.values():
+            if is_each_named or len(alike) == 1:
+                for one in alike:
+                    yield _Row(concern, f"{verb} {one.name} {_versions(one)}".rstrip())
+            elif verb == "remove":
+                yield _Row(concern, f"remove {_named([one.name for one in alike])}")
+            else:
+                yield _Row(concern, f"{verb} {len(alike)} packages {_versions(alike[0])}")
 
 
-def _package(one: Package) -> str:
-    versions = " -> ".join(version for version in (one.before, one.after) if version)
-    return f"{one.name} {versions}".rstrip()
+def _versions(one: Package) -> str:
+    return " -> ".join(version for version in (one.before, one.after) if version)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _words(change: Change) -> str:
+    before, after = (_split(text) for text in (change.before, change.after))
+    if change.kind in {"module", "setting"} and before and after:
+        return f"{change.subject}: {' '.join(before)} -> {' '.join(after)}"
+    if change.kind == "argument":
+        coming, going = _compared(" ".join(before).split(), " ".join(after).split())
+        parts = (
+            f"add to the {change.subject}: {' '.join(coming)}" if coming else "",
+            f"remove from the {change.subject}: {' '.join(going)}" if going else "",
+        )
+        return "; ".join(filter(None, parts))
+    if change.kind == "hold":
+        coming, going = _compared(before, after)
+        parts = (
+            f"hold {_count(len(coming), 'package')}" if coming else "",
+            f"no longer hold {_named(going)}" if going else "",
+        )
+        return "; ".join(filter(None, parts))
+    drift = f" ({change.drift})" if change.drift else ""
+    if change.before == change.after and not drift and after:
+        return f"put into force: {change.subject}"
+    verb = "remove" if change.after is None else "write" if change.before is None else "change"
+    return f"{verb} {change.subject}{drift}"
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
+    coming = [one for one in after if one not in before]
+    return coming, [one for one in before if one not in after]
+
+
+def _diff(change: Change) -> Iterator[str]:
+    before, after = (_split(text) for text in (change.before, change.after))
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT))[2:]:
+        if not line.startswith("@@"):
+            yield styled(line, fg={"+": "green", "-": "red"}.get(line[:1]))
+
+
+def _split(text: str | None) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _blocked(one: Blocked) -> tuple[str, str]:
+    if one.reason == _COMING:
+        return "ignored", f"{', '.join(one.keys)}: rigops {__version__} cannot set it"
+    keys = f" ({', '.join(one.keys)})" if one.keys else ""
+    return "blocked", f"{one.concern}{keys}: {one.reason}"
+
+
+def _table(rows: Iterable[_Row], width: int) -> Iterator[str]:
+    label = ""
+    for row in rows:
+        shown = "" if row.label == label and row.color is None else row.label
+        label = row.label
+        margin = " " * (_LABEL + 4)
+        first, *rest = wrapped(row.text, width, margin) or [margin]
+        column = styled(f"{shown:{_LABEL}}", fg=row.color)
+        yield f"  {column}  {first.removeprefix(margin)}"
+        yield from rest
+        yield from (f"{margin}  {line}" for line in row.diff)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

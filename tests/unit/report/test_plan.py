@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops import __version__
 from rigops.converge.result import Blocked, HostResult, Stage, Withheld
 from rigops.errors import HostError
 from rigops.plan.change import Change, Package, PackageChanges, Plan, Repair
 from rigops.report.apply import outcome_lines
-from rigops.report.plan import plan_lines
+from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import rendered, visible
 
 if TYPE_CHECKING:
@@ -19,14 +20,26 @@ STEERS = "\x1b[2J\x07"
 DEAD = HostError("timeout", "rig (10.0.0.9:22): it does not answer", "is it on?")
 
 
-def lines(*results: HostResult) -> list[str]:
-    return [rendered(visible(line), color=False) for line in plan_lines(results)]
+WIDE = 1000
 
 
-def told(plan: Plan = Plan(), **what: Any) -> list[str]:  # noqa: B008 - frozen
-    head, *rest = lines(HostResult("rig", plan=plan, **what))
-    assert head == "rig"
-    return rest
+def lines(*results: HostResult, width: int = WIDE, **options: bool) -> list[str]:
+    found = plan_lines(results, width, **options)
+    return [rendered(visible(line), color=False) for line in found]
+
+
+def rows(result: HostResult, **options: bool) -> list[str]:
+    """Below the head, with one space between the columns."""
+    _, *rest = lines(result, **options)
+    return [f"{line[2:15].strip()} {line[17:]}".strip() for line in rest]
+
+
+def shown(plan: Plan = Plan(), **what: Any) -> list[str]:  # noqa: B008 - frozen
+    return rows(HostResult("rig", plan=plan, **what))
+
+
+def meaning(plan: Plan, **what: Any) -> str:
+    return lines(HostResult("rig", plan=plan, **what))[0].removeprefix("rig  ")
 
 
 def outcome(*results: HostResult, shown: Collection[str] = ()) -> list[str]:
@@ -37,20 +50,15 @@ def test_what_is_the_same_on_several_hosts_is_told_once() -> None:
     results = [HostResult(name, plan=Plan(changes=(FILE,))) for name in ("a", "c")]
 
     assert lines(results[0], HostResult("b"), results[1]) == [
-        "a, c (same on 2 hosts)",
-        "    base: change /etc/nccl.conf",
-        "         # mine",
-        "        -A=1",
-        "        +A=2",
-        "b",
-        "    nothing to do",
+        "a, c (same on 2 hosts)  base (1 change)",
+        "  base           change /etc/nccl.conf",
+        "b  as declared",
     ]
 
 
 def test_of_many_hosts_the_first_are_named_and_the_others_counted() -> None:
     assert lines(*(HostResult(f"rig{number}") for number in range(9))) == [
-        "rig0, rig1, rig2, rig3 and 5 more (same on 9 hosts)",
-        "    nothing to do",
+        "rig0, rig1, rig2, rig3 and 5 more (same on 9 hosts)  as declared",
     ]
 
 
@@ -62,41 +70,116 @@ def test_a_host_of_which_anything_else_is_known_is_not_folded() -> None:
     assert len([one for one in told if one[0] != " "]) == 2
 
 
+def test_the_first_line_is_what_the_changes_come_to() -> None:
+    plan = Plan(
+        headlines=(
+            ("nvidia_driver", "driver 545 -> 535"),
+            ("acs", "no ACS redirection on 2 ports"),
+        ),
+        changes=(
+            Change("nvidia_driver", "file", "/f", None, "x\n"),
+            Change("toy", "file", "/g", None, "x\n"),
+            Change("kernel_args", "file", "/h", "x\n", None),
+        ),
+        packages_by={"nvidia_driver": PackageChanges(remove=(Package("old", "2", None),))},
+        housekeeping=(("ownership", "/r"),),
+    )
+
+    told = meaning(plan, reboot_reasons=("x", "y"), undeclared={"kernel_args": ("/h",)})
+
+    assert told == (
+        "driver 545 -> 535, toy (1 change), undo kernel_args, ownership (its records), "
+        "1 package removed, 1 reboot"
+    )
+
+
+def test_apply_repeats_what_changes_come_to_and_what_needs_attention() -> None:
+    result = HostResult(
+        "rig",
+        plan=Plan(changes=(FILE,), headlines=(("base", "NCCL settings"),)),
+        notices=("mind the gap",),
+        reboot_reasons=("x",),
+        reboot_hits=("kim is logged in",),
+        blocked=(Blocked("borg", (), "x"),),
+    )
+
+    assert lines(result, has_changes=False) == [
+        "rig  NCCL settings, 1 reboot",
+        "  reboot         a reboot would interrupt: kim is logged in",
+        "  note           rigops plan shows 1 note",
+        "  blocked        borg: x",
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (None, "x\n", ["    base: write /f", "        +x"]),
-        ("x\n", None, ["    base: remove /f", "        -x"]),
-        (None, None, ["    base: remove /f"]),
+        (None, "x\n", "base write /f"),
+        ("x\n", "y\n", "base change /f"),
+        ("x\n", "x\n", "base put into force: /f"),
+        ("x\n", None, "base remove /f"),
+        (None, None, "base remove /f"),
     ],
 )
-def test_files_that_come_and_go(before: str | None, after: str | None, said: list[str]) -> None:
-    assert told(Plan(changes=(Change("base", "file", "/f", before, after),))) == said
+def test_a_file_is_one_line(before: str | None, after: str | None, said: str) -> None:
+    assert shown(Plan(changes=(Change("base", "file", "/f", before, after),))) == [said]
 
 
-def test_of_a_long_file_only_what_is_near_a_change_is_shown() -> None:
+def test_what_differs_beside_its_content_is_named() -> None:
+    change = Change("base", "file", "/f", "x\n", "x\n", "the mode is 0666, declared 0600")
+
+    assert shown(Plan(changes=(change,))) == [
+        "base change /f (the mode is 0666, declared 0600)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Change("k", "argument", "line", None, "a b"), "k add to the line: a b"),
+        (Change("k", "argument", "line", "a b", None), "k remove from the line: a b"),
+        (
+            Change("k", "argument", "line", "a b", "b c"),
+            "k add to the line: c; remove from the line: a",
+        ),
+        (Change("d", "module", "modules", "545\n", "535\n"), "d modules: 545 -> 535"),
+        (Change("d", "module", "modules", None, "535\n"), "d write modules"),
+        (Change("a", "setting", "00:01.3", "1d\n", "11\n"), "a 00:01.3: 1d -> 11"),
+        (Change("d", "hold", "holds", "a\n", "a\nb\nc\n"), "d hold 2 packages"),
+        (Change("d", "hold", "holds", "a\nb\n", "b\n"), "d no longer hold a"),
+    ],
+)
+def test_what_is_no_file_says_what_it_was_and_becomes(change: Change, said: str) -> None:
+    assert shown(Plan(changes=(change,))) == [said]
+
+
+def test_of_a_long_file_only_what_is_near_a_change_is_shown_and_only_when_asked() -> None:
     before = "".join(f"{number}\n" for number in range(20))
-
     after = before.replace("10\n", "ten\n")
-    said = told(Plan(changes=(Change("base", "file", "/f", before, after),)))
+    result = HostResult("rig", plan=Plan(changes=(Change("base", "file", "/f", before, after),)))
 
-    assert [line.strip() for line in said[1:]] == ["8", "9", "-10", "+ten", "11", "12"]
+    _, _, *said = lines(result, has_diffs=True)
+
+    assert [line.strip() for line in said] == ["8", "9", "-10", "+ten", "11", "12"]
 
 
-def test_packages_have_their_versions_and_a_removal_is_a_line_of_its_own() -> None:
+def test_packages_of_one_change_are_counted_and_those_that_go_are_named() -> None:
     changes = PackageChanges(
         install=(Package("new", None, "1"),),
-        remove=(Package("old", "2", None),),
+        remove=tuple(Package(f"old{number}", str(number), None) for number in range(6)),
         upgrade=(Package("up", "1", "2"),),
-        downgrade=(Package("down", "2", "1"),),
+        downgrade=tuple(Package(f"down{number}", "2", "1") for number in range(3)),
     )
+    result = HostResult("rig", plan=Plan(packages_by={"demo": changes}))
 
-    assert told(Plan(packages_by={"demo": changes})) == [
-        "    install new 1",
-        "    remove old 2",
-        "    upgrade up 1 -> 2",
-        "    downgrade down 2 -> 1",
+    assert rows(result) == [
+        "demo install new 1",
+        "remove old0, old1, old2, old3 and 2 more",
+        "upgrade up 1 -> 2",
+        "downgrade 3 packages 2 -> 1",
     ]
+    assert len(rows(result, has_diffs=True)) == 11
+    assert "downgrade down2 2 -> 1" in rows(result, has_diffs=True)
 
 
 def test_a_repair_that_was_agreed_to_comes_first_and_makes_a_plan() -> None:
@@ -104,10 +187,11 @@ def test_a_repair_that_was_agreed_to_comes_first_and_makes_a_plan() -> None:
     agreed = Repair("dpkg was interrupted", "dpkg --configure -a", agreed=True)
     ways = (Blocked("demo", (), "dpkg was interrupted: sudo dpkg --configure -a"),)
 
-    assert told(Plan(repairs=(agreed,))) == [
-        "    first `dpkg --configure -a`, since dpkg was interrupted"
+    assert shown(Plan(repairs=(agreed,))) == [
+        "packages first `dpkg --configure -a`, since dpkg was interrupted"
     ]
-    assert told(Plan(repairs=(offered,)), blocked=ways) == [f"    blocked: demo: {ways[0].reason}"]
+    assert meaning(Plan(repairs=(agreed,))) == "finish what dpkg began"
+    assert shown(Plan(repairs=(offered,)), blocked=ways) == [f"blocked demo: {ways[0].reason}"]
     assert HostResult("rig", plan=Plan(repairs=(agreed,))).pending
     assert not HostResult("rig", plan=Plan(repairs=(offered,))).pending
     assert HostResult("rig", plan=Plan(repairs=(offered,))).plan_json()["repairs"] == [
@@ -116,28 +200,57 @@ def test_a_repair_that_was_agreed_to_comes_first_and_makes_a_plan() -> None:
 
 
 def test_a_reboot_has_its_reasons_and_whom_it_would_hit() -> None:
-    assert told(
+    assert shown(
         reboot_reasons=("the kernel does not run with a yet",), reboot_hits=("kim is logged in",)
     ) == [
-        "    reboot: the kernel does not run with a yet",
-        "        a reboot would interrupt: kim is logged in",
+        "reboot the kernel does not run with a yet",
+        "reboot a reboot would interrupt: kim is logged in",
     ]
 
 
 def test_what_is_in_the_way_names_its_keys_and_is_not_nothing_to_do() -> None:
-    ways = (Blocked("borg", ("borg", "snapshots"), "not in this version"), Blocked("host", (), "x"))
+    ways = (
+        Blocked("borg", ("borg", "snapshots"), "not in this version"),
+        Blocked("base", ("nccl",), "no room"),
+        Blocked("host", (), "x"),
+    )
 
-    assert told(blocked=ways) == [
-        "    blocked: borg (borg, snapshots): not in this version",
-        "    blocked: host: x",
+    assert shown(blocked=ways) == [
+        f"ignored borg, snapshots: rigops {__version__} cannot set it",
+        "blocked base (nccl): no room",
+        "blocked host: x",
     ]
+    assert meaning(Plan(), blocked=ways) == "partly as declared"
 
 
 def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_fix() -> None:
-    assert told(Plan(changes=(FILE,)), error=DEAD) == [
-        f"    {DEAD.message}",
-        f"    fix: {DEAD.fix}",
+    assert shown(Plan(changes=(FILE,)), error=DEAD) == [
+        f"error {DEAD.message}",
+        f"fix {DEAD.fix}",
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_lines_are_as_wide_as_the_terminal_and_words_stay_whole(width: int) -> None:
+    note = "each of them, network cards and disks too, can reach all of the memory " * 3
+    result = HostResult("rig", plan=Plan(changes=(FILE,)), notices=(note, "short"))
+
+    found = lines(result, HostResult("a" * 20, "failed", error=DEAD), width=width)
+
+    assert max(map(len, found)) <= width
+    assert " ".join(" ".join(found).split()).count(" ".join(note.split())) == 1
+    assert sum(line.startswith("  note") for line in found) == 2
+
+
+def test_the_last_line_counts_hosts_and_reboots_and_says_where_more_is() -> None:
+    changed = HostResult("a", plan=Plan(changes=(FILE,)), reboot_reasons=("x",))
+
+    assert total_lines([HostResult("b")], WIDE) == ["Nothing to change. Nothing was touched."]
+    (last,) = total_lines([changed, HostResult("c", error=DEAD)], WIDE)
+    assert last == (
+        "1 host would change, 1 reboot, 1 host could not be planned. Nothing was touched."
+        "    Files and packages: rigops plan -v"
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,8 +266,8 @@ def test_of_a_host_that_was_not_reached_only_that_is_told_with_the_fix() -> None
 def test_what_a_host_says_does_not_steer_the_terminal(what: Mapping[str, Any]) -> None:
     result = HostResult("rig", **what)
 
-    assert STEERS not in plan_lines([result])
-    assert STEERS not in outcome_lines([result])
+    assert not any(STEERS in line for line in plan_lines([result], WIDE, has_diffs=True))
+    assert not any(STEERS in line for line in outcome_lines([result]))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +330,7 @@ def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_fix() -> N
         f"    {DEAD.message}",
         f"    fix: {DEAD.fix}",
         "odd refused, not touched (0.0 s)",
-        "    blocked: borg (borg): not in this version",
+        f"    ignored: borg: rigops {__version__} cannot set it",
     ]
 
 

@@ -24,7 +24,7 @@ from rigops.ownership.owned_files import owned_program, owned_unit, undo_undecla
 from rigops.ownership.ownership import Ownership
 from rigops.plan.blocked import blockers
 from rigops.plan.change import Change
-from rigops.plan.context import announce, housekeeping, may_undo, notice
+from rigops.plan.context import announce, headline, housekeeping, may_undo, notice
 from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
@@ -90,6 +90,7 @@ def redirection_off() -> Generator[FileWorkCommand, None, None]:
     if not found:
         host.noop("no port between the cards redirects")
         return
+    headline(host, CONCERN, f"no ACS redirection on {len(found)} port{'s' * (len(found) > 1)}")
     for port in found:
         _announce(port, port.cleared)
     # The program itself as well: it names the port that refuses, where a unit only fails.

@@ -25,7 +25,7 @@ from rigops.ownership.owned_lines import (
 )
 from rigops.ownership.ownership import Ownership
 from rigops.plan.blocked import blockers
-from rigops.plan.context import notice, plan_log
+from rigops.plan.context import headline, notice, plan_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -40,6 +40,12 @@ NOTIFY_PROGRAM: Final = installed_at("notify")
 NOTIFY_TARGET: Final = "/etc/rigops/notify"
 # For the `undo_undeclared` of the concern: only this file is in that folder.
 NOTIFY_ABSENCE: Final[Mapping[str, str]] = {NOTIFY_TARGET: "rmdir /etc/rigops 2>/dev/null || :"}
+
+_PARTS: Final = (
+    (_LIMITS, "limits"),
+    ({decide.NCCL_CONF, _NCCL}, "NCCL settings"),
+    ({NOTIFY_PROGRAM, NOTIFY_TARGET}, "notifications"),
+)
 
 
 def base(
@@ -83,6 +89,9 @@ def base(
     install_notify(concern=CONCERN, target=notify)
     _undo(owned, is_declared=any(one is not None for one in (limits, nccl, notify)))
     changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    for paths, text in _PARTS:
+        if not changed.isdisjoint(paths):
+            headline(host, CONCERN, text)
     if not changed.isdisjoint({LOGINS, SERVICES}):
         text = "logins and services that run now keep their limits until they are restarted"
         notice(host, CONCERN, text)

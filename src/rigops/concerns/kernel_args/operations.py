@@ -25,6 +25,7 @@ from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import (
     announce,
     announce_later,
+    headline,
     housekeeping,
     may_undo,
     notice,
@@ -123,6 +124,7 @@ def _have(
     live = host.get_fact(CommandLine).arguments
     before = place.written
     new = tuple(one for one in ours if one not in before and one not in live)
+    _announce_headline(ours, before, record)
     tried = _attempt(
         new=new,
         leaving=tuple(one for one in before if one not in ours),
@@ -154,6 +156,18 @@ def _have(
     if not tried.holds_back:
         notes |= _going(before, wanted)
     yield FileWorkCommand(replace(work, notes=notes), touches=frozenset({Bootloader}))
+
+
+def _announce_headline(ours: tuple[str, ...], before: tuple[str, ...], record: Arguments) -> None:
+    coming = [one for one in ours if one not in before]
+    for which, arguments in (
+        ("", [one for one in coming if one not in record.trying]),
+        ("tried ", [one for one in coming if one in record.trying]),
+        ("without ", [one for one in before if one not in ours]),
+    ):
+        if arguments:
+            plural = "s" if len(arguments) > 1 else ""
+            headline(host, CONCERN, f"{which}kernel argument{plural} {' '.join(arguments)}")
 
 
 def _attempt(

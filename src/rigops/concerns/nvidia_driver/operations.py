@@ -61,7 +61,14 @@ from rigops.packages.facts import with_index
 from rigops.packages.operations import HOLDS, held, kernel_metas, packages
 from rigops.plan.blocked import blockers
 from rigops.plan.change import LaterChange
-from rigops.plan.context import announce_later, housekeeping, may_undo, needs_reboot, notice
+from rigops.plan.context import (
+    announce_later,
+    headline,
+    housekeeping,
+    may_undo,
+    needs_reboot,
+    notice,
+)
 from rigops.vault.fill import MOST_BYTES
 from rigops.vault.pinned_set import FOLDER
 from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
@@ -133,8 +140,9 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
     """Pinned first: whatever interrupts this, nobody else brings another version meanwhile."""
     wanted = found.resolution
     is_coming = _is_coming(seen, wanted)
+    _announce_headline(seen, wanted)
     if is_coming:
-        _report_choice(seen, wanted)
+        _report_choice(wanted)
         guards.gpus_are_free(name="GPU jobs", concern=CONCERN)
     if found.source:
         owned_file(
@@ -305,13 +313,23 @@ def _have_options(text: str) -> None:
     owned_file(name=MODPROBE, concern=CONCERN, path=MODPROBE, content=text, effect=_INITRAMFS)
 
 
-def _report_choice(seen: Machine, wanted: Resolution) -> None:
-    before = seen.installed_version or "none"
+def _announce_headline(seen: Machine, wanted: Resolution) -> None:
+    before = seen.installed_version or (seen.run_file.version if seen.run_file else "")
+    if before and before != wanted.version:
+        text = f"driver {before} -> {wanted.version}"
+    elif before and recorded(host):
+        text = f"driver stays {wanted.version}"
+    else:
+        text = f"driver {wanted.version}{' pinned' if before else ''}"
+    headline(host, CONCERN, text)
+
+
+def _report_choice(wanted: Resolution) -> None:
     places = f" from {', '.join(wanted.places)}" if wanted.places else ""
     notice(
         host,
         CONCERN,
-        f"driver {before} -> {wanted.version} ({wanted.flavor} modules){places}: {wanted.why}",
+        f"driver {wanted.version} ({wanted.flavor} modules){places}: {wanted.why}",
     )
     for text in wanted.notes:
         notice(host, CONCERN, text)

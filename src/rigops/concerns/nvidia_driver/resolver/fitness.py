@@ -98,8 +98,8 @@ def cautions(catalog: Catalog, version: str, cards: Iterable[Card]) -> tuple[str
         if verdict.status != "known-good"
     }
     if branch and end:
-        until = "no fixes" if end == ENDED else f"fixes until {end}"
-        found[f"branch {branch.branch} gets {until}"] = None
+        text = "gets no fixes" if end == ENDED else f"gets no fixes after {end}"
+        found[f"branch {branch.branch} {text}"] = None
     return tuple(found)
 
 

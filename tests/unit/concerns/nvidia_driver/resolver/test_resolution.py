@@ -339,7 +339,7 @@ def test_the_end_of_a_branch_and_cautions_are_told() -> None:
     assert found.notes[0].startswith("driver 550.163.01: End of life")
     assert found.notes[1] == "branch 550 gets no fixes"
     assert resolved(_RIG, declared("535"), archive("bookworm")).notes == (
-        "branch 535 gets fixes until 2026-06",
+        "branch 535 gets no fixes after 2026-06",
     )
 
 
