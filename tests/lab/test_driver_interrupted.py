@@ -94,8 +94,18 @@ Path("/var/lib/rigops/package_work.json").write_text(
     '[{"name": "nvidia-driver", "before": "545.29.06-1", "after": "535.261.03-1"}]}'
 )
 """
-# Somebody upgraded a package that has nothing to do with the driver, and was cut off.
-OF_SOMEBODY = r"sed -i '/^Package: hostname$/,/^$/s/^Status: .*/Status: install ok unpacked/'"
+# Somebody upgraded a package that has nothing to do with the driver, and was cut off: in its
+# scripts, or while dpkg wrote down that it is installed.
+OF_SOMEBODY = {
+    "hostname (unpacked and not configured)": (
+        r"sed -i '/^Package: hostname$/,/^$/s/^Status: .*/Status: install ok unpacked/' $STATUS",
+        "dpkg-query -W -f '${db:Status-Abbrev}' hostname | grep -q iU",
+    ),
+    "dpkg was interrupted": (
+        "dpkg --configure -a && dpkg-query -s hostname >/var/lib/dpkg/updates/0001",
+        "test -e /var/lib/dpkg/updates/0001",
+    ),
+}
 
 
 def test_a_package_that_was_cut_off_while_it_was_unpacked_is_unpacked_again(
@@ -119,14 +129,15 @@ def test_what_somebody_else_was_cut_off_in_is_not_finished_by_a_yes(
     with tended(tmp_path_factory, f"{RIG}=driver-foreign") as rig:
         rig.apply(0, *NEVER, driver=OLD, driver_allow_bad=True)
         assert rig.does("ls /var/lib/rigops/package_work.json 2>&1 || :").startswith("ls: cannot")
-        rig.does(f"{OF_SOMEBODY} /var/lib/dpkg/status")
+        for named, (broken_off, is_still_so) in OF_SOMEBODY.items():
+            rig.does(f"STATUS=/var/lib/dpkg/status; {broken_off}")
 
-        host = rig.apply(1, *NEVER, **THE_535)
+            host = rig.apply(1, *NEVER, **THE_535)
 
-        (blocked,) = host["blocked"]
-        assert "hostname (unpacked and not configured): sudo dpkg --conf" in blocked["reason"]
-        assert rig.does("dpkg-query -W -f '${db:Status-Abbrev}' hostname") == "iU"
-        assert rig.drivers() == {OLD}
+            (blocked,) = host["blocked"]
+            assert f"{named}: sudo dpkg --conf" in blocked["reason"]
+            rig.does(is_still_so)
+            assert rig.drivers() == {OLD}
 
 
 def _interrupted(rig: Rig, program: int, broken: Broken) -> Said:
