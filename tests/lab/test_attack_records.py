@@ -254,7 +254,7 @@ def test_the_journal_is_mended_by_the_next_run_or_named(rig: Rig, damage: str) -
 def test_a_release_undoes_all_of_it_and_gives_back_what_was_there(rig: Rig, damage: str) -> None:
     rig.does(damage)
 
-    said = rig.says("release", rig.host.name, "--yes", "--json")
+    said = rig.says("release", rig.host.name, "--yes", "--drop-holds", "--json")
 
     assert said.code == 0, said.out + said.err
     assert {path: rig.does(f"cat {path}") for path in THEIRS} == THEIRS

@@ -168,7 +168,8 @@ def test_drift_is_repaired(rig: Rig) -> None:
 def test_a_release_undoes_it_and_gives_the_user_back_what_was_there(rig: Rig) -> None:
     rig.does(f"printf '%s' '{THEIRS[NCCL]}' >>{NCCL}")
 
-    host = _of_host(_printed(rig, "release", HOST, "--yes", "--reboot", "auto"))
+    words = ("release", HOST, "--yes", "--reboot", "auto", "--drop-holds")
+    host = _of_host(_printed(rig, *words))
 
     assert host["outcome"] == "changed"
     ours = [path for path in PATHS if "rigops" in path and path != LIMITS]

@@ -133,6 +133,7 @@ def fleet_run(
     allow_busy: bool = False,
     upgrade: bool = False,
     remove_foreign_driver: bool = False,
+    keep_holds: bool = False,
 ) -> Iterator[tuple[FleetRun, Progress]]:
     """A run on these hosts; its connections end with the context."""
     password = sudo_password(asked=asks_sudo_password)
@@ -154,6 +155,7 @@ def fleet_run(
                 allow_busy=allow_busy,
                 upgrade=upgrade,
                 remove_foreign_driver=remove_foreign_driver,
+                keep_holds=keep_holds,
             ),
         )
         try:

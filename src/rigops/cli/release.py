@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "converged": "released; rigops owned nothing",
-    "changed": "released; everything is undone",
+    "changed": "released",
     "reboot_owed": "undone, reboot pending; run release again after it to forget the host",
 }
 
@@ -41,6 +41,7 @@ _WORDS = {
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST…")
 @inventory_option
 @consent_options(reboot_help="If the undo needs one; until then the host is not forgotten.")
+@click.option("--drop-holds", is_flag=True, help="Release the holds of the driver's packages too.")
 @host_options
 def command(
     *,
@@ -49,6 +50,7 @@ def command(
     yes: bool,
     reboot: str,
     allow_busy: bool,
+    drop_holds: bool,
     asks_sudo_password: bool,
     accepted_keys: tuple[str, ...],
     as_json: bool,
@@ -56,7 +58,8 @@ def command(
     """Undo everything that rigops owns on each HOST, and forget the host.
 
     Shows the plan, asks, and restores what was there before rigops. What somebody changed since is
-    not touched, but reported. The journal of the host stays on this machine.
+    not touched, but reported. Held packages stay held: without the pin, the next upgrade could
+    bring another driver. The journal of the host stays on this machine.
 
     \b
     Examples:
@@ -73,6 +76,7 @@ def command(
         accepted_keys=accepted_keys,
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
+        keep_holds=not drop_holds,
     ) as (run, progress):
         ending = undo(
             run,

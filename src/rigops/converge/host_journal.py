@@ -14,7 +14,7 @@ from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ
 from rigops.record.proof_shell import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rigops.converge.connector import HostChannel
     from rigops.converge.request import RunOptions
@@ -103,7 +103,11 @@ def _run(channel: HostChannel, command: Sequence[str]) -> Result:
 
 
 def last_look(
-    channel: HostChannel, state: RigopsState | None, *, has_lost_holds: bool
+    channel: HostChannel,
+    state: RigopsState | None,
+    *,
+    has_lost_holds: bool,
+    kept_holds: Collection[str] = (),
 ) -> tuple[bytes, ...]:
     """The lines of the host's journal, where nothing of rigops but its own records is left.
 
@@ -118,7 +122,7 @@ def last_look(
     if done.exit_code != 0 or not follows:
         output = " ".join(done.stderr.decode(errors="replace").split())
         raise DeployError(f"what is left of rigops there could not be read: {output}")
-    left = [*leftovers(state), *found.decode(errors="replace").splitlines()]
+    left = [*leftovers(state, kept_holds), *found.decode(errors="replace").splitlines()]
     if left:
         named = f"still there, so the host is not forgotten: {', '.join(left)}"
         raise DeployError(named, fix=_LEFT_FIX)

@@ -21,6 +21,7 @@ from rigops.concerns.preconditions import clock
 from rigops.converge import distribution, host_journal, proof, trial_boot
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
+from rigops.converge.leftovers import holds_of
 from rigops.converge.result import Blocked, HostResult, Withheld
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
@@ -279,8 +280,10 @@ class HostRun:
         state = session.probe("forget").state
         session.release()
         lost = self._has_lost_holds
-        keep(host_journal.last_look(session.channel, state, has_lost_holds=lost))
+        kept = holds_of(state) if state and self._options.keep_holds else ()
+        keep(host_journal.last_look(session.channel, state, has_lost_holds=lost, kept_holds=kept))
         host_journal.forget(session.channel)
+        self.result.kept_holds = kept
 
     def journal_entry(self) -> journal.Run:
         snapshot = self._session.last_snapshot

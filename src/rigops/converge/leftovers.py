@@ -15,12 +15,12 @@ from rigops.record.journal_shell import JOURNAL
 from rigops.record.kernel_arguments import parse_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rigops.probe.sections.rigops_state import RigopsState
 
 
-def leftovers(state: RigopsState) -> Iterator[str]:
+def leftovers(state: RigopsState, kept_holds: Collection[str] = ()) -> Iterator[str]:
     """By its records and its files."""
     if not state.are_traces_known:
         yield "whatever the host's answer, which is incomplete, would have named"
@@ -31,16 +31,16 @@ def leftovers(state: RigopsState) -> Iterator[str]:
     yield from (f"{shown_path(path)} (changed by somebody else)" for path in sorted(owned.files))
     yield from left(state, owned)
     yield from state.strays
-    yield from (f"the hold of {name}" for name in _holds(state.records.get(HOLDS_RECORD)))
+    yield from (f"the hold of {name}" for name in holds_of(state) if name not in kept_holds)
     if arguments := _arguments(state.records.get(ARGUMENTS)):
         yield f"kernel arguments {' '.join(arguments)}"
 
 
-def _holds(text: str | None) -> list[str]:
+def holds_of(state: RigopsState) -> tuple[str, ...]:
     try:
-        return sorted(Holds.parse(text).holds)
+        return tuple(sorted(Holds.parse(state.records.get(HOLDS_RECORD)).holds))
     except RigopsError:
-        return []  # named as damaged
+        return ()  # named as damaged
 
 
 def _arguments(text: str | None) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ class RunOptions:
     allow_busy: bool = False  # interrupt GPU jobs
     upgrade: bool = False  # what is as declared, to a newer version that is too
     remove_foreign_driver: bool = False  # one that came from no package
+    keep_holds: bool = False  # of packages, when their concern is undone
 
 
 @dataclass(frozen=True, kw_only=True)

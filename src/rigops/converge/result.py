@@ -77,6 +77,7 @@ class HostResult:
     notices: tuple[str, ...] = ()
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     withheld: tuple[Withheld, ...] = ()
+    kept_holds: tuple[str, ...] = ()  # of a released host: packages that rigops held
     stages: list[Stage] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     preflight: HostFound | None = None
@@ -121,6 +122,7 @@ class HostResult:
             "outcome": self.outcome,
             **self._planned(),
             "withheld": [asdict(one) for one in self.withheld],
+            "kept_holds": list(self.kept_holds),
             "stages": [
                 {"stage": one.stage, "seconds": round(one.seconds, 3)} for one in self.stages
             ],

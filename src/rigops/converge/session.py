@@ -59,6 +59,7 @@ class HostSession:
             interrupt=options.allow_busy,
             upgrade=options.upgrade,
             uninstall=options.remove_foreign_driver,
+            keep_holds=options.keep_holds,
         )
         self.may_skip_trial = True
         self.blocked_concerns: frozenset[str] = frozenset()

@@ -306,6 +306,13 @@ def held(
         yield blocked(host, concern, _unreadable(error))
         return
     ending = [name for name in record.of(concern) if name not in names]
+    if ending and not declared and consent_of(host).keep_holds:
+        count = f"{len(ending)} packages stay" if len(ending) > 1 else "1 package stays"
+        kernels = ", ".join(filter(is_kernel_meta, ending))
+        also = f", and no newer kernel comes ({kernels})" if kernels else ""
+        text = f"{count} held: no upgrade changes them{also}; --drop-holds releases them"
+        notice(host, concern, text)
+        ending = []
     if (
         ending
         and not declared

@@ -32,6 +32,7 @@ class Consent:
     """
 
     removals: Collection[str] | None = ()
+    keep_holds: bool = False  # of concerns that are undone
     repair: bool = False  # of a package manager that was interrupted
     interrupt: bool = False  # jobs on the GPUs
     upgrade: bool = False  # of what is as declared, to a newer version that is too

@@ -85,6 +85,9 @@ def _lines(result: HostResult, *, shown: bool) -> Iterator[str]:
             f"    kept: {one.concern} is no longer declared; --prune undoes {subjects}",
             fg="yellow",
         )
+    if result.kept_holds:
+        names = " ".join(result.kept_holds)
+        yield f"    {len(result.kept_holds)} still held; to release: sudo apt-mark unhold {names}"
     yield from (f"    {line}" for line in result.story)
     if not shown:
         yield from error_lines(result)

@@ -45,6 +45,7 @@ from rigops.concerns.nvidia_driver.run_file import (
     run_file_driver,
     run_file_driver_removed,
 )
+from rigops.concerns.nvidia_driver.unpinned import report_next_driver
 from rigops.concerns.nvidia_driver.vault_source import (
     REMOVED,
     SOURCE_TEXT,
@@ -277,7 +278,9 @@ def _without_a_driver(spec: RigSpec) -> None:
     # The record goes with the files. Where an undo was cut off, only the record is left.
     files = Ownership.of(host.get_fact(RigopsState)).files
     owned = [path for path, file in files.items() if file.concern == CONCERN] or [record.PATH]
-    if recorded(host) is not None and (is_declared or may_undo(host, CONCERN, owned)):
+    pinned = recorded(host)
+    if pinned is not None and (is_declared or may_undo(host, CONCERN, owned)):
+        report_next_driver(host, pinned, catalog_of(host))
         driver_recorded(name="Record", driver=None)
 
 
