@@ -1,9 +1,9 @@
-"""lspci's listing into one block for each function, and `lspci -t` into the bridges above each."""
+"""lspci's listing into one block for each function, `lspci -t` into the bus below each bridge."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rigops.probe import address as addresses
 
@@ -95,23 +95,18 @@ def read_head(line: str) -> Head | None:
     if shape is None or where is None:
         return None
     text, kind = shape["name"], shape["kind"].strip()
-    name, vendor, device = identity(text)
+    bare = _NOTES.split(text, maxsplit=1)[0].strip()
+    vendor, device = _ids(bare)
     revision, number = _REVISION.search(text), _CLASS.search(kind)
     return Head(
         address=where,
-        name=name,
+        name=_IDS.sub("", bare).strip() or bare,
         line=line.strip(),
         vendor=vendor,
         device=device,
         pci_class=int(number[1] or number[2], 16) if number else _KINDS.get(kind.lower()),
         revision=revision[1].lower() if revision else None,
     )
-
-
-def identity(text: str) -> tuple[str, int | None, int | None]:
-    """The name without numbers and notes, the vendor, the device."""
-    bare = _NOTES.split(text, maxsplit=1)[0].strip()
-    return _IDS.sub("", bare).strip() or bare, *_ids(bare)
 
 
 def _ids(bare: str) -> tuple[int | None, int | None]:
@@ -125,59 +120,41 @@ def _ids(bare: str) -> tuple[int | None, int | None]:
     return (vendor if bare.lower().startswith(words) else None), None
 
 
-@dataclass(frozen=True)
-class Branch:
-    """A function in the tree. A bridge has no name there, and without -v nothing has one."""
+def split_tree(lines: list[str]) -> tuple[dict[str, int], list[str], list[str]]:
+    """The bus below each bridge, the lines of no tree, and what is unparsed.
 
-    address: str
-    bridges: tuple[str, ...]  # above it, the root port first
-    line: str
-    secondary_bus: int | None = None  # of a bridge
-    name: str = ""
-    vendor: int | None = None
-    device: int | None = None
-
-
-@dataclass(frozen=True)
-class _Bus:
-    name: str | None = None  # 0000:3a
-    bridges: tuple[str, ...] = ()
-
-
-def split_tree(lines: list[str]) -> tuple[list[Branch], list[str], list[str]]:
-    """The functions, the lines of no tree (and a blank one for each of a tree), what is unparsed.
-
-    A line's place says what is above it. After a line that does not fit, no place is trusted.
+    Of a tree's lines, blank ones are left among the others. A line's place says what is above it.
+    After a line that does not fit, no place is trusted.
     """
-    found: list[Branch] = []
+    buses: dict[str, int] = {}
     rest: list[str] = []
     unparsed: list[str] = []
-    forks: dict[int, _Bus] = {}
+    forks: dict[int, str | None] = {}
     for line in lines:
         is_tree = _TREE_LINE.match(line) is not None
         rest.append("" if is_tree else line)
         if is_tree:
             reader = _TreeLine(line.rstrip(), forks)
             fits = reader.read()
-            found += reader.found if fits else []
+            buses |= reader.buses if fits else {}
             unparsed += [] if fits else [line]
             forks = reader.forks if fits else {}
         elif line.strip():
             forks = {}
-    return found, rest, unparsed
+    return buses, rest, unparsed
 
 
 class _TreeLine:
     """Of one line. `forks` are the columns in which more may follow, and the bus that is there."""
 
-    def __init__(self, line: str, forks: dict[int, _Bus]) -> None:
-        self.found: list[Branch] = []
+    def __init__(self, line: str, forks: dict[int, str | None]) -> None:
+        self.buses: dict[str, int] = {}
         self._line = line
         self._start = len(line) - len(line.lstrip(" |"))
         self._begins = line[self._start] == "-"
         above = {} if self._begins else forks
         self.forks = {column: bus for column, bus in above.items() if column <= self._start}
-        self._bus = self.forks.get(self._start, _Bus())
+        self._bus = self.forks.get(self._start)  # 0000:3a
 
     def read(self) -> bool:
         """Whether the line makes sense in its place."""
@@ -188,41 +165,23 @@ class _TreeLine:
             return False
         if not self._begins and self._start not in self.forks:
             return False
-        at, leads_on = self._start, False
+        at, above = self._start, None  # the address of what leads on
         while step := _STEP.match(self._line, at):
             at = step.end()
-            if step["fork"]:
-                self._fork(step["fork"], step.start("fork"))
+            if step["fork"] == "+":
+                self.forks[step.start("fork")] = self._bus
+            elif step["fork"]:  # nothing more follows there
+                self.forks.pop(step.start("fork"), None)
             elif step["bus"]:
-                self._go_on(step["domain"], step["bus"], below=leads_on)
-            elif self._bus.name is None:
+                self._go_on(step["domain"], step["bus"].lower(), above)
+            elif self._bus is None:
                 return False
-            else:
-                address = f"{self._bus.name}:{step['slot'].lower()}"
-                self.found.append(Branch(address, self._bus.bridges, self._line.strip()))
-            leads_on = step["slot"] is not None
-        return self._ends(self._line[at:], may_name=leads_on)
+            above = f"{self._bus}:{step['slot'].lower()}" if step["slot"] else None
+        end = _NAME_AT_END.fullmatch(self._line, at)
+        return end is not None and (above is not None or end["name"] is None)
 
-    def _fork(self, sign: str, column: int) -> None:
-        if sign == "+":
-            self.forks[column] = self._bus
-        else:  # nothing more follows there
-            self.forks.pop(column, None)
-
-    def _go_on(self, domain: str | None, number: str, *, below: bool) -> None:
-        bridges, number = self._bus.bridges, number.lower()
-        if below:
-            bridge = self.found[-1]
-            self.found[-1] = replace(bridge, secondary_bus=int(number, 16))
-            bridges = (*bridges, bridge.address)
-            domain = domain or bridge.address.partition(":")[0]
-        self._bus = _Bus(f"{int(domain or '0', 16):04x}:{number}", bridges)
-
-    def _ends(self, rest: str, *, may_name: bool) -> bool:
-        shape = _NAME_AT_END.fullmatch(rest)
-        if shape is None or not (may_name or shape["name"] is None):
-            return False
-        if shape["name"]:
-            name, vendor, device = identity(shape["name"])
-            self.found[-1] = replace(self.found[-1], name=name, vendor=vendor, device=device)
-        return True
+    def _go_on(self, domain: str | None, number: str, above: str | None) -> None:
+        if above:
+            self.buses[above] = int(number, 16)
+            domain = domain or above.partition(":")[0]
+        self._bus = f"{int(domain or '0', 16):04x}:{number}"

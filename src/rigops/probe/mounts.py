@@ -1,4 +1,4 @@
-"""Mounted file systems and planned ones: /proc/self/mounts, findmnt and fstab."""
+"""Mounted file systems and planned ones: /proc/self/mounts and fstab."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from rigops.probe.text import lines, matches
 
 _MOUNTED = re.compile(r"(?P<source>\S+) (?P<target>/\S*) (?P<type>\S+) (?P<options>\S+)(?: 0 0)?")
-_FOUND = re.compile(r"(?P<target>/\S*) (?P<source>\S+) (?P<type>\S+) (?P<options>\S+)")
 _PLANNED = re.compile(
     r"\s*(?P<source>[^#\s]\S*)\s+(?P<target>\S+)\s+(?P<type>\S+)\s+(?P<options>\S+)(?:\s.*)?"
 )
-_ESCAPED = re.compile(r"\\([0-7]{3})|\\x([0-9a-f]{2})")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,6 @@ Mounts = tuple[Mount, ...]
 def mounted(body: str) -> tuple[Mounts, list[str]]:
     """As the kernel lists them; also what could not be read."""
     return _read(lines(body), _MOUNTED)
-
-
-def by_findmnt(body: str) -> tuple[Mounts, list[str]]:
-    """As `findmnt -rn -o TARGET,SOURCE,FSTYPE,OPTIONS` lists them."""
-    return _read(lines(body), _FOUND)
 
 
 def planned(body: str) -> tuple[Mounts, list[str]]:
@@ -56,5 +50,5 @@ def _read(output: list[str], shape: re.Pattern[str]) -> tuple[Mounts, list[str]]
 
 
 def _plain(name: str) -> str:
-    r"""A blank in a name is \040 to the kernel and \x20 to findmnt."""
-    return _ESCAPED.sub(lambda one: chr(int(one[1], 8) if one[1] else int(one[2], 16)), name)
+    r"""A blank in a name is \040."""
+    return _ESCAPED.sub(lambda one: chr(int(one[1], 8)), name)

@@ -17,6 +17,7 @@ EVERY_WORD: Final = "*"  # as `technical`: people name nothing in this output
 class Section(Generic[Facts]):
     """`parse` takes any text without raising; what it could not parse is in the facts' `unparsed`.
 
+    It is `str` where only people read the output.
     The snippet may use `block HEAD`, `show FILE…`, `run COMMAND…` and `hide` of the script's tools.
     It ends with 0 where its answer is whole, an empty one included.
     """

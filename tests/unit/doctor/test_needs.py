@@ -11,16 +11,17 @@ from rigops.probe.registry import SECTIONS
 
 # Sections that wait for a check or a concern, by the issue that brings it.
 WAITING = {
-    "memory": 20,
     "cpufreq": 20,
     "storage": 21,
-    "smart": 19,
     "network": 23,
     "backups": 22,
-    "nvidia-smi-nvlink": 24,
     "nvidia-smi-p2p-nvlink": 24,
     "nvidia-smi-p2p-atomics": 24,
 }
+
+
+# What people read in a bundle.
+UNPARSED = {"memory", "smart", "nvidia-smi-nvlink"}
 
 
 def test_no_section_is_collected_that_nobody_needs() -> None:
@@ -28,7 +29,8 @@ def test_no_section_is_collected_that_nobody_needs() -> None:
     readers = [check for check in CHECKS if check.id != "drv.hang"]
     needed = {section.name for section in sections_for(readers)}
 
-    assert {section.name for section in SECTIONS} - needed == set(WAITING)
+    assert {section.name for section in SECTIONS} - needed == {*WAITING, *UNPARSED}
+    assert {section.name for section in SECTIONS if section.parse is str} == UNPARSED
 
 
 def test_what_a_check_needs_is_asked_of_a_host() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.sections import (
-    nvidia_smi_nvlink,
     nvidia_smi_p2p,
     nvidia_smi_topo,
     nvidia_smi_xml,
@@ -47,7 +46,7 @@ def test_cards(tree: Tree, rig: rigs.Rig) -> None:
     assert (found.driver, found.attached) == ("535.261.03", len(rig.gpus))
     for card, gpu in zip(found.gpus, rig.gpus, strict=True):
         watts = known[gpu.model].watts
-        assert (card.address, card.uuid, card.vbios) == (gpu.address, gpu.uuid, gpu.vbios)
+        assert (card.address, card.uuid) == (gpu.address, gpu.uuid)
         assert (card.watts_limit, card.watts_min, card.watts_max) == (
             watts.default, watts.min, watts.max,
         )  # fmt: skip
@@ -99,13 +98,3 @@ def test_grants(
     assert found.unparsed == ()
     assert set(found.cells) == pairs
     assert set(found.granted) == (pairs if everywhere else wired)
-
-
-def test_nvlinks(tree: Tree, rig: rigs.Rig) -> None:
-    found = nvidia_smi_nvlink.parse(tree.smi("nvlink", "-s"))
-
-    assert found.unparsed == ()
-    assert [gpu.uuid for gpu in found.gpus] == [gpu.uuid for gpu in rig.gpus]
-    for index, gpu in enumerate(found.gpus):
-        wired = sum(count for a, b, count in rig.nvlinks if index in {a, b})
-        assert sum(link.gb_per_s is not None for link in gpu.links) == wired

@@ -281,7 +281,6 @@ def test_the_boots_and_how_the_last_one_ended(host: Host) -> None:
     assert not found.is_incomplete
     assert found.value is not None
     assert [one.offset for one in found.value.boots] == [-1, 0]
-    assert found.value.previous_ended_cleanly is True
     assert not found.value.unparsed
 
 
@@ -293,4 +292,3 @@ def test_boots_that_may_not_be_listed(host: Host) -> None:
 
     assert found.is_incomplete
     assert found.value is not None
-    assert found.value.previous_ended_cleanly is None

@@ -35,11 +35,10 @@ def test_a_card_in_full() -> None:
     assert card.driver == "nvidia"
     assert card.modules == ("nvidiafb", "nouveau", "nvidia_drm", "nvidia")
     assert card.link_status is not None
-    assert (card.link_status.gt_per_s, card.link_status.width) == (2.5, 16)
+    assert card.link_status.width == 16
     assert card.link_status.line.startswith("LnkSta:")
     assert card.link_capability is not None
-    assert (card.link_capability.gt_per_s, card.link_capability.width) == (16.0, 16)
-    assert card.supported_gt_per_s == (2.5, 5.0, 8.0, 16.0)
+    assert card.link_capability.width == 16
     assert card.bar1 is not None
     assert (card.bar1.size_bytes, card.bar1.prefetchable) == (64 << 30, True)
     assert card.resizable_bar_sizes[0] == "64MB"

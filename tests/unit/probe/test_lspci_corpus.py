@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
+from rigops.probe.lspci_text import split_tree
 from rigops.probe.sections import lspci
+from rigops.probe.text import lines
 from tests.corpus import CORPUS
 
 FOLDER = "06-lspci"
@@ -20,44 +22,23 @@ LISTINGS: dict[str, tuple[int, int, tuple[int | None, ...], tuple[float | None, 
     f"{FOLDER}/luigifcruz-puget-c1.lspci-vvv.txt": (1, 1, (16,), (64,)),
     f"{FOLDER}/manouchehri-k520.lspci.txt": (7, 1, (16,), (0.125,)),
 }
-CARD: Final = "NVIDIA Corporation AD102GL [RTX 6000 Ada Generation]"
-DISK: Final = "Samsung Electronics Co Ltd NVMe SSD Controller S4LV008[Pascal]"
-# Trees by file. `ways`: of some functions the bridges above them; `leads`: of some to which bus.
-TREES: Final[dict[str, dict[str, Any]]] = {
-    f"{FOLDER}/luigifcruz-esc8000a.lspci-tv.txt": {
-        "functions": 198, "bridges": 59, "of_nvidia": 8,
-        "roots": ["00", "20", "40", "60", "80", "a0", "c0", "e0"],
-        "cards": ["0000:01:00.0", "0000:41:00.0", "0000:c1:00.0", "0000:e1:00.0"],
-        "ways": {
-            "0000:01:00.0": ("0000:00:01.1",),
-            "0000:e1:00.0": ("0000:e0:01.1",),
-            "0000:75:00.0": ("0000:60:05.2", "0000:74:00.0"),
-            "0000:65:00.0": (
-                "0000:60:01.1", "0000:61:00.0", "0000:62:00.0", "0000:63:00.0", "0000:64:10.0",
-            ),
-            "0000:60:01.1": (),
-        },
-        "leads": {"0000:60:01.1": 0x61, "0000:70:15.0": 0x72, "0000:c0:03.3": 0xC3},
-        "names": {
-            "0000:ae:00.0": DISK,
-            "0000:75:00.0": "ASPEED Technology, Inc. ASPEED Graphics Family",
-            "0000:60:01.1": "",
-        },
-    },
-    f"{FOLDER}/luigifcruz-puget.lspci-tv.txt": {
-        "functions": 113, "bridges": 40, "of_nvidia": 4,
-        "roots": ["00", "20", "c0", "e0"],
-        "cards": ["0000:c1:00.0", "0000:c2:00.0"],
-        "ways": {
-            "0000:c1:00.0": ("0000:c0:01.1",),
-            "0000:c2:00.0": ("0000:c0:03.1",),
-            "0000:88:00.0": ("0000:20:03.1", "0000:22:00.0", "0000:23:02.0"),
-            "0000:8e:00.0": ("0000:20:03.4", "0000:8b:00.0", "0000:8c:0d.0"),
-            "0000:10:15.0": ("0000:00:03.1", "0000:01:00.0", "0000:02:0c.0", "0000:0f:00.0"),
-        },
-        "leads": {"0000:23:00.0": 0x28, "0000:23:01.0": 0x58, "0000:20:03.1": 0x22},
-        "names": {"0000:08:00.0": DISK, "0000:88:00.0": "ASMedia Technology Inc. Device 2426"},
-    },
+# Trees by file: how many bridges, and the bridges above some functions.
+TREES: Final[dict[str, tuple[int, dict[str, tuple[str, ...]]]]] = {
+    f"{FOLDER}/luigifcruz-esc8000a.lspci-tv.txt": (59, {
+        "0000:01:00.0": ("0000:00:01.1",),
+        "0000:e1:00.0": ("0000:e0:01.1",),
+        "0000:75:00.0": ("0000:60:05.2", "0000:74:00.0"),
+        "0000:65:00.0": (
+            "0000:60:01.1", "0000:61:00.0", "0000:62:00.0", "0000:63:00.0", "0000:64:10.0",
+        ),
+    }),
+    f"{FOLDER}/luigifcruz-puget.lspci-tv.txt": (40, {
+        "0000:c1:00.0": ("0000:c0:01.1",),
+        "0000:c2:00.0": ("0000:c0:03.1",),
+        "0000:88:00.0": ("0000:20:03.1", "0000:22:00.0", "0000:23:02.0"),
+        "0000:8e:00.0": ("0000:20:03.4", "0000:8b:00.0", "0000:8c:0d.0"),
+        "0000:10:15.0": ("0000:00:03.1", "0000:01:00.0", "0000:02:0c.0", "0000:0f:00.0"),
+    }),
 }  # fmt: skip
 # What `grep ACSCtl` left names no port: how many lines stay unparsed.
 GREPPED: Final = {f"{FOLDER}/luigifcruz-puget.acsctl.txt": 26}
@@ -73,7 +54,6 @@ def test_listings_of_real_machines(file: str) -> None:
     found = lspci.parse((CORPUS / file).read_text())
 
     assert not found.unparsed
-    assert not found.tree
     assert len(found.functions) == functions
     assert len(found.nvidia_gpus) == cards
     links = [card.link_status for card in found.nvidia_gpus]
@@ -85,24 +65,15 @@ def test_listings_of_real_machines(file: str) -> None:
 @pytest.mark.corpus
 @pytest.mark.parametrize("file", TREES)
 def test_trees_of_real_machines(file: str) -> None:
-    row = TREES[file]
+    count, above = TREES[file]
 
-    found = lspci.parse((CORPUS / file).read_text())
+    buses, _, unparsed = split_tree(lines((CORPUS / file).read_text()))
 
-    tree = {one.address: one for one in found.tree}
-    assert not found.unparsed
-    assert not found.functions
-    assert len(found.tree) == len(tree) == row["functions"]
-    assert sum(one.secondary_bus is not None for one in found.tree) == row["bridges"]
-    assert sum(one.vendor == 0x10DE for one in found.tree) == row["of_nvidia"]
-    assert (
-        list(dict.fromkeys(one.address[5:7] for one in found.tree if not one.bridges))
-        == (row["roots"])
-    )
-    assert [one.address for one in found.tree if one.name == CARD] == row["cards"]
-    assert {address: tree[address].bridges for address in row["ways"]} == row["ways"]
-    assert {address: tree[address].secondary_bus for address in row["leads"]} == row["leads"]
-    assert {address: tree[address].name for address in row["names"]} == row["names"]
+    assert not unparsed
+    assert len(buses) == count
+    for function, bridges in above.items():
+        below = [int(one[5:7], 16) for one in (*bridges[1:], function)]
+        assert [buses[one] for one in bridges] == below
 
 
 @pytest.mark.corpus
@@ -110,7 +81,7 @@ def test_trees_of_real_machines(file: str) -> None:
 def test_settings_of_ports_that_nobody_names_are_of_no_port(file: str) -> None:
     found = lspci.parse((CORPUS / file).read_text())
 
-    assert (found.functions, found.tree) == ((), ())
+    assert found.functions == ()
     assert len(found.unparsed) == GREPPED[file]
     assert all(line.strip().startswith("ACSCtl: SrcValid- ") for line in found.unparsed)
 

@@ -43,7 +43,6 @@ def test_os_release() -> None:
 
     assert (found.id, found.version_id, found.codename) == ("debian", "12", "bookworm")
     assert found.pretty_name == "Debian GNU/Linux 12 (bookworm)"
-    assert os_release.parse("ID='arch'\r\nID_LIKE=\"a b\"\r\n").like == ("a", "b")
 
 
 @pytest.mark.parametrize(

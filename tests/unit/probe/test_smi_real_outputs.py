@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from rigops.probe.sections import (
-    nvidia_smi_nvlink,
     nvidia_smi_p2p,
     nvidia_smi_topo,
     nvidia_smi_xml,
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 XML: Final = "01-nvidia-smi-xml"
 TEXT: Final = "01b-nvidia-smi-q-text"
-OTHER: Final = "01c-nvidia-smi-other"
 TOPO: Final = "02-topo-m"
 PEERS: Final = "03-topo-p2p"
 
@@ -45,12 +43,12 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
         "memory_total_mib": 40960, "bar1_total_mib": 65536, "memory_celsius": 44,
         "watts": 66.92, "watts_limit": 400, "ecc": True, "ecc_aggregate_uncorrected": 0,
         "ecc_volatile_uncorrected": None, "utilization_percent": None, "throttle": NONE,
-        "mhz_application_graphics": 1095, "remap_pending": None, "gsp_firmware": "510.47.03",
+        "mhz_application_graphics": 1095, "remap_pending": None,
     },
     f"{XML}/netdata--rtx-2080-win.xml": {
         "driver": "516.59", "name": "NVIDIA GeForce RTX 2080", "address": "0000:0a:00.0",
         "persistence": None, "display_active": True, "width": 8, "fan_percent": 37,
-        "watts": 14.5, "watts_limit": 275, "celsius_target": 83, "processes": 26,
+        "watts": 14.5, "watts_limit": 275, "processes": 26,
     },
     f"{XML}/netdata--rtx-3060.xml": {
         "driver": "515.65.01", "name": "NVIDIA GeForce RTX 3060 Laptop GPU", "fan_percent": None,
@@ -61,7 +59,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
         "driver": "535.86.05", "cuda": "12.2", "name": "NVIDIA GeForce RTX 4090",
         "address": "0000:84:00.0", "persistence": True, "watts": 26.84, "watts_limit": 450,
         "watts_requested": 450, "watts_max": 600, "remap_pending": False, "remap_failed": False,
-        "celsius": 40, "celsius_slowdown": None, "celsius_target": 84, "throttle": IDLE,
+        "celsius": 40, "celsius_slowdown": None, "throttle": IDLE,
         "processes": 0,
     },
     f"{XML}/netdata--rtx-pro-6000-driver-580.xml": {
@@ -81,7 +79,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     },
     f"{XML}/telegraf--quadro-p2000-v12.xml": {
         "driver": "525.125.06", "name": "Quadro P2000", "persistence": True, "width": 8,
-        "watts": 4.61, "watts_limit": 75, "fan_percent": 46, "celsius_target": 83,
+        "watts": 4.61, "watts_limit": 75, "fan_percent": 46,
     },
     f"{XML}/telegraf--quadro-p400.xml": {
         "driver": "418.43", "name": "Quadro P400", "watts": None, "watts_limit": None,
@@ -90,7 +88,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{XML}/telegraf--rtx-3060-v12.xml": {
         "driver": "570.124.04", "cuda": "12.8", "name": "NVIDIA GeForce RTX 3060",
         "watts": 11.63, "watts_limit": 170, "watts_max": 190, "persistence": True,
-        "bar1_total_mib": 256, "throttle": IDLE, "replays": 0,
+        "bar1_total_mib": 256, "throttle": IDLE,
     },
     f"{XML}/telegraf--rtx-3080-v13.xml": {
         "driver": "595.58.03", "name": "NVIDIA GeForce RTX 3080", "performance_state": "P2",
@@ -104,7 +102,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     },
     f"{XML}/telegraf--rtx-4000-sff-ada-v13.xml": {
         "driver": "595.84", "name": "NVIDIA RTX 4000 SFF Ada Generation", "display_active": True,
-        "watts": 8.44, "watts_limit": 70, "watts_min": 30, "celsius_target": 88,
+        "watts": 8.44, "watts_limit": 70, "watts_min": 30,
         "celsius_max": None, "ecc": False, "remap_pending": False, "processes": 4,
     },
     f"{XML}/telegraf--tesla-t4.xml": {
@@ -120,7 +118,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{TEXT}/cap-h100mig-590.nvidia-smi-q.txt": {
         "driver": "590.48.01", "cuda": "13.1", "name": "NVIDIA H100 80GB HBM3", "uuid": UUID,
         "mig_current": True, "persistence": True, "memory_total_mib": 81559,
-        "bar1_total_mib": 131072, "replays": 9, "memory_celsius": 48, "celsius_slowdown": None,
+        "bar1_total_mib": 131072, "memory_celsius": 48, "celsius_slowdown": None,
         "watts": 72.63, "watts_limit": 700, "watts_min": 200, "remap_pending": None,
         "throttle": IDLE, "utilization_percent": None,
     },
@@ -137,7 +135,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{TEXT}/cap-rtx2080s-595.nvidia-smi-q.txt": {
         "driver": "595.71.05", "name": "NVIDIA GeForce RTX 2080 SUPER", "watts": 37.62,
         "address": "0000:0c:00.0", "watts_limit": 250, "watts_max": 350, "fan_percent": 38,
-        "display_active": True, "gsp_firmware": "595.71.05", "processes": 2,
+        "display_active": True, "processes": 2,
     },
     f"{TEXT}/cap-rtx2080s-win591.nvidia-smi-q.txt": {
         "driver": "591.86", "persistence": None, "watts": 38.92, "watts_limit": 250,
@@ -146,12 +144,12 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{TEXT}/cap-rtx2080s-win610.nvidia-smi-q.txt": {
         "driver": "610.62", "cuda": "13.3", "watts": 37.21, "watts_limit": 250,
         "watts_requested": 250, "watts_default": 250, "watts_min": 105, "celsius": 39,
-        "celsius_target": 84, "processes": 19,
+        "processes": 19,
     },
     f"{TEXT}/stas-a100-rowremap.nvidia-smi-q.txt": {
         "driver": "510.73.08", "attached": 8, "cards": 1, "is_complete": False,
         "unparsed": ("[...]", "[...]"), "address": "0000:10:1c.0", "name": "NVIDIA A100-SXM4-80GB",
-        "remap_pending": True, "remap_failed": False, "remapped_corrected": 1,
+        "remap_pending": True, "remap_failed": False,
         "remapped_uncorrected": 0, "ecc_volatile_uncorrected": 0, "ecc_aggregate_corrected": 177,
         "retired_pending": None,
     },
@@ -162,30 +160,30 @@ NV18: Final = {"NV18": 56}
 
 # `kinds`: how many ordered pairs are linked in which way.
 TOPOLOGIES: Final[dict[str, dict[str, Any]]] = {
-    f"{TOPO}/cap-h100-590.topo-m.txt": {**ONE_CARD, "numa": {0: "0"}},
-    f"{TOPO}/cap-h200-590.topo-m.txt": {**ONE_CARD, "numa": {0: "0"}},
-    f"{TOPO}/cap-h200mig-590.topo-m.txt": {**ONE_CARD, "numa": {0: "0"}},
-    f"{TOPO}/cap-rtx2080s-595.topo-m.txt": {**ONE_CARD, "numa": {0: "0"}},
-    f"{TOPO}/cap-rtx4080s-595.topo-m.txt": {**ONE_CARD, "numa": {0: "0"}},
-    f"{TOPO}/cap-rtx2080s-win610.topo-m.txt": {**ONE_CARD, "numa": {}},
+    f"{TOPO}/cap-h100-590.topo-m.txt": ONE_CARD,
+    f"{TOPO}/cap-h200-590.topo-m.txt": ONE_CARD,
+    f"{TOPO}/cap-h200mig-590.topo-m.txt": ONE_CARD,
+    f"{TOPO}/cap-rtx2080s-595.topo-m.txt": ONE_CARD,
+    f"{TOPO}/cap-rtx4080s-595.topo-m.txt": ONE_CARD,
+    f"{TOPO}/cap-rtx2080s-win610.topo-m.txt": ONE_CARD,
     f"{TOPO}/cap-rtx2080s-win591.topo-m.txt": {
-        "gpus": 0, "kinds": {}, "numa": {},
+        "gpus": 0, "kinds": {},
         "unparsed": (
             "ERROR: Option -m is missing its value. Please run 'nvidia-smi -h' for help.",
         ),
     },
     f"{TOPO}/luigifcruz-esc8000a-4x6000ada-4nic.topo-m.txt": {
-        "gpus": 4, "kinds": {"NODE": 4, "SYS": 8}, "numa": {0: "0", 1: "0", 2: "1", 3: "1"},
+        "gpus": 4, "kinds": {"NODE": 4, "SYS": 8},
     },
     f"{TOPO}/luigifcruz-puget-2x6000ada-2nic.topo-m.txt": {
-        "gpus": 2, "kinds": {"PHB": 2}, "numa": {0: "0", 1: "0"},
+        "gpus": 2, "kinds": {"PHB": 2},
     },
-    f"{TOPO}/stas-2xA6000-nv2.topo-m.txt": {"gpus": 2, "kinds": {"NV2": 2}, "numa": {}},
+    f"{TOPO}/stas-2xA6000-nv2.topo-m.txt": {"gpus": 2, "kinds": {"NV2": 2}},
     f"{TOPO}/stas-8gpu-numa.topo-m.txt": {
-        "gpus": 8, "kinds": NV18, "numa": dict(enumerate("00001111")),
+        "gpus": 8, "kinds": NV18,
     },
     f"{TOPO}/stas-8xH100-nv18.topo-m.txt": {
-        "gpus": 8, "kinds": NV18, "numa": dict(enumerate("00001111")),
+        "gpus": 8, "kinds": NV18,
     },
 }  # fmt: skip
 
@@ -194,28 +192,7 @@ MATRICES: Final[dict[str, dict[str, Any]]] = {
     f"{PEERS}/stas-8xh100-ok.p2p-r.txt": {"gpus": 8, "granted": 56},
 }
 
-# `links`: of each card how many; `speeds`: of all; `errors`: of each link on the first card the
-# replays, recoveries and CRC errors.
-NVLINKS: Final[dict[str, dict[str, Any]]] = {
-    f"{OTHER}/gpud-a100.nvlink-status.txt": {
-        "name": "NVIDIA A100-SXM4-80GB", "links": [12] * 8, "speeds": {25.0}, "without": 0,
-    },
-    f"{OTHER}/h100-590.nvlink-s.txt": {
-        "name": "NVIDIA H100 80GB HBM3", "links": [18], "speeds": {26.562}, "without": 0,
-    },
-    f"{OTHER}/rtx2080s-610.nvlink-s.txt": {
-        "name": "NVIDIA GeForce RTX 2080 SUPER", "links": [0], "speeds": set(), "without": 1,
-    },
-    f"{OTHER}/rtx4080s-595.nvlink-s.txt": {
-        "name": "NVIDIA GeForce RTX 4080 SUPER", "links": [0], "speeds": set(), "without": 1,
-    },
-    f"{OTHER}/stas-h100-nvlink-errors.txt": {
-        "name": "NVIDIA H100 80GB HBM3", "links": [0], "speeds": set(), "without": 0,
-        "errors": {0: (0, 0, 0), 1: (0, 0, 0), 17: (0, 0, 0)}, "unparsed": ("         [...]",),
-    },
-}  # fmt: skip
-
-ROWS: Final[dict[str, dict[str, Any]]] = {**REPORTS, **TOPOLOGIES, **MATRICES, **NVLINKS}
+ROWS: Final[dict[str, dict[str, Any]]] = {**REPORTS, **TOPOLOGIES, **MATRICES}
 
 
 def _of_report(text: str) -> Mapping[str, object]:
@@ -230,7 +207,7 @@ def _of_topology(text: str) -> Mapping[str, object]:
     found = nvidia_smi_topo.parse(text)
     links = list(found.links.values())
     kinds = {kind: links.count(kind) for kind in links}
-    return {"gpus": len(found.gpus), "kinds": kinds, "numa": found.numa, "unparsed": found.unparsed}
+    return {"gpus": len(found.gpus), "kinds": kinds, "unparsed": found.unparsed}
 
 
 def _of_matrix(text: str) -> Mapping[str, object]:
@@ -238,26 +215,11 @@ def _of_matrix(text: str) -> Mapping[str, object]:
     return {"gpus": len(found.gpus), "granted": len(found.granted), "unparsed": found.unparsed}
 
 
-def _of_nvlinks(text: str) -> Mapping[str, object]:
-    found = nvidia_smi_nvlink.parse(text)
-    return {
-        "name": found.gpus[0].name,
-        "links": [len(card.links) for card in found.gpus],
-        "speeds": {link.gb_per_s for card in found.gpus for link in card.links},
-        "without": sum(card.no_links is not None for card in found.gpus),
-        "errors": {
-            link.number: (link.replay, link.recovery, link.crc) for link in found.gpus[0].errors
-        },
-        "unparsed": found.unparsed,
-    }
-
-
 READERS: Final = {
     XML: _of_report,
     TEXT: _of_report,
     TOPO: _of_topology,
     PEERS: _of_matrix,
-    OTHER: _of_nvlinks,
 }
 USUAL: Final[dict[str, Any]] = {
     "is_complete": True, "cards": 1, "unparsed": (), "failure": None, "troubles": (),
@@ -271,7 +233,6 @@ def test_a_person_and_the_parser_read_the_same(path: str) -> None:
     found = READERS[path.partition("/")[0]]((CORPUS / path).read_bytes().decode())
 
     usual = USUAL if path in REPORTS else {"unparsed": ()}
-    usual = {**usual, "errors": {}} if path in NVLINKS else usual
     expected = {**usual, **ROWS[path]}
     assert {name: found[name] for name in expected} == expected
 

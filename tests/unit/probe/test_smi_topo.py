@@ -69,27 +69,24 @@ def test_as_it_is_printed() -> None:
         (0, 1): "NV4", (1, 0): "NV4",
         (0, 2): "SYS", (1, 2): "SYS", (2, 0): "SYS", (2, 1): "SYS",
     }  # fmt: skip
-    assert found.numa == {0: "0", 1: "0,2", 2: "1"}
     assert found.rows[0] == "GPU0\t X \tNV4\tSYS\tPHB\t0-7,16-23\t0\t\tN/A"
     assert len(found.rows) == 4
     assert not found.unparsed
 
 
 @pytest.mark.parametrize(
-    ("text", "gpus", "links", "numa"),
+    ("text", "gpus", "links"),
     [
-        (OLDER, (0, 1), {(0, 1): "PXB", (1, 0): "PXB"}, {1: "1"}),
-        (OLDEST, (0, 1), {(0, 1): "PIX", (1, 0): "PIX"}, {}),
-        (PASTED, (0, 1), {(0, 1): "NODE", (1, 0): "NODE"}, {0: "1", 1: "1"}),
-        (WINDOWS, (0,), {}, {}),
-        (WINDOWS.replace("X \t\t", "X \t0-19\t1"), (0,), {}, {0: "1"}),
-        (" GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", (0, 1), {(0, 1): "SYS", (1, 0): "SYS"}, {}),
+        (OLDER, (0, 1), {(0, 1): "PXB", (1, 0): "PXB"}),
+        (OLDEST, (0, 1), {(0, 1): "PIX", (1, 0): "PIX"}),
+        (PASTED, (0, 1), {(0, 1): "NODE", (1, 0): "NODE"}),
+        (WINDOWS, (0,), {}),
+        (WINDOWS.replace("X \t\t", "X \t0-19\t1"), (0,), {}),
+        (" GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", (0, 1), {(0, 1): "SYS", (1, 0): "SYS"}),
     ],
     ids=["older", "oldest", "pasted", "windows", "one card", "no affinity"],
 )  # fmt: skip
-def test_layouts(
-    text: str, gpus: tuple[int, ...], links: dict[tuple[int, int], str], numa: dict[int, str]
-) -> None:
+def test_layouts(text: str, gpus: tuple[int, ...], links: dict[tuple[int, int], str]) -> None:
     for whole in (
         text,
         text + LEGEND,
@@ -97,7 +94,7 @@ def test_layouts(
         "== nvidia-smi topo -m\n" + text,
     ):
         found = nvidia_smi_topo.parse(whole)
-        assert (found.gpus, found.links, found.numa) == (gpus, links, numa)
+        assert (found.gpus, found.links) == (gpus, links)
         assert not found.unparsed
 
 
@@ -121,7 +118,6 @@ def test_a_row_with_a_cell_that_nobody_knows_is_not_read(cell: str) -> None:
 
     assert len(found.unparsed) == 1
     assert set(found.links) == {(0, 1), (0, 2), (1, 0), (1, 2)}
-    assert 2 not in found.numa
 
 
 def test_the_words_of_the_legend_are_no_rows() -> None:
@@ -163,7 +159,6 @@ def test_cards_are_found_behind_a_column_of_a_network_card() -> None:
     )
 
     assert found.links == {(0, 1): "NV4", (1, 0): "NV4"}
-    assert found.numa == {0: "0", 1: "1"}
     assert not found.unparsed
 
 
@@ -173,7 +168,6 @@ def test_a_matrix_that_is_cut_says_nothing_else(text: str) -> None:
     for length in range(len(text)):
         cut = nvidia_smi_topo.parse(text[:length])
         assert cut.links.items() <= whole.links.items()
-        assert cut.numa.items() <= whole.numa.items()
 
 
 def test_a_matrix_without_its_last_line_end_is_whole_all_the_same() -> None:

@@ -70,7 +70,6 @@ class KernelLog:
     iommu_faults: tuple[IommuFault, ...] = ()
     starts_at_boot: bool | None = None  # None: unknown; False: the beginning is lost
     total_lines: int = 0  # that were log lines, with those that were left out
-    left_out: int = 0  # of the total: not sent by the host, or beyond the limit
     first_at: str | None = None  # of any line, RFC 3339 UTC
     absent: str | None = None  # why there is no such log on this host, as it reports
     unparsed: tuple[str, ...] = ()

@@ -88,7 +88,6 @@ class _Reader:
         self._seen: set[tuple[object, ...]] = set()
         self._unparsed: list[str] = []
         self._total = 0
-        self._left_out = 0
         self._absent: str | None = None
         self._first: stamps.Stamped | None = None
         self._wrapped: LogLine | None = None
@@ -131,8 +130,7 @@ class _Reader:
                 replace(one, entry=counted_back(one.entry)) for one in events.faults
             ),
             starts_at_boot=self._boots.starts_at_boot,
-            total_lines=self._total + self._left_out,
-            left_out=self._left_out,
+            total_lines=self._total,
             first_at=stamps.utc(self._first) if self._first else None,
             absent=self._absent,
             unparsed=tuple(self._unparsed),
@@ -140,9 +138,8 @@ class _Reader:
 
     def _read_head(self, line: str) -> None:
         """Lines between those of the log: heads of the probe, and of journalctl."""
-        left_out = _LEFT_OUT.fullmatch(line.strip())
-        if left_out:
-            self._left_out += int(left_out["count"])
+        if left_out := _LEFT_OUT.fullmatch(line.strip()):
+            self._total += int(left_out["count"])
         elif line.startswith(_ABSENT):
             self._absent = line.removeprefix(_ABSENT).strip()
         elif line.startswith(("-- Boot ", "-- Reboot --")):
@@ -170,8 +167,6 @@ class _Reader:
             self._kept.append(entry)
             if "AMD-Vi" in entry.message and _BROKEN_OFF not in entry.message:
                 self._wrapped = entry
-        else:
-            self._left_out += 1
         if is_kernels and self._events.count < MOST_EVENTS:
             self._events.take(entry)
 

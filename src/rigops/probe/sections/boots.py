@@ -1,4 +1,4 @@
-"""The boots that the journal remembers, and how the one before this ended."""
+"""The boots that the journal remembers; for people, also how the one before this ended."""
 
 from __future__ import annotations
 
@@ -19,18 +19,6 @@ _BOOT: Final = re.compile(
 _MOMENT: Final = re.compile(
     r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2}) (?P<time>[0-9:]{8}) (?P<zone>\S{1,8}?)(?=\W|$)"
 )
-_GOODBYE: Final = re.compile(
-    r"systemd-shutdown\[[0-9]{1,9}\]:|: Journal stopped|: Shutting down\.|"
-    r"Reached target (?:\S+ - )?(?:System )?(?:Shutdown|Power[- ]?Off|Reboot|Halt|kexec)|"
-    r"Reached target (?:shutdown|poweroff|reboot|halt|final)\.target|"
-    r"reboot: (?:Restarting system|Power down|System halted)|Finished (?:\S+ - )?System "
-    r"(?:Reboot|Power Off)|Unmounting file systems|The system will (?:reboot|power off) now",
-    re.IGNORECASE,
-)
-_ENOUGH: Final = 3
-_NO_LINE: Final = re.compile(
-    r"-- |Hint: |Failed to |No journal files |Specifying boot ID |Data from the specified boot "
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,30 +37,17 @@ class Boots:
     """None: not reported."""
 
     boots: tuple[BootRecord, ...] = ()
-    previous_end: tuple[str, ...] = ()  # the last lines of the previous boot's journal
-    persistent: bool | None = None  # whether the journal outlives a boot
-    previous_ended_cleanly: bool | None = None
     unparsed: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Boots:
     found = blocks(text)
     listed, unparsed = _listed(found.get(_LIST, ""))
-    end = tuple(
-        line for line in lines(found.get(_END, "")) if line.strip() and not _NO_LINE.match(line)
-    )
-    storage = {"yes": True, "no": False}.get(found.get(_STORAGE, "").strip())
     known = {_LIST, _END, _STORAGE}
     unparsed += tuple(head for head in found if head not in known)
     if not known & set(found):
         unparsed += tuple(line for line in lines(text) if line.strip())
-    return Boots(
-        boots=listed,
-        previous_end=end,
-        persistent=storage,
-        previous_ended_cleanly=_ended_cleanly(end),
-        unparsed=unparsed,
-    )
+    return Boots(boots=listed, unparsed=unparsed)
 
 
 def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
@@ -93,12 +68,6 @@ def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
             )
         )
     return tuple(records), tuple(line for line in unparsed if not line.startswith("IDX "))
-
-
-def _ended_cleanly(end: tuple[str, ...]) -> bool | None:
-    if any(_GOODBYE.search(line) for line in end):
-        return True
-    return False if len(end) >= _ENOUGH else None
 
 
 # TZ: so that the list is in a known zone. The list comes last, being the slowest.

@@ -34,7 +34,6 @@ class DevNode:
     gid: int
     is_character: bool
     major: int | None
-    minor: int | None
     line: str
 
     @property
@@ -99,7 +98,6 @@ def _nodes(body: str, unparsed: list[str]) -> tuple[DevNode, ...]:
             gid=int(one["gid"]),
             is_character=one["kind"] == "c",
             major=int(one["major"]) if one["major"] else None,
-            minor=int(one["minor"]) if one["minor"] else None,
             line=one.string,
         )
         for one in found

@@ -37,7 +37,6 @@ _OWN = re.compile(
 _CONFIGURED = re.compile(
     r"(?P<domain>\S+)\s+(?P<kind>soft|hard|-)\s+(?P<item>[a-z]+)\s+(?P<value>\S+)\s*(?:#.*)?"
 )
-_LEFT = re.compile(r"(?P<epoch>[0-9]{1,12}) (?P<size>[0-9]{1,18}) (?P<path>/dev/shm/.+)")
 _RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
 _YES = {"yes": True, "no": False, "true": True, "false": False, "b true": True, "b false": False}
 _ALL_ONES = 2**64 - 1  # how systemd writes "no limit" in numbers
@@ -64,14 +63,6 @@ class Configured:
     line: str
 
 
-@dataclass(frozen=True)
-class SharedFile:
-    path: str
-    size: int
-    epoch: int
-    line: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """None: not reported. `raw`: the line of each fact, by the name of its field."""
@@ -84,11 +75,9 @@ class Limits:
     service_memlock: Bound | None = None  # bytes: systemd's DefaultLimitMEMLOCK
     service_nofile: Bound | None = None
     remove_ipc: bool | None = None
-    lingers: bool | None = None  # the login that looked
     numa_balancing: int | None = None
     numa_nodes: int | None = None
     ntp_synchronized: bool | None = None
-    shared_files: tuple[SharedFile, ...] | None = None  # of NCCL and PyTorch
     raw: Mapping[str, str] = field(default_factory=dict)
     unparsed: tuple[str, ...] = ()
 
@@ -106,7 +95,6 @@ def parse(text: str) -> Limits:
     own = {shape["what"]: shape for shape in _every(_OWN, found.get(OWN, ""))}
     manager = assignments(found.get(MANAGER, ""))
     balancing = found.get(BALANCING, "").strip()
-    left = _every(_LEFT, found.get(LEFT, ""))
     values = {
         "shm_bytes": shm[0] if shm else "",
         "remove_ipc": found.get(REMOVE_IPC, "").strip(),
@@ -130,15 +118,9 @@ def parse(text: str) -> Limits:
         service_memlock=_bound(manager.get("DefaultLimitMEMLOCK", "")),
         service_nofile=_bound(manager.get("DefaultLimitNOFILE", "")),
         remove_ipc=_YES.get(values["remove_ipc"]),
-        lingers=_YES.get(found.get(LINGER, "").strip()),
         numa_balancing=int(balancing) if re.fullmatch("[0-9]{1,3}", balancing) else None,
         numa_nodes=_count(values["numa_nodes"]),
         ntp_synchronized=_IN_TIME.get(re.split("[=:]", _clock(found))[-1].strip()),
-        shared_files=tuple(
-            SharedFile(one["path"], int(one["size"]), int(one["epoch"]), one[0]) for one in left
-        )
-        if LEFT in found
-        else None,
         raw={name: line for name, line in values.items() if line and not line.endswith("=")},
         unparsed=tuple(strange),
     )

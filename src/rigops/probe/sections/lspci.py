@@ -8,17 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from rigops.probe.lspci_text import Block, Branch, split, split_tree
+from rigops.probe.lspci_text import Block, split, split_tree
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import DISPLAY_CLASSES, NVIDIA
 from rigops.probe.text import lines
 
 REDIRECTING = frozenset({"ReqRedir", "CmpltRedir", "EgressCtrl"})
 
-_SPEED = re.compile(r"Speed ([0-9]{1,3}(?:\.[0-9]{1,2})?)\s*GT/s")
 _WIDTH = re.compile(r"Width x([0-9]{1,3})")
-_SPEEDS = re.compile(r"Link Speeds: ([0-9.]{1,5})(?:-([0-9.]{1,5}))?\s*GT/s")
-_EVERY_SPEED = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
 _REGION = re.compile(r"(?:Region ([0-9]): )?(?:\[virtual\] )?(Memory at|I/O ports at) (.*)")
 _SIZE = re.compile(r"\[size=([0-9]{1,6})([KMGT]?)\]")
 _NO_SPACE = ("<ignored>", "<unassigned>")
@@ -31,7 +28,6 @@ _BITS = re.compile(rf"{_BIT.pattern}(?:\s+{_BIT.pattern})*")
 
 @dataclass(frozen=True, kw_only=True)
 class LspciLink:
-    gt_per_s: float | None
     width: int | None
     line: str
 
@@ -69,7 +65,6 @@ class LspciFunction:
     port_type: str | None = None  # Root Port, Upstream Port, Downstream Port, Endpoint
     link_capability: LspciLink | None = None
     link_status: LspciLink | None = None
-    supported_gt_per_s: tuple[float, ...] = ()  # LnkCap2
     regions: tuple[Region, ...] = ()
     resizable_bar_sizes: tuple[str, ...] = ()  # of BAR 1, as lspci writes them: 256MB, 32GB
     resizable_bar_line: str = ""
@@ -101,10 +96,9 @@ class LspciFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class Lspci:
-    """A tree has no classes: what it alone names is no function, and proves no card absent."""
+    """What a tree alone names is no function, and proves no card absent: it has no classes."""
 
     functions: tuple[LspciFunction, ...] = ()
-    tree: tuple[Branch, ...] = ()
     unparsed: tuple[str, ...] = ()
 
     @property
@@ -125,19 +119,17 @@ _PORT = re.compile(r"Express (?:\(v[0-9]{1,2}\) )?([A-Za-z][A-Za-z -]{2,50}?)(?:
 
 
 def parse(text: str) -> Lspci:
-    tree, rest, unparsed_tree = split_tree(lines(text))
+    buses, rest, unparsed_tree = split_tree(lines(text))
     blocks, unparsed = split(rest)
     if blocks and rest[-1] and not text.endswith("\n"):
         del blocks[-1].lines[-1:]  # a width of 16 that was cut short reads as 1
         blocks[-1].is_closed = False
     found = {block.head.address: _function(block) for block in blocks}
-    for branch in tree:
-        one = found.get(branch.address)
+    for address, bus in buses.items():
+        one = found.get(address)
         if one is not None and one.secondary_bus is None:
-            found[branch.address] = replace(one, secondary_bus=branch.secondary_bus)
-    return Lspci(
-        functions=tuple(found.values()), tree=tuple(tree), unparsed=(*unparsed, *unparsed_tree)
-    )
+            found[address] = replace(one, secondary_bus=bus)
+    return Lspci(functions=tuple(found.values()), unparsed=(*unparsed, *unparsed_tree))
 
 
 def _function(block: Block) -> LspciFunction:
@@ -168,7 +160,6 @@ def _function(block: Block) -> LspciFunction:
         port_type=next((port[1] for one in capabilities if (port := _PORT.match(one[2]))), None),
         link_capability=_link(fields.get("LnkCap")),
         link_status=_link(fields.get("LnkSta")),
-        supported_gt_per_s=_speeds(fields.get("LnkCap2", "")),
         regions=_regions(body),
         resizable_bar_sizes=sizes,
         resizable_bar_line=sizes_line,
@@ -188,23 +179,8 @@ def _value(fields: dict[str, str], name: str) -> str:
 def _link(line: str | None) -> LspciLink | None:
     if line is None:
         return None
-    speed, width = _SPEED.search(line), _WIDTH.search(line)
-    return LspciLink(
-        gt_per_s=float(speed[1]) if speed else None,
-        width=int(width[1]) if width else None,
-        line=line,
-    )
-
-
-def _speeds(line: str) -> tuple[float, ...]:
-    shape = _SPEEDS.search(line)
-    if shape is None:
-        return ()
-    try:
-        slowest, fastest = float(shape[1]), float(shape[2] or shape[1])
-    except ValueError:
-        return ()
-    return tuple(speed for speed in _EVERY_SPEED if slowest <= speed <= fastest)
+    width = _WIDTH.search(line)
+    return LspciLink(width=int(width[1]) if width else None, line=line)
 
 
 def _regions(body: list[str]) -> tuple[Region, ...]:

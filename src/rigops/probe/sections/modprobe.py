@@ -1,4 +1,4 @@
-"""Options and blacklists of the GPU modules, and whether the initramfs is older than they are."""
+"""Options and blacklists of the GPU modules; for people, also how old each initramfs is."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ class Blacklisted:
 class Modprobe:
     options: tuple[ModuleOption, ...] = ()
     blacklists: tuple[Blacklisted, ...] = ()
-    initramfs: tuple[Stamp, ...] = ()
     files: tuple[Stamp, ...] = ()  # of /etc/modprobe.d, that name GPU modules
     uvm_disable_hmm: bool | None = None  # None: nvidia_uvm is not loaded, or has no such parameter
     uvm_disable_hmm_line: str = ""
@@ -83,7 +82,6 @@ def parse(text: str) -> Modprobe:
     return Modprobe(
         options=tuple(options),
         blacklists=tuple(blacklists),
-        initramfs=tuple(one for one in times if one.path.startswith("/boot/")),
         files=tuple(one for one in times if not one.path.startswith("/boot/")),
         uvm_disable_hmm=_YES.get(output),
         uvm_disable_hmm_line=output,

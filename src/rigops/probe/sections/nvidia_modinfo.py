@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 _HEAD = re.compile(r"modinfo(?: -k (?P<kernel>\S+))? nvidia\S*")
 _FILES_HEAD = re.compile(r"find /lib/modules/(?P<kernel>[^/\s]+) -name \S+")
 _FIELD = re.compile(r"(?P<name>[a-z_]{1,20}):\s*(?P<value>.*)")
-_FIELDS = frozenset({
-    "filename", "version", "license", "signer", "sig_key", "vermagic", "srcversion",
-})  # fmt: skip
+_FIELDS = frozenset({"filename", "version", "license", "sig_key"})
 _SIGNATURE = frozenset({"signer", "sig_id", "sig_key", "sig_hashalgo", "signature"})
 _MISSING = re.compile(r"modinfo: (?:ERROR: )?(?:[Mm]odule \S+ not found|could not find module)")
 _FILE = re.compile(r"/\S+/nvidia[a-z0-9_-]*\.ko(?:\.[a-z0-9]+)?")
@@ -30,11 +28,8 @@ class ModuleOnDisk:
     kernel: str | None
     version: str | None = None
     license: str | None = None
-    signer: str | None = None
     sig_key: str | None = None
-    vermagic: str | None = None
     filename: str | None = None
-    srcversion: str | None = None
     is_signed: bool | None = None
     line: str = ""
 
@@ -91,7 +86,7 @@ def _asked(kernel: str | None, body: str) -> ModuleOnDisk | None:
         if shape["name"] in _FIELDS:
             fields.setdefault(shape["name"], shape["value"].strip())
             cited = line if shape["name"] == "version" else cited or line
-    if not {"filename", "version", "vermagic"} & fields.keys():
+    if not {"filename", "version", "vermagic"} & names:
         return None
     # modinfo prints a signature after vermagic, so less than that proves nothing.
     signed = True if _SIGNATURE & names else False if "vermagic" in names else None

@@ -18,8 +18,6 @@ _SELF = "X"
 _LINK = re.compile(r"NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC")
 _TITLES = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID", re.IGNORECASE)
 _NUMBERED = re.compile(r"[0-9]\Z")  # of a last line with no end, the number may go on
-_NUMA = "numa affinity"
-_NODES = re.compile(r"[0-9]{1,4}(?:[,-][0-9]{1,4}){0,64}")
 _MOST = 256  # no machine has as many devices; a longer line is no header
 _PASTED = ("== ", "$ ", "#")
 
@@ -30,21 +28,13 @@ class Topology:
 
     gpus: tuple[int, ...] = ()
     links: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    numa: Mapping[int, str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()  # as they were printed
     unparsed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Header:
-    devices: tuple[str, ...]
-    titles: tuple[str, ...]
-
-
 def parse(text: str) -> Topology:
-    header: _Header | None = None
+    header: list[str] = []
     links: dict[tuple[int, int], str] = {}
-    numa: dict[int, str] = {}
     rows: list[str] = []
     unparsed: list[str] = []
     found = lines(text)
@@ -53,9 +43,9 @@ def parse(text: str) -> Topology:
         if not line.strip():
             if rows:
                 break  # the legend follows, with the words of the table
-        elif header is None:
+        elif not header:
             header = _header(line)
-            if header is None and not line.startswith(_PASTED):
+            if not header and not line.startswith(_PASTED):
                 unparsed.append(line)
         else:
             cells = _cells(line, header)
@@ -68,18 +58,16 @@ def parse(text: str) -> Topology:
             if row:
                 index = int(row["index"])
                 links |= {(index, other): cell for other, cell in cells.items() if other != index}
-                node = _numa(line, header)
-                numa |= {index: node} if node else {}
-    gpus = tuple(_gpus(header.devices)) if header else ()
-    return Topology(gpus, links, numa, tuple(rows), tuple(unparsed))
+    return Topology(tuple(_gpus(header)), links, tuple(rows), tuple(unparsed))
 
 
-def _header(line: str) -> _Header | None:
+def _header(line: str) -> list[str]:
+    """The devices that it names; none where it is no header."""
     first = _TITLES.search(line)
     devices = line[: first.start() if first else len(line)].split()
     if len(devices) > _MOST or not _gpus(devices) or not all(map(_DEVICE.fullmatch, devices)):
-        return None
-    return _Header(tuple(devices), tuple(title.lower() for title in _TITLES.findall(line)))
+        return []
+    return devices
 
 
 def _gpus(devices: Sequence[str]) -> dict[int, int]:
@@ -88,30 +76,14 @@ def _gpus(devices: Sequence[str]) -> dict[int, int]:
     return {int(gpu["index"]): place for gpu, place in found if gpu}
 
 
-def _cells(line: str, header: _Header) -> dict[int, str] | None:
+def _cells(line: str, devices: list[str]) -> dict[int, str] | None:
     """How a row reaches each GPU; None for what is no row of this table."""
     name, *words = line.split()
-    cells = words[: len(header.devices)]
-    is_row = name in header.devices and len(cells) == len(header.devices)
+    cells = words[: len(devices)]
+    is_row = name in devices and len(cells) == len(devices)
     if not is_row or not all(cell == _SELF or _LINK.fullmatch(cell) for cell in cells):
         return None
-    return {gpu: cells[place] for gpu, place in _gpus(header.devices).items()}
-
-
-def _numa(line: str, header: _Header) -> str | None:
-    """By tabs, as printed, where a cell may be empty; a pasted copy has blanks for tabs."""
-    if _NUMA not in header.titles:
-        return None
-    by_tabs = [cell.strip() for cell in line.rstrip().split("\t")]
-    after = by_tabs[len(header.devices) + 1 :]
-    if len(by_tabs) == 1:
-        after = line.split()[len(header.devices) + 1 :]
-    elif len(after) == len(header.titles) + 1 and after[-2] == "":
-        del after[-2]  # the last column has two tabs before it
-    if len(after) != len(header.titles):
-        return None
-    node = after[header.titles.index(_NUMA)]
-    return node if _NODES.fullmatch(node) else None
+    return {gpu: cells[place] for gpu, place in _gpus(devices).items()}
 
 
 SECTION = smi_section("nvidia-smi-topo", "topo -m", parse)

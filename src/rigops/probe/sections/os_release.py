@@ -11,7 +11,6 @@ class OsRelease:
     id: str | None = None
     version_id: str | None = None
     codename: str | None = None
-    like: tuple[str, ...] = ()
     pretty_name: str | None = None
     is_image: bool = False  # of ostree, which replaces /usr and stores kernel arguments itself
     unparsed: tuple[str, ...] = ()
@@ -23,7 +22,6 @@ def parse(text: str) -> OsRelease:
         id=values.get("ID") or None,
         version_id=values.get("VERSION_ID") or None,
         codename=values.get("VERSION_CODENAME") or None,
-        like=tuple(values.get("ID_LIKE", "").split()),
         pretty_name=values.get("PRETTY_NAME") or None,
         is_image="OSTREE_VERSION" in values,
         unparsed=() if values.get("ID") else ("there is no ID",),

@@ -20,11 +20,12 @@ _SAYS = (
     (re.compile(r"This system doesn't support Secure Boot"), False),
     (re.compile(r"EFI variables are not supported on this system"), False),
 )
-_SETUP = re.compile(r"Platform is in Setup Mode")
 _NO_VALIDATION = re.compile(r"SecureBoot validation is disabled in shim")
-_DOUBT = re.compile(r"(?:Cannot|Failed to) .*|mokutil: .*|.*: (?:not found|Permission denied)")
+_NOISE = re.compile(
+    r"Platform is in Setup Mode|(?:Cannot|Failed to) .*|mokutil: .*"
+    r"|.*: (?:not found|Permission denied)"
+)
 _BYTES = re.compile(r"(?:[0-9]{1,3}\s+){4}(?P<state>[01])")
-_NUMBER = re.compile(r"[0-9]{1,20}")
 _LEVEL = re.compile(r"\[(?P<level>none|integrity|confidentiality)\]")
 
 
@@ -33,10 +34,8 @@ class SecureBoot:
     """None: not reported. `line` is what `enabled` was read from."""
 
     enabled: bool | None = None
-    setup_mode: bool = False
     validates: bool = True  # False: shim checks no signatures
     lockdown: str | None = None  # none, integrity or confidentiality
-    tainted: int | None = None
     line: str = ""
     lockdown_line: str = ""
     unparsed: tuple[str, ...] = ()
@@ -52,29 +51,24 @@ class SecureBoot:
 def parse(text: str) -> SecureBoot:
     headed = blocks(text) or {_MOKUTIL: text}
     enabled, line = None, ""
-    setup, validates = False, True
+    validates = True
     known = {_MOKUTIL, _NO_EFI, _TAINTED, _LOCKDOWN}
     unparsed = [head for head in headed if head not in known and not head.startswith(_VARIABLE)]
     for row in stripped(headed.get(_MOKUTIL, "")):
         state = next((state for shape, state in _SAYS if shape.fullmatch(row)), None)
         if state is not None:
             enabled, line = state, row
-        elif _SETUP.fullmatch(row):
-            setup = True
         elif _NO_VALIDATION.fullmatch(row):
             validates = False
-        elif not _DOUBT.fullmatch(row):
+        elif not _NOISE.fullmatch(row):
             unparsed.append(row)
     if enabled is None:
         enabled, line = _by_firmware(headed, unparsed)
     level = _LEVEL.search(headed.get(_LOCKDOWN, ""))
-    tainted = _NUMBER.fullmatch(headed.get(_TAINTED, "").strip())
     return SecureBoot(
         enabled=enabled,
-        setup_mode=setup,
         validates=validates,
         lockdown=level["level"] if level else None,
-        tainted=int(tainted[0]) if tainted else None,
         line=line,
         lockdown_line=headed[_LOCKDOWN].strip() if level else "",
         unparsed=tuple(unparsed),

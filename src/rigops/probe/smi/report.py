@@ -25,12 +25,6 @@ FailureKind = Literal[
     "other",
 ]
 
-THROTTLE_REASONS = (
-    "gpu_idle", "applications_clocks", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown",
-    "hw_power_brake", "sync_boost", "sw_thermal_slowdown", "display_clocks",
-)  # fmt: skip
-
-
 _LINK = "pci/pci_gpu_link_info"
 _LINK_TEXT = "pci/gpu_link_info"
 _THROTTLE = re.compile(r"clocks_(?:throttle|event)_reasons/(?:hw_slowdown/)?(?P<reason>\w+)")
@@ -61,7 +55,6 @@ class SmiProcess:
     pid: int
     kind: str  # C, G, C+G
     name: str
-    used_mib: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,39 +66,30 @@ class SmiGpu:
     architecture: str | None = None
     uuid: str | None = None
     serial: str | None = None
-    vbios: str | None = None
-    gsp_firmware: str | None = None
     persistence: bool | None = None
     display_active: bool | None = None
-    compute_mode: str | None = None
     mig_current: bool | None = None
     mig_pending: bool | None = None
     generation: int | None = None
     generation_max: int | None = None
     width: int | None = None
-    width_max: int | None = None
-    replays: int | None = None
     fan_percent: int | None = None
     performance_state: str | None = None  # P0 … P12
-    throttle: frozenset[str] | None = None  # active reasons, as in THROTTLE_REASONS
+    throttle: frozenset[str] | None = None  # active reasons, by the names in _REASONS
     memory_total_mib: int | None = None
-    memory_used_mib: int | None = None
     bar1_total_mib: int | None = None
     utilization_percent: int | None = None
     ecc: bool | None = None
-    ecc_pending: bool | None = None
     ecc_volatile_uncorrected: int | None = None
     ecc_aggregate_uncorrected: int | None = None
     ecc_aggregate_corrected: int | None = None
     retired_single: int | None = None
     retired_double: int | None = None
     retired_pending: bool | None = None
-    remapped_corrected: int | None = None
     remapped_uncorrected: int | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     celsius: float | None = None
-    celsius_target: float | None = None
     celsius_slowdown: float | None = None
     celsius_shutdown: float | None = None
     celsius_max: float | None = None  # "GPU Max Operating Temp"
@@ -164,11 +148,8 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         architecture=get(values.words, "product_architecture"),
         uuid=get(values.words, "uuid", "gpu_uuid"),
         serial=get(values.words, "serial", "serial_number"),
-        vbios=get(values.words, "vbios_version"),
-        gsp_firmware=get(values.words, "gsp_firmware_version"),
         persistence=get(values.switch, "persistence_mode"),
         display_active=get(values.switch, "display_active"),
-        compute_mode=get(values.words, "compute_mode"),
         mig_current=get(values.switch, "mig_mode/current_mig", "mig_mode/current"),
         mig_pending=get(values.switch, "mig_mode/pending_mig", "mig_mode/pending"),
         generation=get(
@@ -184,19 +165,13 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
             f"{_LINK}/link_widths/current_link_width",
             f"{_LINK_TEXT}/link_width/current",
         ),
-        width_max=get(
-            values.lanes, f"{_LINK}/link_widths/max_link_width", f"{_LINK_TEXT}/link_width/max"
-        ),
-        replays=get(values.count, "pci/replay_counter", "pci/replays_since_reset"),
         fan_percent=get(values.percent, "fan_speed"),
         performance_state=get(values.words, "performance_state"),
         throttle=_throttle(output, found),
         memory_total_mib=get(values.mebibytes, "fb_memory_usage/total"),
-        memory_used_mib=get(values.mebibytes, "fb_memory_usage/used"),
         bar1_total_mib=get(values.mebibytes, "bar1_memory_usage/total"),
         utilization_percent=get(values.percent, "utilization/gpu_util", "utilization/gpu"),
         ecc=get(values.switch, "ecc_mode/current_ecc", "ecc_mode/current"),
-        ecc_pending=get(values.switch, "ecc_mode/pending_ecc", "ecc_mode/pending"),
         ecc_volatile_uncorrected=_errors(found, "volatile/double_bit", _PARTS_UNCORRECTED),
         ecc_aggregate_uncorrected=_errors(found, "aggregate/double_bit", _PARTS_UNCORRECTED),
         ecc_aggregate_corrected=_errors(found, "aggregate/single_bit", _PARTS_CORRECTED),
@@ -216,9 +191,6 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
             "retired_pages/pending",
             "retired_pages/pending_page_blacklist",
         ),
-        remapped_corrected=get(
-            values.count, "remapped_rows/remapped_row_corr", "remapped_rows/correctable_error"
-        ),
         remapped_uncorrected=get(
             values.count, "remapped_rows/remapped_row_unc", "remapped_rows/uncorrectable_error"
         ),
@@ -231,9 +203,6 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
             "remapped_rows/remapping_failure_occurred",
         ),
         celsius=_celsius(found, "gpu_temp", "gpu_current_temp"),
-        celsius_target=_celsius(
-            found, "gpu_target_temperature", "gpu_target_temperature_specification"
-        ),
         celsius_slowdown=_celsius(found, "gpu_temp_slow_threshold", "gpu_slowdown_temp"),
         celsius_shutdown=_celsius(found, "gpu_temp_max_threshold", "gpu_shutdown_temp"),
         celsius_max=_celsius(found, "gpu_temp_max_gpu_threshold", "gpu_max_operating_temp"),
@@ -311,7 +280,6 @@ def _processes(output: CardOutput, found: Values) -> tuple[SmiProcess, ...] | No
 def _process(one: Values, card: Values) -> SmiProcess | None:
     """None where it has no number, or where its last line is incomplete."""
     pid = one.get(values.count, "pid", "process_id")
-    used = one.get(values.mebibytes, *_USED)
     card.unparsed += one.unparsed
     if pid is None or not one.says(*_USED):
         return None
@@ -319,5 +287,4 @@ def _process(one: Values, card: Values) -> SmiProcess | None:
         pid=pid,
         kind=one.get(values.words, "type") or "",
         name=one.get(values.words, "process_name", "name") or "",
-        used_mib=used,
     )

@@ -16,7 +16,6 @@ from rigops.probe.bundles.reading import read_all
 from rigops.probe.sections.dev_nodes import SECTION as DEV_NODES
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
 from rigops.probe.sections.lspci import SECTION as LSPCI
-from rigops.probe.sections.nvidia_smi_nvlink import SECTION as NVIDIA_SMI_NVLINK
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
@@ -129,13 +128,10 @@ def test_a_brief_list_of_devices_comes_with_the_tree_that_says_what_is_below_wha
 
 
 def test_error_counters_and_states_of_links_are_one_section() -> None:
-    known = HostSnapshot(read(report()))[NVIDIA_SMI_NVLINK].value
+    text = read(report()).sections["nvidia-smi-nvlink"].text
 
-    assert known is not None
-    (card,) = known.gpus
-    assert [link.gb_per_s for link in card.links] == [None]
-    assert [(link.number, link.replay) for link in card.errors] == [(0, 0)]
-    assert not known.unparsed
+    assert "Link 0: <inactive>" in text
+    assert "Link 0: Replay Errors: 0" in text
 
 
 @pytest.mark.parametrize("states", ["", "/usr/bin/nvidia-smi nvlink --status\n\n\n"])
@@ -147,17 +143,6 @@ def test_error_counters_without_the_states_are_not_the_whole_section(states: str
 
     assert "Replay Errors: 0" in bundle.sections["nvidia-smi-nvlink"].text
     assert not bundle.sections["nvidia-smi-nvlink"].is_complete
-
-
-def test_a_number_at_the_end_of_a_report_that_was_cut_is_not_read_as_another() -> None:
-    text = report().replace("Replay Errors: 0", "Replay Errors: 148")
-    at = text.index("148", text.index("nvlink --errorcounters"))
-    counts = {
-        length: HostSnapshot(read(text[: at + length]))[NVIDIA_SMI_NVLINK].value
-        for length in (1, 2, 3, 4)
-    }
-
-    assert [len(one.gpus[0].errors) if one else None for one in counts.values()] == [0, 0, 0, 1]
 
 
 def test_a_driver_that_is_not_loaded_is_known_and_an_empty_answer_is_none() -> None:
