@@ -75,7 +75,8 @@ def test_doctor_names_the_ports_and_that_apply_clears_them(rig: Rig) -> None:
 
     assert finding["status"] == "fail"
     assert (finding["remedy"]["kind"], finding["remedy"]["concern"]) == ("apply", "acs")
-    assert all(port in finding["summary"] for port in PORTS)
+    evidence = "\n".join(one["line"] for one in finding["evidence"])
+    assert all(port in evidence for port in PORTS)
 
 
 def test_the_plan_says_which_word_each_port_has_and_gets_and_touches_nothing(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""Whole rigs of the lab, as the probe saw them: tests/fixtures/rigs."""
+"""Whole rigs of the lab, as the probe saw them: tests/fixtures/rigs, and those of the demo."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from rigops.probe.bundle import Bundle
 
 _FOLDER = Path(__file__).parents[1] / "fixtures/rigs"
+DEMO = Path(__file__).parents[1] / "fixtures/demo"  # of inventory/demo.py, by name
 NAMES = tuple(sorted(folder.name for folder in _FOLDER.iterdir()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from rigops.cli.options import (
     common,
     existing_inventory,
     inventory_option,
+    is_verbose,
     json_option,
     paths,
     words,
@@ -36,7 +38,7 @@ from rigops.probe.bundles.saving import refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
 from rigops.probe.snapshot import HostSnapshot
-from rigops.report.doctor import doctor_lines
+from rigops.report.doctor import NextSteps, doctor_lines
 from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
 
@@ -160,7 +162,8 @@ def command(
     if as_json:
         print_json(document(reports))
     else:
-        print_lines(*doctor_lines(reports, text_width()))
+        steps = _next_steps(bundles, inventory_path, [one.spec for one, _ in examined])
+        print_lines(*doctor_lines(reports, text_width(), steps, verbose=is_verbose()))
     statuses = (report.status for report in reports)
     click.get_current_context().exit(exit_code(statuses, strict=strict))
 
@@ -226,6 +229,17 @@ def _check(word: str, option: str) -> Check:
         accepted=", ".join(ids),
         fix=did_you_mean(word, ids),
     )
+
+
+def _next_steps(
+    bundles: Sequence[Path], inventory_path: Path | None, specs: Sequence[RigSpec | None]
+) -> NextSteps:
+    inventory = ("-i", str(inventory_path)) if inventory_path else ()
+    read = ["--from", str(bundles[0]) if len(bundles) == 1 else "BUNDLE"] if bundles else []
+    again = shlex.join(["rigops", "doctor", *inventory, *read])
+    if any(specs):
+        return NextSteps(again, shlex.join(["rigops", "plan", *inventory[1:]]))
+    return NextSteps(again, "" if bundles else "rigops init", before_plan="")
 
 
 def _hosts_from_bundles(

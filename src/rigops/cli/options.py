@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.errors import usage_error
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -105,12 +104,6 @@ def read_inventory(path: Path | None) -> Inventory:
     from rigops.concerns import registry
     from rigops.inventory import load
 
-    if path is None and not default_inventory().exists():
-        raise usage_error(
-            message="no such inventory",
-            file=str(default_inventory()),
-            fix="run `rigops init`, or name an inventory with -i",
-        )
     inventory = load(path if path is not None else default_inventory(), registry.keys())
     warn(inventory.warnings)
     return inventory

@@ -25,13 +25,17 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Fix:
-    """`by_hand` is what to do where the concern that would do it is not in this version."""
+    """`by_hand` is what to do where the concern that would do it is not in this version.
+
+    `is_declared`: the inventory has what is to be declared, so apply alone does it.
+    """
 
     kind: FixKind
     text: str
     concern: str | None = None
     declare: Mapping[str, object] | None = None
     by_hand: str = ""
+    is_declared: bool = False
 
     @property
     def by_apply(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.concerns.registry import keys as inventory_keys
 from rigops.concerns.registry import names_in_this_version
 from rigops.doctor import checks as folder
 from rigops.doctor import views
@@ -16,7 +17,7 @@ from rigops.inventory.spec import RigSpec
 from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from rigops.catalog import Catalog
     from rigops.doctor.finding import Finding, Status
@@ -80,6 +81,16 @@ def _completed(
     fix = finding.fix
     if fix and fix.by_apply and fix.concern not in deployable:
         fix = replace(fix, kind="hands", concern=None, text=fix.by_hand or fix.text)
+    if fix and fix.declare:
+        fix = replace(fix, is_declared=_has(spec, fix.declare))
     is_declared = bool(check.keys & spec.declared)
     essential = finding.essential or check.essential or is_declared
     return replace(finding, fix=fix, essential=essential)
+
+
+def _has(spec: RigSpec, declare: Mapping[str, object]) -> bool:
+    keys = inventory_keys()
+    return all(
+        name in spec.declared and spec[keys[name]] == keys[name].parse(value)
+        for name, value in declare.items()
+    )

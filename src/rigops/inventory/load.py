@@ -92,8 +92,7 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
         raise usage_error(
             message="no such inventory",
             file=str(path),
-            fix="pass -i, set RIGOPS_INVENTORY, run `rigops init`, or write inventory.py: "
-            + EXAMPLE,
+            fix="run `rigops init`, or name an inventory with -i",
         )
     source = userfile.read(path)
     if str(cwd) not in sys.path:

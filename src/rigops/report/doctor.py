@@ -1,145 +1,265 @@
-"""Findings of doctor in lines: the worst host and the worst finding first."""
+"""What doctor found, on a screen: one line a finding and one for its fix, the worst first."""
 
 from __future__ import annotations
 
-from functools import partial
+import re
+import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal
-from rigops.report.terminal import styled
-from rigops.report.words import MARGIN, grouped, wrapped
+from rigops.report.doctor_details import detail_lines
+from rigops.report.doctor_head import colored, head_lines, host_status, not_checked
+from rigops.report.words import clipped, grouped, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rigops.doctor.finding import Finding, Fix, Status
+    from rigops.doctor.finding import Finding, Status
     from rigops.doctor.host_report import HostReport
 
-_COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "info": "cyan", "ok": "green"}
-_QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
-_MOST_EVIDENCE = 8
-_LEAST_EVIDENCE = 2
-_MOST_UNKNOWN = 6
-_HANGING = "  "
-_wrapped = partial(wrapped, hanging=_HANGING)
+_MOST_HOSTS: Final = 3  # of more, each is a row
+_MOST_UNKNOWN: Final = 2  # of more, only the ids
+_MOST_NOTE: Final = 2  # lines
+_WIDEST_ID: Final = 16
+_TAG_COLUMN: Final = 46  # after the start of a summary
+_GPU: Final = "gpu "
+_TO_FIX: Final[tuple[Status, ...]] = ("fail", "warn", "unknown")
+# Up to a full stop or semicolon between words, but for those in a command, brackets or a name.
+_FIRST_SENTENCE: Final = re.compile(
+    r"(?:`[^`]*`|\([^()]*\)|\b(?:Co|Corp|Inc|Ltd)\.|[.;](?! |$)|[^.;])*"
+)
+_BY: Final = {
+    "apply": "apply",
+    "apply+reboot": "apply, reboot",
+    "hands": "by hand",
+    "bios": "BIOS",
+    "buy": "to buy",
+    "accept": "to accept",
+}
 
 
-def doctor_lines(hosts: Sequence[HostReport], width: int) -> list[str]:
+@dataclass(frozen=True)
+class NextSteps:
+    """Commands: doctor as it was called, without its HOSTs, and the one that shows the changes.
+
+    `before_plan`: words for what comes before, where a fix is not declared yet.
+    """
+
+    doctor: str
+    plan: str
+    before_plan: str = "declare the fixes, then "
+
+
+def doctor_lines(
+    hosts: Sequence[HostReport], width: int, steps: NextSteps, *, verbose: bool = False
+) -> list[str]:
     worst_first = sorted(hosts, key=lambda host: WORST_HOST_FIRST.index(host.status))
-    lines = [line for host in worst_first for line in (*_host(host, width), "")]
-    return [*lines, _last_line(hosts)]
+    is_table = len(hosts) > _MOST_HOSTS and not verbose
+    if is_table:
+        lines = [*_table(worst_first, width), ""]
+    else:
+        show = detail_lines if verbose else _host
+        lines = [line for host in worst_first for line in (*show(host, width), "")]
+    lines += wrapped(_counts(hosts), width, "")
+    reached = [host for host in worst_first if host.findings]
+    found = [one for host in reached for one in _by_urgency(host) if one.status in _TO_FIX]
+    applied = [one.fix for one in found if one.fix and one.fix.by_apply]
+    offered = []
+    if is_table and found:
+        offered.append(f"Next: {steps.doctor} {shlex.quote(reached[0].host)}")
+    elif steps.plan and applied:
+        declare = "" if all(fix.is_declared for fix in applied) else steps.before_plan
+        offered.append(f"Next: {declare}{steps.plan}")
+    if not verbose and not is_table and reached:
+        explained = f", or --explain {found[0].id}" if found else ""
+        offered.append(f"Details: add -v{explained}")
+    on_one_line = (" " * 4).join(offered)
+    for line in [on_one_line] if len(on_one_line) <= width else offered:
+        lines += wrapped(line, width, "")
+    return lines
+
+
+def _by_urgency(host: HostReport) -> list[Finding]:
+    """What leaves the whole host unknown comes before warnings."""
+    return sorted(
+        host.findings,
+        key=lambda one: 0 if one.status == "fail" else 1 if _is_grave(one) else 2,
+    )
+
+
+def _is_grave(finding: Finding) -> bool:
+    return finding.status == "unknown" and finding.essential
+
+
+def _table(hosts: Sequence[HostReport], width: int) -> Iterator[str]:
+    rows = [(host, host.host, host_status(host)) for host in hosts]
+    wide = max(len("host"), *(len(name) for _, name, _ in rows))
+    narrow = max(len(status) for _, _, status in rows)
+    yield f"{'host':<{wide}}  {'status':<{max(narrow, 6)}}  worst findings"
+    for host, name, status in rows:
+        lead = f"{name:<{wide}}  {status:<{max(narrow, 6)}}"
+        row = clipped(f"{lead}  {not_checked(host) or _worst(host)}", width)
+        yield row.replace(f"  {status}", f"  {colored(status, host.status)}", 1)
+
+
+def _worst(host: HostReport) -> str:
+    """The first with its summary, the others by id."""
+    findings = [
+        one for one in _by_urgency(host) if one.status in {"fail", "warn"} or _is_grave(one)
+    ]
+    if not findings:
+        return "-"
+    first, *others = dict.fromkeys(one.id for one in findings)
+    named = f"{first} ({_about(findings[0])}{findings[0].summary})"
+    return ", ".join((named, *others))
 
 
 def _host(host: HostReport, width: int) -> Iterator[str]:
-    status = styled(host.status, fg=_COLORS[host.status], bold=True)
-    about = _about(host)
-    yield f"{styled(host.host, bold=True)}  {status}" + (f"  {about}" if about else "")
-    if host.error:
-        yield from _wrapped(f"{host.error.kind}: {host.error.message}", width)
-        if host.error.fix:
-            yield from _wrapped(f"fix: {host.error.fix}", width)
-    for note in host.notes:
-        yield from _wrapped(f"note: {note}", width)
-    if host.unparsed:
-        pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
-        yield from _wrapped(f"note: unparsed lines, not checked: {pieces}", width)
+    yield from head_lines(host, width)
+    if host.error and host.error.fix:
+        yield from wrapped(f"fix: {host.error.fix}", width, "  ", hanging="     ")
+    yield from _notes(host, width)
     brief = [one for one in host.findings if one.status == "unknown" and not one.essential]
     if len(brief) <= _MOST_UNKNOWN:
         brief = []
-    shown = [one for one in host.findings if one.status not in _QUIET and one not in brief]
-    # Findings that read the same for several cards are shown once.
-    same = grouped(shown, lambda one: (one.id, one.status, one.summary, one.fix and one.fix.text))
-    for alike in same.values():
-        yield from _finding(alike, width)
-    summed: dict[Status, Sequence[Finding]] = {"unknown": brief}
-    for quiet in _QUIET:
-        summed[quiet] = [one for one in host.findings if one.status == quiet]
-    for status_word, findings in summed.items():
-        if findings:
-            yield _summed_up(status_word, list(dict.fromkeys(one.id for one in findings)), width)
-
-
-def _summed_up(status: Status, ids: list[str], width: int) -> str:
-    line = f"{len(ids)} checks: {', '.join(ids)}" if len(ids) > 1 else ids[0]
-    room = width - len(f"  {status:<7} ")
-    if len(line) > room:
-        line = line[: room - 1].rpartition(", ")[0] + ", …"
-    return f"  {styled(f'{status:<7}', fg=_COLORS.get(status))} {line}"
-
-
-def _about(host: HostReport) -> str:
-    facts = host.facts
-    parts = [
-        str(facts["os"]) if facts.get("os") else "",
-        f"kernel {facts['kernel']}" if facts.get("kernel") else "",
-        f"driver {facts['driver']}" if facts.get("driver") else "",
-        _cards(facts.get("gpus")),
+    infos = [one for one in host.findings if one.status == "info"]
+    shown = [one for one in _by_urgency(host) if one.status in _TO_FIX and one not in brief]
+    statuses = {one.status for one in (*shown, *brief, *infos)}
+    columns = (
+        max(map(len, statuses), default=0),
+        min(max((len(one.id) for one in shown), default=0), _WIDEST_ID),
+    )
+    cards = host.facts.get("gpus")
+    in_all = len(cards) if isinstance(cards, list) else 0
+    for alike in grouped(shown, lambda one: (one.id, one.status, _fix(one, alone=False))).values():
+        yield from _findings(alike, in_all, columns, width)
+    for status, few in (("unknown", brief), ("info", infos)):
+        ids = list(dict.fromkeys(one.id for one in few))
+        if ids:
+            line = clipped(f"  {status:<{columns[0]}}  {len(ids)}: {', '.join(ids)}", width)
+            yield line.replace(status, colored(status, status), 1)
+    worse = {one.id for one in (*shown, *brief, *infos)}
+    counts = [
+        (len({one.id for one in host.findings if one.status == quiet} - worse), quiet)
+        for quiet in ("ok", "skipped")
     ]
-    return ", ".join(part for part in parts if part)
+    if any(count for count, _ in counts):
+        yield "  " + ", ".join(f"{count} {quiet}" for count, quiet in counts if count)
 
 
-def _cards(gpus: object) -> str:
-    if not isinstance(gpus, list) or not gpus:
+def _notes(host: HostReport, width: int) -> Iterator[str]:
+    notes = list(host.notes)
+    if host.unparsed:
+        pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
+        notes.append(f"unparsed lines, not checked: {pieces}")
+    for note in notes:
+        what, _, fix = note.partition("; fix: ")
+        lines = wrapped(f"note: {what}", width, "  ", hanging="      ")
+        if len(lines) > _MOST_NOTE:
+            lines[_MOST_NOTE - 1 :] = [clipped(f"{lines[_MOST_NOTE - 1]} …", width)]
+        yield from lines
+        if fix:
+            yield from wrapped(f"fix: {fix}", width, "        ", hanging="     ")
+
+
+def _findings(
+    alike: Sequence[Finding], in_all: int, columns: tuple[int, int], width: int
+) -> Iterator[str]:
+    """Those of one check with one fix: a line for each summary, and one for the fix."""
+    status, check = alike[0].status, alike[0].id
+    margin = " " * (sum(columns) + 6)
+    lead = f"  {status:<{columns[0]}}  {check:<{columns[1]}}"
+    for same in grouped(alike, lambda one: _without_address(one, one.summary)).values():
+        text = _folded(same, in_all)
+        first, *rest = wrapped(f"{lead}  {text}", width, "", hanging=margin)
+        yield first.replace(status, colored(status, status), 1)
+        yield from rest
+    is_alone = len({one.subject for one in alike}) == 1
+    if fix := _fix(alike[0], alone=is_alone):
+        yield from _fix_lines(*fix, width, margin)
+
+
+def _fix_lines(text: str, tag: str, width: int, margin: str) -> list[str]:
+    lines = wrapped(f"fix: {text}", width, margin, hanging=" " * len("fix: "))
+    column = len(margin) + _TAG_COLUMN
+    if len(lines) == 1 and column + len(tag) <= width:
+        lines[0] = lines[0].ljust(column - 1)
+    if tag and len(lines[-1]) + 1 + len(tag) > width:
+        lines.append(f"{margin}    ")
+    if tag:
+        lines[-1] += f" {tag}"
+    return lines
+
+
+def _folded(same: Sequence[Finding], in_all: int) -> str:
+    subjects = list(dict.fromkeys(one.subject for one in same if one.subject != HOST))
+    if len(subjects) <= 1:
+        return _about(same[0]) + same[0].summary
+    summary = _without_address(same[0], same[0].summary)
+    if not all(subject.startswith(_GPU) for subject in subjects):
+        return f"{summary} ({', '.join(subjects)})"
+    named = "" if len(subjects) == in_all else f": {', '.join(map(_short, subjects))}"
+    return f"{summary} ({len(subjects)} of {in_all or '?'} GPUs{named})"
+
+
+def _about(finding: Finding) -> str:
+    subject = finding.subject
+    if subject == HOST:
         return ""
-    models = [str(gpu.get("model") or gpu.get("name") or "unknown GPU") for gpu in gpus]
-    return ", ".join(f"{models.count(model)}x {model}" for model in dict.fromkeys(models))
+    return f"GPU {_short(subject)}: " if subject.startswith(_GPU) else f"{subject}: "
 
 
-def _finding(alike: Sequence[Finding], width: int) -> Iterator[str]:
-    finding = alike[0]
-    subjects = ", ".join(one.subject for one in alike if one.subject != HOST)
-    about = f"{subjects}: " if subjects else ""
-    head = f"  {finding.status:<7} {finding.id}  "
-    first, *rest = wrapped(head + about + finding.summary, width, "", hanging=MARGIN + _HANGING)
-    word = styled(f"{finding.status:<7}", fg=_COLORS[finding.status])
-    yield first.replace(head, f"  {word} {styled(finding.id, bold=True)}  ", 1)
-    yield from rest
-    evidence = list(dict.fromkeys(line for one in alike for line in one.evidence))
-    most = _LEAST_EVIDENCE if finding.status == "info" else _MOST_EVIDENCE
-    for piece in evidence[:most]:
-        yield from _wrapped(f"{piece.section}: {piece.line.strip()}", width)
-    if len(evidence) > most:
-        more = len(evidence) - most
-        yield f"{MARGIN}and {more} more line{'' if more == 1 else 's'} (--json shows all)"
-    if finding.why:
-        yield from _wrapped(f"why: {finding.why}", width)
-    if finding.fix:
-        yield from _fix(finding.fix, width)
+def _short(subject: str) -> str:
+    return subject.removeprefix(_GPU).removeprefix("0000:")
 
 
-def _fix(fix: Fix, width: int) -> Iterator[str]:
-    by = "" if fix.by_apply else " by hand:" if fix.kind == "hands" else f" {fix.kind}:"
-    yield from _wrapped(f"fix:{by} {fix.text}", width)
-    for key, value in (fix.declare or {}).items():
-        yield f'{MARGIN}     in the inventory: "{key}": {literal(value)},'
+def _without_address(finding: Finding, text: str) -> str:
+    is_card = finding.subject.startswith(_GPU)
+    return text.replace(finding.subject.removeprefix(_GPU), "GPU") if is_card else text
 
 
-def _last_line(hosts: Sequence[HostReport]) -> str:
-    fixable = [
-        (finding, host)
+def _fix(finding: Finding, *, alone: bool) -> tuple[str, str] | None:
+    """What to do, and who does it; not `alone`: as for any card."""
+    if finding.fix is None:
+        return None
+    fix = finding.fix
+    if fix.by_apply and fix.is_declared:
+        return "rigops apply", "(reboot)" if fix.kind == "apply+reboot" else ""
+    if fix.by_apply and fix.declare:
+        text = ", ".join(f'"{key}": {literal(value)}' for key, value in fix.declare.items())
+    else:
+        text = _first_sentence(fix.text)
+    return text if alone else _without_address(finding, text), f"({_BY[fix.kind]})"
+
+
+def _first_sentence(text: str) -> str:
+    sentence = text[: _FIRST_SENTENCE.match(text).end()]  # type: ignore[union-attr]  # of any text
+    return sentence if len(sentence) >= len(text.rstrip(".")) else f"{sentence} …"
+
+
+def _counts(hosts: Sequence[HostReport]) -> str:
+    statuses = [host.status for host in hosts]
+    counts = ", ".join(f"{statuses.count(one)} {one}" for one in dict.fromkeys(sorted(statuses)))
+    fixes = {
+        (host.host, one.id): one.fix.by_apply
         for host in hosts
-        for finding in host.findings
-        if finding.fix and finding.status in {"fail", "warn", "unknown"}
+        for one in host.findings
+        if one.fix and one.status in _TO_FIX
+    }
+    applied, by_hand = sum(fixes.values()), len(fixes) - sum(fixes.values())
+    pieces = [
+        f"{applied} with rigops apply" if applied else "",
+        f"{by_hand} by hand" if by_hand else "",
     ]
-    applied = _by_check((f, h) for f, h in fixable if f.fix and f.fix.by_apply)
-    by_hand = _by_check((f, h) for f, h in fixable if f.fix and not f.fix.by_apply)
-    unknown = sum(finding.status == "unknown" for host in hosts for finding in host.findings)
-    unreached = [host.host for host in hosts if host.error]
+    to_fix = ", ".join(piece for piece in pieces if piece)
+    unknown = sum(one.status == "unknown" for host in hosts for one in host.findings)
     parts = [
-        f"`rigops apply` would fix {applied}." if applied else "",
-        f"To do by hand: {by_hand}." if by_hand else "",
-        "" if applied or by_hand or unreached else "Nothing to fix.",
-        f"{unknown} check{'' if unknown == 1 else 's'} had no data." if unknown else "",
-        f"Not checked: {', '.join(unreached)}." if unreached else "",
+        f"1 host: {statuses[0]}." if len(hosts) == 1 else f"{len(hosts)} hosts: {counts}.",
+        f"To fix: {to_fix}." if to_fix else "",
+        "" if to_fix or any(host.error for host in hosts) else "Nothing to fix.",
+        f"{unknown} check{'s' * (unknown != 1)} could not be judged." if unknown else "",
     ]
     return " ".join(part for part in parts if part)
-
-
-def _by_check(findings: Iterable[tuple[Finding, HostReport]]) -> str:
-    by_check = grouped(findings, lambda found: found[0].id)
-    return "; ".join(
-        f"{check} on {', '.join(dict.fromkeys(host.host for _, host in found))}"
-        for check, found in by_check.items()
-    )

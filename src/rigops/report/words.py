@@ -24,6 +24,14 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return groups
 
 
+def clipped(text: str, width: int) -> str:
+    """One line, cut between words."""
+    line = visible(" ".join(text.split("\n")))
+    if len(line) <= width:
+        return line
+    return f"{line[: width - 1].rpartition(' ')[0]} …"
+
+
 def wrapped(text: str, width: int, indent: str = MARGIN, *, hanging: str = "") -> list[str]:
     """Lines of a text, in which the ends of lines are spaces."""
     return wrap(

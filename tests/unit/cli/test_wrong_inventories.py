@@ -154,7 +154,7 @@ def test_a_missing_inventory_is_named_with_the_ways_to_name_one(rigops: Rigops) 
 
     assert said.code == 2
     assert "nowhere.py" in said.err
-    assert "RIGOPS_INVENTORY" in said.err
+    assert "`rigops init`" in said.err
 
 
 def test_a_folder_is_no_inventory(rigops: Rigops, tmp_path: Path) -> None:

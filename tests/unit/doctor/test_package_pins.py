@@ -41,7 +41,9 @@ def test_packages_that_nothing_keeps_are_named_with_the_command_that_would() -> 
 
     assert found.status == "warn"
     assert "9 packages of the NVIDIA driver" in found.summary
-    assert "libnvidia-cfg1-535" in found.summary
+    named = found.data["packages"]
+    assert isinstance(named, list)
+    assert "libnvidia-cfg1-535" in named
     assert found.fix is not None
     assert (found.fix.kind, found.fix.concern) == ("apply", "nvidia_driver")
     assert found.fix.declare == {"driver": "535"}
@@ -202,8 +204,10 @@ def test_the_packages_that_the_blacklist_misses_are_named() -> None:
     found = rig.look(UNATTENDED, packages=LOOSE, package_holds=rig.holds(blacklist=["nvidia"]))
 
     assert "4 packages" in found.summary
-    assert "libnvidia-compute-535" in found.summary
-    assert "nvidia-utils-535" not in found.summary
+    named = found.data["packages"]
+    assert isinstance(named, list)
+    assert "libnvidia-compute-535" in named
+    assert "nvidia-utils-535" not in named
     assert any('Package-Blacklist:: "nvidia";' in one.line for one in found.evidence)
 
 

@@ -84,7 +84,7 @@ def test_a_failure_counts_whatever_was_proven_and_names_its_pairs() -> None:
     one = look(failed=FAILURE.to_json(), proven=PROOF.to_json())
 
     assert one.status == "fail"
-    assert one.summary == f"the preflight of 2026-11-21 failed: hang, {A} to {B}, {B} to {A}"
+    assert one.summary == f"the preflight of 2026-11-21 failed: hang, {A} to {B} and 1 more pair"
     assert one.fix is not None
     assert "rigops apply" in one.fix.text
     assert "not proven" in look("p2p.grant", failed=FAILURE.to_json()).summary
@@ -96,8 +96,8 @@ def test_one_whose_end_nobody_saw_names_what_it_was_about() -> None:
     one = look(failed=begun)
 
     assert one.status == "fail"
-    assert "did not come to its end" in one.summary
-    assert one.summary.endswith(f"{A} to {B}, {A} to {B} and 2 more pairs")
+    assert "was interrupted, or the machine hung" in one.summary
+    assert one.summary.endswith(f"{A} to {B} and 3 more pairs")
 
 
 def test_a_failure_by_what_is_declared_gives_its_reason() -> None:

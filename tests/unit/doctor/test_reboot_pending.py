@@ -39,7 +39,7 @@ def test_libraries_that_are_newer_than_the_loaded_module() -> None:
     found = rig.look(PENDING, packages=OTHER, package_history=HISTORY)
 
     assert found.status == "warn"
-    assert "driver 535.216.01 is installed since 2024-06-21 06:13:20" in found.summary
+    assert "driver 535.216.01 is installed since 2024-06-21" in found.summary
     assert "535.183.01 is loaded" in found.summary
     assert HISTORY.splitlines()[1] in [one.line for one in found.evidence]
 

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import pytest
+
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.host_report import HostReport
 from rigops.errors import HostError
-from rigops.report.doctor import doctor_lines
+from rigops.report.doctor import NextSteps, doctor_lines
 from rigops.report.terminal import rendered, visible
+
+STEPS = NextSteps("rigops doctor -i rack.py", "rigops plan rack.py")
+CARDS = ("0000:0a:00.0", "0000:42:00.0", "0000:43:00.0")
 
 BAD = Finding(
     id="iommu.mode",
@@ -19,61 +24,219 @@ BAD = Finding(
         declare={"kernel_args": ["quiet", "iommu=pt"]},
     ),
 )
-BY_HAND = Finding(id="drv.pin", status="warn", summary="odd", fix=Fix(kind="hands", text="look"))
+BY_HAND = Finding(
+    id="drv.pin",
+    status="warn",
+    summary="odd",
+    fix=Fix(kind="hands", text="look (at a. b) at Foo Inc. `ls; ls`. Then think"),
+)
 WELL = [Finding(id=name, status="ok", summary="") for name in ("a.b", "c.d")]
 
 
-def report(host: str, *findings: Finding, error: HostError | None = None) -> HostReport:
-    gpus = [{"address": "x", "model": "GeForce RTX 3090", "driver": "nvidia"}] * 2
+def report(
+    host: str, *findings: Finding, error: HostError | None = None, notes: tuple[str, ...] = ()
+) -> HostReport:
+    gpus = [{"address": card, "model": "GeForce RTX 3090", "driver": "nvidia"} for card in CARDS]
+    system = "Debian GNU/Linux 12 (bookworm)"
+    facts = {"os": system, "kernel": "6.1.0-31-amd64", "driver": None, "gpus": gpus}
     return HostReport(
         host=host,
         source="ssh",
         collected_at=None,
         duration_ms=1,
-        facts={} if error else {"os": "Debian 12", "kernel": "6.1", "driver": None, "gpus": gpus},
+        facts={} if error else facts,
         findings=findings,
         error=error,
+        notes=notes,
     )
 
 
-def text(*hosts: HostReport) -> str:
-    return "\n".join(rendered(visible(line), color=False) for line in doctor_lines(hosts, 80))
+def of_card(card: str, summary: str, text: str = "", status: str = "warn") -> Finding:
+    fix = Fix(kind="hands", text=text) if text else None
+    return Finding(id="pwr.limit", status=status, summary=summary, subject=f"gpu {card}", fix=fix)  # type: ignore[arg-type]  # a status
 
 
-def test_the_worst_host_comes_first_with_its_evidence_and_its_way_out() -> None:
-    said = text(report("well", *WELL), report("rig", BAD, BY_HAND, *WELL)).splitlines()
+def lines(*hosts: HostReport, width: int = 100, verbose: bool = False) -> list[str]:
+    shown = doctor_lines(hosts, width, STEPS, verbose=verbose)
+    return [rendered(visible(line), color=False) for line in shown]
 
-    assert said == [
-        "rig  fail  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
+
+def test_a_finding_is_a_line_and_its_fix_another_and_the_worst_host_is_first() -> None:
+    infos = [Finding(id=one, status="info", summary="normal") for one in ("x.a", "x.b")]
+
+    assert lines(report("well", *WELL), report("rig", BAD, BY_HAND, *infos, *WELL)) == [
+        "rig  FAIL  Debian 12, kernel 6.1.0-31, 3x RTX 3090",
+        "  fail  iommu.mode  translated",
+        '                    fix: "kernel_args": ["quiet", "iommu=pt"]     (apply, reboot)',
+        "  warn  drv.pin     odd",
+        "                    fix: look (at a. b) at Foo Inc. `ls; ls` …    (by hand)",
+        "  info  2: x.a, x.b",
+        "  2 ok",
+        "",
+        "well  ok  Debian 12, kernel 6.1.0-31, 3x RTX 3090",
+        "  2 ok",
+        "",
+        "2 hosts: 1 fail, 1 ok. To fix: 1 with rigops apply, 1 by hand.",
+        f"Next: declare the fixes, then {STEPS.plan}    Details: add -v, or --explain iommu.mode",
+    ]
+
+
+def test_verbose_adds_evidence_why_and_the_whole_fix() -> None:
+    assert lines(report("rig", BAD, BY_HAND, *WELL), width=80, verbose=True) == [
+        "rig  FAIL  Debian 12, kernel 6.1.0-31, 3x RTX 3090",
         "  fail    iommu.mode  translated",
         "    iommu-groups: 13 DMA \\x1b[2J\\u202e0000:0a:00.0",
         "    why: It stands between the cards.",
         "    fix: `rigops apply` does it",
         '         in the inventory: "kernel_args": ["quiet", "iommu=pt"],',
         "  warn    drv.pin  odd",
-        "    fix: by hand: look",
-        "  ok      2 checks: a.b, c.d",
+        "    fix: by hand: look (at a. b) at Foo Inc. `ls; ls`. Then think",
+        "  ok      2: a.b, c.d",
         "",
-        "well  ok  Debian 12, kernel 6.1, 2x GeForce RTX 3090",
-        "  ok      2 checks: a.b, c.d",
-        "",
-        "`rigops apply` would fix iommu.mode on rig. To do by hand: drv.pin on rig.",
+        "1 host: fail. To fix: 1 with rigops apply, 1 by hand.",
+        "Next: declare the fixes, then rigops plan rack.py",
     ]
+
+
+def test_what_is_declared_already_is_left_to_apply() -> None:
+    declared = Fix(
+        kind="apply+reboot", text="", declare={"kernel_args": ["iommu=pt"]}, is_declared=True
+    )
+    said = lines(report("rig", Finding("fail", "translated", id="iommu.mode", fix=declared)))
+
+    assert said[2].split("  ")[-1] == " (reboot)"
+    assert "fix: rigops apply" in said[2]
+    assert said[-1].startswith("Next: rigops plan rack.py  ")
+
+
+def test_the_same_on_several_cards_is_one_line() -> None:
+    every = [of_card(card, f"{card} draws 350 W", f"`smi -i {card}`") for card in CARDS]
+
+    assert lines(report("rig", *every))[1:3] == [
+        "  warn  pwr.limit  GPU draws 350 W (3 of 3 GPUs)",
+        "                   fix: `smi -i GPU`                             (by hand)",
+    ]
+
+
+def test_some_of_the_cards_are_named() -> None:
+    several = report("rig", *(of_card(card, "hot") for card in CARDS[1:]))
+    one = report("rig", of_card(CARDS[0], f"hot, {CARDS[0]}", f"`smi -i {CARDS[0]}`"))
+
+    assert lines(several)[1] == "  warn  pwr.limit  hot (2 of 3 GPUs: 42:00.0, 43:00.0)"
+    assert lines(one)[1:3] == [
+        "  warn  pwr.limit  GPU 0a:00.0: hot, 0000:0a:00.0",
+        "                   fix: `smi -i 0000:0a:00.0`                    (by hand)",
+    ]
+
+
+def test_different_numbers_with_one_fix_share_its_line() -> None:
+    warm = [of_card(card, f"{n} °C", "clean it") for n, card in enumerate(CARDS[:2], 80)]
+
+    assert [line.strip() for line in lines(report("rig", *warm))[1:4]] == [
+        "warn  pwr.limit  GPU 0a:00.0: 80 °C",
+        "warn  pwr.limit  GPU 42:00.0: 81 °C",
+        f"{'fix: clean it':<45} (by hand)",
+    ]
+
+
+def unknown(count: int, *, essential: bool = False) -> list[Finding]:
+    return [
+        Finding("unknown", f"not read {n}", id=f"u.{n}", essential=essential) for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("findings", "shown"),
+    [
+        (unknown(2), ["unknown  u.0  not read 0", "unknown  u.1  not read 1"]),
+        (unknown(4), ["unknown  4: u.0, u.1, u.2, u.3"]),
+        (unknown(3, essential=True), [f"unknown  u.{n}  not read {n}" for n in range(3)]),
+    ],
+    ids=["few", "many", "essential"],
+)
+def test_what_is_unknown_is_never_among_what_is_ok(
+    findings: list[Finding], shown: list[str]
+) -> None:
+    said = [line.strip() for line in lines(report("rig", *findings, *WELL))]
+
+    assert said[1:-3] == [*shown, "2 ok"]
+    assert f"{len(findings)} checks could not be judged." in said[-2]
+
+
+def test_what_makes_the_host_unknown_comes_before_warnings() -> None:
+    said = lines(report("rig", BY_HAND, *unknown(1, essential=True)))
+
+    assert said[0].startswith("rig  unknown  ")
+    assert "u.0" in said[1]
+    assert "drv.pin" in said[2]
+
+
+def test_a_check_is_counted_once_under_the_worst_that_it_found() -> None:
+    said = lines(report("rig", of_card(CARDS[0], "hot"), of_card(CARDS[1], "", status="ok"), *WELL))
+
+    assert "  2 ok" in said
 
 
 def test_a_host_that_was_not_reached_says_why() -> None:
     error = HostError("dns", "there is no\x07address", "check the spelling")
 
-    assert text(report("rig", error=error)).splitlines() == [
-        "rig  unknown",
-        "    dns: there is no\\x07address",
-        "    fix: check the spelling",
+    assert lines(report("rig", error=error)) == [
+        "rig  unknown  not reached: there is no\\x07address",
+        "  fix: check the spelling",
         "",
-        "Not checked: rig.",
+        "1 host: unknown.",
     ]
 
 
-def test_no_value_of_a_host_makes_a_line_of_its_own() -> None:
+def test_a_fault_of_rigops_is_not_called_unreached() -> None:
+    said = lines(report("rig", error=HostError("fault", "ValueError: x")))
+
+    assert said[0] == "rig  unknown  not checked: ValueError: x"
+
+
+def test_of_more_than_three_hosts_each_is_a_row() -> None:
+    hosts = [report(f"well{n}", *WELL) for n in range(3)]
+    error = HostError("refused", "me@lost:22: connection refused")
+    grave = unknown(1, essential=True)
+
+    said = lines(*hosts, report("lost", error=error), report("rig", BAD, BY_HAND, *grave), width=80)
+
+    assert said == [
+        "host   status   worst findings",
+        "rig    FAIL     iommu.mode (translated), u.0, drv.pin",
+        "lost   unknown  not reached: connection refused",
+        "well0  ok       -",
+        "well1  ok       -",
+        "well2  ok       -",
+        "",
+        "5 hosts: 1 fail, 3 ok, 1 unknown. To fix: 1 with rigops apply, 1 by hand. 1",
+        "check could not be judged.",
+        "Next: rigops doctor -i rack.py rig",
+    ]
+
+
+def test_a_note_is_two_lines_and_its_fix() -> None:
+    long = f"without root: {', '.join(['section'] * 40)} may be incomplete; fix: log in as root"
+
+    first, second, fix = lines(report("rig", *WELL, notes=(long,)), width=60)[1:4]
+
+    assert first.startswith("  note: without root: section,")
+    assert second.endswith(" …")
+    assert max(map(len, (first, second))) <= 60
+    assert fix == "        fix: log in as root"
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_is_wider_than_the_terminal(width: int, *, verbose: bool) -> None:
+    many = Finding("warn", "word " * 40, id="a.b", why="word " * 40, fix=BY_HAND.fix)
+    hosts = report("rig", many, BAD, *WELL, notes=("word " * 60,)), report("rig", *unknown(40))
+
+    assert max(map(len, lines(*hosts, width=width, verbose=verbose))) <= width
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_no_value_of_a_host_makes_a_line_of_its_own(*, verbose: bool) -> None:
     forged = "x\nok      2 checks: a.b, c.d\r\nNothing to fix.\n"
     bad = Finding(
         id="drv.pin",
@@ -86,8 +249,12 @@ def test_no_value_of_a_host_makes_a_line_of_its_own() -> None:
     )
     hosts = report(forged, bad), report(forged, error=HostError("dns", forged, forged))
 
-    assert not [line for line in text(*hosts).splitlines() if line.startswith(("ok", "Nothing"))]
+    said = [*lines(*hosts, verbose=verbose), *lines(*hosts, *hosts, verbose=verbose)]
+    assert not [line for line in said if line.startswith(("ok", "Nothing"))]
 
 
 def test_nothing_to_do() -> None:
-    assert text(report("rig", *WELL)).endswith("\nNothing to fix.")
+    assert lines(report("rig", *WELL))[-2:] == [
+        "1 host: ok. Nothing to fix.",
+        "Details: add -v",
+    ]

@@ -102,7 +102,7 @@ def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: 
     if status == "info":
         summary = f"{len(ports)} {verb}, and no P2P over PCIe is granted that could suffer from it"
         return Finding(status, summary, evidence, why=_HARMLESS)
-    summary = f"{len(ports)} {verb} what the cards send to each other: {', '.join(ports)}"
+    summary = f"{len(ports)} {verb} what the cards send to each other"
     return Finding(status, summary, evidence, why=_WHY, fix=_fix(examined, ports))
 
 

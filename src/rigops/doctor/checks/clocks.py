@@ -209,8 +209,7 @@ def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int,
         return Finding("ok", f"application clocks {memory},{graphics} MHz")
     return Finding(
         "warn",
-        f"application clocks {wanted[0]},{wanted[1]} MHz are declared, and "
-        f"{memory},{graphics} MHz are set",
+        f"application clocks {memory},{graphics} MHz, declared {wanted[0]},{wanted[1]}",
         why="The driver forgets them at a reboot. V100 modules need such a cap where power limits "
         "do not hold their peaks.",
         fix=_apply(examined, f"nvidia-smi -i {card.address} -ac {wanted[0]},{wanted[1]}"),

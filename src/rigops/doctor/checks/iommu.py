@@ -123,10 +123,10 @@ def _spared(examined: Examined) -> str:
     if len(granting.gpus) < len(pci.nvidia_gpus):
         return ""
     if granting.refuses_all:
-        return ", and the driver grants no P2P that could break"
+        return ", but no P2P is granted"
     pairs = peers.pairs(examined) if snapshot[TOPOLOGY].is_complete else ()
     over_nvlink = pairs and all(pair.is_granted is False or pair.has_nvlink for pair in pairs)
-    return ", and the P2P that the driver grants goes over NVLink, past it" if over_nvlink else ""
+    return ", but all P2P goes over NVLink" if over_nvlink else ""
 
 
 @Check("acs.in_vm", needs=(BOOT, PCI, LSPCI))

@@ -108,7 +108,7 @@ def _missing_now(
 ) -> Finding:
     snapshot = examined.snapshot
     kernel = f"the running kernel {running}" if running else "any kernel"
-    also = f", nor for {upcoming.release}, which boots next" if upcoming else ""
+    also = f" and the next, {upcoming.release}" if upcoming else ""
     kernels = [one for one in (running, upcoming and upcoming.release) if one]
     errors = tuple(Evidence(DKMS.name, line) for line in snapshot[DKMS].or_empty.errors[:3])
     uname = (Evidence(UNAME.name, running),) if running and snapshot[UNAME].value else ()
@@ -119,7 +119,7 @@ def _missing_now(
     if version is not None and version.version and snapshot[NVIDIA_VERSION].is_complete:
         summary = f"the loaded driver is no longer on disk for {kernel}{also}"
     else:
-        summary = f"there is no NVIDIA module for {kernel}{also}"
+        summary = f"no NVIDIA module for {kernel}{also}"
     return Finding(
         "fail",
         summary,
@@ -131,10 +131,10 @@ def _missing_now(
 
 
 def _missing_later(examined: Examined, upcoming: NextKernel, later: OnDisk) -> Finding:
-    likely = "boots next" if upcoming.is_certain else "is the newest and probably boots next"
+    likely = "boots next" if upcoming.is_certain else "probably boots next"
     return Finding(
         "fail",
-        f"the driver will be gone after a reboot: {upcoming.release}, which {likely}, has none",
+        f"no driver after a reboot: {upcoming.release}, which {likely}, has none",
         (upcoming.evidence, *later.evidence[:5]),
         why=_WHY + _reason(examined, upcoming.release),
         fix=_fix(examined, upcoming.release, then="before anybody reboots"),

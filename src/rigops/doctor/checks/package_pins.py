@@ -12,7 +12,6 @@ from rigops.doctor.views.driver_packages import (
     apt_rig,
     keep_fix,
     named,
-    names,
 )
 from rigops.probe.package_names import is_kernel_meta, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -90,7 +89,7 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
     does = "pins the driver's packages to the installed version and holds them"
     return Finding(
         "warn",
-        f"{of_all} {what} are neither held nor pinned: {names(loose)}",
+        f"{of_all} {what} are neither held nor pinned",
         (
             *(Evidence(PACKAGES.name, one.line) for one in loose[:_CITED]),
             *(Evidence(PACKAGE_HOLDS.name, name) for name in found.holds.held[:_CITED]),
@@ -151,7 +150,7 @@ def _open(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Find
     )
     return Finding(
         "warn",
-        f"{_UPGRADER} may replace {len(loose)} packages of the driver: {names(loose)}",
+        f"{_UPGRADER} may replace {len(loose)} packages of the driver",
         (
             *(Evidence(PACKAGE_HOLDS.name, line) for line in lines),
             *(Evidence(PACKAGES.name, one.line) for one in loose[:_CITED]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rigops.record import Pair
     from rigops.record.failed_proof import FailedProof
 
-_SHOWN_PAIRS: Final = 2
+_SHOWN_PAIRS: Final = 1
 _WHY: Final = (
     "Training that copies between these cards hangs or reads wrong data, whatever the driver "
     "advertises. No proof of before counts until a preflight has passed."
@@ -64,8 +64,7 @@ def _failed(failed: FailedProof | None) -> str:
     day = failed.at[:10]
     if not failed.has_ended:
         return (
-            f"the preflight of {day} did not come to its end: it was interrupted, or the machine "
-            f"hung while copying between {_named(failed.pairs)}"
+            f"the preflight of {day} was interrupted, or the machine hung: {_named(failed.pairs)}"
         )
     what = f"{failed.pairs[0].verdict}, {_named(failed.pairs)}" if failed.pairs else ""
     return f"the preflight of {day} failed: {what or '; '.join(failed.reasons) or 'no details'}"

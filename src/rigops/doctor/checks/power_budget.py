@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _KEY = "gpu_power_limit"
 _SHOWN: Final = 5
 _WHAT = {
-    "steady": "under a load that lasts",
-    "peak": "in the peaks of milliseconds that come above every limit",
-    "circuit": "from the wall, losses of the supplies included",
+    "steady": "under lasting load",
+    "peak": "in peaks of milliseconds",
+    "circuit": "from the wall",
 }
 _SHARES = {
     "steady": f"{power.STEADY_SHARE:.0%} of its watts",

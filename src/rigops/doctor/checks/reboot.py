@@ -91,7 +91,7 @@ def _driver(snapshot: HostSnapshot) -> Reason | None:
     change = history.last(package.name) if history else None
     evidence = [Evidence(NVIDIA_VERSION.name, loaded.line), Evidence(PACKAGES.name, package.line)]
     evidence += [Evidence(PACKAGE_HISTORY.name, change.line)] if change else []
-    when = f" since {change.at}" if change and change.at else ""
+    when = f" since {change.at[:10]}" if change and change.at else ""
     return Reason(
         f"driver {version} is installed{when}, and {loaded.version} is loaded", tuple(evidence)
     )
