@@ -14,6 +14,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.host_report import SUMMARIZED
 from rigops.inventory.spec import RigSpec
+from rigops.inventory.spec import examine as read
 from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def _completed(
 
 
 def _has(spec: RigSpec, declare: Mapping[str, object]) -> bool:
+    """What a fix declares may hold words of the host that no inventory can have."""
     keys = inventory_keys()
-    return all(
-        name in spec.declared and spec[keys[name]] == keys[name].parse(value)
-        for name, value in declare.items()
-    )
+    asked, problems = read(declare, keys)
+    return not problems and all(asked[keys[name]] == spec[keys[name]] for name in declare)

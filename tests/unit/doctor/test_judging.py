@@ -2,10 +2,18 @@ from __future__ import annotations
 
 import pytest
 
+from rigops.catalog import load
+from rigops.concerns.registry import keys
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix, Status
 from rigops.doctor.host_report import HostReport, HostStatus, document, exit_code, host_status
-from rigops.doctor.registry import CHECKS
+from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import HostError
+from rigops.inventory.spec import examine as read
+from rigops.probe.bundle import Bundle
+from rigops.probe.snapshot import HostSnapshot
+
+SNAPSHOT = HostSnapshot(Bundle("rig", None, root=True, sections={}))
 
 
 def finding(status: Status, *, essential: bool = False) -> Finding:
@@ -84,6 +92,28 @@ def test_the_document() -> None:
     assert lost.as_json()["status"] == "unknown"
     assert lost.as_json()["error"] == {"kind": "dns", "message": "nowhere"}
     assert document([lost])["status"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("declare", "is_declared"),
+    [
+        ({"gpu_power_limit": 285}, True),
+        ({"gpu_power_limit": 280}, False),
+        ({"gpu_power_limit": 285, "driver": "535"}, False),
+        ({"driver": "535\x1b[2J"}, False),  # words of a host
+    ],
+)
+def test_what_the_inventory_has_already_is_known_in_whatever_words(
+    declare: dict[str, object], *, is_declared: bool
+) -> None:
+    bad = Finding("fail", "bad", fix=Fix(kind="apply", text="", concern="x", declare=declare))
+    spec, _ = read({"gpu_power_limit": "285W"}, keys())
+    check = Check("x", needs_gpu=False, run=lambda _: bad)
+
+    (found,) = examine(SNAPSHOT, spec, load(), checks=[check], concerns={"x"})
+
+    assert found.fix is not None
+    assert found.fix.is_declared is is_declared
 
 
 def test_every_check_has_an_id_of_its_own_a_title_and_an_explanation() -> None:
