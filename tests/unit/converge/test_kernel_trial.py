@@ -207,6 +207,24 @@ def test_arguments_that_the_kernel_came_up_with_become_permanent_and_the_entry_g
     assert recorded(script) == Arguments()
 
 
+def test_a_plan_of_what_was_tried_takes_no_argument_away(alone: Path) -> None:
+    """The run that was to make it permanent was interrupted during the trial boot."""
+    record = Arguments(trying=("iommu=pt",), armed_in=BEFORE, cards=OPTIONS.cards)
+
+    plan = Rig(
+        ["iommu=pt"],
+        found=state(record),
+        running=f"{RUNNING} iommu=pt",
+        boot_id=AFTER,
+        deploy=alone,
+    ).plan()
+
+    (change,) = plan.changes
+    assert (change.kind, change.subject, change.before) == ("file", grub.DROP_IN, None)
+    assert "iommu=pt" in str(change.after)
+    assert plan.headlines == (("kernel_args", "tried kernel argument iommu=pt"),)
+
+
 def test_a_trial_that_did_not_hold_leaves_nothing_behind(alone: Path) -> None:
     found = state(Arguments(("iommu=pt",), (), BEFORE), custom=b"entry", unit=b"unit")
     rig = Rig(["iommu=pt"], found=found, boot_id=AFTER, log="", deploy=alone)

@@ -159,6 +159,8 @@ def test_a_unit_that_does_not_run_is_started_again(
     assert planned.pending is pending
     assert bool(planned.changes) is pending
     if pending:
+        (change,) = planned.changes
+        assert (change.before, change.after) == ("[Unit]\n", "[Unit]\n")
         (script,) = rig.apply()
         assert f"systemctl restart {UNITS[0]}" in script
         assert "base64 -d <<" not in script

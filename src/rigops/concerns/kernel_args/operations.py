@@ -151,7 +151,12 @@ def _have(
     for path in paths:
         if path not in part.present and not tried.trial:
             announce(host, Change(CONCERN, "file", path, "of the boot that was tried\n", None))
-    _announce(part, record, following, before)
+    _announce(
+        part,
+        earlier=(*before, *record.trying),
+        coming=(*(before if tried.holds_back else ours), *following.trying),
+        differs_on_trial=following.trying != record.trying,
+    )
     housekeeping(host, CONCERN, ARGUMENTS)
     if not tried.holds_back:
         notes |= _going(before, wanted)
@@ -277,13 +282,15 @@ def _ended(path: str) -> Effect:
     return Effect(f"{confirmed}{DISARM}rm -f {LOG}\n{emptied}", unit=unit)
 
 
-def _announce(part: Part, record: Arguments, following: Arguments, before: tuple[str, ...]) -> None:
+def _announce(
+    part: Part, *, earlier: tuple[str, ...], coming: tuple[str, ...], differs_on_trial: bool
+) -> None:
+    """Arguments are permanent or on trial. One that becomes permanent is shown by its file."""
     for change in part.changes:
         announce(host, change)
-    if following.trying != record.trying:
-        coming = " ".join((*before, *following.trying)) if following.trying else None
-        earlier = " ".join((*before, *record.trying)) or None
-        announce(host, Change(CONCERN, "argument", COMMAND_LINE, earlier, coming))
+    if differs_on_trial and earlier != coming:
+        texts = (" ".join(arguments) or None for arguments in (earlier, coming))
+        announce(host, Change(CONCERN, "argument", COMMAND_LINE, *texts))
 
 
 def _announce_permanent(part: Part, tried: _Attempt) -> None:
