@@ -61,13 +61,14 @@ def main() -> int:
             inventory_digest=inventory.digest,
             at=started,
             tell=progress.say,
+            preflight="never",
         )
         apply = FleetRun(hosts, options)
         try:
             apply.plan()
             with progress.silent():
                 print_lines(*plan_lines(apply.results, 100), err=True)
-            confirmed = Confirmed(preflight="never")
+            confirmed = Confirmed()
             apply.confirm(confirmed)
             apply.carry_out(confirmed)
         finally:

@@ -52,12 +52,13 @@ run = RunOptions(
     selection=Selection(), deploys=[Path(word) for word in sys.argv[1:]],
     host_keys=HostKeyPolicy(), sudo_password=None, holder=Holder("me@here", "mine", now()),
     inventory_digest=inventory.digest, at=now(), tell=lambda host, text: None,
+    preflight="never",
 )
 apply = FleetRun(host_requests(inventory, ()), run)
 try:
     apply.plan()
     plan = rendered("\\n".join(plan_lines(apply.results, 100)), color=False)
-    confirmed = Confirmed(preflight="never")
+    confirmed = Confirmed()
     apply.confirm(confirmed)
     apply.carry_out(confirmed)
 finally:

@@ -125,6 +125,8 @@ def command(
         allow_busy=allow_busy,
         upgrade=upgrade,
         remove_foreign_driver=remove_foreign_driver,
+        withholds_removals=yes and not prune,
+        preflight=preflight,
     ) as (run, progress):
         try:
             run.plan()
@@ -151,7 +153,6 @@ def command(
                 reboots=asked.allowed_by(allowed),
                 busy=allow_busy,
                 wedged=force_reboot_wedged,
-                preflight=preflight,
                 at_once=serial,
             )
             run.confirm(confirmed)

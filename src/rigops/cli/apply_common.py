@@ -49,6 +49,7 @@ from rigops.transport import Target
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from rigops.converge.request import PreflightWhen
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
     from rigops.record.lockfile import LockedHost
@@ -134,6 +135,8 @@ def fleet_run(
     upgrade: bool = False,
     remove_foreign_driver: bool = False,
     keep_holds: bool = False,
+    withholds_removals: bool = False,
+    preflight: PreflightWhen = "auto",
 ) -> Iterator[tuple[FleetRun, Progress]]:
     """A run on these hosts; its connections end with the context."""
     password = sudo_password(asked=asks_sudo_password)
@@ -156,6 +159,8 @@ def fleet_run(
                 upgrade=upgrade,
                 remove_foreign_driver=remove_foreign_driver,
                 keep_holds=keep_holds,
+                withholds_removals=withholds_removals,
+                preflight=preflight,
             ),
         )
         try:

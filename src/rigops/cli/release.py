@@ -77,6 +77,7 @@ def command(
         asks_sudo_password=asks_sudo_password,
         allow_busy=allow_busy,
         keep_holds=not drop_holds,
+        preflight="never",
     ) as (run, progress):
         ending = undo(
             run,
@@ -84,9 +85,7 @@ def command(
             question=lambda: _question(run),
             yes=yes,
             reboot=reboot,
-            confirmed=lambda reboots: Confirmed(
-                removals=True, reboots=reboots, busy=allow_busy, preflight="never"
-            ),
+            confirmed=lambda reboots: Confirmed(removals=True, reboots=reboots, busy=allow_busy),
             then=lambda: run.forget(_keep),
         )
     if ending.is_declined:

@@ -121,6 +121,8 @@ class Concern:
     records: Callable[[], Sequence[HostRecord]] = _no_records
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.
     asks_for_proof: Callable[[Change], bool] = _never
+    # Where it is blocked and no driver is loaded, preflight and a reboot wait for it.
+    brings_driver: bool = False
     # What is configured, or is declared, and only a reboot brings into force; asked after the
     # deploy, and where the concern is not selected as well.
     reboot_reasons: Callable[[RigSpec], Iterable[str]] = _none

@@ -63,7 +63,7 @@ class FleetRun:
         to_restart = [run for run in going if run.request.name in confirmed.reboots]
         to_restart = [run for run in to_restart if run.result.outcome == "reboot_owed"]
         others = [run for run in going if run not in to_restart]
-        _at_once(others, lambda run: _finish(run, confirmed))
+        _at_once(others, _finish)
         self._restart([run for run in to_restart if not run.request.target.local], confirmed)
         # This machine last: it takes the run with it.
         here = [run for run in to_restart if run.request.target.local]
@@ -94,7 +94,7 @@ class FleetRun:
             text = f"not rebooted, since {canary.request.name} did not come through its own"
             for run in waiting:
                 run.result.story.append(text)
-            _at_once(waiting, lambda run: _finish(run, confirmed))
+            _at_once(waiting, _finish)
             return
         for start in range(0, len(waiting), confirmed.at_once):
             batch = waiting[start : start + confirmed.at_once]
@@ -117,11 +117,11 @@ class FleetRun:
 
 def _restart(run: HostRun, confirmed: Confirmed) -> None:
     run.restart(confirmed)
-    _finish(run, confirmed)
+    _finish(run)
 
 
-def _finish(run: HostRun, confirmed: Confirmed) -> None:
-    run.prove(confirmed.preflight)
+def _finish(run: HostRun) -> None:
+    run.prove()
     run.record()
 
 

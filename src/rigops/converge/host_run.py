@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.reboot_impact import RebootImpact
-    from rigops.converge.request import Confirmed, PreflightWhen, RunOptions
+    from rigops.converge.request import Confirmed, RunOptions
     from rigops.converge.result import Outcome
     from rigops.preflight.document import PairFound
     from rigops.record import Proven, journal
 
+_FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
 _FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
 
 
@@ -78,7 +79,8 @@ class HostRun:
 
     @property
     def needs_reboot(self) -> bool:
-        return self.result.error is None and bool(self.result.reboot_reasons)
+        result = self.result
+        return result.error is None and bool(result.reboot_reasons) and not result.reboot_waits
 
     @property
     def can_act(self) -> bool:
@@ -145,8 +147,7 @@ class HostRun:
         if confirmed.removals:
             session.consent = replace(session.consent, removals=tuple(result.undeclared))
         else:
-            withheld = result.undeclared.items()
-            result.withheld = tuple(Withheld(concern, paths) for concern, paths in withheld)
+            result.withheld = _withheld(result)
         if result.withheld or (result.plan.no_trial and not confirmed.no_trial):
             self._note(session.plan_all())
 
@@ -171,6 +172,8 @@ class HostRun:
         if self.result.pending:
             self._session.verify()
         self.result.outcome = self._outcome()
+        if self.result.reboot_waits:
+            self.result.story.append(f"not rebooted: {self.result.reboot_waits}")
 
     def restart(self, confirmed: Confirmed) -> None:
         """Reboot, change what needs the new kernel, and verify that all of it is live."""
@@ -205,25 +208,9 @@ class HostRun:
             )
         self.result.outcome = "changed"
 
-    def prove(self, when: PreflightWhen) -> None:
+    def prove(self) -> None:
         """Preflight, unless the last passed one still speaks for this state."""
-        if when == "never" or self.result.outcome not in {"converged", "changed"}:
-            return
-        snapshot = self._session.snapshot
-        asks_for_proof = any(
-            one.asks_for_proof(change)
-            for change in self.result.plan.changes
-            for one in registry.CONCERNS
-            if one.name == change.concern
-        )
-        if (
-            when == "auto"
-            and not asks_for_proof
-            and (
-                not (self.request.spec.gpus or (snapshot.silicon and snapshot.silicon.has_cards))
-                or proof.still_holds(proof.recorded(snapshot.state), self._observed())
-            )
-        ):
+        if self.result.outcome not in {"converged", "changed"} or not self._why_prove():
             return
         from rigops.preflight.run import prove  # noqa: PLC0415 - seldom needed
 
@@ -238,6 +225,41 @@ class HostRun:
                 before_copies=self._begin_proof,
                 progress=self._session.tell,
             )
+
+    def _why_prove(self) -> str:
+        """Why the state that the host is in now is to be proven; empty: it is not."""
+        snapshot, when = self._session.snapshot, self._options.preflight
+        if when != "auto":
+            return "--preflight always" if when == "always" else ""
+        if self._awaits_driver:
+            return ""
+        if any(
+            one.asks_for_proof(change)
+            for change in self.result.plan.changes
+            for one in registry.CONCERNS
+            if one.name == change.concern
+        ):
+            return "the way between the GPUs changes"
+        if not (self.request.spec.gpus or (snapshot.silicon and snapshot.silicon.has_cards)):
+            return ""
+        return proof.missing(snapshot.state, self._observed())
+
+    def _announced_preflight(self) -> str:
+        """Why preflight would copy between GPUs after an apply, or nothing."""
+        silicon = self._session.snapshot.silicon
+        if (silicon and len(silicon.gpus) == 1) or self.request.spec.p2p == "skip":
+            return ""
+        is_asked = self._options.preflight != "never" and self.needs_reboot
+        return self._why_prove() or ("what P2P depends on changes" if is_asked else "")
+
+    @property
+    def _awaits_driver(self) -> bool:
+        """No driver is loaded, and the concern that would bring one is blocked."""
+        driver = self._session.snapshot.driver
+        return not (driver and driver.version) and any(
+            one.brings_driver and one.name in self._session.blocked_concerns
+            for one in registry.CONCERNS
+        )
 
     def _begin_proof(self, at_stake: Sequence[PairFound]) -> None:
         self._session.take_lock()
@@ -294,9 +316,13 @@ class HostRun:
     # Steps of stages
 
     def _plan(self) -> None:
+        result, withholds = self.result, self._options.withholds_removals
         with self._session.stage("plan"):
-            self._note(self._session.plan_all(all_removals=True))
-        if self.result.reboot_reasons:
+            self._note(self._session.plan_all(all_removals=not withholds))
+        if withholds:
+            result.withheld = _withheld(result)
+        result.preflight_reason = self._announced_preflight()
+        if self.needs_reboot:
             self._session.find_reboot_impact()
 
     def _shown(self) -> tuple[object, ...]:
@@ -332,6 +358,8 @@ class HostRun:
         result.plan = planned.without(self._session.blocked_concerns)
         self._session.shown = result.plan
         result.reboot_reasons = self._reboot_reasons(selection)
+        waits = result.reboot_reasons and self._awaits_driver
+        result.reboot_waits = _FOR_DRIVER if waits else ""
         result.fails_until_reboot = tuple(
             what
             for concern, what in planned.fails_until_reboot
@@ -408,6 +436,10 @@ class HostRun:
             at=self._options.at,
             inventory_digest=self._options.inventory_digest,
         )
+
+
+def _withheld(result: HostResult) -> tuple[Withheld, ...]:
+    return tuple(Withheld(concern, paths) for concern, paths in result.undeclared.items())
 
 
 def _no_reboot_now(impact: RebootImpact, confirmed: Confirmed) -> str:

@@ -100,6 +100,17 @@ def recorded(state: RigopsState | None) -> Proven | None:
     return Proven.read(state.records.get(PROVEN))
 
 
+def missing(state: RigopsState | None, now: Proven | None) -> str:
+    """Why this state is to be proven; empty: the recorded proof is one of it."""
+    record = recorded(state)
+    if still_holds(record, now):
+        return ""
+    if record is not None:
+        return "the last proof is of another driver, kernel, firmware or set of cards"
+    has_failed = state is not None and FAILED_PROOF in state.records
+    return "the last preflight failed" if has_failed else "no preflight passed yet"
+
+
 def still_holds(record: Proven | None, now: Proven | None) -> bool:
     """Whether nothing that the proof depends on has changed, and no higher rung could be run."""
     if record is None or now is None or record.key() != now.key():

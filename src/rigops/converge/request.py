@@ -32,6 +32,8 @@ class RunOptions:
     upgrade: bool = False  # what is as declared, to a newer version that is too
     remove_foreign_driver: bool = False  # one that came from no package
     keep_holds: bool = False  # of packages, when their concern is undone
+    withholds_removals: bool = False  # plans for no concern to be undone that nothing declares
+    preflight: PreflightWhen = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,5 +45,4 @@ class Confirmed:
     busy: bool = False  # interrupt GPU jobs
     wedged: bool = False  # force a host down whose shutdown may block
     no_trial: bool = False  # make kernel arguments permanent that no boot can try first
-    preflight: PreflightWhen = "auto"
     at_once: int = 1  # hosts that are rebooted at the same time

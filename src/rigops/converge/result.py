@@ -71,6 +71,8 @@ class HostResult:
     plan: Plan = field(default_factory=Plan)  # without what is blocked
     reboot_reasons: tuple[str, ...] = ()
     fails_until_reboot: tuple[str, ...] = ()  # such as CUDA, from the change on
+    reboot_waits: str = ""  # for what, although there are reasons
+    preflight_reason: str = ""  # why apply would end with copies between GPUs
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
     blocked: tuple[Blocked, ...] = ()

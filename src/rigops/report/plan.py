@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
 _LABEL: Final = 13  # columns: the longest name of a concern
+_COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
 _COMING: Final = "not in this version"
 
 
@@ -46,7 +47,7 @@ def plan_lines(
 def total_lines(results: Sequence[HostResult], width: int) -> list[str]:
     """What a plan comes to, and where there is more to see of it."""
     changing = [result for result in results if result.error is None and result.pending]
-    rebooting = sum(bool(result.reboot_reasons) for result in changing)
+    rebooting = sum(bool(one.reboot_reasons) and not one.reboot_waits for one in changing)
     unplanned = sum(result.error is not None for result in results)
     parts = [
         f"{_count(len(changing), 'host')} would change" if changing else "",
@@ -100,7 +101,8 @@ def _meaning(result: HostResult) -> str:
     parts = [
         *_headlines(result),
         f"{_count(gone, 'package')} removed" if gone else "",
-        "1 reboot" if result.reboot_reasons else "",
+        "1 reboot" if result.reboot_reasons and not result.reboot_waits else "",
+        "a reboot later" if result.reboot_waits else "",
     ]
     return ", ".join(filter(None, parts))
 
@@ -140,14 +142,9 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
     if has_changes:
         for concern in _changing(result):
             yield from _changes(result, concern, has_diffs=has_diffs)
-        yield from (_Row("reboot", reason) for reason in result.reboot_reasons)
-    for hit in result.reboot_hits:
-        yield _Row("reboot", f"a reboot would interrupt: {hit}", "yellow")
-    for what in result.fails_until_reboot:
-        since = "from the change until the reboot" if result.plan.pending else "until the reboot"
-        yield _Row("reboot", f"{what} fails {since}", "yellow")
-    for debt in result.other_debts:
-        yield _Row("reboot", f"for a concern that was not selected: {debt}")
+    yield from _reboot(result, has_reasons=has_changes)
+    if result.preflight_reason:
+        yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
     if has_changes:
         yield from (_Row("note", notice, "yellow") for notice in result.notices)
     elif result.notices:
@@ -155,9 +152,26 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
     yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
 
 
+def _reboot(result: HostResult, *, has_reasons: bool) -> Iterator[_Row]:
+    if has_reasons:
+        yield from (_Row("reboot", reason) for reason in result.reboot_reasons)
+    if result.reboot_waits:
+        yield _Row("reboot", result.reboot_waits, "yellow")
+    for hit in result.reboot_hits:
+        yield _Row("reboot", f"a reboot would interrupt: {hit}", "yellow")
+    for what in result.fails_until_reboot:
+        since = "from the change until the reboot" if result.plan.pending else "until the reboot"
+        yield _Row("reboot", f"{what} fails {since}", "yellow")
+    for debt in result.other_debts:
+        yield _Row("reboot", f"for a concern that was not selected: {debt}")
+
+
 def _first(result: HostResult) -> Iterator[_Row]:
+    kept = {one.concern for one in result.withheld}
     for concern, paths in result.undeclared.items():
-        yield _Row(concern, f"no longer declared, undo {', '.join(paths)}", "yellow")
+        named = ", ".join(paths)
+        text = f"kept; --prune undoes {named}" if concern in kept else f"undo {named}"
+        yield _Row(concern, f"no longer declared: {text}", "yellow")
     for repair in result.plan.repairs:
         if repair.agreed:
             yield _Row("packages", f"first `{repair.command}`, since {repair.broken}")

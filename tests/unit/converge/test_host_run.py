@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from rigops.concerns.concern import HostRequest
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.converge.host_run import HostRun
+from rigops.converge.proof import Silicon
 from rigops.converge.request import Confirmed
 from rigops.converge.result import Withheld
 from rigops.facts.sections import Boot, RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.plan.change import Repair
+from rigops.probe.sections.nvidia_version import NvidiaVersion
+from rigops.record import Bios, ProvenGpu
 from rigops.transport import Privilege, Target
 from tests.unit.converge.fakes import NOTHING_COLLECTED, FakeHost, run_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from rigops.converge.snapshot import HostSnapshot
 
 HEAD = """
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 from rigops.plan.blocked import blocked
 from rigops.plan.change import Repair
+from rigops.probe.sections.nvidia_version import NvidiaVersion
+from rigops.record import Bios, ProvenGpu
 from rigops.plan.context import announce_repair
 from rigops.plan.context import consent_of, may_undo
 """
@@ -41,17 +52,42 @@ def stuck():
 stuck()
 """
 
+NO_DRIVER = f"""{HEAD}
+@operation()
+def no_driver():
+    yield blocked(host, "nvidia_driver", "no source has it")
 
-def planned(folder: Path) -> HostRun:
-    deploys = {"acs": GOES, "base": STUCK}
+no_driver()
+"""
+REBOOTS = """
+from pyinfra.context import host
+from rigops.plan.context import needs_reboot
+
+needs_reboot(host, "kernel_args", "the kernel does not run with a yet")
+"""
+TWO_CARDS = Silicon(
+    bios=Bios("", ""),
+    gpus=tuple(ProvenGpu(f"GPU-{at}", f"0000:0{at}:00.0", "", None) for at in (1, 2)),
+    has_cards=True,
+)
+NO_PROOF = "no preflight passed yet"
+
+
+def planned(
+    folder: Path,
+    deploys: Mapping[str, str] = {"acs": GOES, "base": STUCK},
+    snapshot: HostSnapshot = NOTHING_COLLECTED,
+    **what: Any,
+) -> HostRun:
     for name, text in deploys.items():
         (folder / f"{name}.py").write_text(text)
-    options = run_options([folder / f"{name}.py" for name in deploys])
+    options = replace(run_options([folder / f"{name}.py" for name in deploys]), **what)
     engine = Engine({"rig": {}})
     known = [(fact, fact.section.parse("")) for fact in (Boot, RigopsState)]
     engine.attach("rig", HostChannel(FakeHost(), Privilege("root")), known)
     rig = HostRun(HostRequest("rig", Target(name="rig"), {}, RigSpec()), options, engine)
-    rig._session.last_snapshot = NOTHING_COLLECTED
+    rig._session.last_snapshot = snapshot
+    rig._session.find_reboot_impact = lambda: None  # type: ignore[method-assign, assignment, return-value]
     rig._plan()
     return rig
 
@@ -87,3 +123,66 @@ def test_what_a_repair_cures_is_no_longer_in_the_way_of_the_plan(tmp_path: Path)
     assert rig.result.blocked == ()
     assert rig.result.plan.repairs == (Repair("dpkg was interrupted", "cure", agreed=True),)
     assert rig.result.pending
+
+
+def test_a_removal_that_is_going_to_be_withheld_is_no_change_of_the_plan(tmp_path: Path) -> None:
+    deploys = {"acs": GOES.replace("may_undo(", "gone(host, may_undo(").replace('"])', '"]))')}
+    deploys["acs"] = deploys["acs"].replace(
+        "gone(host",
+        """
+from rigops.plan.change import Change
+from rigops.plan.context import announce
+
+def gone(host, is_undone):
+    if is_undone:
+        announce(host, Change("acs", "file", "/etc/goes", "x", None))
+
+gone(host""",
+    )
+
+    asked = planned(tmp_path, deploys)
+    withheld = planned(tmp_path, deploys, withholds_removals=True)
+
+    assert [one.subject for one in asked.result.plan.changes] == ["/etc/goes"]
+    assert asked.result.withheld == ()
+    assert withheld.result.plan.changes == ()
+    assert withheld.result.withheld == (Withheld("acs", ("/etc/goes",)),)
+
+
+@pytest.mark.parametrize("loaded", [None, "535.261.03"])
+def test_while_a_first_driver_is_refused_no_reboot_and_no_preflight_follow(
+    tmp_path: Path, loaded: str | None
+) -> None:
+    snapshot = replace(
+        NOTHING_COLLECTED,
+        silicon=TWO_CARDS,
+        driver=NvidiaVersion(version=loaded) if loaded else None,
+    )
+    deploys = {"nvidia_driver": NO_DRIVER, "kernel_args": REBOOTS}
+
+    rig = planned(tmp_path, deploys, snapshot)
+
+    assert rig.needs_reboot is (loaded is not None)
+    assert bool(rig.result.reboot_waits) is (loaded is None)
+    assert rig.result.reboot_reasons == ("the kernel does not run with a yet",)
+    assert rig.result.preflight_reason == (NO_PROOF if loaded else "")
+
+
+@pytest.mark.parametrize(
+    ("cards", "preflight", "reason"),
+    [
+        (TWO_CARDS, "auto", NO_PROOF),
+        (TWO_CARDS, "never", ""),
+        (TWO_CARDS, "always", "--preflight always"),
+        (replace(TWO_CARDS, gpus=TWO_CARDS.gpus[:1]), "auto", ""),
+        (replace(TWO_CARDS, gpus=(), has_cards=False), "auto", ""),
+    ],
+)
+def test_a_plan_says_that_copies_between_the_cards_are_going_to_follow(
+    tmp_path: Path, cards: Silicon, preflight: str, reason: str
+) -> None:
+    snapshot = replace(NOTHING_COLLECTED, silicon=cards)
+
+    rig = planned(tmp_path, {}, snapshot, preflight=preflight)
+
+    assert rig.result.preflight_reason == reason

@@ -208,6 +208,37 @@ def test_a_reboot_has_its_reasons_and_whom_it_would_hit() -> None:
     ]
 
 
+def test_a_reboot_that_waits_is_said_to_wait_and_not_counted() -> None:
+    result = HostResult("rig", reboot_reasons=("x",), reboot_waits="not before the driver")
+
+    assert lines(result) == [
+        "rig  a reboot later",
+        "  reboot         x",
+        "  reboot         not before the driver",
+    ]
+    assert total_lines([result], WIDE)[0].startswith("1 host would change. ")
+
+
+def test_copies_that_may_hang_the_host_are_announced_by_plan_and_apply() -> None:
+    result = HostResult("rig", preflight_reason="no preflight passed yet")
+
+    for has_changes in (True, False):
+        (copies,) = rows(result, has_changes=has_changes)
+        assert copies == (
+            "preflight copies between GPUs follow: broken P2P can hang the host "
+            "(no preflight passed yet)"
+        )
+
+
+def test_a_removal_that_is_withheld_is_not_said_to_come() -> None:
+    undeclared = {"acs": ("/f",)}
+
+    assert shown(undeclared=undeclared) == ["acs no longer declared: undo /f"]
+    assert shown(undeclared=undeclared, withheld=(Withheld("acs", ("/f",)),)) == [
+        "acs no longer declared: kept; --prune undoes /f"
+    ]
+
+
 def test_what_is_in_the_way_names_its_keys_and_is_not_nothing_to_do() -> None:
     ways = (
         Blocked("borg", ("borg", "snapshots"), "not in this version"),

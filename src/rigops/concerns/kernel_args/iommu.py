@@ -48,10 +48,7 @@ def note(coming: Collection[str], with_them: Collection[str], firmware: Firmware
             "neither argument; for passthrough, "
             f'declare kernel_args = ["{INTEL_ON}", "{direct}"]'
         )
-    return (
-        f"{direct} takes DMA isolation away from all devices: each of them, network cards and "
-        "disks too, can reach all of the memory"
-    )
+    return f"{direct} removes DMA isolation: every device can reach all of the memory"
 
 
 def leaves_intel_off(firmware: Firmware | None) -> bool:

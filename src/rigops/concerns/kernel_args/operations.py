@@ -289,8 +289,8 @@ def _announce(
     for change in part.changes:
         announce(host, change)
     if differs_on_trial and earlier != coming:
-        texts = (" ".join(arguments) or None for arguments in (earlier, coming))
-        announce(host, Change(CONCERN, "argument", COMMAND_LINE, *texts))
+        before, after = (" ".join(arguments) or None for arguments in (earlier, coming))
+        announce(host, Change(CONCERN, "argument", COMMAND_LINE, before, after))
 
 
 def _announce_permanent(part: Part, tried: _Attempt) -> None:

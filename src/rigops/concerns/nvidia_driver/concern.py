@@ -79,6 +79,7 @@ def _keep(host: ProvenHost) -> Kept:
 
 NVIDIA_DRIVER: Final = Concern(
     name=NAME,
+    brings_driver=True,
     keys=(
         Key(
             "driver",
