@@ -182,6 +182,8 @@ def test_history_has_what_the_host_knows_and_this_machine_and_tells_of_a_silent_
     assert document["schema"] == "rigops.history/1"
     assert [run["outcome"] for run in document["runs"]] == ["reboot_owed", "reboot_owed"]
     assert {run["host"] for run in document["runs"]} == {rig.name}
+    assert {run["command"] for run in document["runs"]} == {"apply"}
+    assert [run["changes"] for run in document["runs"]] == [[], [f"kernel argument {ARGUMENT}"]]
     (silent,) = document["hosts"]
     assert (silent["host"], silent["status"], silent["error"]["kind"]) == (
         "gone",

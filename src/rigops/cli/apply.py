@@ -116,7 +116,7 @@ def command(
     interrupted = False
     shown: frozenset[str] = frozenset()
     with fleet_run(
-        "applying",
+        "apply",
         hosts,
         selection,
         inventory_digest=digest,

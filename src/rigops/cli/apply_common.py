@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from rigops.record.lockfile import LockedHost
 
 APPLY_SCHEMA = "rigops.apply/1"
+_DOING = {
+    "plan": "planning", "apply": "applying", "release": "releasing", "rollback": "rolling back",
+}  # fmt: skip
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
@@ -124,7 +127,7 @@ def select_hosts(
 
 @contextmanager
 def fleet_run(
-    doing: str,
+    command: str,
     hosts: Sequence[HostRequest],
     selection: Selection,
     *,
@@ -138,11 +141,11 @@ def fleet_run(
     withholds_removals: bool = False,
     preflight: PreflightWhen = "auto",
 ) -> Iterator[tuple[FleetRun, Progress]]:
-    """A run on these hosts; its connections end with the context."""
+    """A run of `command` on these hosts; its connections end with the context."""
     password = sudo_password(asked=asks_sudo_password)
     interrupts = Interrupts()
     started = journal.now()
-    with Progress(doing, interrupts.end_the_question) as progress:
+    with Progress(_DOING[command], interrupts.end_the_question) as progress:
         holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
         run = FleetRun(
             hosts,
@@ -155,6 +158,7 @@ def fleet_run(
                 inventory_digest=inventory_digest,
                 at=started,
                 tell=progress.say,
+                command=command,
                 allow_busy=allow_busy,
                 upgrade=upgrade,
                 remove_foreign_driver=remove_foreign_driver,

@@ -53,7 +53,7 @@ def command(
         inventory_argument, inventory_path, limit=limit, only=only, skip=skip
     )
     with fleet_run(
-        "planning",
+        "plan",
         hosts,
         selection,
         inventory_digest=digest,

@@ -136,6 +136,7 @@ def _run_of(found: HostFound, at: str, seconds: float) -> Run:
         seconds=seconds,
         versions={},
         preflight=Preflight(found.status, found.level or "", pairs_of(found)),
+        command="preflight",
     )
 
 

@@ -69,7 +69,7 @@ def command(
     journal.require_writable()  # since it is to keep what the hosts forget
     chosen = choose_hosts(hosts, inventory_path)
     with fleet_run(
-        "releasing",
+        "release",
         [HostRequest(host.name, host.target, {}, RigSpec()) for host in chosen],
         Selection(),
         inventory_digest="",

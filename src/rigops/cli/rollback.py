@@ -84,7 +84,7 @@ def command(
     inventory = read_inventory(inventory_path)
     request = _host_request(inventory, host)
     with fleet_run(
-        "rolling back",
+        "rollback",
         [request],
         Selection.of([_DRIVER], ()),
         inventory_digest=inventory.digest,

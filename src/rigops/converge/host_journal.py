@@ -66,6 +66,8 @@ def entry(
         outcome=result.outcome,
         seconds=seconds,
         versions=versions,
+        command=options.command,
+        changes=result.plan.meaning if result.outcome != "refused" else (),
         preflight=journal.Preflight(found.status, found.level or "", pairs_of(found))
         if found
         else None,

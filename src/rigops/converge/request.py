@@ -28,6 +28,7 @@ class RunOptions:
     inventory_digest: str
     at: str
     tell: Callable[[str, str], None]
+    command: str = "apply"
     allow_busy: bool = False  # interrupt GPU jobs
     upgrade: bool = False  # what is as declared, to a newer version that is too
     remove_foreign_driver: bool = False  # one that came from no package

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 Kind = Literal["file", "unit", "argument", "setting", "module", "hold"]
 
@@ -133,6 +134,34 @@ class Plan:
             or self.housekeeping
             or any(repair.agreed for repair in self.repairs)
         )
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Concerns of which anything is going to be changed, and how many changes they have."""
+        found = Counter(change.concern for change in self.changes)
+        found.update({one: len(packages.every) for one, packages in self.packages_by.items()})
+        found.update(dict.fromkeys((concern for concern, _ in self.housekeeping), 0))
+        return found
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        """What the changes come to, a few words each."""
+        return tuple(self._meaning())
+
+    def _meaning(self) -> Iterator[str]:
+        if any(repair.agreed for repair in self.repairs):
+            yield "finish what dpkg began"
+        for concern, count in self.sizes.items():
+            known = dict.fromkeys(text for whose, text in self.headlines if whose == concern)
+            if concern in self.undeclared:
+                yield f"undo {concern}"
+            elif known:
+                yield from known
+            else:
+                changes = f"{count} change{'s' * (count > 1)}" if count else "its records"
+                yield f"{concern} ({changes})"
+        if gone := len(self.packages.remove):
+            yield f"{gone} package{'s' * (gone > 1)} removed"
 
     @property
     def shown_later(self) -> tuple[LaterChange, ...]:

@@ -43,6 +43,8 @@ class Run:
     seconds: float
     versions: Mapping[str, str]
     preflight: Preflight | None  # None: it did not run
+    command: str = ""  # empty: written by a version that did not say
+    changes: tuple[str, ...] = ()  # what they came to
 
     def as_json(self) -> dict[str, object]:
         preflight = self.preflight
@@ -59,6 +61,8 @@ class Run:
                 "level": preflight.level,
                 "pairs": [pair.as_json() for pair in preflight.pairs],
             },
+            "command": self.command,
+            "changes": list(self.changes),
         }
 
 
@@ -157,6 +161,8 @@ def _run_of(line: bytes) -> Run | None:
             seconds=fields.number("seconds"),
             versions=fields.text_map("versions"),
             preflight=_preflight(fields.nested_or_none("preflight")),
+            command=fields.text("command") if fields.raw("command") is not None else "",
+            changes=fields.texts("changes") if fields.raw("changes") is not None else (),
         )
     except (RigopsError, UnicodeDecodeError):
         return None

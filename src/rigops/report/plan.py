@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -96,40 +95,8 @@ def _meaning(result: HostResult) -> str:
         return "no plan"
     if not result.pending:
         return "partly as declared" if result.blocked else "as declared"
-    plan = result.plan
-    gone = len(plan.packages.remove)
-    parts = [
-        *_headlines(result),
-        f"{_count(gone, 'package')} removed" if gone else "",
-        "1 reboot" if result.reboot_reasons and not result.reboot_waits else "",
-        "a reboot later" if result.reboot_waits else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _headlines(result: HostResult) -> Iterator[str]:
-    plan = result.plan
-    known = grouped(plan.headlines, lambda one: one[0])
-    if any(repair.agreed for repair in plan.repairs):
-        yield "finish what dpkg began"
-    for concern, count in _changing(result).items():
-        if concern in result.undeclared:
-            yield f"undo {concern}"
-        elif concern in known:
-            yield from dict.fromkeys(text for _, text in known[concern])
-        elif count:
-            yield f"{concern} ({_count(count, 'change')})"
-        else:
-            yield f"{concern} (its records)"
-
-
-def _changing(result: HostResult) -> Counter[str]:
-    """Concerns of which anything is going to be changed, and how many changes they have."""
-    plan = result.plan
-    found = Counter(change.concern for change in plan.changes)
-    found.update({one: len(packages.every) for one, packages in plan.packages_by.items()})
-    found.update(dict.fromkeys((concern for concern, _ in plan.housekeeping), 0))
-    return found
+    reboot = "a reboot later" if result.reboot_waits else "1 reboot"
+    return ", ".join((*result.plan.meaning, *([reboot] if result.reboot_reasons else [])))
 
 
 def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator[_Row]:
@@ -140,7 +107,7 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         return
     yield from _first(result)
     if has_changes:
-        for concern in _changing(result):
+        for concern in result.plan.sizes:
             yield from _changes(result, concern, has_diffs=has_diffs)
     yield from _reboot(result, has_reasons=has_changes)
     if result.preflight_reason:

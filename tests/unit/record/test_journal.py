@@ -22,6 +22,8 @@ RUN = Run(
     seconds=41.5,
     versions={"rigops": "0.1.0", "driver": "535.54.03"},
     preflight=Preflight("ok", "L1", (Pair("0000:0a:00.0", "0000:0b:00.0", "ok", 12.5),)),
+    command="apply",
+    changes=("driver 545.29.06 -> 535.54.03",),
 )
 
 

@@ -83,9 +83,10 @@ def test_the_first_line_is_what_the_changes_come_to() -> None:
         ),
         packages_by={"nvidia_driver": PackageChanges(remove=(Package("old", "2", None),))},
         housekeeping=(("ownership", "/r"),),
+        undeclared={"kernel_args": ("/h",)},
     )
 
-    told = meaning(plan, reboot_reasons=("x", "y"), undeclared={"kernel_args": ("/h",)})
+    told = meaning(plan, reboot_reasons=("x", "y"))
 
     assert told == (
         "driver 545 -> 535, toy (1 change), undo kernel_args, ownership (its records), "
