@@ -100,7 +100,7 @@ def test_the_document() -> None:
         ({"gpu_power_limit": 285}, True),
         ({"gpu_power_limit": 280}, False),
         ({"gpu_power_limit": 285, "driver": "535"}, False),
-        ({"driver": "535\x1b[2J"}, False),  # words of a host
+        ({"gpu_power_limit": "285W\x1b[2J"}, False),  # words of a host
     ],
 )
 def test_what_the_inventory_has_already_is_known_in_whatever_words(
