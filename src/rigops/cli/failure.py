@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 import traceback
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rigops.errors import Problem, RigopsError, UsageError
-from rigops.report.terminal import print_lines, visible
-from rigops.report.words import MARGIN, wrapped
+from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,20 +68,16 @@ def _problems(error: BaseException) -> tuple[tuple[Problem, ...], int]:
 
 
 def _print_text(problems: Sequence[Problem]) -> None:
-    from rigops.cli.output import text_width
-
-    width = text_width(sys.stderr)
     folded = _fold_hosts(problems)
     if len(folded) > 1:
         print_lines(f"{len(folded)} errors:", err=True)
     for problem, hosts in folded:
         head = "Error: " if len(folded) == 1 else "- "
-        lines = wrapped(visible(head + _headline(problem, hosts)), width, "", hanging=MARGIN)
+        print_lines(head + _headline(problem, hosts), err=True)
         if problem.accepted and problem.accepted not in problem.fix:
-            lines += wrapped(f"accepted: {problem.accepted}", width, hanging="  ")
+            print_lines(f"    accepted: {problem.accepted}", err=True)
         if problem.fix:
-            lines += wrapped(f"fix: {problem.fix}", width, hanging="  ")
-        print_lines(*lines, err=True)
+            print_lines(f"    fix: {problem.fix}", err=True)
 
 
 def _headline(problem: Problem, hosts: list[str]) -> str:

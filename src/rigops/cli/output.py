@@ -8,7 +8,6 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rigops.report.terminal import print_lines, print_text
-from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,9 +21,7 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def warn(warnings: Iterable[str]) -> None:
-    width = text_width(sys.stderr)
-    for warning in warnings:
-        print_lines(*wrapped(f"Warning: {warning}", width, "", hanging=MARGIN), err=True)
+    print_lines(*(f"Warning: {warning}" for warning in warnings), err=True)
 
 
 def has_terminal() -> bool:

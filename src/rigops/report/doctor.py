@@ -26,6 +26,7 @@ _MOST_NOTE: Final = 2  # lines
 _WIDEST_ID: Final = 16
 _TAG_COLUMN: Final = 46  # after the start of a summary
 _GPU: Final = "gpu "
+_QUIET: Final[tuple[Status, ...]] = ("ok", "skipped")
 _TO_FIX: Final[tuple[Status, ...]] = ("fail", "warn", "unknown")
 # Up to a full stop or semicolon between words, but for those in a command, brackets or a name.
 _FIRST_SENTENCE: Final = re.compile(
@@ -126,7 +127,13 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
     if len(brief) <= _MOST_UNKNOWN:
         brief = []
     infos = [one for one in host.findings if one.status == "info"]
-    shown = [one for one in _by_urgency(host) if one.status in _TO_FIX and one not in brief]
+    if len(infos) == 1:
+        infos = []
+    shown = [
+        one
+        for one in _by_urgency(host)
+        if one.status not in _QUIET and one not in brief and one not in infos
+    ]
     statuses = {one.status for one in (*shown, *brief, *infos)}
     columns = (
         max(map(len, statuses), default=0),
@@ -141,10 +148,10 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
         if ids:
             line = clipped(f"  {status:<{columns[0]}}  {len(ids)}: {', '.join(ids)}", width)
             yield line.replace(status, colored(status, status), 1)
-    worse = {one.id for one in (*shown, *brief, *infos)}
+    worse = {one.id for one in host.findings if one.status not in _QUIET}
     counts = [
         (len({one.id for one in host.findings if one.status == quiet} - worse), quiet)
-        for quiet in ("ok", "skipped")
+        for quiet in _QUIET
     ]
     if any(count for count, _ in counts):
         yield "  " + ", ".join(f"{count} {quiet}" for count, quiet in counts if count)

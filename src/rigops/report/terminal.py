@@ -13,6 +13,7 @@ import re
 import sys
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 import click
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _ESC: Final = f"<{os.urandom(16).hex()}>"
 _STYLE: Final = re.compile(re.escape(_ESC) + r"\[[0-9;]*m")
+_HANGING: Final = 4
 _CLEAR_LINE: Final = f"{_ESC}[G{_ESC}[K"
 # Printable by Unicode's categories, and yet drawn as nothing.
 _BLANK: Final = frozenset(
@@ -66,15 +68,35 @@ def rendered(text: str, *, color: bool) -> str:
 
 
 def print_lines(*lines: str, err: bool = False) -> None:
-    """Each is one line, whatever is in it."""
+    """Each is one line, whatever is in it; one that is too long for the terminal is wrapped."""
     stream = sys.stderr if err else sys.stdout
-    stream.write("".join(f"{visible(line)}\n" for line in lines))
+    width = get_terminal_size().columns if stream.isatty() else sys.maxsize
+    fitted = (part for line in lines for part in _fitted(visible(line), width))
+    stream.write("".join(f"{line}\n" for line in fitted))
     stream.flush()
 
 
 def print_text(text: str) -> None:
-    """One whose lines are its own."""
-    print_lines(*text.removesuffix("\n").split("\n"))
+    """One whose lines are its own, for programs or to be pasted."""
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in text.removesuffix("\n").split("\n")))
+    sys.stdout.flush()
+
+
+def _fitted(line: str, width: int) -> Iterator[str]:
+    """Styles take no room, and go on in the next line."""
+    plain = _STYLE.sub("", line)
+    if len(plain) <= width:
+        yield line
+        return
+    indent = min(len(plain) - len(plain.lstrip(" ")) + _HANGING, width // 2)
+    begun = ""
+    for word in re.findall(r" *[^ ]+", line):
+        if begun.strip() and len(_STYLE.sub("", begun + word)) > width:
+            yield begun
+            begun = " " * indent + word.lstrip(" ")
+        else:
+            begun += word
+    yield begun
 
 
 def redraw(line: str, width: int) -> None:

@@ -163,6 +163,12 @@ def test_what_is_unknown_is_never_among_what_is_ok(
     assert f"{len(findings)} checks could not be judged." in said[-2]
 
 
+def test_a_single_info_is_told_in_full() -> None:
+    said = lines(report("rig", Finding("info", "no NVIDIA GPU here", id="gpu.count"), *WELL))
+
+    assert said[1] == "  info  gpu.count  no NVIDIA GPU here"
+
+
 def test_what_makes_the_host_unknown_comes_before_warnings() -> None:
     said = lines(report("rig", BY_HAND, *unknown(1, essential=True)))
 

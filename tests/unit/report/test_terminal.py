@@ -149,16 +149,47 @@ def test_lines_end_between_words_and_a_path_stays_whole(width: int) -> None:
     assert all(len(line) <= width or line.split() == [path] for line in lines)
 
 
-def test_warnings_fit_the_terminal_that_they_are_printed_on(
+@pytest.mark.parametrize("writer", ["lines on stderr", "a warning"])
+def test_a_line_that_is_too_long_for_its_terminal_ends_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    text = "  half of " + "words are-long/and/whole " * 20
+    monkeypatch.setenv("COLUMNS", "60")
+    WRITERS[writer](text)
+    whole = capsys.readouterr().err
+    assert len(whole.splitlines()) == 1
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    WRITERS[writer](text)
+
+    said = capsys.readouterr().err
+    assert said.split() == whole.split()
+    assert len(said.splitlines()) > 1
+    assert max(map(len, said.splitlines())) <= 60
+    assert all(line.startswith("    ") for line in said.splitlines()[1:])
+
+
+def test_colors_take_no_room(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    warn(["word " * 20])
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    monkeypatch.setattr("rigops.report.terminal._Stream.isatty", lambda _: True)
 
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    warn(["word " * 20])
+    with clean_streams():
+        print_lines(" ".join(styled("x" * 9, fg="red") for _ in range(6)))
+        print_lines(styled("y " * 40, fg="red"))
 
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) > 1
-    assert max(map(len, lines)) <= 60
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.count("x" * 9) == 6
+    assert len(rest) == 2
+
+
+def test_what_programs_read_or_people_paste_is_never_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_json({"text": "word " * 40})
+    print_text("word " * 40)
+
+    assert json.loads(capsys.readouterr().out.partition("\nword")[0]) == {"text": "word " * 40}
