@@ -52,6 +52,7 @@ class Verdict:
     since: str
     why: str
     evidence: tuple[Evidence, ...]
+    short: str = ""  # why, in a few words: for a table
 
 
 @dataclass(frozen=True)

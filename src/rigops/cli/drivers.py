@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from rigops.cli.options import (
     common,
     existing_inventory,
     inventory_option,
+    is_verbose,
     json_option,
     words,
 )
@@ -63,7 +65,7 @@ def command(
     accepted_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Show which NVIDIA drivers are known good or bad for a GPU, with evidence.
+    """Show which NVIDIA drivers are known good or bad for a GPU; with -v the evidence.
 
     Entries that the inventory adds with the key `catalog` are included.
 
@@ -86,7 +88,9 @@ def command(
             rows = {row: None for gpu in gpus or (None,) for row in driver_rows(catalog, gpu)}
             print_json({"schema": SCHEMA, "drivers": [row.as_json() for row in rows]})
         else:
-            print_lines(*drivers_lines(catalog, gpus, text_width()))
+            today = datetime.now(timezone.utc).date()
+            lines = drivers_lines(catalog, gpus, text_width(), today, has_evidence=is_verbose())
+            print_lines(*lines)
         return 0
     if gpu_name is not None:
         raise usage_error(

@@ -1,24 +1,120 @@
-"""The catalog of drivers in lines."""
+"""Which driver for which cards, in lines: the answer, a table, and all that is known."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from textwrap import shorten
+from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import runs_on, versions
-from rigops.catalog.lookup import concerns
+from rigops.catalog.lookup import concerns, good_branches
+from rigops.catalog.lookup import verdicts as judged
 from rigops.report.terminal import styled
-from rigops.report.words import MARGIN, wrapped
+from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import date
 
     from rigops.catalog import Catalog
     from rigops.catalog.model import DriverBranch, Gpu, Verdict
 
+ENDED: Final = "ended"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
+_WORDS = {"known-good": "known good", "caution": "caution", "bad": "bad", "unknown": "unknown"}
+_BEFORE_WHY: Final = 50  # columns
+_LEAST_WHY: Final = 20
+_MORE: Final = "Reports and dates: -v    What this host can install: rigops drivers --host HOST"
 
 
-def drivers_lines(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> list[str]:
+def drivers_lines(
+    catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date, *, has_evidence: bool
+) -> list[str]:
+    """The answer for each card, and a table of branches; with evidence, all that is known."""
+    by_answer = grouped(gpus or (None,), lambda gpu: _answer(catalog, gpu))
+    answers = [line for answer, same in by_answer.items() for line in _lines(same, answer, width)]
+    rest = _evidence(catalog, gpus, width) if has_evidence else _table(catalog, gpus, width, today)
+    return [*answers, *([""] if has_evidence else []), *rest]
+
+
+def _answer(catalog: Catalog, gpu: Gpu | None) -> str:
+    cards = (gpu,) if gpu else ()
+    good = [branch.branch for branch in good_branches(catalog, cards)]
+    use = f"use {' or '.join(good)}" if good else "no branch is known to be good"
+    never = [
+        f"Never {branch.branch}: {_short(worst)}."
+        for branch in catalog.drivers
+        if all(runs_on(branch, card) for card in cards)
+        if (worst := _worst(catalog, branch, cards)) and worst.status == "bad"
+    ]
+    return " ".join((f"{use}.", *never))
+
+
+def _lines(gpus: Sequence[Gpu | None], answer: str, width: int) -> list[str]:
+    names = ", ".join(gpu.name if gpu else "Most cards" for gpu in gpus)
+    first, *rest = wrapped(f"{names}: {answer}", width, "", hanging="  ")
+    return [styled(first, bold=True), *(styled(line, bold=True) for line in rest)]
+
+
+def _table(catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date) -> Iterator[str]:
+    """One line a branch. Those that drive none of the cards are one line for each reason."""
+    yield "  branch  status      newest       support        why"
+    unfit: dict[str, list[str]] = {}
+    for branch in reversed(catalog.drivers):
+        supports = [runs_on(branch, gpu) for gpu in gpus]
+        if supports and not any(supports):
+            unfit.setdefault(supports[0].reason, []).append(branch.branch)
+            continue
+        worst = _worst(catalog, branch, gpus)
+        status = worst.status if worst else "unknown"
+        newest = branch.releases[-1].version if branch.releases else ""
+        column = styled(f"{_WORDS[status]:<10}", fg=_COLORS.get(status))
+        yield (
+            f"  {branch.branch:<6}  {column}  {newest:<11}  {_support(branch, today):<13}  "
+            f"{_shortened(_reason(branch, worst, gpus), width - _BEFORE_WHY)}"
+        )
+    for reason, branches in unfit.items():
+        yield from wrapped(f"{', '.join(branches)}: {reason}", width, "  ", hanging="  ")
+    yield from wrapped(_MORE, width, "")
+
+
+def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[Gpu]) -> Verdict | None:
+    """What is known of its newest release."""
+    if not branch.releases:
+        return None
+    found = judged(catalog, versions.parse(branch.releases[-1].version), gpus)
+    return found[0] if found else None
+
+
+def _support(branch: DriverBranch, today: date) -> str:
+    """An end without a day is the end of that month or year."""
+    end = branch.end_of_life
+    if end in {"", ENDED}:
+        return end
+    return f"{ENDED} {end}" if end < today.isoformat()[: len(end)] else f"until {end}"
+
+
+def _reason(branch: DriverBranch, worst: Verdict | None, gpus: Sequence[Gpu]) -> str:
+    if worst is None:
+        return "no reports"
+    bad = (
+        one
+        for one in branch.verdicts
+        if one.status == "bad" and one.versions and one is not worst
+        if not gpus or any(concerns(one, gpu) for gpu in gpus)
+    )
+    older = dict.fromkeys(f"{one.versions} is bad" for one in bad)
+    return "; ".join((_short(worst), *older))
+
+
+def _short(verdict: Verdict) -> str:
+    return verdict.short or verdict.why.partition(". ")[0].rstrip(".")
+
+
+def _shortened(text: str, width: int) -> str:
+    return shorten(text, max(width, _LEAST_WHY), placeholder=" …")
+
+
+def _evidence(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> list[str]:
     """Newest branch first; branches that drive none of the cards last, one line each."""
     lines = [line for gpu in gpus for line in _card(gpu, width)]
     unfit: list[str] = []
@@ -61,7 +157,7 @@ def _verdict(verdict: Verdict, branch: DriverBranch, width: int) -> Iterator[str
     status = styled(f"{verdict.status:<10}", fg=_COLORS[verdict.status])
     cards = "every card" if verdict.gpus == ("*",) else ", ".join(verdict.gpus)
     purpose = "" if verdict.purpose == "any" else f", for {verdict.purpose}"
-    since = f", since {verdict.since}" if verdict.since else ""
+    since = f", known since {verdict.since}" if verdict.since else ""
     yield f"{MARGIN}{status} {_scope(verdict, branch)}: {cards}{purpose}{since}"
     yield from wrapped(verdict.why, width, MARGIN * 2)
     for evidence in verdict.evidence:

@@ -82,6 +82,17 @@ def test_blackwell_begins_with_570_and_needs_open_modules() -> None:
         assert ("Blackwell" in branch.open_architectures) is (branch.branch >= "570")
 
 
+def test_verdicts_on_running_drivers_fit_a_line_of_a_table() -> None:
+    shorts = [
+        one.short
+        for branch in load().drivers
+        for one in branch.verdicts
+        if one.purpose != "install"
+    ]
+
+    assert all(0 < len(short) <= 50 for short in shorts)
+
+
 def test_verdicts_name_cards_and_architectures_that_exist() -> None:
     known = {EVERY_CARD, *ARCHITECTURES, *(gpu.name for gpu in load().gpus)}
 

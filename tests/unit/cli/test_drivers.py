@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.catalog import load
+from rigops.report.drivers import drivers_lines
 from tests.own_catalog import verdict_against
 
 if TYPE_CHECKING:
@@ -51,7 +54,7 @@ def test_a_branch_that_left_a_card_behind_is_unsupported(rigops: Rigops) -> None
 
 @pytest.mark.parametrize("name", ["3090", "rtx 3090", "GeForce RTX 3090", "10de:2204"])
 def test_a_card_goes_by_many_names(rigops: Rigops, name: str) -> None:
-    assert "GeForce RTX 3090  Ampere" in rigops("drivers", "--gpu", name).out
+    assert "GeForce RTX 3090  Ampere" in rigops("drivers", "-v", "--gpu", name).out
 
 
 def test_an_unknown_card_gets_a_suggestion(rigops: Rigops) -> None:
@@ -71,7 +74,9 @@ def test_what_an_inventory_adds_to_the_catalog_is_part_of_it(
 
     assert [row["status"] for row in of_version] == ["bad", "known-good"]
     assert of_version[0]["evidence"][0]["where"] == "our lab book"
-    assert "our lab book" in rigops("drivers").out
+    assert "our lab book" in rigops("drivers", "-v").out
+    assert "honest about P2P; pin the version" in rigops("drivers").out
+    assert "==535.261.03 is bad" in rigops("drivers").out
 
 
 def test_a_broken_catalog_of_the_users_own_is_named_with_its_line(
@@ -95,6 +100,42 @@ def test_two_catalogs_cannot_both_be_meant(rigops: Rigops, tmp_path: Path) -> No
 
     assert said.code == 2
     assert "group_data/all.py" in said.err
+
+
+def test_the_first_line_is_the_answer_and_a_table_of_branches_follows(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rigops.cli.drivers.text_width", lambda: 100)
+
+    lines = rigops("drivers", "--gpu", "3090").out.splitlines()
+
+    assert lines[0] == "GeForce RTX 3090: use 535 or 580. Never 545: P2P copies hang."
+    assert lines[1].split() == ["branch", "status", "newest", "support", "why"]
+    assert "  545     bad         545.29.06    ended          P2P copies hang" in lines
+    assert lines[-1].startswith("Reports and dates: -v")
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 100
+
+
+def test_cards_with_one_answer_share_it_and_branches_that_do_not_drive_them_a_line(
+    rigops: Rigops,
+) -> None:
+    lines = rigops("drivers", "--gpu", "V100").out.splitlines()
+
+    assert lines[0].startswith("Tesla V100-PCIE-16GB, Tesla V100-PCIE-32GB, ")
+    assert lines[0].endswith(": use 535 or 580. Never 545: P2P copies hang.")
+    assert sum("580 is the last branch" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("day", "support"), [("2026-06-30", "until 2026-06"), ("2026-07-01", "ended 2026-06")]
+)
+def test_support_that_ends_with_a_month_lasts_to_its_last_day(day: str, support: str) -> None:
+    catalog = load()
+
+    lines = drivers_lines(catalog, (), 100, date.fromisoformat(day), has_evidence=False)
+
+    assert any(line.split()[:1] == ["535"] and support in line for line in lines)
 
 
 def test_without_an_inventory_there_is_still_a_catalog(rigops: Rigops) -> None:
