@@ -30,6 +30,7 @@ class Person:
 
     `program`: what is called as rigops. `meanwhile`: what happens while a question is open.
     `sees_all`: standard output is the terminal too, else no terminal, as where it goes into a file.
+    `waited_s`: the longest time without a letter on the screen.
     """
 
     answers: Mapping[str, str]
@@ -37,6 +38,7 @@ class Person:
     seen: list[str] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
     sees_all: bool = False
+    waited_s: float = 0
 
     def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:
         master, slave = pty.openpty()
@@ -65,6 +67,7 @@ class Person:
     def _answer(self, master: int) -> None:
         left = list(self.answers.items())
         unanswered = ""
+        last = time.monotonic()
         while True:
             try:
                 text = os.read(master, 4096).decode(errors="replace")
@@ -72,6 +75,8 @@ class Person:
                 return
             if not text:
                 return
+            self.waited_s = max(self.waited_s, time.monotonic() - last)
+            last = time.monotonic()
             self.seen.append(text)
             unanswered += text
             if left and left[0][0] in unanswered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,6 +12,7 @@ import click
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import has_terminal, print_json, text_width, warn
+from rigops.cli.progress import Progress
 from rigops.errors import HostError, RigopsError
 from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN, exit_code
 from rigops.preflight.document import HostFound, document, overall
@@ -76,11 +78,12 @@ def command(
       rigops preflight --level quick
       rigops preflight -i inventory.py --yes --json
     """
-    policy = host_key_policy(accepted_keys)
     chosen = choose_hosts(hosts, inventory_path)
     if level != "quick" and not yes and not _confirmed(chosen):
         return EXIT_DECLINED
-    found = for_each(chosen, lambda host: _prove(host, policy, level))
+    with Progress("connecting") as progress:
+        policy = host_key_policy(accepted_keys, while_asking=progress.silent)
+        found = for_each(chosen, lambda host: _prove(host, policy, level, progress))
     if as_json:
         print_json(document(found))
     else:
@@ -100,8 +103,9 @@ def _confirmed(chosen: Sequence[Chosen]) -> bool:
     return click.confirm(_QUESTION.format(visible(names)), err=True)
 
 
-def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
+def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str, progress: Progress) -> HostFound:
     started, began = journal.now(), time.monotonic()
+    progress.begin(chosen.name)
 
     def reach() -> Connection:
         return connect(chosen.target, host_keys=policy)
@@ -114,17 +118,29 @@ def _prove(chosen: Chosen, policy: HostKeyPolicy, level: str) -> HostFound:
                 chosen.spec,
                 level=level,
                 reconnect=reach,
-                progress=lambda text: print_lines(f"{chosen.name}: {text}", err=True),
-                before_copies=lambda at_stake: _record_there(
-                    chosen.name, connection, recording(failed=begun(at_stake, started, {}))
+                progress=partial(progress.say, chosen.name),
+                before_copies=lambda at_stake: _warn(
+                    _record_there(
+                        chosen.name, connection, recording(failed=begun(at_stake, started, {}))
+                    ),
+                    progress,
                 ),
             )
             if level != "quick" and found.status != SKIPPED:
                 seconds = round(time.monotonic() - began, 3)
-                _record(_run_of(found, started, seconds), found, connection, reach)
+                troubles = _record(_run_of(found, started, seconds), found, connection, reach)
+                _warn(troubles, progress)
             return found
     except TransportError as error:
         return HostFound(host=chosen.name, status=UNKNOWN, error=HostError(error.kind, str(error)))
+    finally:
+        progress.say(chosen.name, "")
+
+
+def _warn(troubles: Sequence[str], progress: Progress) -> None:
+    if troubles:
+        with progress.silent():
+            warn(troubles)
 
 
 def _run_of(found: HostFound, at: str, seconds: float) -> Run:
@@ -142,8 +158,8 @@ def _run_of(found: HostFound, at: str, seconds: float) -> Run:
 
 def _record(
     run: Run, found: HostFound, connection: Connection, reach: Callable[[], Connection]
-) -> None:
-    """Here, and on a host that rigops keeps records on. What cannot be recorded is a warning."""
+) -> Sequence[str]:
+    """Here, and on a host that rigops keeps records on. Gives what could not be recorded."""
     command = recording(
         json.dumps(run.as_json()),
         failed=failure(found, run.at, run.versions),
@@ -152,18 +168,18 @@ def _record(
     try:
         journal.append(run)
         if found.error is None:
-            _record_there(run.host, connection, command)
-        else:
-            with reach() as again:
-                _record_there(run.host, again, command)
+            return _record_there(run.host, connection, command)
+        with reach() as again:
+            return _record_there(run.host, again, command)
     except RigopsError as error:
-        warn([f"{run.host}: the result is not recorded everywhere: {error}"])
+        return [f"{run.host}: the result is not recorded everywhere: {error}"]
 
 
-def _record_there(host: str, connection: Connection, command: Sequence[str]) -> None:
+def _record_there(host: str, connection: Connection, command: Sequence[str]) -> Sequence[str]:
     words = ("sh", "-c", _WHERE_MANAGED, "rigops", *WITHOUT_PASSWORD.argv, *command)
     done = connection.run(words, deadline_s=_RECORD_S)
-    if done.exit_code != 0:
-        said = clean(done.stderr) or f"exit status {done.exit_code}"
-        text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
-        warn([f"{text}: log in as root, or allow sudo without a password"])
+    if done.exit_code == 0:
+        return []
+    said = clean(done.stderr) or f"exit status {done.exit_code}"
+    text = f"{host}: not recorded on the host ({said}), so doctor and apply know nothing of it"
+    return [f"{text}: log in as root, or allow sudo without a password"]

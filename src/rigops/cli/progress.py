@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import threading
@@ -10,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rigops.report.terminal import print_lines, redraw
+from rigops.report.words import minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
 _REDRAW_S = 0.2
+_COUNT = re.compile(r"[0-9]+(?= of [0-9])")
 
 
 class Progress:
@@ -44,15 +47,15 @@ class Progress:
     def say(self, host: str, text: str) -> None:
         """`text`: the current step, "" for none.
 
-        Without a terminal, a new text is printed only if it differs before the first comma.
+        Without a terminal, a new text is printed only if it differs before the first comma, in
+        more than in a count such as `3 of 12`.
         """
-        step = text.partition(",")[0]
         with self._lock:
             if not text:
                 self._began.pop(host, None)
                 self._at.pop(host, None)
                 return
-            is_news = self._at.get(host, "").partition(",")[0] != step
+            is_news = _step(self._at.get(host, "")) != _step(text)
             self._at[host] = text
             if is_news:
                 self._began[host] = time.monotonic()
@@ -96,14 +99,16 @@ class Progress:
             with self._lock:
                 now = time.monotonic()
                 hosts = [
-                    f"{host} {self._at[host]} {now - began:.0f} s"
-                    if host in self._at
-                    else f"{host} {now - began:.0f} s"
+                    f"{host}  {self._at.get(host, self._doing)}  {minutes(now - began)}"
                     for host, began in self._began.items()
                 ]
-                line = f"{self._doing} {', '.join(hosts)}" if hosts else ""
+                line = "   ".join(hosts)
                 redraw(line, shutil.get_terminal_size().columns - 1)
 
     def _erase(self) -> None:
         if self._live:
             redraw("", 0)
+
+
+def _step(text: str) -> str:
+    return _COUNT.sub("", text.partition(",")[0])

@@ -71,9 +71,18 @@ unfinished() {
 }
 report() {
     reported=
-    while sleep 5 >/dev/null 2>&1 && kill -s 0 "$$" 2>/dev/null; do
-        now_at=$(grep -E '^(Get:|Unpacking |Setting up |Building |Processing triggers )' "$log" |
-            tail -n 1 | cut -c -100)
+    while sleep 1 >/dev/null 2>&1 && kill -s 0 "$$" 2>/dev/null; do
+        now_at=$(awk -v packages="${packages:-0}" '
+            function at(step, number) {
+                if (packages >= number) step = step " " number " of " packages
+                return step
+            }
+            /^Get:/ { text = at("fetching package", ++fetched) }
+            /^Unpacking / { text = at("unpacking package", ++unpacked) ", " $2 }
+            /^Removing / { text = "removing packages, " $2 }
+            /^Setting up / { text = at("configuring package", ++configured) ", " $3 }
+            /^(Building |Processing triggers )/ { text = $0 }
+            END { print text }' "$log" | cut -c -100)
         [ "$now_at" = "$reported" ] || echo "$now_at"
         reported=$now_at
     done
@@ -184,6 +193,7 @@ def script(work: Installing) -> str:
     if work.printed:
         steps += [
             shlex.join(("as_announced", "\n".join(work.printed), *work.words)),
+            f"packages={sum(line.startswith('Inst ') for line in work.printed)}",
             "echo 'apt is at work'",
             shlex.join(("apart", "\n".join(_acting(work)))),
         ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rigops.errors import HostError, RigopsError
 from rigops.hostside.p2p.verdict import REFUSED, SKIPPED, UNKNOWN
 from rigops.hostside.packing import pack
+from rigops.preflight.counting import PairCounter
 from rigops.preflight.document import HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.payload import Answer, Trouble, plain, read_answer
@@ -43,7 +44,12 @@ class Host(Protocol):
     """The part of a connection that preflight uses."""
 
     def run_script(
-        self, script: str, *, argv: Sequence[str], deadline_s: float
+        self,
+        script: str,
+        *,
+        argv: Sequence[str],
+        deadline_s: float,
+        on_line: Callable[[bytes], None] | None = None,
     ) -> ScriptResult: ...
 
     def close(self) -> None: ...
@@ -96,20 +102,26 @@ def prove(
         return judge(name, answer, spec, copies=level != "quick")
     limits = replace(limits, all_s=max(limits.all_s, _PER_PAIR_S * len(at_stake)))
     before_copies(at_stake)
-    progress(f"copying between {len(at_stake)} of {len(answer.pairs)} pairs of GPUs")
+    counter = PairCounter(len(at_stake), limits.all_s, progress)
     try:
-        copied = _ask(host, limits.options("p2p"), limits.everything_s())
+        copied = _ask(host, limits.options("p2p"), limits.everything_s(), counter.hear)
     except TransportError as error:
         progress("connection lost; reconnecting")
         return _lost(name, answer, spec, error, reconnect)
     return judge(name, copied, spec, copies=True)
 
 
-def _ask(host: Host, options: Sequence[str], deadline_s: float) -> Answer:
+def _ask(
+    host: Host,
+    options: Sequence[str],
+    deadline_s: float,
+    on_line: Callable[[bytes], None] | None = None,
+) -> Answer:
     output = host.run_script(
         pack("preflight").text,
         argv=("sh", "-c", _START, "preflight", *options),
         deadline_s=deadline_s,
+        on_line=on_line,
     )
     try:
         answer = read_answer(output.stdout)

@@ -42,3 +42,8 @@ def wrapped(text: str, width: int, indent: str = MARGIN, *, hanging: str = "") -
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def minutes(seconds: float) -> str:
+    """As on a clock: 0:34."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

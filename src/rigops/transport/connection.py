@@ -86,11 +86,20 @@ class Connection(ABC):
         privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = _MAX_OUTPUT,
+        on_line: Callable[[bytes], None] | None = None,
     ) -> ScriptResult:
-        """Feed a script to an interpreter's stdin, in one exec."""
-        stdin = script.encode()
+        """Feed a script to an interpreter's stdin, in one exec.
+
+        `on_line` gets each line of its output as it comes, perhaps in another thread.
+        """
         return self._framed(
-            RUN_SCRIPT, argv, stdin, privilege, deadline_s=deadline_s, max_output=max_output
+            RUN_SCRIPT,
+            argv,
+            script.encode(),
+            privilege,
+            deadline_s=deadline_s,
+            max_output=max_output,
+            on_line=on_line,
         )
 
     def hold(
@@ -147,10 +156,11 @@ class Connection(ABC):
         *,
         deadline_s: float,
         max_output: int,
+        on_line: Callable[[bytes], None] | None = None,
     ) -> ScriptResult:
         root = privilege or AS_LOGIN
         token = secrets.token_hex(16)
-        out, err = Framed(token, max_output), Framed(token, max_output)
+        out, err = Framed(token, max_output, on_line), Framed(token, max_output)
         execution = _execution(
             root,
             token,

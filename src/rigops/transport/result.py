@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NOISE: Final = 64 * 1024
 _LONGEST_PID: Final = 32
+_LONGEST_LINE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +65,33 @@ class Store:
         return b"".join(self._chunks)
 
 
+class Lines(Store):
+    """A store that passes each whole line on as it comes."""
+
+    def __init__(self, limit: int, on_line: Callable[[bytes], None]) -> None:
+        super().__init__(limit)
+        self._on_line = on_line
+        self._held = b""
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        *lines, self._held = (self._held + data).split(b"\n")
+        self._held = self._held[-_LONGEST_LINE:]
+        for line in lines:
+            self._on_line(line)
+
+
 class Framed:
     """Splits a stream into what came before the opening line, the body, and the closing line."""
 
-    def __init__(self, token: str, limit: int) -> None:
+    def __init__(
+        self, token: str, limit: int, on_line: Callable[[bytes], None] | None = None
+    ) -> None:
         self._opening = f"{token} begin ".encode()
         self._closing = f"{token} end ".encode()
         self._held = b""
         self.noise = Store(_NOISE)
-        self.body = Store(limit)
+        self.body = Lines(limit, on_line) if on_line else Store(limit)
         self.pid: int | None = None
         self.began_at: float | None = None
         self._opened = False

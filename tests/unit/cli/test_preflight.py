@@ -64,7 +64,7 @@ def test_one_good_host(rigops: Rigops, fleet: Fleet) -> None:
     assert lines[-1] == (
         "Copies are proven. Not tested by this version: kernel access, flags, collectives."
     )
-    assert "rig: copying between 2 of 2 pairs of GPUs" in run.err
+    assert "rig: trying pair 1 of 2, at most 120 s left" in run.err
 
 
 def test_the_document(rigops: Rigops, fleet: Fleet) -> None:

@@ -13,7 +13,7 @@ from rigops.transport.result import ScriptResult
 from tests.unit.converge.fakes import FakeHost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _DPKG_QUERY = r"""#!/bin/sh
@@ -54,6 +54,7 @@ class Answering(FakeHost):
         privilege: Privilege | None = None,
         deadline_s: float,
         max_output: int = 0,
+        on_line: Callable[[bytes], None] | None = None,
     ) -> ScriptResult:
         self.asked += 1
         done = subprocess.run(

@@ -10,7 +10,7 @@ from rigops.preflight.payload import SCHEMA
 from rigops.transport import Result, ScriptResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Self  # from Python 3.11 on in typing
 
@@ -68,12 +68,22 @@ class FakeHost:
     )
     closed: bool = False
 
-    def run_script(self, script: str, *, argv: Sequence[str], deadline_s: float) -> ScriptResult:
+    def run_script(
+        self,
+        script: str,
+        *,
+        argv: Sequence[str],
+        deadline_s: float,
+        on_line: Callable[[bytes], None] | None = None,
+    ) -> ScriptResult:
         del script, deadline_s
         self.asked.append(list(argv))
         now = self.answers.pop(0)
         if isinstance(now, Exception):
             raise now
+        if on_line:
+            for line in now.stdout.splitlines():
+                on_line(line)
         return now
 
     def run(self, argv: Sequence[str], *, deadline_s: float) -> Result:

@@ -1,0 +1,53 @@
+"""How far the copies are, from the lines that the program on the host prints meanwhile."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from rigops.hostside.p2p.verdict import REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class PairCounter:
+    """`pairs`: that are tried. `most_s`: for all of them."""
+
+    def __init__(
+        self,
+        pairs: int,
+        most_s: float,
+        report: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pairs = pairs
+        self._most_s = most_s
+        self._report = report
+        self._clock = clock
+        self._began = clock()
+        self._done = 0
+        self._show()
+
+    def hear(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+            pair = event["pair"] if event["event"] == "pair" else None
+            is_tried = pair is not None and pair["verdict"] not in REFUSED
+        except (ValueError, RecursionError, KeyError, TypeError):  # the driver prints lines too
+            return
+        if is_tried:
+            self._done += 1
+            self._show()
+
+    def _show(self) -> None:
+        elapsed = self._clock() - self._began
+        if self._done >= self._pairs:
+            self._report(f"trying pair {self._pairs} of {self._pairs}, done")
+            return
+        most = max(self._most_s - elapsed, 0)
+        left = min(elapsed / self._done * (self._pairs - self._done), most) if self._done else most
+        about = "about" if self._done else "at most"
+        now = f"trying pair {self._done + 1} of {self._pairs}"
+        self._report(f"{now}, {about} {round(left)} s left")

@@ -1,0 +1,60 @@
+"""How far the copies are, and how long they may still take."""
+
+from __future__ import annotations
+
+import json
+
+from rigops.preflight.counting import PairCounter
+
+
+class Copies:
+    def __init__(self, pairs: int, most_s: float) -> None:
+        self.now = 0.0
+        self.shown: list[str] = []
+        self.counter = PairCounter(pairs, most_s, self.shown.append, lambda: self.now)
+
+    def end(self, at_s: float, verdict: str = "ok") -> None:
+        self.now = at_s
+        line = json.dumps({"event": "pair", "pair": {"verdict": verdict}})
+        self.counter.hear(line.encode())
+
+
+def test_pairs_are_counted_and_the_time_left_is_that_of_the_ones_before() -> None:
+    copies = Copies(3, 120)
+
+    copies.end(4)
+    copies.end(5)
+    copies.end(9)
+
+    assert copies.shown == [
+        "trying pair 1 of 3, at most 120 s left",
+        "trying pair 2 of 3, about 8 s left",
+        "trying pair 3 of 3, about 2 s left",
+        "trying pair 3 of 3, done",
+    ]
+
+
+def test_a_slow_pair_promises_no_more_than_the_limit() -> None:
+    copies = Copies(6, 120)
+
+    copies.end(60, "hang")
+
+    assert copies.shown[-1] == "trying pair 2 of 6, about 60 s left"
+
+
+def test_pairs_that_are_not_tried_do_not_count() -> None:
+    copies = Copies(2, 120)
+
+    copies.end(1, "not_granted")
+    copies.end(2, "one_way")
+
+    assert copies.shown == ["trying pair 1 of 2, at most 120 s left"]
+
+
+def test_whatever_else_the_program_prints_is_passed_over() -> None:
+    copies = Copies(2, 120)
+
+    for line in (b"NVRM: oops", b"[]", b"7", b'{"event": "pair"}', b'{"event": "step"}', b"\xff{"):
+        copies.counter.hear(line)
+
+    assert len(copies.shown) == 1
