@@ -40,7 +40,10 @@ _KEY = "gpu_clocks"
 
 
 @Check("clk.throttle", needs=(SMI,), fixes=("hands",))
-def throttle(examined: Examined) -> list[Finding]:
+@reported.each_card(
+    "nothing but what is normal limits a clock", evidence=r"clocks_(throttle|event)_reasons/"
+)
+def throttle(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """Nothing holds the cards back but what is normal.
 
     Reads the reasons why the driver limits each card's clocks right now. Idle, the power limit,
@@ -49,33 +52,24 @@ def throttle(examined: Examined) -> list[Finding]:
     the power brake (0x80) fail. The bare hardware slowdown (0x8) fails under load, and is
     information at idle, where it may pass.
     """
-
-    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
-        reasons = smi.throttle
-        if reasons is None:
-            return NotReported("why the clocks are limited is not reported")
-        data: dict[str, object] = {"reasons": sorted(reasons)}
-        for reason, summary in _HOT.items():
-            if reason in reasons:
-                return Finding("fail", summary, data=data, fix=_cooler(reason))
-        if "hw_slowdown" in reasons:
-            return _slowed(smi, data)
-        if "sw_thermal_slowdown" in reasons:
-            return Finding(
-                "warn",
-                "the driver lowers the clocks because the card is too warm",
-                data=data,
-                fix=_cooler("sw_thermal_slowdown"),
-            )
-        normal = ", ".join(words for reason, words in _NORMAL.items() if reason in reasons)
-        return Finding("ok", normal or "at full speed", why=_IDLE_WHY)
-
-    return reported.judge_cards(
-        examined,
-        judge,
-        "nothing but what is normal limits a clock",
-        evidence=r"clocks_(throttle|event)_reasons/",
-    )
+    reasons = smi.throttle
+    if reasons is None:
+        return NotReported("why the clocks are limited is not reported")
+    data: dict[str, object] = {"reasons": sorted(reasons)}
+    for reason, summary in _HOT.items():
+        if reason in reasons:
+            return Finding("fail", summary, data=data, fix=_cooler(reason))
+    if "hw_slowdown" in reasons:
+        return _slowed(smi, data)
+    if "sw_thermal_slowdown" in reasons:
+        return Finding(
+            "warn",
+            "the driver lowers the clocks because the card is too warm",
+            data=data,
+            fix=_cooler("sw_thermal_slowdown"),
+        )
+    normal = ", ".join(words for reason, words in _NORMAL.items() if reason in reasons)
+    return Finding("ok", normal or "at full speed", why=_IDLE_WHY)
 
 
 def _slowed(smi: SmiGpu, data: dict[str, object]) -> Finding:
@@ -111,7 +105,8 @@ def _cooler(reason: str) -> Fix:
 
 
 @Check("clk.lost", needs=(SMI,), fixes=("hands",))
-def lost(examined: Examined) -> list[Finding]:
+@reported.each_card("the cards under load keep their clocks", evidence=r"^(max_)?clocks/")
+def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """No card is stuck at low clocks under load.
 
     Only cards that are at least half busy are judged: idle ones clock down, as they should. Under
@@ -120,37 +115,31 @@ def lost(examined: Examined) -> list[Finding]:
     limit, and a warning when it names none: then the card is stuck, as after Xid 62 or with a power
     plug missing.
     """
-
-    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
-        busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
-        if busy is None:
-            return NotReported("the card does not report how busy it is")
-        if busy < BUSY_PERCENT:
-            return Finding("skipped", "no card is under load: clocks are low then")
-        if live is None or most is None or smi.throttle is None:
-            return Finding("unknown", "under load, and its clock is not reported")
-        if live >= most * LEAST_SHARE:
-            return Finding("ok", f"{live} MHz under load")
-        explained = [words for reason, words in _NORMAL.items() if reason in smi.throttle]
-        others = smi.throttle - _NORMAL.keys()
-        if explained or others:
-            named = ", ".join([*explained, *sorted(others)])
-            return Finding("ok", f"{live} MHz under load: {named}")
-        return Finding(
-            "warn",
-            f"{live} MHz under load ({busy}%), where {most} MHz are possible",
-            why="A card that is stuck at its lowest clocks has lost its power controller (Xid 62), "
-            "or misses a power plug. A clock lock set by hand looks the same.",
-            data={"mhz": live, "possible": most, "utilization": busy},
-            fix=Fix(
-                kind="hands",
-                text="`nvidia-smi -rgc -rac` if a lock was set by hand; else power off, unplug for "
-                "a minute, seat the card's power plugs, and start again",
-            ),
-        )
-
-    return reported.judge_cards(
-        examined, judge, "the cards under load keep their clocks", evidence=r"^(max_)?clocks/"
+    busy, live, most = smi.utilization_percent, smi.mhz_sm, _most(examined, card, smi)
+    if busy is None:
+        return NotReported("the card does not report how busy it is")
+    if busy < BUSY_PERCENT:
+        return Finding("skipped", "no card is under load: clocks are low then")
+    if live is None or most is None or smi.throttle is None:
+        return Finding("unknown", "under load, and its clock is not reported")
+    if live >= most * LEAST_SHARE:
+        return Finding("ok", f"{live} MHz under load")
+    explained = [words for reason, words in _NORMAL.items() if reason in smi.throttle]
+    others = smi.throttle - _NORMAL.keys()
+    if explained or others:
+        named = ", ".join([*explained, *sorted(others)])
+        return Finding("ok", f"{live} MHz under load: {named}")
+    return Finding(
+        "warn",
+        f"{live} MHz under load ({busy}%), where {most} MHz are possible",
+        why="A card that is stuck at its lowest clocks has lost its power controller (Xid 62), "
+        "or misses a power plug. A clock lock set by hand looks the same.",
+        data={"mhz": live, "possible": most, "utilization": busy},
+        fix=Fix(
+            kind="hands",
+            text="`nvidia-smi -rgc -rac` if a lock was set by hand; else power off, unplug for "
+            "a minute, seat the card's power plugs, and start again",
+        ),
     )
 
 
@@ -173,28 +162,28 @@ def declared(examined: Examined) -> Finding | list[Finding]:
     warning, one within it under load is well, and at idle it cannot be seen, which is skipped. So
     it is without a declaration.
     """
-    declaration = examined.spec.gpu_clocks
-    if declaration is None:
+    if examined.spec.gpu_clocks is None:
         return Finding("skipped", "gpu_clocks is not declared")
-
-    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
-        choice = per_gpu.choose(declaration, card, examined.cards)
-        if not choice.is_certain:
-            return Finding(
-                "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
-            )
-        if choice.value is None:
-            return Finding("skipped", "no clocks are declared for this card")
-        if choice.value.application_mhz:
-            return _application(examined, card, smi, choice.value.application_mhz)
-        return _locked(examined, card, smi, choice.value)
-
     return reported.judge_cards(
         examined,
-        judge,
+        _declared,
         "the cards run at the declared clocks",
         evidence=r"(^|/)(applications_)?clocks/",
     )
+
+
+def _declared(examined: Examined, card: Card, smi: SmiGpu) -> Finding:
+    declaration = examined.spec.gpu_clocks
+    choice = per_gpu.choose(declaration, card, examined.cards) if declaration else None
+    if choice and not choice.is_certain:
+        return Finding(
+            "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
+        )
+    if choice is None or choice.value is None:
+        return Finding("skipped", "no clocks are declared for this card")
+    if choice.value.application_mhz:
+        return _application(examined, card, smi, choice.value.application_mhz)
+    return _locked(examined, card, smi, choice.value)
 
 
 def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int, int]) -> Finding:

@@ -161,29 +161,26 @@ def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
 
 
 @Check("pwr.brake", needs=(SMI,), fixes=("hands",))
-def brake(examined: Examined) -> list[Finding]:
+@reported.each_card("no card is held by a power brake right now")
+def brake(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """No power brake holds a card back.
 
     Reads the hardware power brake bit (0x80) of the reasons why the driver limits the clocks. It is
     well when it is not set; it shows this moment only, so look while the cards work. The
     signal comes from the supply or the board, never from the card's own limit.
     """
-
-    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
-        if smi.throttle is None:
-            return NotReported("why the clocks are limited is not reported")
-        if "hw_power_brake" not in smi.throttle:
-            return Finding("ok", "no power brake")
-        return Finding(
-            "fail",
-            "the power brake is on: the supply or the board orders the card to slow down",
-            why="This signal comes from outside the card: the power supply reports overload or "
-            "heat, or the slot's PWRBRK pin is pulled.",
-            fix=Fix(
-                kind="hands",
-                text="look at the supply that feeds this card (load, fan, temperature, firmware "
-                "alarms), lower gpu_power_limit, and check the riser's PWRBRK pin",
-            ),
-        )
-
-    return reported.judge_cards(examined, judge, "no card is held by a power brake right now")
+    if smi.throttle is None:
+        return NotReported("why the clocks are limited is not reported")
+    if "hw_power_brake" not in smi.throttle:
+        return Finding("ok", "no power brake")
+    return Finding(
+        "fail",
+        "the power brake is on: the supply or the board orders the card to slow down",
+        why="This signal comes from outside the card: the power supply reports overload or "
+        "heat, or the slot's PWRBRK pin is pulled.",
+        fix=Fix(
+            kind="hands",
+            text="look at the supply that feeds this card (load, fan, temperature, firmware "
+            "alarms), lower gpu_power_limit, and check the riser's PWRBRK pin",
+        ),
+    )

@@ -27,7 +27,10 @@ _SILENTLY = (
 
 
 @Check("pwr.limit", needs=(SMI,), fixes=("apply", "hands"), keys=frozenset({_KEY}))
-def limit(examined: Examined) -> list[Finding]:
+@reported.each_card(
+    "every card has the power limit it should have", evidence=r"power_readings.*power_limit"
+)
+def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """Every card has the power limit that is declared.
 
     Compares the limit in force that nvidia-smi reads back from each card with `gpu_power_limit`,
@@ -38,23 +41,14 @@ def limit(examined: Examined) -> list[Finding]:
     Cards that do not report their limit (laptops) are not judged.
     """
     declaration = examined.spec.gpu_power_limit
-
-    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
-        choice = per_gpu.choose(declaration, card, examined.cards) if declaration else None
-        if choice and not choice.is_certain:
-            return Finding(
-                "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
-            )
-        if choice and choice.value:
-            return _declared(examined, card, smi, choice.value, choice)
-        return _undeclared(card, smi)
-
-    return reported.judge_cards(
-        examined,
-        judge,
-        "every card has the power limit it should have",
-        evidence=r"power_readings.*power_limit",
-    )
+    choice = per_gpu.choose(declaration, card, examined.cards) if declaration else None
+    if choice and not choice.is_certain:
+        return Finding(
+            "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
+        )
+    if choice and choice.value:
+        return _declared(examined, card, smi, choice.value, choice)
+    return _undeclared(card, smi)
 
 
 def _declared(

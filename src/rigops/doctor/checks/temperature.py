@@ -37,7 +37,11 @@ _HOT_CARD = Fix(
 
 
 @Check("tmp.core", needs=(SMI,), fixes=("hands",))
-def core(examined: Examined) -> list[Finding]:
+@reported.each_card(
+    "no card is near its slowdown temperature",
+    evidence=r"temperature/gpu_(temp$|current|slow|temp_slow)",
+)
+def core(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """No card is near the temperature at which it slows down.
 
     Compares each chip's temperature with the slowdown temperature that the same card reports.
@@ -45,34 +49,25 @@ def core(examined: Examined) -> list[Finding]:
     temperature are well below 75 °C and warned about from 85 °C on, because the known cards slow
     down between 82 and 102 °C. Measure it under load.
     """
-
-    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
-        now = _believed(smi.celsius)
-        if now is None:
-            return _no_temperature(smi)
-        slowdown = smi.celsius_slowdown
-        if slowdown is None or slowdown < _LEAST_THRESHOLD:
-            return _without_threshold(now)
-        data = {"celsius": now, "slowdown": slowdown}
-        if now >= slowdown:
-            return Finding(
-                "fail", f"{now:g} °C: it slows down from {slowdown:g} °C", data=data, fix=_HOT_CARD
-            )
-        if now >= slowdown - MARGIN_CELSIUS:
-            return Finding(
-                "warn",
-                f"{now:g} °C, and it slows down from {slowdown:g} °C",
-                data=data,
-                fix=_HOT_CARD,
-            )
-        return Finding("ok", f"{now:g} °C")
-
-    return reported.judge_cards(
-        examined,
-        judge,
-        "no card is near its slowdown temperature",
-        evidence=r"temperature/gpu_(temp$|current|slow|temp_slow)",
-    )
+    now = _believed(smi.celsius)
+    if now is None:
+        return _no_temperature(smi)
+    slowdown = smi.celsius_slowdown
+    if slowdown is None or slowdown < _LEAST_THRESHOLD:
+        return _without_threshold(now)
+    data = {"celsius": now, "slowdown": slowdown}
+    if now >= slowdown:
+        return Finding(
+            "fail", f"{now:g} °C: it slows down from {slowdown:g} °C", data=data, fix=_HOT_CARD
+        )
+    if now >= slowdown - MARGIN_CELSIUS:
+        return Finding(
+            "warn",
+            f"{now:g} °C, and it slows down from {slowdown:g} °C",
+            data=data,
+            fix=_HOT_CARD,
+        )
+    return Finding("ok", f"{now:g} °C")
 
 
 def _no_temperature(smi: SmiGpu) -> Finding | NotReported:
@@ -110,40 +105,32 @@ def _believed(celsius: float | None) -> float | None:
 
 
 @Check("tmp.mem", needs=(SMI,), fixes=("hands",))
-def memory(examined: Examined) -> list[Finding]:
+@reported.each_card("the cards' memory is within its temperature", evidence=r"temperature/.*mem")
+def memory(_: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """The cards' memory is within its temperature.
 
     Reads the memory's temperature where the driver reports it: V100, A100, H100 and the like. Above
     the card's own limit (85 °C where it names none) is a warning, 8 °C more a failure. GeForce and
     RTX cards do not report it, as expected: skipped, never taken for well.
     """
-
-    def judge(card: Card, smi: SmiGpu) -> Finding | NotReported:
-        now = _believed(smi.memory_celsius)
-        if now is None:
-            return _no_memory_temperature(card)
-        own = smi.memory_celsius_max
-        limit = own if own is not None and own >= _LEAST_THRESHOLD else MEMORY_CELSIUS
-        if now < limit:
-            return Finding("ok", f"memory at {now:g} °C")
-        is_far = own is not None and now >= limit + MEMORY_FAIL_ABOVE
-        return Finding(
-            "fail" if is_far else "warn",
-            f"the memory is at {now:g} °C; up to {limit:g} °C is well",
-            why="Memory that is too hot makes errors and ages; the card slows down to save it.",
-            data={"celsius": now, "limit": limit},
-            fix=Fix(
-                kind="hands",
-                text="cool the card's back as well, renew the thermal pads of its memory, and "
-                "lower the memory clock or gpu_power_limit",
-            ),
-        )
-
-    return reported.judge_cards(
-        examined,
-        judge,
-        "the cards' memory is within its temperature",
-        evidence=r"temperature/.*mem",
+    now = _believed(smi.memory_celsius)
+    if now is None:
+        return _no_memory_temperature(card)
+    own = smi.memory_celsius_max
+    limit = own if own is not None and own >= _LEAST_THRESHOLD else MEMORY_CELSIUS
+    if now < limit:
+        return Finding("ok", f"memory at {now:g} °C")
+    is_far = own is not None and now >= limit + MEMORY_FAIL_ABOVE
+    return Finding(
+        "fail" if is_far else "warn",
+        f"the memory is at {now:g} °C; up to {limit:g} °C is well",
+        why="Memory that is too hot makes errors and ages; the card slows down to save it.",
+        data={"celsius": now, "limit": limit},
+        fix=Fix(
+            kind="hands",
+            text="cool the card's back as well, renew the thermal pads of its memory, and "
+            "lower the memory clock or gpu_power_limit",
+        ),
     )
 
 
@@ -176,46 +163,41 @@ def memory_gddr6(_: Examined) -> Finding:
 
 
 @Check("tmp.fan", needs=(SMI,), fixes=("hands",))
-def fan(examined: Examined) -> list[Finding]:
+@reported.each_card(
+    "the cards' fans turn, or rest while it is cool",
+    evidence=r"fan_speed$|temperature/gpu_(temp|current_temp)$",
+)
+def fan(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """The cards' fans turn when it is warm.
 
     Reads each card's fan speed. ERR! is a warning, and so is 0 % above 60 °C; below that many cards
     let their fans rest. No value at all is normal for passive cards and SXM modules, which the case
     must cool.
     """
-
-    def judge(_: Card, smi: SmiGpu) -> Finding | NotReported:
-        if any(_FAN.search(line) for line in smi.troubles):
-            return Finding(
-                "warn",
-                "its fan reports ERR!",
-                why="The card has lost its fan's controller, or is about to be lost altogether.",
-                fix=_fan_fix(),
-            )
-        if smi.fan_percent is None:
-            return NotReported(
-                "the cards have no fan of their own",
-                why="That is normal for passive cards and SXM modules: the case must cool them.",
-            )
-        if smi.fan_percent > 0:
-            return Finding("ok", f"fan at {smi.fan_percent}%")
-        now = _believed(smi.celsius)
-        if now is None:
-            return Finding("unknown", "its fan is stopped; temperature unknown")
-        if now <= FAN_CELSIUS:
-            return Finding("ok", f"its fan rests at {now:g} °C")
+    if any(_FAN.search(line) for line in smi.troubles):
         return Finding(
             "warn",
-            f"its fan is stopped at {now:g} °C",
-            data={"celsius": now, "fan": 0},
+            "its fan reports ERR!",
+            why="The card has lost its fan's controller, or is about to be lost altogether.",
             fix=_fan_fix(),
         )
-
-    return reported.judge_cards(
-        examined,
-        judge,
-        "the cards' fans turn, or rest while it is cool",
-        evidence=r"fan_speed$|temperature/gpu_(temp|current_temp)$",
+    if smi.fan_percent is None:
+        return NotReported(
+            "the cards have no fan of their own",
+            why="That is normal for passive cards and SXM modules: the case must cool them.",
+        )
+    if smi.fan_percent > 0:
+        return Finding("ok", f"fan at {smi.fan_percent}%")
+    now = _believed(smi.celsius)
+    if now is None:
+        return Finding("unknown", "its fan is stopped; temperature unknown")
+    if now <= FAN_CELSIUS:
+        return Finding("ok", f"its fan rests at {now:g} °C")
+    return Finding(
+        "warn",
+        f"its fan is stopped at {now:g} °C",
+        data={"celsius": now, "fan": 0},
+        fix=_fan_fix(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
@@ -13,11 +14,11 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rigops.doctor.check import Examined
+    from rigops.doctor.check import Examined, Run
     from rigops.doctor.views.cards import Card
     from rigops.probe.smi.report import SmiGpu
 
-    Judge = Callable[[Card, SmiGpu], "Finding | NotReported"]
+    Judge = Callable[[Examined, Card, SmiGpu], "Finding | NotReported"]
 
 _SHOWN_FAILURES: Final = 3
 _MOST_LINES: Final = 6
@@ -69,14 +70,24 @@ def gap(examined: Examined) -> Finding | None:
     return None
 
 
-def judge_cards(
-    examined: Examined, judge: Judge, summary: str, *, evidence: str = ""
-) -> list[Finding]:
-    """The cards that are not ok, one by one, or one finding with `summary`.
+def each_card(summary: str, *, evidence: str = "") -> Callable[[Judge], Run]:
+    """A check of a judgement of one card: the cards that are not ok, or one finding with `summary`.
 
-    `evidence` is a pattern of the last parts of the paths of the values that `judge` looks at.
+    `evidence` is a pattern of the last parts of the paths of the values that it looks at.
     """
-    judged = [(card, judge(card, card.smi), card.smi) for card in examined.cards if card.smi]
+
+    def check_of(judge: Judge) -> Run:
+        return wraps(judge)(
+            lambda examined: judge_cards(examined, judge, summary, evidence=evidence)
+        )
+
+    return check_of
+
+
+def judge_cards(examined: Examined, judge: Judge, summary: str, *, evidence: str) -> list[Finding]:
+    judged = [
+        (card, judge(examined, card, card.smi), card.smi) for card in examined.cards if card.smi
+    ]
     healthy = [one for _, one, _ in judged if isinstance(one, Finding) and one.status == "ok"]
     reporting = {
         card.name for card, one, _ in judged if isinstance(one, Finding) and one.status != "skipped"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rigops.probe import address
 from rigops.probe.smi import values
 from rigops.probe.smi.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rigops.probe.smi.values import CardOutput
+
+Value = TypeVar("Value")
 
 FailureKind = Literal[
     "no-driver",  # couldn't communicate with the NVIDIA driver
@@ -57,58 +59,133 @@ class SmiProcess:
     name: str
 
 
+# Of each field of a card that is a value of its own: how to read it.
+_READ = "read"
+
+
+def _value(reads: Callable[[str], Value | None], *paths: str) -> Value | None:
+    return field(default=None, metadata={_READ: lambda found: found.get(reads, *paths)})
+
+
+def _any(*paths: str) -> bool | None:
+    return field(default=None, metadata={_READ: lambda found: found.any(*paths)})
+
+
+def _errors(block: str, *parts: str) -> int | None:
+    kind = block.partition("/")[0]
+    paths = (f"ecc_errors/{block}/total", *(f"ecc_errors/{kind}/{part}" for part in parts))
+    return field(default=None, metadata={_READ: lambda found: found.sum(*paths)})
+
+
+def _celsius(*names: str) -> float | None:
+    return _value(values.celsius, *(f"temperature/{name}" for name in names))
+
+
+def _watts(*names: str) -> float | None:
+    blocks = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
+    return _value(values.watts, *(f"{block}/{name}" for name in names for block in blocks))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SmiGpu:
-    """None: not reported, or N/A. `troubles`: lines with ERR!, Unknown Error or GPU is lost."""
+    """None: not reported, or N/A. `troubles`: lines with ERR!, Unknown Error or GPU is lost.
+
+    `watts_limit` is in force now, `watts_requested` is what was asked for.
+    """
 
     address: str | None = None  # in the kernel's spelling
-    name: str | None = None
-    architecture: str | None = None
-    uuid: str | None = None
-    serial: str | None = None
-    persistence: bool | None = None
-    display_active: bool | None = None
-    mig_current: bool | None = None
-    mig_pending: bool | None = None
-    generation: int | None = None
-    generation_max: int | None = None
-    width: int | None = None
-    fan_percent: int | None = None
-    performance_state: str | None = None  # P0 … P12
+    name: str | None = _value(values.words, "product_name")
+    architecture: str | None = _value(values.words, "product_architecture")
+    uuid: str | None = _value(values.words, "uuid", "gpu_uuid")
+    serial: str | None = _value(values.words, "serial", "serial_number")
+    persistence: bool | None = _value(values.switch, "persistence_mode")
+    display_active: bool | None = _value(values.switch, "display_active")
+    mig_current: bool | None = _value(values.switch, "mig_mode/current_mig", "mig_mode/current")
+    mig_pending: bool | None = _value(values.switch, "mig_mode/pending_mig", "mig_mode/pending")
+    generation: int | None = _value(
+        values.count,
+        f"{_LINK}/pcie_gen/current_link_gen",
+        f"{_LINK_TEXT}/pcie_generation/current",
+    )
+    generation_max: int | None = _value(
+        values.count, f"{_LINK}/pcie_gen/max_link_gen", f"{_LINK_TEXT}/pcie_generation/max"
+    )
+    width: int | None = _value(
+        values.lanes,
+        f"{_LINK}/link_widths/current_link_width",
+        f"{_LINK_TEXT}/link_width/current",
+    )
+    fan_percent: int | None = _value(values.percent, "fan_speed")
+    performance_state: str | None = _value(values.words, "performance_state")  # P0 … P12
     throttle: frozenset[str] | None = None  # active reasons, by the names in _REASONS
-    memory_total_mib: int | None = None
-    bar1_total_mib: int | None = None
-    utilization_percent: int | None = None
-    ecc: bool | None = None
-    ecc_volatile_uncorrected: int | None = None
-    ecc_aggregate_uncorrected: int | None = None
-    ecc_aggregate_corrected: int | None = None
-    retired_single: int | None = None
-    retired_double: int | None = None
-    retired_pending: bool | None = None
-    remapped_uncorrected: int | None = None
-    remap_pending: bool | None = None
-    remap_failed: bool | None = None
-    celsius: float | None = None
-    celsius_slowdown: float | None = None
-    celsius_shutdown: float | None = None
-    celsius_max: float | None = None  # "GPU Max Operating Temp"
-    memory_celsius: float | None = None
-    memory_celsius_max: float | None = None
-    watts: float | None = None
-    watts_limit: float | None = None  # in force now
-    watts_requested: float | None = None
-    watts_default: float | None = None
-    watts_min: float | None = None
-    watts_max: float | None = None
-    mhz_graphics: int | None = None
-    mhz_sm: int | None = None
-    mhz_memory: int | None = None
-    mhz_application_graphics: int | None = None
-    mhz_application_memory: int | None = None
-    mhz_max_graphics: int | None = None
-    mhz_max_sm: int | None = None
-    mhz_max_memory: int | None = None
+    memory_total_mib: int | None = _value(values.mebibytes, "fb_memory_usage/total")
+    bar1_total_mib: int | None = _value(values.mebibytes, "bar1_memory_usage/total")
+    utilization_percent: int | None = _value(
+        values.percent, "utilization/gpu_util", "utilization/gpu"
+    )
+    ecc: bool | None = _value(values.switch, "ecc_mode/current_ecc", "ecc_mode/current")
+    ecc_volatile_uncorrected: int | None = _errors("volatile/double_bit", *_PARTS_UNCORRECTED)
+    ecc_aggregate_uncorrected: int | None = _errors("aggregate/double_bit", *_PARTS_UNCORRECTED)
+    ecc_aggregate_corrected: int | None = _errors("aggregate/single_bit", *_PARTS_CORRECTED)
+    retired_single: int | None = _value(
+        values.count,
+        "retired_pages/multiple_single_bit_retirement/retired_count",
+        "retired_pages/single_bit_ecc",
+    )
+    retired_double: int | None = _value(
+        values.count,
+        "retired_pages/double_bit_retirement/retired_count",
+        "retired_pages/double_bit_ecc",
+    )
+    retired_pending: bool | None = _any(
+        "retired_pages/pending_retirement",
+        "retired_pages/pending_blacklist",
+        "retired_pages/pending",
+        "retired_pages/pending_page_blacklist",
+    )
+    remapped_uncorrected: int | None = _value(
+        values.count, "remapped_rows/remapped_row_unc", "remapped_rows/uncorrectable_error"
+    )
+    remap_pending: bool | None = _value(
+        values.switch, "remapped_rows/remapped_row_pending", "remapped_rows/pending"
+    )
+    remap_failed: bool | None = _value(
+        values.switch,
+        "remapped_rows/remapped_row_failure",
+        "remapped_rows/remapping_failure_occurred",
+    )
+    celsius: float | None = _celsius("gpu_temp", "gpu_current_temp")
+    celsius_slowdown: float | None = _celsius("gpu_temp_slow_threshold", "gpu_slowdown_temp")
+    celsius_shutdown: float | None = _celsius("gpu_temp_max_threshold", "gpu_shutdown_temp")
+    celsius_max: float | None = _celsius("gpu_temp_max_gpu_threshold", "gpu_max_operating_temp")
+    memory_celsius: float | None = _celsius("memory_temp", "memory_current_temp")
+    memory_celsius_max: float | None = _celsius(
+        "gpu_temp_max_mem_threshold", "memory_max_operating_temp"
+    )
+    watts: float | None = _watts(
+        "power_draw", "instant_power_draw", "instantaneous_power_draw", "average_power_draw"
+    )
+    watts_limit: float | None = _watts("current_power_limit", "enforced_power_limit")
+    watts_requested: float | None = _watts("requested_power_limit", "power_limit")
+    watts_default: float | None = _watts("default_power_limit")
+    watts_min: float | None = _watts("min_power_limit")
+    watts_max: float | None = _watts("max_power_limit")
+    mhz_graphics: int | None = _value(values.megahertz, "clocks/graphics_clock", "clocks/graphics")
+    mhz_sm: int | None = _value(values.megahertz, "clocks/sm_clock", "clocks/sm")
+    mhz_memory: int | None = _value(values.megahertz, "clocks/mem_clock", "clocks/memory")
+    mhz_application_graphics: int | None = _value(
+        values.megahertz, "applications_clocks/graphics_clock", "applications_clocks/graphics"
+    )
+    mhz_application_memory: int | None = _value(
+        values.megahertz, "applications_clocks/mem_clock", "applications_clocks/memory"
+    )
+    mhz_max_graphics: int | None = _value(
+        values.megahertz, "max_clocks/graphics_clock", "max_clocks/graphics"
+    )
+    mhz_max_sm: int | None = _value(values.megahertz, "max_clocks/sm_clock", "max_clocks/sm")
+    mhz_max_memory: int | None = _value(
+        values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"
+    )
     processes: tuple[SmiProcess, ...] | None = None
     troubles: tuple[str, ...] = ()
     line: str = ""  # the raw line that names this card
@@ -135,8 +212,9 @@ class SmiReport:
 def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
     """The card, and the lines that could not be parsed."""
     found = Values(output.leaves)
-    get = found.get
-    where = address.normal(output.address) or get(address.normal, "pci/pci_bus_id", "pci/bus_id")
+    where = address.normal(output.address) or found.get(
+        address.normal, "pci/pci_bus_id", "pci/bus_id"
+    )
     card = SmiGpu(
         line=output.line,
         raw={path: leaf.line for path, leaf in output.leaves.items()},
@@ -144,113 +222,11 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         troubles=tuple(
             leaf.line for leaf in output.leaves.values() if values.is_trouble(leaf.value)
         ),
-        name=get(values.words, "product_name"),
-        architecture=get(values.words, "product_architecture"),
-        uuid=get(values.words, "uuid", "gpu_uuid"),
-        serial=get(values.words, "serial", "serial_number"),
-        persistence=get(values.switch, "persistence_mode"),
-        display_active=get(values.switch, "display_active"),
-        mig_current=get(values.switch, "mig_mode/current_mig", "mig_mode/current"),
-        mig_pending=get(values.switch, "mig_mode/pending_mig", "mig_mode/pending"),
-        generation=get(
-            values.count,
-            f"{_LINK}/pcie_gen/current_link_gen",
-            f"{_LINK_TEXT}/pcie_generation/current",
-        ),
-        generation_max=get(
-            values.count, f"{_LINK}/pcie_gen/max_link_gen", f"{_LINK_TEXT}/pcie_generation/max"
-        ),
-        width=get(
-            values.lanes,
-            f"{_LINK}/link_widths/current_link_width",
-            f"{_LINK_TEXT}/link_width/current",
-        ),
-        fan_percent=get(values.percent, "fan_speed"),
-        performance_state=get(values.words, "performance_state"),
         throttle=_throttle(output, found),
-        memory_total_mib=get(values.mebibytes, "fb_memory_usage/total"),
-        bar1_total_mib=get(values.mebibytes, "bar1_memory_usage/total"),
-        utilization_percent=get(values.percent, "utilization/gpu_util", "utilization/gpu"),
-        ecc=get(values.switch, "ecc_mode/current_ecc", "ecc_mode/current"),
-        ecc_volatile_uncorrected=_errors(found, "volatile/double_bit", _PARTS_UNCORRECTED),
-        ecc_aggregate_uncorrected=_errors(found, "aggregate/double_bit", _PARTS_UNCORRECTED),
-        ecc_aggregate_corrected=_errors(found, "aggregate/single_bit", _PARTS_CORRECTED),
-        retired_single=get(
-            values.count,
-            "retired_pages/multiple_single_bit_retirement/retired_count",
-            "retired_pages/single_bit_ecc",
-        ),
-        retired_double=get(
-            values.count,
-            "retired_pages/double_bit_retirement/retired_count",
-            "retired_pages/double_bit_ecc",
-        ),
-        retired_pending=found.any(
-            "retired_pages/pending_retirement",
-            "retired_pages/pending_blacklist",
-            "retired_pages/pending",
-            "retired_pages/pending_page_blacklist",
-        ),
-        remapped_uncorrected=get(
-            values.count, "remapped_rows/remapped_row_unc", "remapped_rows/uncorrectable_error"
-        ),
-        remap_pending=get(
-            values.switch, "remapped_rows/remapped_row_pending", "remapped_rows/pending"
-        ),
-        remap_failed=get(
-            values.switch,
-            "remapped_rows/remapped_row_failure",
-            "remapped_rows/remapping_failure_occurred",
-        ),
-        celsius=_celsius(found, "gpu_temp", "gpu_current_temp"),
-        celsius_slowdown=_celsius(found, "gpu_temp_slow_threshold", "gpu_slowdown_temp"),
-        celsius_shutdown=_celsius(found, "gpu_temp_max_threshold", "gpu_shutdown_temp"),
-        celsius_max=_celsius(found, "gpu_temp_max_gpu_threshold", "gpu_max_operating_temp"),
-        memory_celsius=_celsius(found, "memory_temp", "memory_current_temp"),
-        memory_celsius_max=_celsius(
-            found, "gpu_temp_max_mem_threshold", "memory_max_operating_temp"
-        ),
-        watts=_watts(
-            found,
-            "power_draw",
-            "instant_power_draw",
-            "instantaneous_power_draw",
-            "average_power_draw",
-        ),
-        watts_limit=_watts(found, "current_power_limit", "enforced_power_limit"),
-        watts_requested=_watts(found, "requested_power_limit", "power_limit"),
-        watts_default=_watts(found, "default_power_limit"),
-        watts_min=_watts(found, "min_power_limit"),
-        watts_max=_watts(found, "max_power_limit"),
-        mhz_graphics=get(values.megahertz, "clocks/graphics_clock", "clocks/graphics"),
-        mhz_sm=get(values.megahertz, "clocks/sm_clock", "clocks/sm"),
-        mhz_memory=get(values.megahertz, "clocks/mem_clock", "clocks/memory"),
-        mhz_application_graphics=get(
-            values.megahertz, "applications_clocks/graphics_clock", "applications_clocks/graphics"
-        ),
-        mhz_application_memory=get(
-            values.megahertz, "applications_clocks/mem_clock", "applications_clocks/memory"
-        ),
-        mhz_max_graphics=get(values.megahertz, "max_clocks/graphics_clock", "max_clocks/graphics"),
-        mhz_max_sm=get(values.megahertz, "max_clocks/sm_clock", "max_clocks/sm"),
-        mhz_max_memory=get(values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"),
         processes=_processes(output, found),
+        **{one.name: one.metadata[_READ](found) for one in fields(SmiGpu) if _READ in one.metadata},
     )
     return card, tuple(found.unparsed if where else (*found.unparsed, output.line))
-
-
-def _errors(found: Values, block: str, parts: tuple[str, ...]) -> int | None:
-    kind = block.partition("/")[0]
-    return found.sum(f"ecc_errors/{block}/total", *(f"ecc_errors/{kind}/{part}" for part in parts))
-
-
-def _celsius(found: Values, *names: str) -> float | None:
-    return found.get(values.celsius, *(f"temperature/{name}" for name in names))
-
-
-def _watts(found: Values, *names: str) -> float | None:
-    blocks = ("gpu_power_readings", "gpu_power_readings/gpu_ceiling_power_limit", "power_readings")
-    return found.get(values.watts, *(f"{block}/{name}" for name in names for block in blocks))
 
 
 def _throttle(output: CardOutput, found: Values) -> frozenset[str] | None:
