@@ -77,6 +77,12 @@ class Fields:
             raise self.wrong(name, value, "an object of texts")
         return value
 
+    def object(self, name: str) -> dict[str, object]:
+        value = self.raw(name)
+        if not isinstance(value, dict):
+            raise self.wrong(name, value, "an object")
+        return value
+
     def nested(self, name: str) -> Fields:
         return Fields(self.raw(name), place=f"{self._place}: {name}", fix=self._fix)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigops.cli.failure import REPORT_IT
@@ -54,10 +56,13 @@ class CollectedHost:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOptions:
+    """`more`: what the first answers make necessary to ask besides, in a second exec."""
+
     policy: HostKeyPolicy
     root: bool = True
     sudo_password: str | None = None
     sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: SECTIONS
+    more: Callable[[Bundle, RigSpec | None], Sequence[Section[Any]]] = lambda *_: ()
 
 
 def probe_hosts(
@@ -112,16 +117,24 @@ def _connect_and_collect(
 ) -> CollectedHost:
     with connect(host.target, host_keys=options.policy) as connection:
         password = options.sudo_password if options.root else None
-        found = collect(
+        ask = partial(
+            collect,
             connection,
-            options.sections(host.spec),
             host=host.name,
             root=options.root,
             as_root=None if password is None else with_password(connection, password),
             collected_at=journal.now(),
         )
+        found = ask(options.sections(host.spec))
+        bundle = found.bundle
+        if more := options.more(bundle, host.spec):
+            with suppress(
+                TransportError, ProbeError
+            ):  # what is known without it is said nevertheless
+                sections = {**bundle.sections, **ask(more).bundle.sections}
+                bundle = replace(bundle, sections=sections)
     login = notes.of_login(found.login_noise, found.login_seconds)
-    return replace(collected, bundle=found.bundle, notes=(*login, *notes.of_bundle(found.bundle)))
+    return replace(collected, bundle=bundle, notes=(*login, *notes.of_bundle(bundle)))
 
 
 def _host_error(kind: str, error: RigopsError) -> HostError:

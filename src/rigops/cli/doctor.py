@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
+from rigops.cli.driver_choice import chooser, locked_hosts, unasked
 from rigops.cli.hosts import (
     accept_host_key_option,
     ask_sudo_password_option,
@@ -20,6 +22,7 @@ from rigops.cli.hosts import (
 )
 from rigops.cli.options import (
     common,
+    default_inventory,
     existing_inventory,
     inventory_option,
     is_verbose,
@@ -28,6 +31,8 @@ from rigops.cli.options import (
     words,
 )
 from rigops.cli.output import print_json, text_width, warn
+from rigops.concerns.nvidia_driver import from_bundle
+from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, document, exit_code, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
@@ -43,7 +48,7 @@ from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rigops.catalog import Catalog
     from rigops.doctor.check import Check
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
+    from rigops.record.lockfile import LockedHost
 
 Examination = tuple[CollectedHost, HostReport]
 
@@ -131,15 +137,16 @@ def command(
         print_lines(*wrapped(check.explanation, text_width(), "  "))
         return
     if print_probe:
-        print_text(script(_sections(_chosen_checks(only, skip)), root=not no_root))
+        asked = (*_sections(_chosen_checks(only, skip)), *from_bundle.sections(None))
+        print_text(script(tuple(dict.fromkeys(asked)), root=not no_root))
         return
     if raw and save_to is None:
         raise usage_error(message="needs --save", key="--raw", fix="add --save FILE")
     if save_to is not None:
         refuse_to_overwrite(save_to)  # before the hosts are probed
     checks = _chosen_checks(only, skip)
-    judge = _judging(checks, inventory_path)
     if bundles:
+        judge = _judging(checks, inventory_path, {})
         collected = _hosts_from_bundles(bundles, hosts, inventory_path)
         for host in collected:  # a broken catalog is a usage error, not a host's
             host_catalog(host.spec, inventory_path)
@@ -149,11 +156,15 @@ def command(
         chosen = choose_hosts(hosts, inventory_path, needs_inventory=False)
         for one in chosen:  # before any is probed
             host_catalog(one.spec, inventory_path)
+        judge = _judging(
+            checks, inventory_path, locked_hosts(chosen, inventory_path or default_inventory())
+        )
         options = ProbeOptions(
             policy=policy,
             root=not no_root,
             sudo_password=sudo_password(asked=asks_sudo_password and not no_root),
             sections=lambda _: SECTIONS if save_to else _sections(checks),
+            more=_asking_for_a_driver(checks, inventory_path),
         )
         examined = probe_hosts(chosen, options, judge)
     if save_to is not None:
@@ -168,12 +179,27 @@ def command(
     click.get_current_context().exit(exit_code(statuses, strict=strict))
 
 
-def _judging(
+def _asking_for_a_driver(
     checks: Sequence[Check], inventory_path: Path | None
+) -> Callable[[Bundle, RigSpec | None], Sequence[Section[Any]]]:
+    """Only where the driver is in question: apt takes seconds for its lists."""
+
+    def more(bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
+        catalog = host_catalog(spec, inventory_path)
+        findings = examine(HostSnapshot(bundle), spec, catalog, checks=checks)
+        in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
+        return unasked(bundle, spec) if in_question else ()
+
+    return more
+
+
+def _judging(
+    checks: Sequence[Check], inventory_path: Path | None, locked: Mapping[str, LockedHost]
 ) -> Callable[[CollectedHost], tuple[Examination, str]]:
     def judge(collected: CollectedHost) -> tuple[Examination, str]:
+        catalog = host_catalog(collected.spec, inventory_path)
         try:
-            report = _report(collected, checks, host_catalog(collected.spec, inventory_path))
+            report = _report(collected, checks, catalog, locked.get(collected.host))
         except Exception as error:  # noqa: BLE001 - logged and reported
             report = HostReport(
                 host=collected.host,
@@ -187,20 +213,34 @@ def _judging(
     return judge
 
 
-def _report(collected: CollectedHost, checks: Sequence[Check], catalog: Catalog) -> HostReport:
-    began = time.monotonic()
-    snapshot = HostSnapshot(collected.bundle) if collected.bundle else None
-    findings = examine(snapshot, collected.spec, catalog, checks=checks) if snapshot else ()
-    return HostReport(
+def _report(
+    collected: CollectedHost,
+    checks: Sequence[Check],
+    catalog: Catalog,
+    locked: LockedHost | None,
+) -> HostReport:
+    began, bundle = time.monotonic(), collected.bundle
+    report = HostReport(
         host=collected.host,
         source=collected.source,
-        collected_at=collected.bundle.collected_at if collected.bundle else None,
-        duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
-        facts=summary(snapshot, catalog) if snapshot else {},
-        findings=tuple(findings),
+        collected_at=bundle.collected_at if bundle else None,
+        duration_ms=collected.duration_ms,
         error=collected.error,
         notes=collected.notes,
-        unparsed=notes.unparsed(snapshot) if snapshot else {},
+    )
+    if bundle is None:
+        return report
+    snapshot = HostSnapshot(bundle)
+    choose_driver = chooser(bundle, catalog, collected.spec, locked)
+    findings = examine(
+        snapshot, collected.spec, catalog, checks=checks, choose_driver=choose_driver
+    )
+    return replace(
+        report,
+        duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
+        facts=summary(snapshot, catalog),
+        findings=tuple(findings),
+        unparsed=notes.unparsed(snapshot),
     )
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from rigops.catalog import driver_rows
 from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
+from rigops.cli.driver_choice import choice, locked_hosts
 from rigops.cli.drivers import SCHEMA
 from rigops.cli.hosts import choose_hosts, host_catalog, host_key_policy, sudo_password
 from rigops.cli.options import default_inventory
 from rigops.cli.output import print_json, text_width
 from rigops.concerns.nvidia_driver import from_bundle
-from rigops.concerns.nvidia_driver.resolver.options import choose
 from rigops.errors import HostError
-from rigops.record import lockfile as lock
 from rigops.report.driver_choice import HostChoice, driver_choice_lines
 from rigops.report.terminal import print_lines
 
@@ -40,9 +38,7 @@ def show_hosts(
     chosen = choose_hosts(hosts, inventory_path)
     for one in chosen:  # a broken catalog or lockfile is a usage error, not a host's
         host_catalog(one.spec, inventory_path)
-    own = {one.name for one in chosen if one.spec is not None}
-    path = lock.path_of(inventory_path or default_inventory())
-    locked = lock.read(path).hosts if own else {}
+    locked = locked_hosts(chosen, inventory_path or default_inventory())
     options = ProbeOptions(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),
@@ -50,8 +46,8 @@ def show_hosts(
     )
 
     def judge(collected: CollectedHost) -> tuple[HostChoice, str]:
-        known = locked.get(collected.host) if collected.host in own else None
-        found = _choice(collected, host_catalog(collected.spec, inventory_path), known)
+        catalog = host_catalog(collected.spec, inventory_path)
+        found = _choice(collected, catalog, locked.get(collected.host))
         return found, found.status
 
     found = probe_hosts(chosen, options, judge)
@@ -83,13 +79,10 @@ def _choice(collected: CollectedHost, catalog: Catalog, locked: LockedHost | Non
             host=collected.host, error=HostError("timeout", message, "run this again")
         )
     try:
-        today = datetime.now(timezone.utc).date()
-        choice = choose(
-            from_bundle.driver_facts(collected.bundle, catalog, collected.spec, locked), today
-        )
+        found = choice(collected.bundle, catalog, collected.spec, locked)
     except Exception as error:  # noqa: BLE001 - logged and reported
         return HostChoice(host=collected.host, error=internal_error(collected.host, error))
-    return HostChoice(host=collected.host, choice=choice)
+    return HostChoice(host=collected.host, choice=found)
 
 
 def _gpus(found: HostChoice) -> list[Gpu]:

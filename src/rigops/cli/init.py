@@ -11,6 +11,7 @@ import click
 
 from rigops.catalog import load
 from rigops.cli.collected_hosts import ProbeOptions, probe_hosts
+from rigops.cli.driver_choice import chooser
 from rigops.cli.hosts import (
     Chosen,
     accept_host_key_option,
@@ -19,8 +20,9 @@ from rigops.cli.hosts import (
     sudo_password,
 )
 from rigops.cli.options import DEFAULT_INVENTORY, common, words
-from rigops.concerns.registry import names_in_this_version
+from rigops.concerns.nvidia_driver import from_bundle
 from rigops.doctor.proposal import propose
+from rigops.probe.registry import SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from rigops.report.inventory import host_text, inventory_text
 from rigops.report.terminal import print_lines, print_text
@@ -68,9 +70,11 @@ def command(
     """  # fmt: skip
     names = dict.fromkeys(targets or ("@local",))
     chosen = [Chosen(word, Target.parse(word), None) for word in names]
+    sections = tuple(dict.fromkeys((*SECTIONS, *from_bundle.sections(None))))
     options = ProbeOptions(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),
+        sections=lambda _: sections,
     )
     collected = probe_hosts(
         chosen, options, lambda one: (one, "not reached" if one.error else "collected")
@@ -79,7 +83,9 @@ def command(
     reached = {one.name: one.target for one in chosen}
     taken: set[str] = set()
     proposed = {
-        one.host: propose(HostSnapshot(one.bundle), catalog, names_in_this_version())
+        one.host: propose(
+            HostSnapshot(one.bundle), catalog, chooser(one.bundle, catalog, None, None)()
+        )
         for one in collected
         if one.bundle
     }

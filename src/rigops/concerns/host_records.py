@@ -19,7 +19,8 @@ from rigops.packages.records import (
     OwnedPackages,
     PackageWork,
 )
-from rigops.record import Proven, journal
+from rigops.record import Proven, declared, journal
+from rigops.record.declared import Declared
 from rigops.record.failed_proof import FailedProof
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.proof_shell import FAILED_PROOF, PROVEN
@@ -63,6 +64,12 @@ _OF_NO_CONCERN: Final = (
         "how the last preflight failed is lost, so the next apply runs it and writes it anew",
         FailedProof.from_json,
         "rigops apply",
+    ),
+    HostRecord(
+        declared.PATH,
+        "rigops init does not know all that was declared for it",
+        Declared.from_json,
+        "remove it; the next change of the host writes it anew",
     ),
 )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rigops.preflight.document import HostFound
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
+    from rigops.record.declared import Declared
     from rigops.record.failed_proof import FailedProof
     from rigops.transport import Result
 
@@ -72,6 +73,10 @@ def entry(
         if found
         else None,
     )
+
+
+def declare(channel: HostChannel, declared: Declared) -> None:
+    _run(channel, declared.writing())
 
 
 def begin_proof(channel: HostChannel, failed: FailedProof) -> None:

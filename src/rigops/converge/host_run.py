@@ -30,6 +30,8 @@ from rigops.ownership.owned_lines import shown_path
 from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
 from rigops.probe.collect import ProbeError
+from rigops.record import declared
+from rigops.record.declared import Declared
 from rigops.record.journal_shell import JOURNAL
 from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
@@ -168,12 +170,34 @@ class HostRun:
     def change(self) -> None:
         """Everything that needs no reboot, and the probe whether it holds."""
         if self._session.shown.pending:
+            self._declare()
             self._session.apply()
         if self.result.pending:
             self._session.verify()
         self.result.outcome = self._outcome()
         if self.result.reboot_waits:
             self.result.story.append(f"not rebooted: {self.result.reboot_waits}")
+
+    def _declare(self) -> None:
+        """Before the changes: also of a run that is cut off it is known what it was about."""
+        state, selection = self._session.snapshot.state, self._options.selection
+        before = Declared.read(state.records.get(declared.PATH)) if state else None
+        withheld = {one.concern for one in self.result.withheld}
+        keys = {
+            name: value
+            for name, value in (before.keys if before else {}).items()
+            if (concern := registry.concern_of(name))
+            and (concern in withheld or not selection.has(concern))
+        }
+        for name, key in registry.keys().items():
+            concern = registry.concern_of(name)
+            is_selected = concern is None or selection.has(concern)
+            if is_selected and not key.stays_here and name in self.request.spec.declared:
+                keys[name] = self.request.data[name]
+        now = Declared.of(self._options.at, keys)
+        if before is None or before.keys != now.keys:
+            self._session.take_lock()
+            host_journal.declare(self._session.channel, now)
 
     def restart(self, confirmed: Confirmed) -> None:
         """Reboot, change what needs the new kernel, and verify that all of it is live."""

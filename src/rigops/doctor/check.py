@@ -14,6 +14,7 @@ from rigops.doctor.views.cards import find_cards
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.finding import FixKind
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec import RigSpec
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Examined:
-    """All that a check may look at. Without an inventory the spec declares nothing."""
+    """All that a check may look at. Without an inventory the spec declares nothing.
+
+    `choose_driver`: what the host's package sources come to; None where they were not asked.
+    """
 
     snapshot: HostSnapshot
     spec: RigSpec
     catalog: Catalog
+    choose_driver: Callable[[], Choice | None] = lambda: None
 
     @cached_property
     def cards(self) -> tuple[Card, ...]:

@@ -6,30 +6,32 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import lookup, versions
+from rigops.concerns import registry
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.nvidia_driver import record as driver
-from rigops.concerns.registry import concern_of
+from rigops.concerns.nvidia_driver.resolver import request
 from rigops.doctor.views.cards import find_cards
+from rigops.inventory.spec.read import examine
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
-from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.record import declared
+from rigops.record.declared import Declared
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rigops.catalog import Catalog
-    from rigops.catalog.model import Gpu
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.views.cards import Card
+    from rigops.probe.sections.rigops_state import RigopsState
     from rigops.probe.snapshot import HostSnapshot
 
 _PASSTHROUGH: Final = "iommu=pt"
 _TRANSLATED: Final = frozenset({"DMA", "DMA-FQ"})
 _OF_RIGS: Final = ("iommu=", "iommu.", "intel_iommu=", "amd_iommu=", "pci=", "pcie_", "nvidia")
-_OPEN_FROM: Final = "580"
-_HUNGRY_WATTS: Final = 300
+_ACS_UNIT: Final = "rigops-acs.service"
 
 
 @dataclass(frozen=True)
@@ -42,26 +44,43 @@ class Entry:
     holds: bool = False
 
 
-def propose(
-    snapshot: HostSnapshot, catalog: Catalog, deployable: Collection[str]
-) -> tuple[Entry, ...]:
-    """What holds stays a recommendation where this version has no deploy that could keep it."""
+def propose(snapshot: HostSnapshot, catalog: Catalog, choice: Choice | None) -> tuple[Entry, ...]:
+    """`choice`: None where the driver's sources did not answer. Only what this version acts on."""
+    known = _declared(snapshot[RIGOPS_STATE].or_empty)
     cards = find_cards(snapshot, catalog)
-    if not cards:
-        return ()
-    entries = [
-        _gpus(cards),
-        *_kernel_args(snapshot, cards),
-        *_driver(snapshot, catalog, cards),
-        *_persistence(cards),
-        *_power(cards),
-    ]
-    return tuple(
-        entry
-        if not entry.holds or concern_of(entry.key) in {None, *deployable}
-        else Entry(entry.key, entry.value, f"{entry.reason}; this version cannot keep it so yet")
-        for entry in entries
-    )
+    found = [_gpus(cards)] if cards else []
+    arguments = known.get("kernel_args")
+    found += _kernel_args(snapshot, cards, arguments.value if arguments else None)
+    if choice is not None and "driver" not in known:
+        found += _driver(choice)
+    # What was declared comes before what is there.
+    return (*known.values(), *(one for one in found if one.key not in known or not one.holds))
+
+
+def _declared(state: RigopsState) -> dict[str, Entry]:
+    """What apply was asked for here, as far as it could be read."""
+    recorded = Declared.read(state.records.get(declared.PATH))
+    keys = registry.keys()
+    found = recorded.keys if recorded else _before_it_was_recorded(state)
+    spec, _ = examine({name: one for name, one in found.items() if name in keys}, keys)
+    able = {None, *registry.names_in_this_version()}
+    when = f", on {recorded.at[:10]}" if recorded else ""
+    entries = {}
+    for name in spec.declared:
+        acts = registry.concern_of(name) in able
+        reason = f"declared when apply changed this host last{when}"
+        unable = "" if acts else "; this version cannot act on it"
+        entries[name] = Entry(name, found[name], f"{reason}{unable}", holds=acts)
+    return entries
+
+
+def _before_it_was_recorded(state: RigopsState) -> dict[str, object]:
+    """Of a host that version 0.1 set up."""
+    pinned = driver.pinned(state.records.get(driver.PATH))
+    found: dict[str, object] = {}
+    if pinned:
+        found = request.declared(pinned.declared) or {"driver": pinned.version}
+    return {**found, "acs_redirect": "off"} if _ACS_UNIT in state.units else found
 
 
 def _gpus(cards: Sequence[Card]) -> Entry:
@@ -70,97 +89,35 @@ def _gpus(cards: Sequence[Card]) -> Entry:
     return Entry("gpus", value, "the cards on the bus; doctor fails when one is gone", holds=True)
 
 
-def _kernel_args(snapshot: HostSnapshot, cards: Sequence[Card]) -> list[Entry]:
+def _kernel_args(
+    snapshot: HostSnapshot, cards: Sequence[Card], declared: object
+) -> Iterator[Entry]:
     live = snapshot[PROC_CMDLINE].or_empty.arguments
-    files = snapshot[BOOTLOADER].or_empty.files
-    own = grub.added_arguments(files.get(grub.DROP_IN, ""))
-    kept = {*own, *(one for one in grub.foreign_arguments(files) if one.startswith(_OF_RIGS))}
-    held = [one for one in dict.fromkeys(live) if one in kept]
-    found = []
-    if held:
+    if isinstance(declared, list):
+        held = [str(one) for one in declared]
+    elif held := _held(snapshot, live):
         reason = "on the running command line, and configured for the next boot"
-        found.append(Entry("kernel_args", held, reason, holds=True))
+        yield Entry("kernel_args", held, reason, holds=True)
     groups = snapshot[IOMMU_GROUPS].value
     members = [groups.of(card.address) for card in cards] if groups else []
     translated = any(member and member.type in _TRANSLATED for member in members)
-    if len(cards) > 1 and translated and _PASSTHROUGH not in live:
+    if len(cards) > 1 and translated and _PASSTHROUGH not in {*live, *held}:
         reason = "the IOMMU translates what the cards send: copies between them can hang"
-        found.append(Entry("kernel_args", [*held, _PASSTHROUGH], reason))
-    return found
+        yield Entry("kernel_args", [*held, _PASSTHROUGH], reason)
 
 
-def _driver(snapshot: HostSnapshot, catalog: Catalog, cards: Sequence[Card]) -> list[Entry]:
-    models = [card.model for card in cards if card.model]
-    loaded = snapshot[NVIDIA_VERSION].or_empty.version
-    if loaded and _is_good(catalog, loaded, models):
-        own, is_pinned = loaded.partition(".")[0], _pinned(snapshot) == loaded
-        why = f"{loaded} is loaded and known to be good"
-        kept = "" if is_pinned else "; not pinned by rigops"
-        return [Entry("driver", own, why + kept, holds=is_pinned)]
-    best = lookup.recommended(catalog, models)
-    if best is None:
-        return []
-    why = f"{loaded} is loaded, and not known to be good" if loaded else "no driver is loaded"
-    until = f", maintained until {best.end_of_life}" if best.end_of_life[:1].isdigit() else ""
-    about = f"{why}; {best.branch} is known to be good ({best.kind}{until})"
-    return [Entry("driver", best.branch, about), *_flavor(models, best.branch)]
+def _held(snapshot: HostSnapshot, live: Sequence[str]) -> list[str]:
+    files = snapshot[BOOTLOADER].or_empty.files
+    own = grub.added_arguments(files.get(grub.DROP_IN, ""))
+    kept = {*own, *(one for one in grub.foreign_arguments(files) if one.startswith(_OF_RIGS))}
+    return [one for one in dict.fromkeys(live) if one in kept]
 
 
-def _pinned(snapshot: HostSnapshot) -> str:
-    records = snapshot[RIGOPS_STATE].or_empty.records
-    found = driver.pinned(records.get(driver.PATH))
-    return found.version if found else ""
-
-
-def _flavor(models: Sequence[Gpu], branch: str) -> list[Entry]:
-    """Nothing for cards that only one flavor drives: `auto` finds that by itself."""
-    able = {"Turing", "Ampere", "Ada", "Hopper"}
-    if int(branch) < int(_OPEN_FROM) or not models:
-        return []
-    if not all(model.architecture in able for model in models):
-        return []
-    return [Entry("driver_flavor", "open", f"what NVIDIA advises for these cards from {branch} on")]
-
-
-def _is_good(catalog: Catalog, version: str, models: Sequence[Gpu]) -> bool:
-    try:
-        return lookup.is_good(catalog, versions.parse(version), models)
-    except ValueError:
-        return False
-
-
-def _persistence(cards: Sequence[Card]) -> list[Entry]:
-    modes = {card.smi.persistence for card in cards if card.smi}
-    if modes == {True}:
-        return [Entry("gpu_persistence", value=True, reason="on for every card", holds=True)]
-    if False in modes:
-        reason = "off: the driver forgets power limits and clocks whenever nobody uses the cards"
-        return [Entry("gpu_persistence", value=True, reason=reason)]
-    return []
-
-
-def _power(cards: Sequence[Card]) -> list[Entry]:
-    limited = {
-        card.address: round(card.smi.watts_limit)
-        for card in cards
-        if card.smi
-        and card.smi.watts_limit is not None
-        and card.smi.watts_default is not None
-        and round(card.smi.watts_limit) != round(card.smi.watts_default)
-    }
-    if limited:
-        same = len(limited) == len(cards) and len(set(limited.values())) == 1
-        value: object = (
-            f"{next(iter(limited.values()))}W"
-            if same
-            else {address: f"{watts}W" for address, watts in limited.items()}
-        )
-        return [Entry("gpu_power_limit", value, "in force now, until the reboot", holds=True)]
-    hungry = [card for card in cards if card.model and card.model.watts_default >= _HUNGRY_WATTS]
-    if len(hungry) < 2:  # noqa: PLR2004 - one card alone seldom trips a supply
-        return []
-    reason = (
-        f"{len(hungry)} cards of {_HUNGRY_WATTS} W and more peak far above their limits; a fifth "
-        "less power costs a few percent of speed"
-    )
-    return [Entry("gpu_power_limit", "80%", reason)]
+def _driver(choice: Choice) -> Iterator[Entry]:
+    """As plan would take it; where it would not, what comes first is said by doctor."""
+    if choice.refusal:
+        reasons = {"driver": str(choice.refusal)}
+    else:
+        reasons = {"driver": choice.recommended.why if choice.recommended else ""}
+    for key, value in choice.declare.items():
+        yield Entry(key, value, reasons.get(key, "the source that has it"))

@@ -18,9 +18,10 @@ from rigops.inventory.spec import examine as read
 from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rigops.catalog import Catalog
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.finding import Finding, Status
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
@@ -54,12 +55,13 @@ def examine(
     *,
     checks: Iterable[Check] = CHECKS,
     concerns: Collection[str] | None = None,
+    choose_driver: Callable[[], Choice | None] = lambda: None,
 ) -> list[Finding]:
     """The worst first, and of those the cause before its effects.
 
     `concerns` are those that apply can carry out: by default those of this version.
     """
-    examined = Examined(snapshot, spec or RigSpec(), catalog)
+    examined = Examined(snapshot, spec or RigSpec(), catalog, choose_driver)
     deployable = names_in_this_version() if concerns is None else concerns
     found = [
         (check, _completed(check, finding, examined.spec, deployable))

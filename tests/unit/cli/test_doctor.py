@@ -36,7 +36,12 @@ class Rig:
         self.name = name
         self._stdout = stdout
         self._texts = texts
-        self.asked: list[str] = []
+        self.execs: list[list[str]] = []
+
+    @property
+    def asked(self) -> list[str]:
+        """In the last exec."""
+        return self.execs[-1]
 
     def run_script(
         self,
@@ -47,7 +52,8 @@ class Rig:
         max_output: int,
     ) -> ScriptResult:
         assert "rigops_probe" in script
-        self.asked = re.findall(r'^echo "\$mark asked ?(.*)"$', script, re.MULTILINE)[0].split()
+        asked = re.findall(r'^echo "\$mark asked ?(.*)"$', script, re.MULTILINE)[0].split()
+        self.execs.append(asked)
         assert privilege is None
         assert deadline_s > 20
         assert max_output > 0
@@ -134,13 +140,28 @@ def test_a_host_is_asked_only_what_the_chosen_checks_need(
     rigops("doctor", "--json", "rig", "--only", "iommu.mode")
     assert sorted(rig.asked) == sorted([*summary, *cards, *mode])
 
+    rig.execs.clear()
     rigops("doctor", "--json", "rig", "--skip", "container")
-    assert {"units", "dkms"} <= set(rig.asked) <= set(everything) - {"container", "backups"}
+    assert {"units", "dkms"} <= set(rig.execs[0]) <= set(everything) - {"container", "backups"}
 
+    rig.execs.clear()
     rigops("doctor", "--json", "rig")
-    assert rig.asked == everything
+    assert rig.execs[0] == everything
     rigops("doctor", "--json", "rig", "--only", "time", "--save", str(tmp_path / "saved"))
     assert rig.asked == everything
+
+
+def test_apt_is_asked_only_where_the_driver_is_in_question(
+    rigops: Rigops, rigs: dict[str, Rig | Exception]
+) -> None:
+    rig = rigs["rig"] = Rig("rig", answers.BROKEN)
+    rigops("doctor", "--json", "rig", "--only", "drv.pin")
+    assert ["driver-offers" in asked for asked in rig.execs] == [False, True]
+
+    good = {**answers.BROKEN, "nvidia-version": answers.VERSION.format("535.261.03")}
+    rig = rigs["rig"] = Rig("rig", good)
+    rigops("doctor", "--json", "rig", "--only", "drv.pin")
+    assert ["driver-offers" in asked for asked in rig.execs] == [False]
 
 
 def test_only_unreached_hosts(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:

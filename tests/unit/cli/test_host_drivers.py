@@ -103,7 +103,7 @@ def today(monkeypatch: pytest.MonkeyPatch) -> None:
             del tz
             return datetime(2026, 11, 22, tzinfo=timezone.utc)
 
-    monkeypatch.setattr("rigops.cli.host_drivers.datetime", Clock)
+    monkeypatch.setattr("rigops.cli.driver_choice.datetime", Clock)
 
 
 @pytest.mark.usefixtures("today")

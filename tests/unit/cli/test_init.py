@@ -11,6 +11,7 @@ from rigops.concerns.registry import keys
 from rigops.inventory import load
 from rigops.transport import TransportError
 from tests.unit.cli.test_doctor import Rig
+from tests.unit.cli.test_host_drivers import TEXTS
 from tests.unit.probe import answers
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def rigs(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(target: Target, **_: object) -> Rig:
         if target.alias == "gone":
             raise TransportError("dns", "no address", host=target.name, fix="look it up")
-        return Rig(target.name, answers.BROKEN)
+        return Rig(target.name, {**TEXTS, **answers.BROKEN})
 
     monkeypatch.setattr(seen, "connect", connect)
 
@@ -35,7 +36,7 @@ def test_the_file_loads_and_declares_only_what_is_there(rigops: Rigops, tmp_path
 
     path = tmp_path / "new/rigs/inventory.py"
     assert (said.code, said.out) == (0, "")
-    assert "8 suggestions in comments. Next: rigops plan" in said.err
+    assert "4 suggestions in comments. Next: rigops plan" in said.err
     inventory = load(path, keys())
     assert [host.name for host in inventory.hosts] == ["10.0.0.7", "tower"]
     assert inventory.hosts[0].data["ssh_user"] == "me"
@@ -44,7 +45,7 @@ def test_the_file_loads_and_declares_only_what_is_there(rigops: Rigops, tmp_path
         assert host.spec.declared == {"gpus"}
         assert host.spec.gpus is not None
         assert host.spec.gpus.models == (("GeForce RTX 3090", 2),)
-    assert '# "driver": "580",' in path.read_text()
+    assert '# "driver": "535",' in path.read_text()
 
 
 def test_a_file_that_is_there_is_never_touched(rigops: Rigops, tmp_path: Path) -> None:

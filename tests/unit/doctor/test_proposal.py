@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
+from rigops.concerns.nvidia_driver.resolver.request import identity
+from rigops.concerns.registry import read
 from rigops.doctor.proposal import Entry, propose
 from rigops.probe.snapshot import HostSnapshot
+from rigops.record import declared
+from rigops.record.declared import Declared
+from tests.unit.concerns.nvidia_driver.resolver.choices import RIG, chosen, with_driver
 from tests.unit.doctor.examining import catalog
 from tests.unit.probe import answers
 
-EVERY = frozenset({"nvidia_driver", "kernel_args", "gpu_tuning"})
-V100 = answers.PCI.replace("device=0x2204", "device=0x1db1")
-RTX5090 = answers.PCI.replace("device=0x2204", "device=0x2b85")
+if TYPE_CHECKING:
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
+
 PLAIN_GRUB = answers.GRUB.replace("== /etc/default/grub.d/99-rigops.cfg", "== /etc/other")
+BAD: Final = chosen(RIG, "bookworm", loaded="545.29.06")
+GOOD: Final = chosen(with_driver(RIG, "535.261.03-1"), "bookworm", loaded="535.261.03")
 
 
-def proposed(deployable: frozenset[str] = EVERY, **changed: str | None) -> dict[str, Entry]:
+def proposed(choice: Choice | None = BAD, **changed: str | None) -> dict[str, Entry]:
     """The last entry of each key."""
     texts = {**answers.BROKEN, **{name.replace("_", "-"): text for name, text in changed.items()}}
     bundle = answers.bundle({name: text for name, text in texts.items() if text is not None})
-    return {entry.key: entry for entry in propose(HostSnapshot(bundle), catalog(), deployable)}
+    return {entry.key: entry for entry in propose(HostSnapshot(bundle), catalog(), choice)}
+
+
+def declaring(**keys: object) -> str:
+    """Rigops' own files on a host that was changed with these declarations."""
+    return f"== {declared.PATH}\n{Declared.of('2026-11-20T10:00:00Z', keys).to_json()}"
 
 
 def test_a_host_without_cards_gets_no_keys() -> None:
-    assert proposed(pci=answers.NO_GPU) == {}
+    nothing = chosen(RIG)
+
+    assert proposed(nothing, pci=answers.NO_GPU).keys() <= {"driver"}
+    assert proposed(None, pci=answers.NO_GPU) == {}
 
 
 def test_the_cards_that_are_there_are_declared() -> None:
@@ -35,41 +51,101 @@ def test_the_cards_that_are_there_are_declared() -> None:
     assert proposed(pci=unknown)["gpus"].value == 2
 
 
-def test_a_bad_driver_is_answered_with_the_lasting_branch_and_its_flavor() -> None:
+def test_a_bad_driver_is_answered_with_what_its_sources_have() -> None:
     found = proposed()
 
-    assert (found["driver"].value, found["driver"].holds) == ("580", False)
-    assert "545.29.06" in found["driver"].reason
-    assert found["driver_flavor"].value == "open"
+    assert (found["driver"].value, found["driver"].holds) == ("535", False)
+    assert "545.29.06, which is loaded, is known to be bad" in found["driver"].reason
+    assert "driver_flavor" not in found
 
 
-@pytest.mark.parametrize(
-    ("cards", "branch", "flavor"),
-    [(V100, "580", None), (RTX5090, "580", None)],
-    ids=["Volta ends there, closed only", "Blackwell is open anyway"],
-)
-def test_the_branch_drives_every_card(cards: str, branch: str, flavor: str | None) -> None:
-    found = proposed(pci=cards)
+def test_sources_without_a_driver_are_answered_with_one_that_has_it() -> None:
+    bare = chosen(RIG, own=None)
 
-    assert found["driver"].value == branch
-    assert (found["driver_flavor"].value if "driver_flavor" in found else None) == flavor
+    assert bare.recommended is None
+    found = proposed(bare)
+    assert {name: one.value for name, one in found.items() if name.startswith("driver")} == dict(
+        bare.declare
+    )
 
 
-def test_a_good_driver_is_declared_where_it_is_pinned_already() -> None:
-    good = answers.VERSION.format("535.261.03")
-    record = PinnedDriver(version="535.261.03", flavor="proprietary", declared="")
-    pinned = f"== {PATH}\n{document(record)}"
+def test_nothing_is_offered_that_plan_would_refuse_or_this_version_cannot_do() -> None:
+    found = proposed()
 
-    loose = proposed(nvidia_version=good)["driver"]
+    assert not found.keys() & {"gpu_persistence", "gpu_power_limit", "gpu_clocks"}
+    assert "driver" not in proposed(None)
+
+
+def test_a_good_driver_is_a_suggestion_until_it_is_declared() -> None:
+    loose = proposed(GOOD)["driver"]
+
     assert (loose.value, loose.holds) == ("535", False)
-    assert "not pinned by rigops" in loose.reason
+    kept = proposed(GOOD, rigops_state=declaring(driver="535.261.03"))["driver"]
+    assert (kept.value, kept.holds) == ("535.261.03", True)
 
-    driver = proposed(nvidia_version=good, rigops_state=pinned)["driver"]
-    assert (driver.value, driver.holds) == ("535", True)
 
-    unable = proposed(frozenset(), nvidia_version=good, rigops_state=pinned)["driver"]
-    assert not unable.holds
-    assert "this version cannot" in unable.reason
+def test_what_was_declared_is_declared_again() -> None:
+    keys = {
+        "driver": "535", "driver_source": {"URIs": "http://a", "Suites": "b"}, "gpus": 3,
+        "kernel_args": ["iommu=pt"], "acs_redirect": "off", "nccl": {"NCCL_P2P_LEVEL": "SYS"},
+    }  # fmt: skip
+
+    found = proposed(rigops_state=declaring(**keys))
+
+    assert {name: one.value for name, one in found.items()} == keys
+    assert all(one.holds for one in found.values())
+    assert "2026-11-20" in found["driver"].reason
+
+
+def test_what_this_version_cannot_act_on_stays_a_comment() -> None:
+    found = proposed(rigops_state=declaring(gpu_power_limit=285))["gpu_power_limit"]
+
+    assert (found.value, found.holds) == (285, False)
+    assert "cannot act on it" in found.reason
+
+
+def test_a_record_brings_no_key_or_value_that_no_inventory_may_have() -> None:
+    known = proposed(rigops_state=declaring())
+    found = proposed(rigops_state=declaring(driver=["x"], evil="os.system", ssh_user="root"))
+
+    assert found == known
+    damaged = f"== {declared.PATH}\n{{"
+    assert proposed(rigops_state=damaged) == known
+
+
+def test_a_host_of_before_says_what_its_pinned_driver_was_resolved_from() -> None:
+    spec = read({"driver": "535", "driver_source": "snapshot:20260101T000000Z"})
+    record = PinnedDriver(version="535.261.03", flavor="proprietary", declared=identity(spec))
+    back = PinnedDriver(version="535.183.01", flavor="open", declared="rollback to 535.183.01")
+
+    found = proposed(GOOD, rigops_state=f"== {PATH}\n{document(record)}")
+    assert {name: one.value for name, one in found.items() if "driver" in name} == {
+        "driver": "535",
+        "driver_source": "snapshot:20260101T000000Z",
+    }
+    assert (
+        proposed(GOOD, rigops_state=f"== {PATH}\n{document(back)}")["driver"].value == back.version
+    )
+
+
+def test_a_folder_and_fields_of_a_source_are_as_in_the_inventory() -> None:
+    for source in ("dir:/srv/debs", {"URIs": "http://a", "Suites": "b"}, "distribution"):
+        spec = read({"driver": "535", "driver_source": source})
+        record = PinnedDriver(version="570.124.06", flavor="open", declared=identity(spec))
+        found = proposed(rigops_state=f"== {PATH}\n{document(record)}")
+        assert found["driver_source"].value == source
+    junk = PinnedDriver(version="570.124.06", flavor="open", declared=json.dumps([1, 2]))
+    assert proposed(rigops_state=f"== {PATH}\n{document(junk)}")["driver"].value == "570.124.06"
+
+
+def test_an_argument_is_recommended_beside_the_declared_ones() -> None:
+    texts = answers.bundle({**answers.BROKEN, "rigops-state": declaring(kernel_args=["a=b"])})
+
+    kept, offered = (
+        one for one in propose(HostSnapshot(texts), catalog(), None) if one.key == "kernel_args"
+    )
+    assert (kept.value, kept.holds) == (["a=b"], True)
+    assert (offered.value, offered.holds) == (["a=b", "iommu=pt"], False)
 
 
 def test_a_translating_iommu_gets_the_argument_recommended() -> None:
@@ -89,10 +165,3 @@ def test_an_argument_is_declared_only_where_it_runs_and_stays() -> None:
     assert "kernel_args" not in proposed(
         proc_cmdline=live, bootloader=PLAIN_GRUB, iommu_groups=answers.PASSTHROUGH
     )
-
-
-def test_hungry_cards_get_a_limit_recommended() -> None:
-    limit = proposed()["gpu_power_limit"]
-
-    assert (limit.value, limit.holds) == ("80%", False)
-    assert "gpu_power_limit" not in proposed(pci=answers.ONE_GPU)

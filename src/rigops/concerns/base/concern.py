@@ -48,7 +48,7 @@ BASE: Final = Concern(
     keys=(
         Key("limits", "a dict of shm, memlock, nofile and removeipc", limits),
         Key("nccl", 'a dict such as {"NCCL_P2P_LEVEL": "SYS"}', nccl),
-        Key("notify", "a command or a URL", _notify),
+        Key("notify", "a command or a URL", _notify, stays_here=True),
     ),
     deploy=_deploy,
     facts=_facts,

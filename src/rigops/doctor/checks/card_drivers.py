@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
-from rigops.doctor.views import driver_state
+from rigops.doctor.views import driver_advice, driver_state
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
@@ -78,7 +78,7 @@ def _taken(
         subject=subject,
         why="Only one driver can hold a card, and the first to come keeps it. nouveau computes "
         "nothing: CUDA needs NVIDIA's.",
-        fix=driver_state.by_deploy(
+        fix=driver_advice.by_deploy(
             examined,
             "`rigops apply` keeps nouveau from being loaded, rebuilds the initramfs and reboots",
             f"write `blacklist nouveau` and `options nouveau modeset=0` to {_BLACKLIST}, run "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.catalog import judge, lookup, versions
-from rigops.doctor import views
+from rigops.catalog import judge, versions
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views.driver_advice import DriverAdvice, advise, verdicts
+from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
@@ -16,13 +18,12 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Verdict
     from rigops.doctor.finding import Status
-    from rigops.inventory.spec.model import DriverDeclaration
     from rigops.probe.sections.nvidia_version import NvidiaVersion
 
 
 @Check(
     "drv.pin",
-    needs=(PCI, NVIDIA_VERSION),
+    needs=(PCI, NVIDIA_VERSION, PACKAGES),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver"}),
     cause_rank=60,
@@ -45,7 +46,7 @@ def pin(examined: Examined) -> Finding:
         return Finding(
             "fail",
             f"no NVIDIA driver is loaded, and {examined.spec.driver.text} is declared",
-            fix=_install(examined.spec.driver.text),
+            fix=_fix(examined),
         )
     version = _version(loaded)
     if version is None:
@@ -57,8 +58,7 @@ def pin(examined: Examined) -> Finding:
 
 
 def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Finding:
-    verdicts = _verdicts(examined, version)
-    worst = verdicts[0] if verdicts else None
+    worst = next(iter(verdicts(examined, version)), None)
     status, summary = _opinion(examined, version, worst)
     return Finding(
         status,
@@ -108,16 +108,6 @@ def _version(loaded: NvidiaVersion) -> Version | None:
         return None
 
 
-def _verdicts(examined: Examined, version: Version) -> list[Verdict]:
-    """A card alone has no peer, so verdicts on P2P do not concern it."""
-    alone = views.gpu_count(examined) == 1
-    return [
-        verdict
-        for verdict in lookup.verdicts(examined.catalog, version, views.known_models(examined))
-        if not (alone and verdict.purpose == "p2p")
-    ]
-
-
 def _may_be_bad(examined: Examined, version: Version) -> bool:
     pci = examined.snapshot[PCI].value
     if pci is not None and examined.snapshot[PCI].is_exhaustive:
@@ -129,34 +119,16 @@ def _may_be_bad(examined: Examined, version: Version) -> bool:
 
 
 def _fix(examined: Examined) -> Fix:
-    wish = examined.spec.driver
-    if wish is not None and not _is_bad_wish(examined, wish):
-        return _install(wish.text)
-    good = lookup.recommended(examined.catalog, views.known_models(examined))
-    if good is None:
-        return Fix(kind="hands", text="see `rigops drivers` for one that is known to be good")
-    return _install(good.branch)
+    advice = advise(examined)
+    return _install(advice) if advice.declare else Fix(kind="hands", text=advice.by_hand)
 
 
-def _is_bad_wish(examined: Examined, wish: DriverDeclaration) -> bool:
-    """Whether every release that would satisfy the declaration is bad for these cards."""
-    meant = [
-        release
-        for branch in examined.catalog.drivers
-        for release in map(versions.parse, (one.version for one in branch.releases))
-        if release in wish.versions
-    ]
-    return bool(meant) and all(
-        any(verdict.status == "bad" for verdict in _verdicts(examined, release))
-        for release in meant
-    )
-
-
-def _install(wanted: str) -> Fix:
+def _install(advice: DriverAdvice) -> Fix:
+    wanted = advice.driver
     return Fix(
         kind="apply+reboot",
-        concern="nvidia_driver",
-        declare={"driver": wanted},
+        concern=CONCERN,
+        declare=advice.declare,
         text=f"`rigops apply` installs driver {wanted}, holds it and reboots",
         by_hand=(
             f"install a driver that really is {wanted} (a package's name is no proof: look at "

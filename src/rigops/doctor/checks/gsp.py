@@ -10,9 +10,11 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
+from rigops.doctor.views.driver_advice import DriverAdvice, advise
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -45,7 +47,7 @@ _SWITCH_OFF: Final = (
 @Check(
     "drv.gsp",
     needs_gpu=False,
-    needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
+    needs=(*views.COUNTS_CARDS, NVIDIA_VERSION, PACKAGES, KERNEL_LOG_PREVIOUS, KERNEL_LOG),
     fixes=("apply+reboot", "hands"),
     cause_rank=50,
 )
@@ -124,27 +126,16 @@ def _bad_verdict(examined: Examined) -> Verdict | None:
 
 
 def _fix(examined: Examined, bad: Verdict | None) -> Fix:
-    wanted = _better(examined) if bad else None
-    if wanted:
+    advice = advise(examined) if bad else DriverAdvice()
+    if advice.declare:
         return Fix(
             kind="apply+reboot",
             concern=driver_state.CONCERN,
-            declare={"driver": wanted},
-            text=f"`rigops apply` installs driver {wanted}, without that fault, and reboots",
-            by_hand=f"install driver {wanted}, which is without that fault, and reboot",
+            declare=advice.declare,
+            text=f"`rigops apply` installs driver {advice.driver}, without that fault, and reboots",
+            by_hand=f"install driver {advice.driver}, which is without that fault, and reboot",
         )
     loaded = examined.snapshot[NVIDIA_VERSION].value
     is_closed = loaded is not None and loaded.flavor == "proprietary"
     text = f"{_LOOK_FIRST}, {_OTHER_DRIVER}"
     return Fix(kind="hands", text=text + (_SWITCH_OFF if is_closed else ""))
-
-
-def _better(examined: Examined) -> str | None:
-    """The newest release of the same branch, where that is known to be good; else a good branch."""
-    version, cards = _version(examined), views.known_models(examined)
-    own = versions.branch_of(version) if version else ""
-    for branch in lookup.good_branches(examined.catalog, cards):
-        if branch.branch == own:
-            return branch.releases[-1].version
-    best = lookup.recommended(examined.catalog, cards)
-    return best.branch if best else None

@@ -6,7 +6,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -105,7 +105,7 @@ def _other_cause(examined: Examined) -> tuple[str, Fix]:
             text="`modprobe nvidia`, and read what it says; `dmesg | tail` says more, and "
             "`grep -r nvidia /etc/modprobe.d` shows whether it is blacklisted",
         )
-    install = driver_state.by_deploy(
+    install = driver_advice.by_deploy(
         examined,
         "`rigops apply` installs the driver that is declared, holds it and reboots",
         "install the driver (Debian: nvidia-driver, Ubuntu: `ubuntu-drivers install`; `rigops "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.doctor.views import driver_advice, modules_on_disk, next_boot
 from rigops.doctor.views.modules_on_disk import OnDisk
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -166,7 +166,7 @@ def _fix(examined: Examined, release: str | None, *, then: str) -> Fix:
         "this kernel (`rigops drivers`), or boot the kernel that has a module"
     )
     text = f"`rigops apply` installs the driver that is declared and builds it for {kernel}"
-    return driver_state.by_deploy(examined, text, by_hand)
+    return driver_advice.by_deploy(examined, text, by_hand)
 
 
 def _versions_twice(snapshot: HostSnapshot, running: str | None) -> Finding | None:

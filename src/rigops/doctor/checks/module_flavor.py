@@ -9,10 +9,12 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
+from rigops.doctor.views.driver_advice import advise
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
+from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
 
@@ -27,7 +29,7 @@ _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 @Check(
     "drv.flavor",
-    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, SMI),
+    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, PACKAGES, SMI),
     fixes=("apply+reboot",),
     keys=frozenset({"driver_flavor"}),
     cause_rank=70,
@@ -57,7 +59,7 @@ def flavor(examined: Examined) -> Finding:
     }
     undriven = [card for card in views.known_models(examined) if card.architecture not in driven]
     if undriven:
-        return _unfit(flavor, undriven, evidence)
+        return _unfit(examined, flavor, undriven, evidence)
     declared = examined.spec.driver_flavor
     if declared not in {None, "auto", flavor}:
         return Finding(
@@ -65,7 +67,7 @@ def flavor(examined: Examined) -> Finding:
             f"the {flavor} module is there, and {declared} is declared",
             evidence,
             why="The two differ in what they support, P2P and GPU firmware among it.",
-            fix=_change(str(declared)),
+            fix=_change(examined, declared),
         )
     cards = views.models(examined)
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
@@ -91,7 +93,9 @@ def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | No
     return ("open" if module.is_open else "proprietary"), (cited,)
 
 
-def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]) -> Finding:
+def _unfit(
+    examined: Examined, flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]
+) -> Finding:
     names = ", ".join(dict.fromkeys(f"{card.name} ({card.architecture})" for card in cards))
     right: ModuleFlavor = "proprietary" if flavor == "open" else "open"
     return Finding(
@@ -100,17 +104,17 @@ def _unfit(flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...
         evidence,
         why="The open module drives Turing and newer cards only, and the proprietary one nothing "
         "from Blackwell on. A card that its module does not drive stays unused.",
-        fix=_change(right),
+        fix=_change(examined, right),
     )
 
 
-def _change(wanted: str) -> Fix:
+def _change(examined: Examined, wanted: ModuleFlavor) -> Fix:
     debian = "nvidia-open-kernel-dkms" if wanted == "open" else "nvidia-kernel-dkms"
     ubuntu = "nvidia-driver-BRANCH-open" if wanted == "open" else "nvidia-driver-BRANCH"
     return Fix(
         kind="apply+reboot",
         concern=driver_state.CONCERN,
-        declare={"driver_flavor": wanted},
+        declare={**advise(examined).declare, "driver_flavor": wanted},
         text=f"`rigops apply` installs the {wanted} module in its place and reboots",
         by_hand=f"install the {wanted} module (Debian: {debian}, Ubuntu: {ubuntu}) and reboot",
     )

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rigops.catalog import judge, versions
-from rigops.catalog.lookup import concerns
-from rigops.catalog.model import EVERY_CARD
-from rigops.doctor import views
+from rigops.catalog import versions
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
+from rigops.doctor.views.driver_advice import advise, is_bad
+from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.package_names import driver_version, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
@@ -127,13 +126,14 @@ def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
             text=f"driver {version} is known to be bad for these cards: install another one first "
             "(drv.pin says which), and then keep that",
         )
-    if wish is None and version is None:
+    advice = advise(examined)
+    if not advice.declare or (wish is None and version is None):
         return Fix(kind="hands", text=by_hand)
-    branch = wish.text if wish else (version or "").partition(".")[0]
+    stays = version and advice.driver in {version, versions.branch_of(version)}
     return Fix(
-        kind="apply",
-        concern="nvidia_driver",
-        declare={"driver": branch},
+        kind="apply" if wish or stays else "apply+reboot",
+        concern=CONCERN,
+        declare=advice.declare,
         text=f"`rigops apply` {does}",
         by_hand=by_hand,
     )
@@ -141,13 +141,6 @@ def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
 
 def _is_bad(examined: Examined, version: str) -> bool:
     try:
-        parsed = versions.parse(version)
+        return is_bad(examined, versions.parse(version))
     except ValueError:
         return False
-    cards = views.models(examined)
-    return any(
-        verdict.status == "bad"
-        and verdict.purpose != "install"
-        and (EVERY_CARD in verdict.gpus or any(concerns(verdict, card) for card in cards if card))
-        for verdict in judge(examined.catalog, parsed)
-    )

@@ -6,14 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rigops.catalog import lookup, versions
-from rigops.doctor import views
-from rigops.doctor.finding import Evidence, Fix
+from rigops.doctor.finding import Evidence
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
-from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
@@ -99,30 +96,3 @@ def logged(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> tuple[LogLine, .
 
 def cited(lines: Iterable[LogLine], most: int = 3) -> tuple[Evidence, ...]:
     return tuple(Evidence(KERNEL_LOG.name, one.line) for one in tuple(lines)[:most])
-
-
-def by_deploy(examined: Examined, text: str, by_hand: str) -> Fix:
-    """What the driver's deploy does for the declared driver, or for one to be declared."""
-    wanted = _to_declare(examined)
-    if wanted is None:
-        return Fix(kind="hands", text=by_hand)
-    return Fix(
-        kind="apply+reboot",
-        concern=CONCERN,
-        declare={"driver": wanted},
-        text=text,
-        by_hand=by_hand,
-    )
-
-
-def _to_declare(examined: Examined) -> str | None:
-    """The declared driver; else the installed branch, if it is good; else one that is."""
-    if examined.spec.driver is not None:
-        return examined.spec.driver.text
-    cards = views.known_models(examined)
-    installed = examined.snapshot[PACKAGES].or_empty.driver
-    for version in filter(None, (numbers(package.version) for package in installed)):
-        if lookup.is_good(examined.catalog, versions.parse(version), cards):
-            return version.partition(".")[0]
-    best = lookup.recommended(examined.catalog, cards)
-    return best.branch if best else None

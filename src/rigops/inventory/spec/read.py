@@ -26,8 +26,8 @@ GENERAL: Final[tuple[Key[Any], ...]] = (
     Key("other_watts", "watts", whole_number(0, 10000, " W")),
     word_key("p2p", "measure", "nvlink", "required", "skip"),
     Key("reboot_timeout", "30 to 86400 seconds", whole_number(30, 86400, " s")),
-    Key("rigops_vault", "a directory", text),
-    Key("catalog", "the path of a TOML file", text, ("catalogue",)),
+    Key("rigops_vault", "a directory", text, stays_here=True),
+    Key("catalog", "the path of a TOML file", text, ("catalogue",), stays_here=True),
 )
 
 

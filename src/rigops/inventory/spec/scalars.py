@@ -22,12 +22,16 @@ _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
 
 @dataclass(frozen=True)
 class Key(Generic[T_co]):
-    """`parse` raises RefusedError. `also_written`: what people write for it."""
+    """`parse` raises RefusedError. `also_written`: what people write for it.
+
+    `stays_here`: its value is secret, or about this machine, so that no record on a host has it.
+    """
 
     name: str
     accepted: str
     parse: Callable[[object], T_co]
     also_written: tuple[str, ...] = ()
+    stays_here: bool = False
 
 
 def word_key(name: str, *accepted: str, also_written: tuple[str, ...] = ()) -> Key[str]:

@@ -132,7 +132,11 @@ def resolve_from(
     if isinstance(other, Refusal):
         return found
     fix = f'declare driver_source = "auto": other sources here have {other.version}'
-    return replace(found, fix=f"{fix}; or {found.fix}" if found.fix else fix)
+    return replace(
+        found,
+        fix=f"{fix}; or {found.fix}" if found.fix else fix,
+        declare={"driver": asked.driver.text, "driver_source": "auto"},
+    )
 
 
 def of_source(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
@@ -62,9 +62,9 @@ def not_offered(
 ) -> Refusal:
     """`real`: the versions that the sources do have, best first; `is_fit`: it is fit for here."""
     archived = _archived(machine, request, is_fit)
-    fix = archived or _fix(request, [one for one in real if is_fit(one)])
+    fix = archived.fix or _fix(request, [one for one in real if is_fit(one)])
     if trap := _trap(request, offers):
-        return Refusal(trap, fix)
+        return replace(archived, reason=trap, fix=fix)
     if not real and request.source == "vendor":
         return Refusal(
             "no package source of this machine is NVIDIA's own (`Origin: NVIDIA`) with a complete "
@@ -76,9 +76,10 @@ def not_offered(
         )
     have = f"{_SOURCES.get(request.source, 'the package sources of this machine')} have"
     if not real:
-        return Refusal(f"{have} no NVIDIA driver", fix)
+        return replace(archived, reason=f"{have} no NVIDIA driver", fix=fix)
     found = ", ".join(sorted(real, key=versions.parse))
-    return Refusal(f"{have} no driver {request.driver.text}, only {found}", fix)
+    reason = f"{have} no driver {request.driver.text}, only {found}"
+    return replace(archived, reason=reason, fix=fix)
 
 
 def _trap(request: Request, offers: Offers) -> str:
@@ -114,7 +115,8 @@ def _successors(offer: Offer, offers: Offers) -> list[str]:
     return names
 
 
-def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool]) -> str:
+def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool]) -> Refusal:
+    """Without a reason, and empty where no archive is known to have it."""
     archived = [
         one
         for one in _ARCHIVED
@@ -124,19 +126,34 @@ def _archived(machine: Machine, request: Request, is_fit: Callable[[str], bool])
     ]
     lasting = [one for one in archived if not one.until]
     if lasting and machine.lacks_components and request.source == "auto":
-        return (
+        return _declaring(
+            request,
+            lasting[-1],
+            "distribution",
             f'declare driver_source = "distribution": it adds '
             f"{' '.join(machine.lacks_components)} of the archive that this machine uses already, "
-            f"which has {lasting[-1].version}"
+            f"which has {lasting[-1].version}",
         )
     elsewhere = [one for one in lasting if one.suite not in machine.suites]
+    if elsewhere and machine.archive:
+        fields = _fields(machine.archive, elsewhere[-1], machine.keyring)
+        return _declaring(request, elsewhere[-1], fields, _line(fields, elsewhere[-1].version))
     if elsewhere:
-        where = machine.archive or f"<your archive of {machine.name}>"
-        return _line(where, elsewhere[-1], machine.keyring)
+        where = f"<your archive of {machine.name}>"
+        fields = _fields(where, elsewhere[-1], machine.keyring)
+        return Refusal("", _line(fields, elsewhere[-1].version))
     gone = [one for one in archived if one.until]
     if gone:
-        return _line(f"<your snapshot service>/{gone[-1].until}", gone[-1], machine.keyring)
-    return ""
+        where = f"<your snapshot service>/{gone[-1].until}"
+        fields = _fields(where, gone[-1], machine.keyring)
+        return Refusal("", _line(fields, gone[-1].version))
+    return Refusal("")
+
+
+def _declaring(request: Request, one: _Archived, source: object, fix: str) -> Refusal:
+    is_named = request.driver.kind != "range"
+    driver = request.driver.text if is_named else versions.branch_of(one.version)
+    return Refusal("", fix, {"driver": driver, "driver_source": source})
 
 
 def _fix(request: Request, usable: Sequence[str]) -> str:
@@ -167,14 +184,15 @@ def no_snapshot(day: str, machine: Machine, codename: str) -> Refusal:
     return Refusal(
         "apt on this machine finds no snapshot of its archive: it is older than 2.8, or the "
         "archive has no snapshot service",
-        _line(f"<your snapshot service>/{day}", there, machine.keyring),
+        _line(_fields(f"<your snapshot service>/{day}", there, machine.keyring), ""),
     )
 
 
-def _line(uris: str, one: _Archived, keyring: str) -> str:
-    fields = {"URIs": uris, "Suites": one.suite, "Components": one.components}
-    if keyring:
-        fields["Signed-By"] = keyring
+def _fields(uris: str, one: _Archived, keyring: str) -> dict[str, str]:
+    signed = {"Signed-By": keyring} if keyring else {}
+    return {"URIs": uris, "Suites": one.suite, "Components": one.components, **signed}
+
+
+def _line(fields: Mapping[str, str], version: str) -> str:
     text = ", ".join(f'"{name}": "{value}"' for name, value in fields.items())
-    brings = f", which brings {one.version}" if one.version else ""
-    return f"declare driver_source = {{{text}}}{brings}"
+    return f"declare driver_source = {{{text}}}" + (f", which brings {version}" if version else "")

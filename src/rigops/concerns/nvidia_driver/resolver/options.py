@@ -91,6 +91,13 @@ class Choice:
     refusal: Refusal | None = None
     declared: Declared | None = None
 
+    @property
+    def declare(self) -> Mapping[str, object]:
+        """The keys of the inventory that bring the recommended driver; none where apply refuses."""
+        if self.refusal:
+            return self.refusal.declare
+        return self.recommended.declare if self.recommended else {}
+
 
 def choose(facts: DriverFacts, today: date) -> Choice:
     """For facts with all that one collection brings: nothing more is asked for."""

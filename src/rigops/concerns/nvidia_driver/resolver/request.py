@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
@@ -68,10 +68,11 @@ class Resolution:
 
 @dataclass(frozen=True)
 class Refusal:
-    """`fix` is the nearest thing that works."""
+    """`fix` is the nearest thing that works; `declare`: the keys of the inventory that do it."""
 
     reason: str
     fix: str = ""
+    declare: Mapping[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.fix}" if self.fix else self.reason
@@ -98,3 +99,31 @@ def identity(spec: RigSpec) -> str:
     return json.dumps(
         [declared, spec.driver_flavor, spec.driver_set, bool(spec.driver_allow_bad), source]
     )
+
+
+def declared(identity: str) -> dict[str, object]:
+    """The keys that `identity` was made of; none of another text."""
+    try:
+        driver, flavor, set_, allow_bad, source = json.loads(identity)
+        found = {
+            "driver": driver,
+            "driver_flavor": flavor,
+            "driver_set": set_,
+            "driver_allow_bad": allow_bad or None,
+            "driver_source": _source(source) if source else None,
+        }
+    except (ValueError, TypeError, KeyError):
+        return {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _source(fields: Mapping[str, Any]) -> object:
+    match fields["kind"]:
+        case "snapshot":
+            return f"snapshot:{fields['snapshot']}"
+        case "dir":
+            return f"dir:{fields['directory']}"
+        case "deb822":
+            return dict(fields["fields"])
+        case kind:
+            return kind

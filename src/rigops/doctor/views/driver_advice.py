@@ -1,0 +1,101 @@
+"""Which driver to declare: the answer of the resolver that plan and apply ask as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rigops.catalog import lookup, versions
+from rigops.doctor import views
+from rigops.doctor.finding import Fix
+from rigops.doctor.views.driver_state import CONCERN, numbers
+from rigops.probe.sections.packages import SECTION as PACKAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from packaging.version import Version
+
+    from rigops.catalog.model import Verdict
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
+    from rigops.doctor.check import Examined
+    from rigops.inventory.spec.model import DriverDeclaration
+
+
+@dataclass(frozen=True)
+class DriverAdvice:
+    """`declare`: what apply would take; nothing: `by_hand` says what comes first."""
+
+    declare: Mapping[str, object] = field(default_factory=dict)
+    by_hand: str = ""
+
+    @property
+    def driver(self) -> str:
+        return str(self.declare.get("driver", ""))
+
+
+def advise(examined: Examined) -> DriverAdvice:
+    """A host whose package sources were not asked is judged by the catalog alone."""
+    wish, choice = examined.spec.driver, examined.choose_driver()
+    if choice is not None:
+        return _chosen(choice, wish.text if wish else "")
+    if wish is not None and not _are_all_bad(examined, wish):
+        return DriverAdvice({"driver": wish.text})
+    cards = views.known_models(examined)
+    installed = examined.snapshot[PACKAGES].or_empty.driver
+    for version in filter(None, (numbers(package.version) for package in installed)):
+        if lookup.is_good(examined.catalog, versions.parse(version), cards):
+            return DriverAdvice({"driver": versions.branch_of(version)})
+    best = lookup.recommended(examined.catalog, cards)
+    if best is None:
+        return DriverAdvice(by_hand="see `rigops drivers` for one that is known to be good")
+    return DriverAdvice({"driver": best.branch})
+
+
+def _chosen(choice: Choice, wish: str) -> DriverAdvice:
+    refused = choice.declared.refusal if choice.declared else None
+    if wish and refused is None:
+        return DriverAdvice({"driver": wish})
+    if refused and refused.declare:
+        return DriverAdvice(refused.declare)
+    return DriverAdvice(choice.declare, str(choice.refusal or refused or ""))
+
+
+def _are_all_bad(examined: Examined, wish: DriverDeclaration) -> bool:
+    """Whether every release that would satisfy the declaration is bad for these cards."""
+    releases = chain.from_iterable(branch.releases for branch in examined.catalog.drivers)
+    meant = [
+        version
+        for version in (versions.parse(one.version) for one in releases)
+        if version in wish.versions
+    ]
+    return bool(meant) and all(is_bad(examined, one) for one in meant)
+
+
+def is_bad(examined: Examined, version: Version) -> bool:
+    return any(verdict.status == "bad" for verdict in verdicts(examined, version))
+
+
+def verdicts(examined: Examined, version: Version) -> list[Verdict]:
+    """A card alone has no peer, so verdicts on P2P do not concern it."""
+    alone = views.gpu_count(examined) == 1
+    return [
+        verdict
+        for verdict in lookup.verdicts(examined.catalog, version, views.known_models(examined))
+        if not (alone and verdict.purpose == "p2p")
+    ]
+
+
+def by_deploy(examined: Examined, text: str, by_hand: str) -> Fix:
+    """What the driver's deploy does for the declared driver, or for one to be declared."""
+    advice = advise(examined)
+    if not advice.declare:
+        return Fix(kind="hands", text=by_hand)
+    return Fix(
+        kind="apply+reboot",
+        concern=CONCERN,
+        declare=advice.declare,
+        text=text,
+        by_hand=by_hand,
+    )
