@@ -25,6 +25,7 @@ LAB_CONCERNS = "lab-concerns"
 LAB_APPLY = "lab-apply"
 LAB_FLEET = "lab-fleet"
 LAB_DRIVER = "lab-driver"
+LAB_ADVICE = "lab-advice"
 ATTACK = "attack"
 REAL_DRIVER = "real-driver"
 VM_LAB = "vm-lab"
@@ -79,6 +80,7 @@ SHARDS = (
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 7, ("src/rigops/transport", *_CONVERGE), options=()),
     Shard(LAB_DRIVER, 12, _DRIVER),
+    Shard(LAB_ADVICE, 6, ("src/rigops/doctor", "src/rigops/cli", "tests/lab/rigs"), options=()),
     Shard(
         ATTACK,
         18,

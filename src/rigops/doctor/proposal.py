@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns import registry
@@ -20,7 +20,7 @@ from rigops.record import declared
 from rigops.record.declared import Declared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.options import Choice
@@ -36,12 +36,16 @@ _ACS_UNIT: Final = "rigops-acs.service"
 
 @dataclass(frozen=True)
 class Entry:
-    """`holds`: the host is so already, and apply would find nothing to change."""
+    """`holds`: the host is so already, and apply would find nothing to change.
+
+    `also`: keys without which apply would refuse it.
+    """
 
     key: str
     value: object
     reason: str
     holds: bool = False
+    also: Mapping[str, object] = field(default_factory=dict)
 
 
 def propose(snapshot: HostSnapshot, catalog: Catalog, choice: Choice | None) -> tuple[Entry, ...]:
@@ -114,10 +118,9 @@ def _held(snapshot: HostSnapshot, live: Sequence[str]) -> list[str]:
 
 
 def _driver(choice: Choice) -> Iterator[Entry]:
-    """As plan would take it; where it would not, what comes first is said by doctor."""
-    if choice.refusal:
-        reasons = {"driver": str(choice.refusal)}
-    else:
-        reasons = {"driver": choice.recommended.why if choice.recommended else ""}
-    for key, value in choice.declare.items():
-        yield Entry(key, value, reasons.get(key, "the source that has it"))
+    """Only what plan would take. Where it would take none, doctor says what comes first."""
+    also = dict(choice.declare)
+    if driver := also.pop("driver", None):
+        best = choice.recommended
+        reason = best.why if best and not choice.refusal else str(choice.refusal)
+        yield Entry("driver", driver, reason, also=also)

@@ -29,7 +29,9 @@ def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Entry]
             lines += [*_comment(entry.reason), _line(entry.key, entry.value)]
     for entry in entries:
         if not entry.holds:
-            lines += [*_comment(entry.reason), f"# {_line(entry.key, entry.value)}"]
+            declared = {entry.key: entry.value, **entry.also}
+            together = " ".join(_line(key, value) for key, value in declared.items())
+            lines += [*_comment(entry.reason), f"# {together}"]
     if not lines:
         return indent(f"{literal(name)},", MARGIN)
     body = indent("\n".join(lines), MARGIN * 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
@@ -60,13 +61,15 @@ def test_a_bad_driver_is_answered_with_what_its_sources_have() -> None:
 
 
 def test_sources_without_a_driver_are_answered_with_one_that_has_it() -> None:
-    bare = chosen(RIG, own=None)
+    bare = replace(RIG, lacks_components=("contrib", "non-free"))
 
-    assert bare.recommended is None
-    found = proposed(bare)
-    assert {name: one.value for name, one in found.items() if name.startswith("driver")} == dict(
-        bare.declare
+    found = proposed(chosen(bare))
+
+    assert (found["driver"].value, found["driver"].also) == (
+        "535",
+        {"driver_source": "distribution"},
     )
+    assert "driver_source" not in found
 
 
 def test_nothing_is_offered_that_plan_would_refuse_or_this_version_cannot_do() -> None:
