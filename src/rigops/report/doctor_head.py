@@ -20,8 +20,8 @@ _COLORS: Final = {
 }
 _LOUD: Final = frozenset({"fail", "warn"})
 _AFTER_LOGIN: Final = frozenset({"sudo", "fault"})  # kinds of errors of a host that was reached
-_ADDRESS: Final = re.compile(r"^\S+:\d+: ")
-_CODE_NAME: Final = re.compile(r" \([^)]*\)$")
+_ADDRESS: Final = re.compile(r"^\S{1,300}:[0-9]{1,5}: ")
+_CODE_NAME: Final = re.compile(r" \([^()]*\)$")
 
 
 def colored(text: str, status: str, *, bold: bool = False) -> str:

@@ -126,7 +126,7 @@ def test_the_kernel_is_held_where_it_is_declared(declared: dict[str, object], st
         assert found.fix.text == "apt-mark hold linux-image-generic"
 
 
-def test_a_driver_that_is_known_to_be_bad_is_not_to_be_kept() -> None:
+def test_a_driver_that_is_known_to_be_bad_is_not_to_be_kept_but_replaced() -> None:
     bad = "545.29.06-0ubuntu0.22.04.2"
 
     found = rig.look(
@@ -138,7 +138,7 @@ def test_a_driver_that_is_known_to_be_bad_is_not_to_be_kept() -> None:
 
     assert found.status == "warn"
     assert found.fix is not None
-    assert (found.fix.kind, found.fix.declare) == ("hands", None)
+    assert (found.fix.kind, found.fix.declare) == ("apply+reboot", {"driver": "580"})
 
 
 def test_what_is_declared_is_what_is_kept() -> None:

@@ -42,7 +42,11 @@ _REGEXES = (
 )
 
 
-@Check("pkg.hold", needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES), fixes=("apply", "hands"))
+@Check(
+    "pkg.hold",
+    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
+    fixes=("apply", "apply+reboot", "hands"),
+)
 def hold(examined: Examined) -> Finding:
     """The driver's packages are held or pinned.
 
@@ -102,7 +106,11 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
     )
 
 
-@Check("pkg.unattended", needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES), fixes=("apply", "hands"))
+@Check(
+    "pkg.unattended",
+    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
+    fixes=("apply", "apply+reboot", "hands"),
+)
 def unattended(examined: Examined) -> Finding:
     """Unattended upgrades leave the driver alone.
 

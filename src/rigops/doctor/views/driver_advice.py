@@ -70,10 +70,10 @@ def _are_all_bad(examined: Examined, wish: DriverDeclaration) -> bool:
         for version in (versions.parse(one.version) for one in releases)
         if version in wish.versions
     ]
-    return bool(meant) and all(is_bad(examined, one) for one in meant)
+    return bool(meant) and all(_is_bad(examined, one) for one in meant)
 
 
-def is_bad(examined: Examined, version: Version) -> bool:
+def _is_bad(examined: Examined, version: Version) -> bool:
     return any(verdict.status == "bad" for verdict in verdicts(examined, version))
 
 

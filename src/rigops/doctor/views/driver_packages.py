@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rigops.catalog import versions
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
-from rigops.doctor.views.driver_advice import advise, is_bad
+from rigops.doctor.views.driver_advice import advise
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.package_names import driver_version, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -117,19 +117,15 @@ def installed_version(examined: Examined, packages: Packages) -> str | None:
 
 
 def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
-    """Declare what is there, unless it is known to be bad: then it should not stay."""
-    version = installed_version(examined, found.packages)
+    """Declare what is there, or what should be in its place."""
+    version, advice = installed_version(examined, found.packages), advise(examined)
     wish = examined.spec.driver
-    if wish is None and version is not None and _is_bad(examined, version):
-        return Fix(
-            kind="hands",
-            text=f"driver {version} is known to be bad for these cards: install another one first "
-            "(drv.pin says which), and then keep that",
-        )
-    advice = advise(examined)
     if not advice.declare or (wish is None and version is None):
         return Fix(kind="hands", text=by_hand)
     stays = version and advice.driver in {version, versions.branch_of(version)}
+    if not wish and not stays:
+        does = f"installs driver {advice.driver} in its place and holds it"
+        by_hand = f"install driver {advice.driver} first, and hold its packages"
     return Fix(
         kind="apply" if wish or stays else "apply+reboot",
         concern=CONCERN,
@@ -137,10 +133,3 @@ def keep_fix(examined: Examined, found: AptRig, by_hand: str, does: str) -> Fix:
         text=f"`rigops apply` {does}",
         by_hand=by_hand,
     )
-
-
-def _is_bad(examined: Examined, version: str) -> bool:
-    try:
-        return is_bad(examined, versions.parse(version))
-    except ValueError:
-        return False
