@@ -90,7 +90,7 @@ def _fitted(line: str, width: int) -> Iterator[str]:
         return
     indent = min(len(plain) - len(plain.lstrip(" ")) + _HANGING, width // 2)
     begun = ""
-    for word in re.findall(r" *[^ ]+", line):
+    for word in re.findall(r" *[^ ]+| +$", line):
         if begun.strip() and len(_STYLE.sub("", begun + word)) > width:
             yield begun
             begun = " " * indent + word.lstrip(" ")
