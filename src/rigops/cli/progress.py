@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
 _REDRAW_S = 0.2
-_COUNT = re.compile(r"[0-9]+(?= of [0-9])")
+_COUNT = re.compile(r"(?<![0-9])[0-9]{1,9}(?= of [0-9])")
 
 
 class Progress:
