@@ -158,7 +158,10 @@ def _host(host: HostReport, width: int) -> Iterator[str]:
 
 
 def _notes(host: HostReport, width: int) -> Iterator[str]:
-    notes = list(host.notes)
+    notes = []
+    for words, same in grouped(host.notes, lambda note: note.partition(" ")[2]).items():
+        others = f" and {len(same) - 1} more" if len(same) > 1 else ""
+        notes.append(f"{same[0].partition(' ')[0]}{others} {words}")
     if host.unparsed:
         pieces = ", ".join(f"{count} of {name}" for name, count in host.unparsed.items())
         notes.append(f"unparsed lines, not checked: {pieces}")
@@ -192,7 +195,7 @@ def _findings(
 def _fix_lines(text: str, tag: str, width: int, margin: str) -> list[str]:
     lines = wrapped(f"fix: {text}", width, margin, hanging=" " * len("fix: "))
     column = len(margin) + _TAG_COLUMN
-    if len(lines) == 1 and column + len(tag) <= width:
+    if tag and len(lines) == 1 and column + len(tag) <= width:
         lines[0] = lines[0].ljust(column - 1)
     if tag and len(lines[-1]) + 1 + len(tag) > width:
         lines.append(f"{margin}    ")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.finding import Evidence, Finding, Fix, FixKind
 from rigops.doctor.host_report import HostReport
 from rigops.errors import HostError
 from rigops.report.doctor import NextSteps, doctor_lines
@@ -98,14 +98,14 @@ def test_verbose_adds_evidence_why_and_the_whole_fix() -> None:
     ]
 
 
-def test_what_is_declared_already_is_left_to_apply() -> None:
-    declared = Fix(
-        kind="apply+reboot", text="", declare={"kernel_args": ["iommu=pt"]}, is_declared=True
-    )
+@pytest.mark.parametrize(("kind", "tag"), [("apply", ""), ("apply+reboot", "(reboot)")])
+def test_what_is_declared_already_is_left_to_apply(kind: FixKind, tag: str) -> None:
+    declared = Fix(kind=kind, text="", declare={"kernel_args": ["iommu=pt"]}, is_declared=True)
+
     said = lines(report("rig", Finding("fail", "translated", id="iommu.mode", fix=declared)))
 
-    assert said[2].split("  ")[-1] == " (reboot)"
-    assert "fix: rigops apply" in said[2]
+    assert said[2].split() == ["fix:", "rigops", "apply", *tag.split()]
+    assert said[2] == said[2].rstrip()
     assert said[-1].startswith("Next: rigops plan rack.py  ")
 
 
@@ -230,6 +230,15 @@ def test_a_note_is_two_lines_and_its_fix() -> None:
     assert second.endswith(" …")
     assert max(map(len, (first, second))) <= 60
     assert fix == "        fix: log in as root"
+
+
+def test_the_same_of_several_sections_is_one_note() -> None:
+    notes = tuple(f"section-{n} did not answer within 20 s" for n in range(7))
+
+    assert lines(report("rig", *WELL, notes=notes))[1:3] == [
+        "  note: section-0 and 6 more did not answer within 20 s",
+        "  2 ok",
+    ]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
