@@ -18,18 +18,28 @@ from rigops.report.terminal import clean_streams
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = {
-    "apply": "Apply the inventory to hosts, then test P2P.",
-    "doctor": "Check hosts; show findings with evidence and fixes.",
-    "drivers": "Show which NVIDIA drivers are good or bad for a GPU or host.",
-    "history": "Show past runs: when, which inventory, which result.",
-    "init": "Probe hosts and write a first inventory.",
-    "plan": "Show what apply would change, and what blocks it.",
-    "preflight": "Test copies between every pair of GPUs.",
-    "release": "Undo everything that rigops owns on a host.",
-    "rollback": "Reinstall the driver that was proven on a host before.",
-    "ssh-config": "Print an OpenSSH configuration for the inventory.",
+# By job and example.
+_JOBS = {
+    ("Look", "rigops doctor threadripper"): {
+        "doctor": "Check hosts; show what is wrong and how to fix it.",
+        "drivers": "Show which NVIDIA drivers to use for a GPU, and which never.",
+        "history": "Show past runs: what they changed, when, with which result.",
+    },
+    ("Change", "rigops plan"): {
+        "init": "Probe hosts and write a first inventory.",
+        "plan": "Show what apply would change, and what blocks it.",
+        "apply": "Apply the inventory to hosts, then test P2P.",
+    },
+    ("Prove", "rigops preflight threadripper"): {
+        "preflight": "Test copies between every pair of GPUs.",
+    },
+    ("Keep", "rigops rollback threadripper"): {
+        "rollback": "Reinstall the driver that was proven on a host before.",
+        "release": "Undo everything that rigops owns on a host.",
+        "ssh-config": "Print an OpenSSH configuration for the inventory.",
+    },
 }
+COMMANDS = {name: line for commands in _JOBS.values() for name, line in commands.items()}
 
 
 # They import pyinfra, which has to come before every lock and thread.
@@ -70,8 +80,10 @@ class Commands(click.Group):
         return offered + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for (job, example), commands in _JOBS.items():
+            with formatter.section(f"{job}, for example `{example}`"):
+                formatter.write_dl([(f"{name:{widest}}", line) for name, line in commands.items()])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,13 +91,7 @@ class Commands(click.Group):
 def rigops() -> None:
     """Set up, check and keep multi-GPU machines.
 
-    \b
-    Examples:
-      rigops doctor threadripper             check one host
-      rigops plan                            show what apply would change
-      rigops drivers --gpu "RTX 3090"        which driver for this card, and why
-
-    Details: `rigops COMMAND --help`. Tab completion for bash (also zsh, fish):
+    Details and more examples: `rigops COMMAND --help`. Tab completion for bash (also zsh, fish):
     eval "$(_RIGOPS_COMPLETE=bash_source rigops)"
     """
 

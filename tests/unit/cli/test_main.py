@@ -77,6 +77,18 @@ def test_the_help_lists_every_command_and_each_has_an_example(command: str, rigo
     assert f"    rigops {command}" in helped.stdout
 
 
+def test_commands_are_grouped_by_job_each_with_an_example(rigops: Rigops) -> None:
+    lines = rigops("--help").out.splitlines()
+
+    jobs = [line for line in lines if "for example `rigops " in line]
+    assert [line.partition(",")[0] for line in jobs] == ["Look", "Change", "Prove", "Keep"]
+    examples = [line.partition("`")[2].rstrip("`:").split()[1] for line in jobs]
+    assert set(examples) <= set(COMMANDS)
+    change = lines.index(jobs[1])
+    assert [line.split()[0] for line in lines[change + 1 : change + 4]] == ["init", "plan", "apply"]
+    assert max(map(len, lines)) <= 80
+
+
 def test_a_misspelled_command_gets_a_suggestion(rigops: Rigops) -> None:
     said = rigops("drvers")
 
@@ -104,7 +116,7 @@ def test_no_command_at_all_shows_the_help(rigops: Rigops) -> None:
     said = rigops()
 
     assert said.code == 2
-    assert "Commands:" in said.err
+    assert "Look, for example" in said.err
     assert "Error" not in said.err
 
 
