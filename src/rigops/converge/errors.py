@@ -28,16 +28,23 @@ class DeployError(RigopsError):
         super().__init__(Problem(message=text, fix=fix or _fix(text)))
 
 
+# Of `sudo -n`, and of sudo-rs.
+_ASKS: Final = ("password is required", "authentication is required", "terminal is required")
+
+
 class NoRootError(RigopsError):
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            Problem(
-                message=f"{host}: the login is neither root nor allowed to use sudo",
-                fix="log in as root, let this user run sudo without a password, or use "
-                "--ask-sudo-password",
-                host=host,
-            )
-        )
+    """`sudo`: what it said without a password, in English; empty: it is not installed."""
+
+    def __init__(self, host: str, sudo: str) -> None:
+        if not sudo:
+            text, fix = "the login is not root, and sudo is not installed", "log in as root"
+        elif any(one in sudo for one in _ASKS):
+            text = "sudo wants a password"
+            fix = "use --ask-sudo-password, or let this user run sudo without a password"
+        else:
+            text = f"sudo does not make this user root: {sudo}"
+            fix = "log in as root, or let this user run a shell with sudo"
+        super().__init__(Problem(message=f"{host}: {text}", fix=fix, host=host))
 
 
 class SameMachineError(RigopsError):

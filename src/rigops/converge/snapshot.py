@@ -32,6 +32,7 @@ from rigops.probe.sections import (
     rigops_state,
     uname,
 )
+from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,6 +58,10 @@ ALWAYS: Final = (
     SILICON,
 )
 _FACTS: Final = (Boot, CommandLine, DriverLoaded, OsRelease, RigopsState, Uname)
+
+
+_SUDO: Final = "command -v sudo >/dev/null && LC_ALL=C sudo -n -- sh -c : </dev/null 2>&1"
+_SUDO_S: Final = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +103,8 @@ def take_snapshot(
     as_root = privilege if privilege.kind == "password" else None
     bundle = collect(connection, sections, host=host, as_root=as_root).bundle
     if not bundle.root:
-        raise NoRootError(host)
+        said = connection.run(["sh", "-c", _SUDO], deadline_s=_SUDO_S)
+        raise NoRootError(host, clean(said.stdout))
     found = _read(bundle, files)
     state = _read(bundle, rigops_state.SECTION)
     # From here on it counts as rebuilt; the plan shows that, and the first deploy writes it.

@@ -196,7 +196,7 @@ def with_password(connection: Connection, password: str) -> Privilege:
     if "is free" in found:
         return Privilege("free", ("sudo", "-n", "--"))
     if "is without sudo" in found:
-        raise _failed(connection, "sudo is not installed", "log in as root, or pass --no-root")
+        raise _failed(connection, "sudo is not installed", _AS_ROOT)
     if "is asked" not in found:
         said = clean(tried.stderr) or "nothing"
         raise TransportError(
@@ -222,6 +222,7 @@ def with_password(connection: Connection, password: str) -> Privilege:
     raise _failed(connection, *_why(answer))
 
 
+_AS_ROOT: Final = "log in as root (doctor runs with --no-root too)"
 _NO_RIGHTS: Final = (
     b"not in the sudoers", b"not allowed", b"may not run sudo", b"I'm afraid I can't do that",
 )  # fmt: skip
@@ -247,12 +248,12 @@ def _why(answer: ScriptResult) -> tuple[str, str]:
     if any(word in words for word in _NO_RIGHTS):
         return (
             "sudo does not allow this user a shell",
-            "add the user to the group sudo (or wheel), log in as root, or pass --no-root",
+            f"add the user to the group sudo (or wheel), or {_AS_ROOT}",
         )
     if any(word in words for word in _NO_TERMINAL):
         return (
             "sudo wants a terminal",
-            "remove requiretty from its sudoers file, log in as root, or pass --no-root",
+            f"remove requiretty from its sudoers file, or {_AS_ROOT}",
         )
     if any(word in words for word in _WRONG):
         user = clean(asked[0]) if asked else "the user that logs in"

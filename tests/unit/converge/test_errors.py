@@ -19,12 +19,25 @@ def test_what_a_connection_says_keeps_its_kind_and_its_fix() -> None:
     assert "no key was taken" in found.message
 
 
-def test_a_login_without_root_is_told_with_every_way_out() -> None:
-    found = host_error(NoRootError("rig"))
+@pytest.mark.parametrize(
+    ("sudo", "message", "fix"),
+    [
+        ("sudo: a password is required", "rig: sudo wants a password", "--ask-sudo-password"),
+        (
+            "sudo-rs: interactive authentication is required",
+            "rig: sudo wants a password",
+            "--ask-sudo-password",
+        ),
+        ("", "rig: the login is not root, and sudo is not installed", "log in as root"),
+        ("sudo: parse error", "sudo does not make this user root: sudo: parse error", "a shell"),
+    ],
+)
+def test_a_login_without_root_says_why_and_the_way_out(sudo: str, message: str, fix: str) -> None:
+    found = host_error(NoRootError("rig", sudo))
 
     assert found.kind == "sudo"
-    assert "rig" in found.message
-    assert all(way in found.fix for way in ("log in as root", "sudo", "--ask-sudo-password"))
+    assert found.message.endswith(message)
+    assert fix in found.fix
 
 
 def test_a_problem_of_ours_keeps_its_fix() -> None:

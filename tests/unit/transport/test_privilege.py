@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from rigops.transport import LOCAL, HostKeyPolicy, Privilege, connect
+from rigops.transport import (
+    LOCAL,
+    HostKeyPolicy,
+    Privilege,
+    TransportError,
+    connect,
+    with_password,
+)
+from rigops.transport.result import Result, ScriptResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,3 +84,37 @@ def test_the_password_is_in_no_word_and_no_representation() -> None:
 
     assert "touch" not in repr(privilege)
     assert "touch" not in " ".join(privilege.command("true", "token", ["cat"]))
+
+
+class Refusing:
+    """A host whose sudo asks, and then says this."""
+
+    name = "rig"
+
+    def __init__(self, noise: bytes) -> None:
+        self._noise = noise
+
+    def run(self, *_: object, **__: object) -> Result:
+        return Result(exit_code=0, stdout=b"is asked\n", stderr=b"")
+
+    def run_script(self, *_: object, **__: object) -> ScriptResult:
+        return ScriptResult(
+            exit_code=1,
+            stdout=b"",
+            stderr=b"",
+            started=False,
+            complete=True,
+            login_noise=self._noise,
+            login_seconds=0.1,
+        )
+
+
+@pytest.mark.parametrize(
+    "noise", [b"rolf is not in the sudoers file.", b"sudo: sorry, you must have a tty to run sudo"]
+)
+def test_what_only_doctor_has_is_not_advised_as_if_every_command_had_it(noise: bytes) -> None:
+    with pytest.raises(TransportError) as refused:
+        with_password(cast("Connection", Refusing(noise)), "secret")
+
+    fix = refused.value.problems[0].fix
+    assert "log in as root (doctor runs with --no-root too)" in fix
