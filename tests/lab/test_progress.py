@@ -50,7 +50,7 @@ def test_an_apply_with_packages_and_a_reboot_is_never_silent(rigs: list[Tended])
     assert any(
         re.fullmatch(r"waited  (unpacking|configuring) package \d+ of 19, .*", one) for one in steps
     ), steps
-    assert "waited  reboot, waiting for it to come back" in steps
+    assert "waited  reboot, trial boot with iommu=pt, waiting for it" in steps
     assert "waited  vault: storing the packages of the driver" in steps
 
 

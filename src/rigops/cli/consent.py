@@ -111,6 +111,9 @@ def _asked_with_reboot(plan: str, reboot: Reboot) -> frozenset[str] | None:
     effect = f" ({reboot.effect})" if reboot.effect else ""
     choices = f"[y]es, [c]hange now and reboot later{effect}, [N]o"
     question = _sentence(f"{plan} and {reboot.phrase(plan)}? {choices}")
+    if len(question) + len(": ") > text_width(sys.stderr):
+        print_lines(question.removesuffix(f" {choices}"), err=True)
+        question = choices
     while True:
         answer = _answer(question)
         if answer in {"y", "yes"}:

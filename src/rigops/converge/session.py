@@ -214,7 +214,8 @@ class HostSession:
 
     def _wait_for_reboot(self, _: float) -> None:
         self.rebooted = True  # nobody waits for one that was refused
-        self.tell("reboot, waiting for it to come back")
+        trial = " ".join(self.shown.trial_arguments)
+        self.tell(f"reboot, {f'trial boot with {trial}, ' if trial else ''}waiting for it")
 
     # Deploys
 
