@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ BOTH = ("--from", str(recorded.DEMO / "threadripper"), "--from", str(recorded.DE
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    import_module("rigops.cli.doctor")  # what comes with it asks the real terminal
     monkeypatch.setattr("rigops.report.terminal._Stream.isatty", lambda _: True)
     return monkeypatch
 

@@ -43,6 +43,15 @@ def test_help_version_and_completion_import_nothing_heavy(
     assert not imported & HEAVY
 
 
+@pytest.mark.parametrize("command", ["doctor", "drivers", "init", "history", "preflight"])
+def test_commands_that_change_no_host_do_not_import_pyinfra(command: str) -> None:
+    asked = f"import sys, rigops.cli.{command} as it; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
+
+    assert f"rigops.cli.{command}" in loaded
+    assert not {"pyinfra", "gevent"} & set(loaded)
+
+
 def test_completion_offers_the_commands() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "rigops"],

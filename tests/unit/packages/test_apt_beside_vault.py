@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.packages.facts import with_index
+from rigops.packages.apt_beside import with_index
 from tests.unit.concerns.nvidia_driver.test_driver_offers import HOST, SOURCE, asked
 from tests.unit.probe.snippets import SHELLS
 from tests.unit.vault.pinned_sets import index_of

@@ -16,7 +16,7 @@ from rigops.concerns.nvidia_driver.resolver.offers import (
     offer_of,
 )
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
-from rigops.packages import facts, sources
+from rigops.packages import apt_beside, sources
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 from rigops.vault.pinned_set import stanzas
@@ -41,7 +41,7 @@ _APART: Final = (
     r"|dcgm|gds|fs|mig)(-.*|[0-9].*)?|nvidia-cuda-(toolkit|dev|doc|gdb|samples).*)$"
 )
 
-_ASK: Final = rf"""{facts.BESIDE}
+_ASK: Final = rf"""{apt_beside.BESIDE}
 cached() {{
     apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
         -o Acquire::Languages=en "$@" 2>/dev/null
@@ -218,7 +218,7 @@ def offers_section(
     asks = _OF_ALL_KERNELS
     if headers is not None:
         asks = shlex.join(("offers", *headers, *(f"signed:{one}" for one in signed)))
-    call = "\n".join((facts.beside(source), asks))
+    call = "\n".join((apt_beside.beside(source), asks))
     snippet = (
         f"{_ASK}if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then\n"
         f"{call}\nfi\nexit 0\n"
@@ -227,6 +227,6 @@ def offers_section(
         name=NAME,
         snippet=snippet,
         parse=parse,
-        timeout_s=_APT_S + (facts.LONGEST_S if source else 0),
+        timeout_s=_APT_S + (apt_beside.LONGEST_S if source else 0),
         wants_root=True,
     )

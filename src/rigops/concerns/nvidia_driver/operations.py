@@ -58,7 +58,7 @@ from rigops.ownership.file_work import FileWork, script
 from rigops.ownership.owned_files import owned_file, undo_undeclared
 from rigops.ownership.ownership import Ownership
 from rigops.packages import sources
-from rigops.packages.facts import with_index
+from rigops.packages.apt_beside import with_index
 from rigops.packages.operations import HOLDS, held, kernel_metas, packages
 from rigops.plan.blocked import blockers
 from rigops.plan.change import LaterChange
