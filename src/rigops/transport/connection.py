@@ -90,7 +90,7 @@ class Connection(ABC):
     ) -> ScriptResult:
         """Feed a script to an interpreter's stdin, in one exec.
 
-        `on_line` gets each line of its output as it comes, perhaps in another thread.
+        `on_line` gets each line of its output once more of it has come, perhaps in another thread.
         """
         return self._framed(
             RUN_SCRIPT,

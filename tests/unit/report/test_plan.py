@@ -349,6 +349,22 @@ def test_an_outcome_has_what_happened_and_what_is_left_to_do() -> None:
     ]
 
 
+def test_a_driver_without_its_reboot_is_said_to_break_cuda() -> None:
+    result = HostResult("rig", "reboot_owed", fails_until_reboot=("CUDA",))
+
+    assert outcome(result) == [
+        "rig changed, reboot pending; CUDA fails until you reboot it (0.0 s)"
+    ]
+
+
+def test_holds_that_a_release_leaves_are_named_with_what_releases_them() -> None:
+    result = HostResult("rig", "changed", kept_holds=("libcuda1", "nvidia-driver"))
+
+    assert outcome(result)[1:] == [
+        "    2 still held; to release: sudo apt-mark unhold libcuda1 nvidia-driver"
+    ]
+
+
 def test_hosts_that_did_not_make_it_are_named_with_the_reason_and_the_fix() -> None:
     said = outcome(
         HostResult("well", "changed"),

@@ -47,6 +47,19 @@ def test_a_frame_without_its_whole_end_is_not_complete(body: bytes, kept: int) -
     assert frame.body.take().startswith(body)
 
 
+@given(st.binary(max_size=200), st.lists(st.integers(0, 300), max_size=12))
+def test_each_whole_line_is_passed_on_and_stored_however_the_stream_is_cut(
+    body: bytes, cuts: list[int]
+) -> None:
+    lines: list[bytes] = []
+    frame = Framed(TOKEN, 1000, lines.append)
+    for piece in cut(f"{TOKEN} begin 77\n".encode() + body + f"{TOKEN} end 0\n".encode(), cuts):
+        frame.feed(piece)
+    frame.finish()
+    assert lines == body.split(b"\n")[:-1]
+    assert frame.body.take() == body
+
+
 def test_a_stream_without_a_frame_is_all_noise() -> None:
     frame = Framed(TOKEN, 1000)
     frame.feed(b"This account is not available.")
