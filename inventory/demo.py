@@ -15,17 +15,16 @@ simulated = (
             {
                 "driver": "535",
                 "kernel_args": ["iommu=pt"],
+                "acs_redirect": "off",
                 "gpus": {"3090": 3},
-                "gpu_power_limit": "285W",
             },
         ),
-        # Four V100 SXM2 in an old server: capped clocks keep all four on the bus.
+        # Four V100 SXM2 in an old server, which reach each other over NVLink.
         (
             "t180",
             {
                 "driver": "535",
                 "gpus": {"V100": 4},
-                "gpu_clocks": "application=877,1005",
                 "p2p": "nvlink",
             },
         ),

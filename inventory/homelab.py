@@ -9,7 +9,7 @@ rigs = [
         {
             "ssh_hostname": _BEHIND_THE_ROUTER + "20",
             "gpus": {"3090": 3},
-            "gpu_power_limit": {"default": 285},
+            "limits": {"shm": "32G", "memlock": "unlimited"},
             "psus": [
                 {"watts": 750, "host": True, "gpus": ["0000:0a:00.0"]},
                 {"watts": 1200, "gpus": ["0000:42:00.0", "0000:43:00.0"]},
@@ -21,9 +21,8 @@ rigs = [
         {
             "ssh_hostname": _BEHIND_THE_ROUTER + "21",
             "gpus": {"V100": 4},
-            "gpu_clocks": "application=877,1005",
             "p2p": "nvlink",
-            "snapshots": {"subvolumes": ["/", "/home"], "keep": "24h 7d 4w"},
+            "nccl": {"NCCL_P2P_LEVEL": "NVL"},
         },
     ),
 ]

@@ -44,19 +44,14 @@ ON_RIGS = (
         exit_code=1,
     ),
     Chapter(
-        "What would change? Nothing is touched, and what is in the way is named",
+        "What would change? Nothing is touched",
         "rigops plan inventory/demo.py --limit threadripper",
-        exit_code=1,
     ),
     Chapter(
-        "The pinned driver and the kernel argument, with one reboot, and the proof",
-        "rigops apply inventory/demo.py --limit threadripper --only nvidia_driver,kernel_args "
-        "--yes --reboot auto",
+        "The pinned driver, the kernel argument and ACS, with one reboot, and the proof",
+        "rigops apply inventory/demo.py --limit threadripper --yes --reboot auto",
     ),
-    Chapter(
-        "What is left: the power limit, which this version cannot set yet",
-        "rigops doctor threadripper -i inventory/demo.py",
-    ),
+    Chapter("What is left?", "rigops doctor threadripper -i inventory/demo.py"),
     Chapter("What was done, and when", "rigops history threadripper -i inventory/demo.py"),
 )
 

@@ -4,6 +4,6 @@ ssh_user = "me"
 
 driver = "535"
 kernel_args = ["iommu=pt"]
-gpu_persistence = True
+acs_redirect = "off"
 circuits = "120V/16A"
 electricity_price = 0.31

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +40,17 @@ def test_every_concern_has_a_page_and_a_row_with_its_keys(concern: Concern) -> N
 
     assert page in (ROOT / "docs/concerns.md").read_text(encoding="utf-8")
     assert (ROOT / f"docs/{concern.name}.md").is_file()
+
+
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_help_names_the_concerns_and_those_that_are_not_in_this_version(command: str) -> None:
+    words = [sys.executable, "-m", "rigops", command, "--help"]  # it brings gevent
+    said = " ".join(subprocess.check_output(words, text=True).split())
+
+    able = [one.name for one in registry.in_this_version()]
+    coming = [one.name for one in registry.CONCERNS if not one.is_in_this_version]
+    assert f"Only these concerns: {', '.join(able)}." in said
+    assert f"Not in this version: {', '.join(coming)}." in said
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from rigops.concerns.registry import keys
+from rigops.concerns.registry import concern_of, keys, names_in_this_version
 from rigops.inventory import load
 
 FOLDER = Path(__file__).resolve().parents[2] / "inventory"
+README = FOLDER.parent / "README.md"
 
 
 @pytest.mark.parametrize("name", ["demo.py", "homelab.py"])
@@ -21,3 +23,17 @@ def test_an_example_is_read_without_a_warning(name: str, monkeypatch: pytest.Mon
     assert [host.name for host in inventory.hosts] == ["threadripper", "t180"]
     assert all(host.spec.driver is not None for host in inventory.hosts)
     assert inventory.warnings == ()
+    able = {None, *names_in_this_version()}
+    declared = {key for host in inventory.hosts for key in host.spec.declared}
+    assert [key for key in declared if concern_of(key) not in able] == []
+
+
+def test_the_inventory_of_the_readme_declares_only_what_this_version_can_do(
+    tmp_path: Path,
+) -> None:
+    (text,) = re.findall(r"```python\n(# inventory\.py\n.*?)```", README.read_text(), re.DOTALL)
+    (tmp_path / "inventory.py").write_text(text)
+
+    (host,) = load(tmp_path / "inventory.py", keys()).hosts
+
+    assert {concern_of(key) for key in host.spec.declared} <= {None, *names_in_this_version()}

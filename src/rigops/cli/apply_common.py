@@ -68,10 +68,19 @@ inventory_options = combined(
         "--limit", multiple=True, callback=words, metavar="PAT", help="Host, group or glob."
     ),
     click.option(
-        "--only", multiple=True, callback=words, metavar="CONCERN", help="Only these concerns."
+        "--only",
+        multiple=True,
+        callback=words,
+        metavar="CONCERN",
+        help="Only these concerns: base, nvidia_driver, kernel_args, acs.",
     ),
     click.option(
-        "--skip", multiple=True, callback=words, metavar="CONCERN", help="Skip these concerns."
+        "--skip",
+        multiple=True,
+        callback=words,
+        metavar="CONCERN",
+        help="Skip these concerns. Not in this version: gpu_tuning, cpu_tuning, thermal_guard, "
+        "snapshots, borg.",
     ),
 )
 
