@@ -29,23 +29,6 @@ def test_the_configuration_that_names_an_interface() -> None:
     ]
 
 
-def test_the_brief_list_of_ip() -> None:
-    text = (
-        "== ip -br link\n"
-        "lo               UNKNOWN        00:00:00:00:00:00 <LOOPBACK,UP,LOWER_UP> \n"
-        "eth0@if7         UP             02:00:00:00:00:02 <BROADCAST,MULTICAST,UP> \n"
-    )
-
-    found = network.parse(text)
-
-    assert [(one.name, one.state) for one in found.interfaces] == [
-        ("lo", "unknown"),
-        ("eth0", "up"),
-    ]
-    assert found.default_routes is None
-    assert not found.unparsed
-
-
 def test_a_file_that_could_not_be_read_is_not_passed_over() -> None:
     text = "== grep -Hn names of interfaces\n/etc/netplan/a.yaml cannot be read\n"
 

@@ -16,27 +16,6 @@ AMD_PSTATE = "/sys/devices/system/cpu/amd_pstate/status"
 
 _POLICY = re.compile(r"policy(?P<number>[0-9]{1,5})(?P<fields>(?: [a-z_]+=\S*)+)")
 _KHZ = re.compile(r"[0-9]{1,9}")
-_ANALYZING = re.compile(r"analyzing CPUs? (?P<number>[0-9]{1,5})\b.*")
-_SPEED = r"(?P<{}>[0-9]{{1,6}}(?:\.[0-9]{{1,6}})?) ?(?P<{}_unit>[kMG]Hz)"
-_LIMITS = re.compile(
-    r"hardware limits: " + _SPEED.format("low", "low") + " - " + _SPEED.format("high", "high")
-)
-_WITHIN = re.compile(
-    r"current policy: frequency should be within "
-    + _SPEED.format("low", "low")
-    + " and "
-    + _SPEED.format("high", "high")
-    + r"\.?"
-)
-_NOW = re.compile(r"current CPU frequency: (?:is )?" + _SPEED.format("now", "now") + ".*")
-_GOVERNOR = re.compile(r'The governor "(?P<governor>[\w-]+)" may decide.*')
-_KILO = {"kHz": 1, "MHz": 1_000, "GHz": 1_000_000}
-_NO_DRIVER = "no or unknown cpufreq driver"
-_OF_CPUPOWER = re.compile(
-    r"driver: |hardware limits: |available |current (?:policy|CPU frequency): |within this range|"
-    r"CPUs which |maximum transition latency: |boost state support:|Supported: |Boost States: |"
-    r"Total States: |Pstate-P[0-9]: |[0-9]{1,6} MHz max turbo|AMD PSTATE "
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +63,7 @@ def parse(text: str) -> CpuFreq:
             policies.append(_policy(shape, line))
         elif changed is not None:
             found = changed
-        elif not _computed(policies, line):
+        else:
             unparsed.append(line)
     return replace(found, policies=tuple(policies), unparsed=tuple(unparsed))
 
@@ -124,34 +103,6 @@ def _policy(shape: re.Match[str], line: str) -> Policy:
         most_khz=khz("most"),
         line=line,
     )
-
-
-def _computed(policies: list[Policy], line: str) -> bool:
-    """A line of `cpupower frequency-info`; False where it is none."""
-    start = _ANALYZING.fullmatch(line)
-    if start:
-        policies.append(Policy(number=int(start["number"]), line=line))
-    elif policies and line.startswith("driver: "):
-        policies[-1] = replace(policies[-1], driver=line.removeprefix("driver: ").strip())
-    elif policies and (shape := _LIMITS.fullmatch(line)):
-        low, high = _speed(shape, "low"), _speed(shape, "high")
-        policies[-1] = replace(policies[-1], least_khz=low, most_khz=high)
-    elif policies and (shape := _WITHIN.fullmatch(line)):
-        low, high = _speed(shape, "low"), _speed(shape, "high")
-        policies[-1] = replace(policies[-1], min_khz=low, max_khz=high, line=line)
-    elif policies and (shape := _NOW.fullmatch(line)):
-        policies[-1] = replace(policies[-1], now_khz=_speed(shape, "now"))
-    elif policies and (shape := _GOVERNOR.fullmatch(line)):
-        policies[-1] = replace(policies[-1], governor=shape["governor"])
-    elif policies and line.startswith(_NO_DRIVER):
-        policies.pop()
-    else:
-        return _OF_CPUPOWER.match(line) is not None
-    return True
-
-
-def _speed(shape: re.Match[str], name: str) -> int:
-    return round(float(shape[name]) * _KILO[shape[f"{name}_unit"]])
 
 
 _SNIPPET = rf"""

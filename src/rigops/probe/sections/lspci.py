@@ -59,7 +59,6 @@ class LspciFunction:
     vendor: int | None = None
     device: int | None = None
     pci_class: int | None = None  # four digits: 0x0300 is a VGA controller
-    revision: str | None = None
     driver: str | None = None
     modules: tuple[str, ...] = ()
     port_type: str | None = None  # Root Port, Upstream Port, Downstream Port, Endpoint
@@ -154,7 +153,6 @@ def _function(block: Block) -> LspciFunction:
         vendor=head.vendor,
         device=head.device,
         pci_class=head.pci_class,
-        revision=head.revision,
         driver=_value(fields, "Kernel driver in use") or None,
         modules=tuple(filter(None, _value(fields, "Kernel modules").replace(",", " ").split())),
         port_type=next((port[1] for one in capabilities if (port := _PORT.match(one[2]))), None),

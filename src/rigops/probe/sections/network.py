@@ -21,9 +21,6 @@ _INTERFACE = re.compile(
     r"(?P<name>\S{1,40}) address=(?P<address>\S+) driver=(?P<driver>\S+) mac=(?P<mac>\S+)"
     r" state=(?P<state>\S+) kind=(?P<kind>wifi|bridge|bond|virtual|wired)\s*"
 )
-_BRIEF = re.compile(
-    r"(?P<name>[^\s@]{1,40})(?:@\S+)?\s+(?P<state>[A-Z]+)\s+(?P<mac>\S+)\s+<(?P<flags>[A-Z_,0-9-]*)>\s*"
-)
 _NAME = re.compile(r"[^\s/:]{1,40}")
 
 
@@ -49,18 +46,14 @@ class Network:
 
 
 def parse(text: str) -> Network:
-    by_name: dict[str, Interface] = {}
+    interfaces: tuple[Interface, ...] = ()
     matches: list[GrepHit] = []
     routes: tuple[str, ...] | None = None
     unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
         if head == INTERFACES:
-            found, left = _interfaces(body, _INTERFACE)
-            by_name = {**by_name, **found}
-        elif head.startswith(BRIEF):
-            found, left = _interfaces(body, _BRIEF)
-            by_name = {**found, **by_name}
+            interfaces, left = _interfaces(body)
         elif head == DEFAULT_ROUTES:
             names = stripped(body)
             routes = tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
@@ -71,24 +64,27 @@ def parse(text: str) -> Network:
         else:
             left = [head]
         unparsed += left
-    return Network(tuple(by_name.values()), tuple(matches), routes, tuple(unparsed))
+    return Network(interfaces, tuple(matches), routes, tuple(unparsed))
 
 
-def _interfaces(body: str, shape: re.Pattern[str]) -> tuple[dict[str, Interface], list[str]]:
-    interfaces: dict[str, Interface] = {}
-    found, unparsed = matches(shape, lines(body))
-    for one in found:
-        output = {name: None if value == "-" else value for name, value in one.groupdict().items()}
-        interfaces[one["name"]] = Interface(
+def _interfaces(body: str) -> tuple[tuple[Interface, ...], list[str]]:
+    found, unparsed = matches(_INTERFACE, lines(body))
+    fields = (
+        {name: None if value == "-" else value for name, value in one.groupdict().items()}
+        for one in found
+    )
+    return tuple(
+        Interface(
             name=one["name"],
-            address=output.get("address"),
-            driver=output.get("driver"),
-            mac=output.get("mac"),
-            state=one["state"].lower(),
-            kind=output.get("kind"),
+            address=output["address"],
+            driver=output["driver"],
+            mac=output["mac"],
+            state=one["state"],
+            kind=one["kind"],
             line=one.string,
         )
-    return interfaces, unparsed
+        for one, output in zip(found, fields, strict=True)
+    ), unparsed
 
 
 # Of files that may hold passwords only lines that name or choose an interface are taken.

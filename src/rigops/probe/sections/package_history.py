@@ -1,4 +1,4 @@
-"""Which GPU packages and kernels were changed, when and by what: the package managers' logs."""
+"""Which GPU packages and kernels were changed, and when: the package managers' logs."""
 
 from __future__ import annotations
 
@@ -56,11 +56,9 @@ class Change:
     """`at` is the host's own time, as the log writes it; None: the log has none."""
 
     at: str | None
-    action: Action
     package: str
     before: str | None
     after: str | None
-    by: str | None  # the command behind it, where the log has it
     line: str
 
 
@@ -116,8 +114,7 @@ def _simple(line: str) -> Change | None:
         before, after = (shape["version"], None) if was else (None, shape["version"])
     else:
         return None
-    action = _ACTIONS[shape["action"].lower()]
-    return Change(shape["at"], action, shape["name"], before, after, None, line)
+    return Change(shape["at"], shape["name"], before, after, line)
 
 
 class _Apt:
@@ -125,7 +122,6 @@ class _Apt:
 
     def __init__(self) -> None:
         self.at: str | None = None
-        self.by: str | None = None
 
     def read(self, line: str) -> Iterator[Change]:
         marks = list(_APT_FIELD.finditer(line))
@@ -133,9 +129,7 @@ class _Apt:
         for mark, end in zip(marks, ends, strict=True):
             name, value = mark[1], line[mark.end() : end].strip()
             if name == "Start-Date":
-                self.at, self.by = _BLANKS.sub(" ", value) or None, None
-            elif name == "Commandline":
-                self.by = value or None
+                self.at = _BLANKS.sub(" ", value) or None
             elif name.lower() in _ACTIONS:
                 yield from self._changes(_ACTIONS[name.lower()], value, line)
 
@@ -145,7 +139,7 @@ class _Apt:
                 versions = [one.strip() for one in item["versions"].split(",")]
                 versions = [one for one in versions if one and one != "automatic"]
                 before, after = _pair(action, versions)
-                yield Change(self.at, action, item["name"], before, after, self.by, line)
+                yield Change(self.at, item["name"], before, after, line)
 
 
 def _pair(action: Action, versions: list[str]) -> tuple[str | None, str | None]:

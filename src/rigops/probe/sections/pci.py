@@ -32,11 +32,9 @@ class PciFunction:
     vendor: int
     device: int
     pci_class: int
-    revision: str | None
     driver: str | None
     link: Link | None
     fastest_link: Link | None
-    numa_node: int | None
     bar1_bytes: int | None
     path: str | None
     line: str
@@ -76,17 +74,16 @@ def _function(line: str) -> PciFunction | None:
     vendor, device, pci_class = (fields.get(name, "") for name in ("vendor", "device", "class"))
     if not (_ID.fullmatch(vendor) and _ID.fullmatch(device) and _CLASS.fullmatch(pci_class)):
         return None
+    bar1 = fields.get("bar1", "")
     return PciFunction(
         address=shape["address"],
         vendor=int(vendor, 16),
         device=int(device, 16),
         pci_class=int(pci_class, 16),
-        revision=_known(fields, "rev"),
         driver=_known(fields, "driver"),
         link=link(fields.get("link", "")),
         fastest_link=link(fields.get("max", "")),
-        numa_node=_number(fields.get("numa", "")),
-        bar1_bytes=_number(fields.get("bar1", "")),
+        bar1_bytes=int(bar1) if re.fullmatch(r"-?[0-9]{1,20}", bar1) else None,
         path=_known(fields, "path"),
         line=line,
     )
@@ -95,10 +92,6 @@ def _function(line: str) -> PciFunction | None:
 def _known(fields: dict[str, str], name: str) -> str | None:
     value = fields.get(name, "-")
     return None if value in {"", "-"} else value
-
-
-def _number(value: str) -> int | None:
-    return int(value) if re.fullmatch(r"-?[0-9]{1,20}", value) else None
 
 
 def link(value: str) -> Link | None:

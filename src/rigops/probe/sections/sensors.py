@@ -23,7 +23,7 @@ _HWMON = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,6})?")
 _COUNTERS = re.compile(r"(?P<cpu>cpu[0-9]{1,5}) core=(?P<core>\S+) package=(?P<package>\S+)")
-_CPUS = re.compile(r"cpus=([0-9]{1,6})")
+_CPUS = re.compile(r"cpus=[0-9]{1,6}")  # that count; AMD's do not
 # As `sensors` prints it: a degree sign may be lost, a C may be without one.
 _PRINTED = re.compile(
     r"(?P<label>[^:|]{1,60}):\s+(?:(?P<value>[+-]?[0-9]{1,9}(?:\.[0-9]{1,6})?)\s?"
@@ -78,7 +78,6 @@ class Throttled:
 class Sensors:
     readings: tuple[Reading, ...] = ()
     throttled: tuple[Throttled, ...] = ()  # only CPUs that have
-    counted_cpus: int | None = None  # CPUs that count; AMD's do not
     events: tuple[str, ...] = ()  # the BMC's own log, its last lines
     unparsed: tuple[str, ...] = ()
 
@@ -87,7 +86,6 @@ class Sensors:
 class _Found:
     readings: list[Reading] = field(default_factory=list)
     throttled: list[Throttled] = field(default_factory=list)
-    counted_cpus: int | None = None
     events: list[str] = field(default_factory=list)
     unparsed: list[str] = field(default_factory=list)
 
@@ -107,7 +105,6 @@ def parse(text: str) -> Sensors:
     return Sensors(
         readings=tuple(found.readings),
         throttled=tuple(found.throttled),
-        counted_cpus=found.counted_cpus,
         events=tuple(found.events),
         unparsed=tuple(found.unparsed),
     )
@@ -162,16 +159,14 @@ def _hwmon(chip: str, line: str) -> Reading | None:
 
 
 def _count(found: _Found, line: str) -> None:
-    total, shape = _CPUS.fullmatch(line), _COUNTERS.fullmatch(line)
-    if total:
-        found.counted_cpus = int(total[1])
-    elif shape:
+    shape = _COUNTERS.fullmatch(line)
+    if shape:
         core, package = (
             int(float(shape[name])) if _NUMBER.fullmatch(shape[name]) else 0
             for name in ("core", "package")
         )
         found.throttled.append(Throttled(shape["cpu"], core, package, line))
-    else:
+    elif not _CPUS.fullmatch(line):
         found.unparsed.append(line)
 
 
