@@ -173,15 +173,14 @@ class _TreeLine:
             elif step["fork"]:  # nothing more follows there
                 self.forks.pop(step.start("fork"), None)
             elif step["bus"]:
-                self._go_on(step["domain"], step["bus"].lower(), above)
+                domain = step["domain"]
+                number = step["bus"].lower()
+                if above:
+                    self.buses[above] = int(number, 16)
+                    domain = domain or above.partition(":")[0]
+                self._bus = f"{int(domain or '0', 16):04x}:{number}"
             elif self._bus is None:
                 return False
             above = f"{self._bus}:{step['slot'].lower()}" if step["slot"] else None
         end = _NAME_AT_END.fullmatch(self._line, at)
         return end is not None and (above is not None or end["name"] is None)
-
-    def _go_on(self, domain: str | None, number: str, above: str | None) -> None:
-        if above:
-            self.buses[above] = int(number, 16)
-            domain = domain or above.partition(":")[0]
-        self._bus = f"{int(domain or '0', 16):04x}:{number}"

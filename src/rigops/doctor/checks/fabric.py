@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.package_names import driver_version
@@ -12,10 +10,6 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import NVIDIA
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.units import SECTION as UNITS
-
-if TYPE_CHECKING:
-    from rigops.probe.sections.packages import Package
-
 
 _SERVICE = "nvidia-fabricmanager.service"
 _BRIDGE = 0x0680
@@ -71,7 +65,11 @@ def _service(examined: Examined, switches: tuple[Evidence, ...]) -> Finding:
 def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
     snapshot = examined.snapshot
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
-    package = _manager(snapshot[PACKAGES].or_empty.packages)
+    packages = snapshot[PACKAGES].or_empty.packages
+    names = ("nvidia-fabricmanager", "nvidia-fabric-manager")
+    package = next(
+        (one for one in packages if one.is_installed and one.name.startswith(names)), None
+    )
     version = driver_version(package.version) if package else None
     if package is None or version is None or loaded is None:
         return Finding("unknown", f"{_SERVICE} runs; its version could not be read", evidence)
@@ -84,8 +82,3 @@ def _version(examined: Examined, evidence: tuple[Evidence, ...]) -> Finding:
             fix=Fix(kind="hands", text=f"install {package.name} {loaded}, hold it, and reboot"),
         )
     return Finding("ok", f"{_SERVICE} {version} runs, as the driver needs it")
-
-
-def _manager(packages: tuple[Package, ...]) -> Package | None:
-    names = ("nvidia-fabricmanager", "nvidia-fabric-manager")
-    return next((one for one in packages if one.is_installed and one.name.startswith(names)), None)

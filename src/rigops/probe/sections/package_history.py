@@ -131,15 +131,13 @@ class _Apt:
             if name == "Start-Date":
                 self.at = _BLANKS.sub(" ", value) or None
             elif name.lower() in _ACTIONS:
-                yield from self._changes(_ACTIONS[name.lower()], value, line)
-
-    def _changes(self, action: Action, value: str, line: str) -> Iterator[Change]:
-        for item in _APT_ITEM.finditer(value):
-            if _NAMES.search(item["name"]):
-                versions = [one.strip() for one in item["versions"].split(",")]
-                versions = [one for one in versions if one and one != "automatic"]
-                before, after = _pair(action, versions)
-                yield Change(self.at, item["name"], before, after, line)
+                action = _ACTIONS[name.lower()]
+                for item in _APT_ITEM.finditer(value):
+                    if _NAMES.search(item["name"]):
+                        versions = [one.strip() for one in item["versions"].split(",")]
+                        versions = [one for one in versions if one and one != "automatic"]
+                        before, after = _pair(action, versions)
+                        yield Change(self.at, item["name"], before, after, line)
 
 
 def _pair(action: Action, versions: list[str]) -> tuple[str | None, str | None]:

@@ -57,16 +57,13 @@ class _Reading:
             self._card, self._stack = self.output.begin_card(plain, card["address"]), []
             self._margin = indent
         elif self._card is None:
-            self._take_head(line, plain)
+            name, colon, value = plain.partition(" : ")
+            if colon and len(name) <= _LONGEST_NAME:
+                self.output.head.setdefault(_key(name), Leaf(value.strip(), line))
+            else:
+                self.output.outside.append(line)
         elif indent > self._margin:
             self._take_field(self._card, plain, indent)
-        else:
-            self.output.outside.append(line)
-
-    def _take_head(self, line: str, plain: str) -> None:
-        name, colon, value = plain.partition(" : ")
-        if colon and len(name) <= _LONGEST_NAME:
-            self.output.head.setdefault(_key(name), Leaf(value.strip(), line))
         else:
             self.output.outside.append(line)
 
