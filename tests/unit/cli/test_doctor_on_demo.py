@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +38,20 @@ def test_the_two_rigs_fit_40_lines(rigops: Rigops, terminal: pytest.MonkeyPatch)
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("threadripper  FAIL  Debian 12, kernel 6.1.0-31, driver 545.29.06")
-    assert "(3 of 3 GPUs)" in next(line for line in lines if "pwr.limit" in line)
-    assert any(line.startswith("t180  WARN  ") for line in lines)
-    assert f"Next: declare the fixes, then rigops plan {INVENTORY}" in " ".join(lines)
+    assert any(line.startswith("t180  ok  ") for line in lines)
+    assert f"Next: rigops plan {INVENTORY}" in " ".join(lines)
+
+
+def test_what_all_cards_have_is_one_line(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "inventory.py").write_text(
+        'rigs = [("threadripper", {"gpu_power_limit": 285}), ("t180", {"driver": "535"})]'
+    )
+
+    lines = rigops("doctor", *BOTH).out.splitlines()
+
+    (limit,) = (line for line in lines if "pwr.limit" in line)
+    assert limit.endswith("power limit is 350 W, declared 285 W (3 of 3 GPUs)")
+    assert "Next: declare the fixes, then rigops plan    " in lines[-1]
 
 
 def test_a_healthy_rig_is_six_lines(rigops: Rigops, terminal: pytest.MonkeyPatch) -> None:
@@ -57,6 +76,25 @@ def test_no_word_is_broken_at_any_width(
     assert set(short.split()) <= {*piped.split(), "…"}
     wide = [line for line in (short + full).splitlines() if len(line) > columns]
     assert all(len(line.split()) == 1 for line in wide)
+
+
+def test_a_real_terminal_is_asked_for_its_width(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    words = [sys.executable, "-m", "rigops", "doctor", "--no-color", *BOTH]
+
+    with subprocess.Popen(words, stdout=slave, cwd=tmp_path, env=environment):
+        os.close(slave)
+        shown = b""
+        with suppress(OSError):  # the end, of a terminal
+            while text := os.read(master, 4096):
+                shown += text
+    os.close(master)
+
+    lines = shown.decode().splitlines()
+    assert lines[0].startswith("threadripper  FAIL")
+    assert 50 < max(map(len, lines)) <= 60
 
 
 def test_a_pipe_has_the_same_lines_whole_and_without_colors(
