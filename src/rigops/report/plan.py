@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
-from rigops.report.terminal import styled, visible
+from rigops.report.terminal import styled
 from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ def _head(results: Sequence[HostResult], meaning: str, width: int) -> list[str]:
     hosts = [result.host for result in results]
     more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
     same = f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""
-    named = visible(", ".join(hosts[:_NAMED])) + more
-    first, *rest = wrapped(f"{named}{same}  {meaning}", width, "", hanging="  ")
-    return [styled(named, bold=True) + first.removeprefix(named), *rest]
+    text = f"{', '.join(hosts[:_NAMED])}{more}{same}  {meaning}"
+    return [styled(line, bold=True) for line in wrapped(text, width, "", hanging="  ")]
 
 
 def _meaning(result: HostResult) -> str:

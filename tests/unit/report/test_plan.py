@@ -267,9 +267,12 @@ def test_lines_are_as_wide_as_the_terminal_and_words_stay_whole(width: int) -> N
     note = "each of them, network cards and disks too, can reach all of the memory " * 3
     result = HostResult("rig", plan=Plan(changes=(FILE,)), notices=(note, "short"))
 
-    found = lines(result, HostResult("a" * 20, "failed", error=DEAD), width=width)
+    many = [HostResult(f"{'a' * 20}{number}") for number in range(4)]
+
+    found = lines(result, HostResult("b", "failed", error=DEAD), *many, width=width)
 
     assert max(map(len, found)) <= width
+    assert " ".join(found).count(many[0].host) == 1
     assert " ".join(" ".join(found).split()).count(" ".join(note.split())) == 1
     assert sum(line.startswith("  note") for line in found) == 2
 
