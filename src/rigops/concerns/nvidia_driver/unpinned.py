@@ -99,5 +99,6 @@ def report_next_driver(host: Host, pinned: PinnedDriver, catalog: Catalog) -> No
     coming = max(filter(None, others), key=versions.parse)
     text = f"without the pin, apt would upgrade driver {pinned.version} to {coming}"
     if worst := bad(catalog, coming, machine(host, catalog).cards):
-        text = f"{text}; {worst.reason}"
+        first_sentence = worst.reason.partition(" [")[0].partition(". ")[0]
+        text = f"{text}; {first_sentence} (reports: rigops drivers)"
     notice(host, CONCERN, text)
