@@ -97,6 +97,15 @@ def test_a_second_apply_writes_nothing_at_all_in_one_session(rig: Rig) -> None:
     assert rig.changed_since(before) == set()
 
 
+def test_an_apply_that_may_upgrade_is_content_with_the_newest_that_fits(rig: Rig) -> None:
+    before = Tree(rig.host)
+
+    host = rig.apply(0, *AUTO, "--upgrade", **THE_535)
+
+    assert (host["outcome"], host["changes"]) == ("converged", [])
+    assert rig.changed_since(before) == set()
+
+
 def test_an_upgrade_of_everything_leaves_it_alone_among_newer_ones(rig: Rig) -> None:
     rig.has_suites("bookworm", "vendor", "newer", "newest")
     loose = "-o Dir::Etc::PreferencesParts=/nowhere --ignore-hold"

@@ -64,17 +64,20 @@ class NotCollected:
 
 
 def answer(facts: DriverFacts, driver: DriverDeclaration) -> Answer | Refusal | NotCollected:
-    """What was resolved before and is in place stays; the sources are not asked again."""
+    """What was resolved before and is in place stays; only an upgrade asks the sources again."""
     if facts.vault and facts.vault.back:
         return _rolled_back(facts, facts.vault)
     asked = facts.request(driver)
-    if facts.pinned and not asked.upgrade:
-        found = still_pinned(facts.pinned, facts, asked)
-        if isinstance(found, Resolution):
-            return Answer(found, facts.pinned.source, is_settled=True)
-        if found:
-            return found
-    return answer_to(facts, asked)
+    pinned = facts.pinned
+    still = still_pinned(pinned, facts, asked) if pinned else None
+    if isinstance(still, Refusal) and not asked.upgrade:
+        return still
+    if pinned is None or not isinstance(still, Resolution):
+        return answer_to(facts, asked)
+    settled = Answer(still, pinned.source, is_settled=True)
+    newest = answer_to(facts, asked) if asked.upgrade else settled
+    is_same = isinstance(newest, Answer) and newest.resolution.packages == still.packages
+    return settled if is_same else newest
 
 
 def answer_to(facts: DriverFacts, asked: Request) -> Answer | Refusal | NotCollected:
