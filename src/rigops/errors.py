@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ParamSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import ParamSpec
 
 P = ParamSpec("P")
 

@@ -5,12 +5,11 @@ Watts are supply output, except those of circuits, which include the losses of s
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rigops.inventory.spec.model import Circuit, Psu
 
 STEADY_SHARE: Final = 0.9  # of a supply's rating, continuous; the rest is margin for aging and heat

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.catalog import versions
@@ -17,8 +18,6 @@ from rigops.catalog.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.catalog.model import Release
 
 Entry = DriverBranch | Gpu | Xid | FirmwareSetting

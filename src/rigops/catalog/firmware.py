@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import BoardWords, FirmwareSetting, Setting
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -28,8 +29,6 @@ from rigops.catalog.reader import Place, Reader, Values, build, shown
 from rigops.errors import Problem, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.catalog.model import Release
 
 _MOST_BYTES = 4 * 1024 * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from rigops.catalog import versions
 from rigops.catalog.model import EVERY_CARD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from packaging.version import Version
 
     from rigops.catalog.loader import Catalog

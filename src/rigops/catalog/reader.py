@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -19,8 +20,6 @@ from typing import (
 from rigops.errors import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     Kind = Callable[..., object]  # a dataclass, or a plain type
 
 E = TypeVar("E")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 EXAMPLES = "a version such as 535.54.03 or 570.144"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,8 +22,6 @@ from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect, with_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rigops.cli.hosts import Chosen
     from rigops.doctor.host_report import Source
     from rigops.inventory.spec import RigSpec

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigops.concerns.nvidia_driver import from_bundle
@@ -11,9 +13,6 @@ from rigops.concerns.nvidia_driver.resolver.options import choose
 from rigops.record import lockfile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
     from rigops.catalog import Catalog
     from rigops.cli.hosts import Chosen
     from rigops.concerns.nvidia_driver.resolver.options import Choice

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import traceback
+from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import click
 
 from rigops.errors import Problem, RigopsError, UsageError
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.catalog import driver_rows
@@ -17,9 +19,6 @@ from rigops.report.driver_choice import HostChoice, driver_choice_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
     from rigops.record.lockfile import LockedHost

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,6 @@ from rigops.transport import LOCAL, HostKeyPolicy, Target
 from rigops.transport.clock import start_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
-
     from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec

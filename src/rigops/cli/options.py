@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,8 +14,6 @@ import click
 from rigops.report.terminal import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rigops.inventory import Inventory
 
 Command = TypeVar("Command", bound="Callable[..., Any]")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 from rigops.report.terminal import print_lines, print_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _MOST_COLUMNS: Final = 100
 

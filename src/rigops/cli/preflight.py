@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -29,9 +31,6 @@ from rigops.transport.errors import clean
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from rigops.cli.hosts import Chosen
     from rigops.transport import Connection, HostKeyPolicy
 

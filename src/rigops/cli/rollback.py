@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,8 +25,6 @@ from rigops.converge.request import Confirmed
 from rigops.errors import usage_error
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rigops.concerns.concern import HostRequest
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.host_run import HostRun

@@ -7,16 +7,15 @@ functions that need it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rigops import assets, json_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.scalars import Key

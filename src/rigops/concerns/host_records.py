@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +27,6 @@ from rigops.record.journal_shell import JOURNAL
 from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.probe.sections.rigops_state import RigopsState
 
 _RESTORE: Final = "repair it from a backup; where there is none, move it away"

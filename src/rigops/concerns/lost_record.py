@@ -7,6 +7,7 @@ found among the copies, whose names are made of path and content.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -23,8 +24,6 @@ from rigops.probe.sections.rigops_state import RECORD, STATE, Present
 from rigops.probe.sections.rigops_traces import FOREIGN_FILES, companion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.probe.sections.rigops_traces import Trace
 

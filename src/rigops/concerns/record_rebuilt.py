@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator
+from typing import Final
 
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
@@ -17,9 +18,6 @@ from rigops.plan.blocked import blocked
 from rigops.plan.change import Change
 from rigops.plan.context import announce, notice, plan_log
 from rigops.probe.sections.rigops_state import RECORD, STATE
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 CONCERN: Final = "ownership"  # of no concern's own: every deploy begins with it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from rigops.errors import UsageError
 from rigops.inventory.spec.read import GENERAL, examine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.concerns.concern import Concern
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.scalars import Key

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.concerns import registry
@@ -11,9 +13,6 @@ from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.names import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from rigops.inventory.spec import RigSpec
 
 _NOT_IN_THIS_VERSION = "not in this version"

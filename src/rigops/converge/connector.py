@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import IOBase
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyinfra.connectors.base import BaseConnector
@@ -23,9 +25,6 @@ from rigops.transport import Result, TransportError
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from io import IOBase
-
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 

@@ -9,9 +9,11 @@ effect at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gevent.local import local
@@ -27,10 +29,6 @@ from rigops.plan.context import Consent, PlanLog, context_of, needs_reboot, plan
 from rigops.probe.collect import collect
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from types import CodeType
-
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
     from pyinfra.api.state import StateOperationMeta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,8 +12,6 @@ from rigops.facts.sections import RigopsState, SectionFact
 from rigops.packages.facts import AptWould, Dpkg, packages_section, simulated_section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from pyinfra.api.facts import FactBase
 
     from rigops.ownership.file_work import FileWorkCommand

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ from rigops.converge.errors import SameMachineError
 from rigops.converge.host_run import HostRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
     from rigops.concerns.concern import HostRequest
     from rigops.converge.request import Confirmed, RunOptions
     from rigops.converge.result import HostResult

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.converge.errors import DeployError
@@ -14,8 +15,6 @@ from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ
 from rigops.record.proof_shell import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from rigops.converge.connector import HostChannel
     from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult

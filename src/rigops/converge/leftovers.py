@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from rigops.concerns.host_records import damaged_records
@@ -15,8 +16,6 @@ from rigops.record.journal_shell import JOURNAL
 from rigops.record.kernel_arguments import parse_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from rigops.probe.sections.rigops_state import RigopsState
 
 

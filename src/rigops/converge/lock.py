@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +14,6 @@ from rigops.probe.script import PATH
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rigops.transport import Connection, Holding, Privilege
 
 SCHEMA: Final = "rigops.apply-lock/1"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rigops.plan.change import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.errors import HostError
     from rigops.preflight.document import HostFound
     from rigops.record.lockfile import LockedHost

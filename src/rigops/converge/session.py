@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns import registry
@@ -22,9 +24,6 @@ from rigops.transport import HostKeyPolicy, TransportError, connect, with_passwo
 from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.lock import ApplyLock

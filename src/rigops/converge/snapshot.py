@@ -6,6 +6,7 @@ the login.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -35,8 +36,6 @@ from rigops.probe.sections import (
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyinfra.api.facts import FactBase
 
     from rigops.concerns.concern import Concern

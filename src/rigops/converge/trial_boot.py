@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -13,8 +14,6 @@ from rigops.record.kernel_arguments import read_arguments
 from rigops.record.trial_boot import CONFIRMED, LOG, MARK, outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.result import HostResult
     from rigops.converge.session import HostSession

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Literal
 
 Status = Literal["fail", "warn", "unknown", "info", "ok", "skipped"]
 FixKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -12,8 +13,6 @@ from rigops.probe.sections.os_release import SECTION as OS_RELEASE
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from rigops.catalog import Catalog
     from rigops.doctor.finding import Finding
     from rigops.errors import HostError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +19,6 @@ from rigops.inventory.spec import examine as read
 from rigops.probe.registry import SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
     from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.finding import Finding, Status

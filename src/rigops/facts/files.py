@@ -6,9 +6,9 @@ import re
 import shlex
 from base64 import b64decode
 from binascii import Error
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
@@ -16,9 +16,6 @@ from pyinfra.api.facts import FactBase
 from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.text import matches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _MOST_SHOWN = 64 * 1024
 _LINE = re.compile(

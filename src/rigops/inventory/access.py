@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.faults import shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rigops.inventory import Inventory, InventoryHost
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?:%[A-Za-z0-9_.-]+)?")  # a zone id last

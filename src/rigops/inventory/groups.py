@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigops.errors import Problem
 from rigops.inventory.spec.faults import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 _CONNECTOR = re.compile(r"@[a-z][a-z0-9_]*(/.+)?", re.DOTALL)

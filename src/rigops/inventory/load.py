@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,8 +21,6 @@ from rigops.inventory.spec.faults import shown
 from rigops.inventory.spec.names import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rigops.inventory.spec import Key, RigSpec
     from rigops.inventory.userfile import UserFile
 

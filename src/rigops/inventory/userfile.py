@@ -8,14 +8,12 @@ import sys
 import traceback
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from types import CodeType
+from typing import Final
 
 from rigops import regular_file
 from rigops.errors import Problem, UsageError, usage_error
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import CodeType
 
 _MOST_BYTES: Final = 16 * 1024 * 1024  # generated ones too have some hundred kilobytes
 _FIX: Final = "correct that line; an inventory is a Python file"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,6 @@ from rigops.ownership.ownership import (
 from rigops.probe.sections.rigops_state import RECORD, Present
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pyinfra.api.facts import FactBase
 
     from rigops.probe.sections import rigops_state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyinfra.api.operation import operation
@@ -30,8 +31,6 @@ from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.units import SYSTEM_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
     from pyinfra.api.command import StringCommand
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host

@@ -9,6 +9,7 @@ ends.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +25,6 @@ from rigops.plan.change import Change, LaterChange
 from rigops.plan.context import announce, announce_later, notice, plan_log
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
-
     from pyinfra.api.facts import FactBase
     from pyinfra.api.host import Host
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from rigops.errors import Problem, RigopsError
 from rigops.probe.sections.rigops_state import RECORD, ROOT, Present
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from rigops.json_fields import Fields
     from rigops.probe.sections.rigops_state import RigopsState
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from rigops.plan.change import Package
 from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _STEP = re.compile(
     r"(?P<kind>Inst|Remv|Purg) (?P<name>[a-z0-9][a-z0-9+.:-]*)"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cmp_to_key
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Manager = Literal["apt", "dnf", "zypper", "pacman"]
 

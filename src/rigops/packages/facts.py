@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
@@ -19,9 +20,6 @@ from rigops.packages.records import PACKAGES_RECORD
 from rigops.probe.script import PATH
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # The first who holds a lock that installing takes, or that means that the lists are being renewed.
 # Numbers of devices differ between /proc/locks and stat, so open files tell two inodes apart.

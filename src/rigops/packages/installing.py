@@ -9,16 +9,14 @@ connection does not, or whoever waits here is ended. Lines on stdout report prog
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.atomic_file import SHELL, shell_replace
 from rigops.packages.facts import HOLDER, SIMULATE, STATUS, UNFINISHED
 from rigops.packages.records import PACKAGES_RECORD, WORK_RECORD
 from rigops.probe.script import PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 LOG: Final = "/var/lib/rigops/packages.log"  # of the last package work that failed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -54,8 +55,6 @@ from rigops.plan.streaming import StreamingCommand
 from rigops.probe.package_names import is_kernel_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
-
     from pyinfra.api.host import Host
 
     from rigops.packages.apt_simulated import Simulated

@@ -6,6 +6,7 @@ What was installed, or held, before is in neither of the first two.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,6 @@ from rigops import json_fields
 from rigops.plan.change import Package
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from rigops.packages.dpkg import DpkgState, Entry
 
 PACKAGES_RECORD: Final = "/var/lib/rigops/packages.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from rigops.probe import package_names
 from rigops.vault.store import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from rigops.packages.apt_simulated import Simulated
     from rigops.packages.dpkg import DpkgState
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.numbers import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from rigops.probe.sections.os_release import OsRelease
 
 FILE: Final = "/etc/apt/sources.list.d/rigops-driver.sources"

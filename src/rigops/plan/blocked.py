@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from pyinfra.api.command import QuoteString, StringCommand
@@ -11,8 +12,6 @@ from pyinfra.context import host as current
 from rigops.plan.context import announce_blocked
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from pyinfra.api.host import Host
 
 

@@ -6,14 +6,13 @@ anything, and nobody reads the log.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rigops.plan.change import PackageChanges, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyinfra.api.host import Host
 
     from rigops.plan.change import Change, LaterChange, Repair

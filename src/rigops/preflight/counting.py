@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from rigops.hostside.p2p.verdict import REFUSED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class PairCounter:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rigops.hostside.p2p.verdict import SKIPPED, gravest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.errors import HostError
 
 SCHEMA = "rigops.preflight/1"

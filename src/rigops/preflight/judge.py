@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from rigops.preflight.document import HostFound
 from rigops.probe.sections import nvidia_smi_topo
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.payload import Answer
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.hostside.p2p.verdict import VERDICTS
 from rigops.json_fields import Fields
 from rigops.preflight.document import GpuSeen, PairFound
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _LEVELS: Final = ("L0", "L1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.verdict import FAIL, STATUS_OF
@@ -9,8 +10,6 @@ from rigops.record import Pair
 from rigops.record.failed_proof import BEGUN, FailedProof
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.preflight.document import HostFound, PairFound
 
 _PASSED: Final = ("ok", "warn")

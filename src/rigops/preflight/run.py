@@ -6,6 +6,7 @@ first step names the pairs at stake if nothing comes back from the second.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -20,8 +21,6 @@ from rigops.preflight.payload import Answer, Trouble, plain, read_answer
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.document import PairFound
     from rigops.transport import ScriptResult

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigops.probe.text import lines, matches
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STATS = "btrfs device stats "
 USAGE = "btrfs filesystem usage -b "

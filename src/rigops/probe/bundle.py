@@ -6,16 +6,14 @@ import errno
 import json
 import os
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from rigops import json_fields, regular_file
 from rigops.errors import RigopsError, UsageError, usage_error
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from pathlib import Path
 
 SCHEMA: Final = "rigops.bundle/1"
 META: Final = "meta.json"

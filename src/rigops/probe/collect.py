@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -10,8 +11,6 @@ from rigops.probe import reading
 from rigops.probe.script import MOST_BYTES, longest_s, script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
 

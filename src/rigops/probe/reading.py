@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
 from rigops.probe.script import MOST_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # In version 1 the heads of blocks had no mark.
 BEGINNING: Final = re.compile(rb"^rigops-probe/(?P<version>[12]) ", re.MULTILINE)

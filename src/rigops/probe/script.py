@@ -9,11 +9,10 @@ read files share a lane, which saves most of the processes that a probe would ta
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from rigops.probe.section import Section
 
 FORMAT: Final = "rigops-probe/2"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import json_fields
 from rigops.atomic_file import SHELL_SETTLE
 from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import STATE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PATH: Final = f"{STATE}/declared.json"
 

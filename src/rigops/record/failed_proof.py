@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops import json_fields
 from rigops.errors import RigopsError
 from rigops.record.proven import Pair
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BEGUN: Final = "begun"  # of a pair: copies were about to be made
 

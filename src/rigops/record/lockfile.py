@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,8 +21,6 @@ from rigops.record.proven import ProvenGpu
 from rigops.vault.pinned_set import PinnedSet, merged, set_json, set_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from rigops.json_fields import Fields
     from rigops.record.proven import Proven
 

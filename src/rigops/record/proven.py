@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from rigops import json_fields
 from rigops.errors import RigopsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.json_fields import Fields
 
 _SCHEMA = "rigops.proven/1"

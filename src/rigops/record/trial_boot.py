@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.kernel_arguments import name
 from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MARK: Final = "rigops.trial"
 LOG: Final = "/var/lib/rigops/trial.log"

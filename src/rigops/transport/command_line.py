@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Final
 
 # What fish and csh change even between single quotes; the at sign introduces the others.
 _CODES: Final = {"@": "@a", "\\": "@b", "\n": "@n", "!": "@x"}

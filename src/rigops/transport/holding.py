@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,6 @@ from rigops.transport.errors import TransportError
 from rigops.transport.result import Framed, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
 _MOST: Final = 64 * 1024  # of its output

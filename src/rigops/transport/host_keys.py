@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from rigops.transport.errors import TransportError
 from rigops.transport.key_files import append, fingerprint, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rigops.transport.clock import Clock
     from rigops.transport.key_files import KnownKey
     from rigops.transport.route import Server

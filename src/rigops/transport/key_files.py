@@ -15,12 +15,10 @@ import hashlib
 import hmac
 import os
 import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_LINE: Final = 64 * 1024

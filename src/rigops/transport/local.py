@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Final, cast
 
@@ -13,8 +14,6 @@ from rigops.transport.connection import Connection, Execution, pieces
 from rigops.transport.errors import TransportError, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rigops.transport.result import Sink
 
 _BLOCK: Final = 256 * 1024

@@ -9,6 +9,7 @@ import os
 import shlex
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -21,7 +22,6 @@ from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.key_files import Identity, fingerprint, read_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from rigops.transport.clock import Clock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,8 +13,6 @@ from rigops.transport.errors import TransportError, clean
 from rigops.transport.result import BEGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.transport.connection import Connection
     from rigops.transport.result import ScriptResult, Sink
 

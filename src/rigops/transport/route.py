@@ -7,6 +7,7 @@ import pwd
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,6 @@ from rigops.transport.errors import clean, timed_out
 from rigops.transport.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.transport.clock import Clock
 
 Settings = dict[str, list[str]]

@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -21,8 +22,6 @@ from rigops.transport.host_keys import HostKeyPolicy, HostKeys
 from rigops.transport.login import Login, forward_agent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from rigops.transport.result import Sink
     from rigops.transport.route import Route, Server
 

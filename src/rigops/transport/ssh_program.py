@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,8 +28,6 @@ from rigops.transport.local import Process, kill_group
 from rigops.transport.route import ssh_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rigops.transport.route import Route, Server
 
 _SSH_FAILED: Final = 255

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.errors import UsageError, usage_error
 from rigops.transport.errors import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PORTS: Final = range(1, 65536)
 _PORT: Final = "a number from 1 to 65535"

@@ -12,17 +12,15 @@ import io
 import lzma
 import re
 import tarfile
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from rigops.errors import Problem, RigopsError
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
 from rigops.vault.pinned_set import RUN_FILE_PREFIX, PinnedPackage, stanzas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _PIECE: Final = 1024 * 1024
 _AR_MAGIC: Final = b"!<arch>\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +28,6 @@ from rigops.vault.pinned_set import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from rigops.vault.pinned_set import PinnedSet
 
 MOST_BYTES: Final = 4 * 10**9  # of a driver's packages; real ones have a quarter of that at most

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -19,8 +20,6 @@ from rigops.errors import RigopsError
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rigops.catalog.model import ModuleFlavor
     from rigops.json_fields import Fields
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
@@ -9,8 +10,6 @@ from rigops.inventory.spec.scalars import word_key
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
     from rigops.plan.change import Change

@@ -7,6 +7,7 @@ the cards. It records what it has cleared, so that undoing is exact.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.operation import operation
@@ -29,8 +30,6 @@ from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
     from rigops.inventory.spec.model import AcsRedirect
 
 CONCERN: Final = "acs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.base.decide import NCCL_CONF
@@ -13,8 +14,6 @@ from rigops.inventory.spec.scalars import Key, text
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
 

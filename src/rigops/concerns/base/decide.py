@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,6 @@ from rigops.concerns.base.limits import MADE, LimitPlan, PlannedFile, as_bytes, 
 from rigops.numbers import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from rigops.concerns.base.facts import HostState
     from rigops.inventory.spec.model import Limits
     from rigops.probe.mounts import Mount

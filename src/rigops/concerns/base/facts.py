@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.facts.sections import SectionFact
 from rigops.probe import mounts
 from rigops.probe.section import Section
 from rigops.probe.text import blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FSTAB: Final = "/etc/fstab"
 MEMORY: Final = "grep MemTotal /proc/meminfo"

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from rigops.concerns.base.facts import HostState
     from rigops.inventory.spec.model import Limits
     from rigops.probe.sections import limits as section

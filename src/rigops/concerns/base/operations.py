@@ -5,6 +5,7 @@ With a blocker nothing of the concern is changed: neither added nor undone.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
@@ -28,8 +29,6 @@ from rigops.plan.blocked import blockers
 from rigops.plan.context import headline, notice, plan_log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from rigops.inventory.spec import model
 
 CONCERN: Final = "base"

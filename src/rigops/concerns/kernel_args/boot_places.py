@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -13,8 +14,6 @@ from rigops.plan.change import Change
 from rigops.probe.sections.rigops_state import Present
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.concerns.kernel_args.bootloader.choice import Configuration
     from rigops.ownership.ownership import Ownership
     from rigops.probe.boot_files import Files

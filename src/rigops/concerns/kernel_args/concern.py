@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
@@ -11,8 +12,6 @@ from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import LEAVING_SCHEMA, UNREADABLE_FIX, parse_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from pyinfra.api.operation import operation
@@ -21,8 +22,6 @@ from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import read_arguments, read_leaving
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
     from pyinfra.api.command import StringCommand
 
     from rigops.probe.sections.rigops_state import RigopsState as State

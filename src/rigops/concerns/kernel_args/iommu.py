@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.firmware import in_the_bios
 from rigops.concerns.preconditions.words import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from rigops.catalog import Catalog
     from rigops.probe.sections.firmware import Firmware
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -46,8 +47,6 @@ from rigops.record.kernel_arguments import (
 from rigops.record.trial_boot import CONFIRMED, LOG, outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from pyinfra.api.command import StringCommand
 
     from rigops.concerns.kernel_args.boot_places import Part, Place

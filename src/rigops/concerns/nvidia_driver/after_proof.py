@@ -6,6 +6,7 @@ A failure here is reported and retried by the next apply. It never fails what wa
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -32,8 +33,6 @@ from rigops.vault.pinned_set import (
 from rigops.vault.store import References, Store, VaultResult, amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.concerns.concern import HostRequest, ProvenHost, RootShell
     from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.record import Proven

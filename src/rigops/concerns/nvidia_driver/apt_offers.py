@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,6 @@ from rigops.probe.text import blocks, lines
 from rigops.vault.pinned_set import stanzas
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rigops.packages.sources import Releases, Source
 
 NAME: Final = "driver-offers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
@@ -10,8 +11,6 @@ from rigops.inventory.spec.machine import module_options
 from rigops.inventory.spec.scalars import Key, boolean, word_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec

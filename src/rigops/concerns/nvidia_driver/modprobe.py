@@ -10,6 +10,7 @@ these count however one is loaded.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -24,8 +25,6 @@ from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
 from rigops.plan.context import notice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rigops.concerns.nvidia_driver.resolver.request import Resolution
     from rigops.inventory.spec.machine import ModuleOptions
     from rigops.probe.sections import modprobe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.operation import operation
@@ -19,8 +20,6 @@ from rigops.plan.streaming import streaming_script
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.plan.streaming import StreamingCommand
     from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk

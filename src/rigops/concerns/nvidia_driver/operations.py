@@ -6,6 +6,7 @@ without it everything is resolved and compared again.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -76,8 +77,6 @@ from rigops.vault.pinned_set import SOURCE as VAULT_SOURCE
 from rigops.vault.store import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from rigops.concerns.nvidia_driver.resolver.answer import Answer
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.inventory.spec import RigSpec

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
@@ -18,8 +19,6 @@ from rigops.errors import Problem, RigopsError
 from rigops.ownership.owned_files import owned_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from rigops.concerns.nvidia_driver.resolver.request import Resolution
 
 PREFERENCES: Final = "/etc/apt/preferences.d/rigops-nvidia.pref"

@@ -6,6 +6,7 @@ The kernel hook reads it too.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,6 @@ from rigops import json_fields
 from rigops.errors import RigopsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.catalog.model import ModuleFlavor
 
 PATH: Final = "/var/lib/rigops/driver.json"

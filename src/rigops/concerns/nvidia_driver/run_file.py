@@ -13,6 +13,7 @@ log goes when it is done, and the program itself before that.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.operation import operation
@@ -28,8 +29,6 @@ from rigops.plan.streaming import streaming_script
 from rigops.vault.pinned_set import FOLDER, POOL, RUN_FILE_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.concerns.nvidia_driver.resolver.request import Resolution
     from rigops.plan.streaming import StreamingCommand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.facts import FactBase
@@ -20,8 +21,6 @@ from rigops.probe.section import Section
 from rigops.probe.text import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyinfra.api.command import StringCommand
     from pyinfra.api.host import Host
 

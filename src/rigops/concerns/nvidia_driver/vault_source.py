@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +22,6 @@ from rigops.vault.pinned_set import FOLDER, POOL, SOURCE
 from rigops.vault.store import Store, amount
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator
-
     from rigops.concerns.nvidia_driver.resolver.vault_sets import AvailableSet, Pool
     from rigops.vault.directory import Directory
     from rigops.vault.pinned_set import PinnedPackage

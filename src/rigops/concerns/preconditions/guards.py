@@ -6,6 +6,7 @@ unless something is to be changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from pyinfra import logger
@@ -19,8 +20,6 @@ from rigops.plan.blocked import blocked
 from rigops.plan.context import consent_of, notice, plan_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
-
     from pyinfra.api.command import StringCommand
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.words import listed, shortened
 from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.probe.sections.modprobe import Modprobe
     from rigops.probe.sections.pci import Pci
 

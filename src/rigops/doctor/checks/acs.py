@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,6 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.doctor.views.pcie import Route

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
@@ -17,8 +18,6 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from rigops.doctor.finding import Status
     from rigops.probe.sections.aer import AerDevice, Kind
 

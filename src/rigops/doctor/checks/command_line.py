@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub
@@ -15,8 +16,6 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.doctor.views.kernel_arguments import NextBoot
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot

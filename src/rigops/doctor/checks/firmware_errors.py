@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
@@ -16,8 +17,6 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.events import LogLine
     from rigops.probe.snapshot import HostSnapshot

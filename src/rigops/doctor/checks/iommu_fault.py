@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
@@ -18,8 +19,6 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.doctor.finding import Status
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.events import IommuFault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
@@ -19,8 +20,6 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.catalog.model import Gpu, ModuleFlavor
 
 

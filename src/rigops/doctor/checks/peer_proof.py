@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
@@ -9,8 +10,6 @@ from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import peers, proof
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.doctor.views.proof import LastProof
     from rigops.record import Pair
     from rigops.record.failed_proof import FailedProof

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
@@ -14,8 +15,6 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.units import CardSetter, Units
     from rigops.probe.smi.report import SmiGpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rigops.catalog import Catalog
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card

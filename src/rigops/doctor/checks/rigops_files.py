@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
@@ -11,8 +12,6 @@ from rigops.ownership.ownership import Ownership, WantedFile
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.ownership.ownership import OwnedFile
     from rigops.probe.sections.rigops_state import Present, RigopsState
 

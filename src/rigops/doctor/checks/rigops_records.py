@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.concerns.host_records import damaged_records, torn_lines
@@ -13,8 +14,6 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.journal_shell import JOURNAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.probe.sections.rigops_state import RigopsState
 
 _NOT_RUN = "Without its records rigops does not know what to undo, or what it proved."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.iommu import INSTEAD_OF_AMD_ON
@@ -11,10 +12,6 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
 _IOMMU_OFF = ("amd_iommu=off", "intel_iommu=off", "iommu=off")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_xid
@@ -18,8 +19,6 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from rigops.doctor.check import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.incidents import Incident

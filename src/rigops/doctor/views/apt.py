@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 from rigops.probe.package_names import driver_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.probe.sections.package_holds import Pin
     from rigops.probe.sections.packages import Package
 

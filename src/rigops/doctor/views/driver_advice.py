@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -13,8 +14,6 @@ from rigops.doctor.views.driver_state import CONCERN, numbers
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from packaging.version import Version
 
     from rigops.catalog.model import Verdict

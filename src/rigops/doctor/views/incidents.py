@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -11,8 +12,6 @@ from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.catalog import Catalog
     from rigops.catalog.model import Severity
     from rigops.probe.kernel_log.events import KernelLog, Xid

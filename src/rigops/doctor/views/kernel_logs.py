@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,9 +15,6 @@ from rigops.probe.sections.pci import NVIDIA
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable
-
     from rigops.doctor.check import Examined
     from rigops.probe.kernel_log.events import KernelLog, LogLine
     from rigops.probe.section import Section

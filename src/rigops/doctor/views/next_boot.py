@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.probe.text import assignments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.probe.sections.bootloader import Bootloader, MenuEntry
     from rigops.probe.snapshot import HostSnapshot
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import Link, PciFunction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.doctor.check import Examined
 
 NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,6 @@ from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rigops.doctor.check import Examined, Run
     from rigops.doctor.views.cards import Card
     from rigops.probe.smi.report import SmiGpu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -12,9 +12,6 @@ from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import DriverDeclaration, DriverSource
 from rigops.inventory.spec.names import did_you_mean
 from rigops.inventory.spec.scalars import mapping, text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BRANCH = re.compile(r"[0-9]{3}")
 _VERSION = re.compile(r"[0-9]{3}\.[0-9]{2,3}(\.[0-9]{1,2})?")

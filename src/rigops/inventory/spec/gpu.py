@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import Clocks, ExpectedGpus, GpuSelector, PerGpu, PowerLimit
 from rigops.inventory.spec.scalars import list_of, mapping, percent, text, whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from packaging.specifiers import SpecifierSet
 
     from rigops.inventory.spec.scalars import Key

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from rigops.errors import Problem
 from rigops.inventory.spec.faults import RefusedError, has_long_number, shown
@@ -11,10 +12,6 @@ from rigops.inventory.spec.machine import CIRCUIT_EXAMPLE, circuits, psus
 from rigops.inventory.spec.model import RigSpec
 from rigops.inventory.spec.names import near_miss, nearest
 from rigops.inventory.spec.scalars import Key, number, text, whole_number, word_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _RESERVED_PREFIXES: Final = ("gpu_", "driver_", "kernel_", "thermal_", "cpu_")
 

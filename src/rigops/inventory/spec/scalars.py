@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.names import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

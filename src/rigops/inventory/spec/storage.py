@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import Borg, Retention, Snapshots
 from rigops.inventory.spec.scalars import boolean, check_names, list_of, mapping, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _KEPT = re.compile(r"([1-9][0-9]{0,3})([hdwmy])")
 _AGES = {"h": "hourly", "d": "daily", "w": "weekly", "m": "monthly", "y": "yearly"}

@@ -9,15 +9,13 @@ from __future__ import annotations
 import gzip
 import tarfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from io import BufferedReader
+from typing import Final
 
 from rigops.errors import UsageError, usage_error
 from rigops.probe.bundle import MOST_BYTES, MOST_MEMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import BufferedReader
 
 MOST_HEADERS: Final = 3 * 1024 * 1024  # of all members
 MOST_HEADERS_OF_ONE: Final = 8 * 1024  # twice the longest path

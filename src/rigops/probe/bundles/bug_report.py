@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
 from rigops.probe.kernel_log.stamps import MONTHS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _LONGEST_LINE: Final = 64 * 1024
 _START: Final = b"Start of NVIDIA bug report log file."

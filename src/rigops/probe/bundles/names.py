@@ -8,17 +8,15 @@ in all sections together, so that checks which compare sections compare the same
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
 from rigops.probe.registry import SECTIONS
 from rigops.probe.section import EVERY_WORD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 UNAME: Final = "uname"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from rigops.errors import Problem, UsageError, usage_error
 from rigops.probe import reading
@@ -22,10 +24,6 @@ from rigops.probe.bundles import archive, bug_report
 from rigops.probe.bundles.archive import BoundedReader, TooLongError
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import FORMAT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
 
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 

@@ -7,6 +7,7 @@ which compare still compare. Versions, PCI addresses, times and digests stay as 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from rigops.probe.bundles.pseudonyms import Pseudonyms, is_pseudonym
 from rigops.probe.bundles.shapes import Shapes, users_in, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from rigops.probe.bundle import Bundle
     from rigops.probe.bundles.pseudonyms import WordKind
 

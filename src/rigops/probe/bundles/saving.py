@@ -8,6 +8,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
@@ -18,8 +19,6 @@ from rigops.errors import usage_error
 from rigops.probe.bundles.redaction import redact_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from rigops.probe.bundle import Bundle
 
 _ARCHIVES: Final = (".tar.gz", ".tgz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from rigops.probe.bundles import names
 from rigops.probe.bundles.pseudonyms import is_pseudonym
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.probe.bundles.pseudonyms import Pseudonyms
 
 _PUBLIC: Final = (

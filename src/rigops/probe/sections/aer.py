@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.text import blocks, matches, preamble, stripped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Kind = Literal["correctable", "nonfatal", "fatal", "below"]
 

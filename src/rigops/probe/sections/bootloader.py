@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe import boot_files
 from rigops.probe.boot_files import RUNNING, Files
 from rigops.probe.kernel_arguments import split
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import assignments, blocks, lines, matches, stripped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 GRUB_DEFAULTS = "/etc/default/grub"
 GRUB_DROP_INS = "/etc/default/grub.d/"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.section import Section
 from rigops.probe.text import Stamp, blocks, matches, stamps, stripped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 COMMANDS: Final = (
     "command -v docker podman containerd nvidia-ctk nvidia-container-runtime "

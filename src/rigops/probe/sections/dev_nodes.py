@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, matches, stripped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DEVICES = "/proc/devices"
 _NODES = "ls -lnd /dev/nvidia* /dev/dri/render*"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.probe.section import Section
 from rigops.probe.text import assignments, blocks, lines, matches
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Bound = int | Literal["unlimited"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.section import Section
 from rigops.probe.text import Stamp, blocks, lines, stamps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HMM: Final = "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm"
 TIMES: Final = "stat initramfs"

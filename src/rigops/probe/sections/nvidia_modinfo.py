@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines, stripped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HEAD = re.compile(r"modinfo(?: -k (?P<kernel>\S+))? nvidia\S*")
 _FILES_HEAD = re.compile(r"find /lib/modules/(?P<kernel>[^/\s]+) -name \S+")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import matches, single
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]{0,79}):(?: (?P<value>.*))?")
 _QUOTED = re.compile(r'"(.*)"')

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rigops.probe.smi import smi_section
 from rigops.probe.text import lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _GPU = re.compile(r"GPU([0-9]{1,3})")
 _GRANTED = "OK"

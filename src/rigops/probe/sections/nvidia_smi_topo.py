@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rigops.probe.smi import smi_section
 from rigops.probe.text import lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _GPU = re.compile(r"GPU(?P<index>[0-9]{1,3})")
 _DEVICE = re.compile(r"(?:GPU|NIC)[0-9]{1,3}|[a-z][a-z0-9_.-]{1,30}")  # older ones name the NIC

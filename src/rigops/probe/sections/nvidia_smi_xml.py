@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rigops.probe import address
 from rigops.probe.smi import smi_section, values, xml
 from rigops.probe.smi import text as plain_text
 from rigops.probe.smi.report import FailureKind, SmiReport, read_card
 from rigops.probe.text import lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _KINDS: tuple[tuple[str, FailureKind], ...] = (

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines, matches, stripped
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Origin = Literal["distribution", "nvidia", "ppa", "local"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.rigops_traces import (
@@ -19,9 +20,6 @@ from rigops.probe.sections.rigops_traces import (
 )
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.probe.text import blocks, lines, matches, shown_units
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STATE = "/var/lib/rigops"
 RECORD = f"{STATE}/owned.json"  # of every file that rigops owns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -11,8 +12,6 @@ from rigops.probe.smi import values
 from rigops.probe.smi.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from rigops.probe.smi.values import CardOutput
 
 Value = TypeVar("Value")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rigops.probe.smi.values import DEEPEST, CardOutput, Leaf, SmiOutput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _CARD = re.compile(r"GPU (?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
 _TITLE = re.compile(r"=+\s*NVSMI LOG\s*=+\s*")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rigops.numbers import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Value = TypeVar("Value")
 

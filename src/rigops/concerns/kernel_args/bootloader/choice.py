@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -23,8 +24,6 @@ from rigops.probe.boot_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.concerns.kernel_args.bootloader.entries import Entry
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.sections.bootloader import Bootloader

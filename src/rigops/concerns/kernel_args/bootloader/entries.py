@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,6 @@ from rigops.probe.boot_files import LOADER_ENTRIES
 from rigops.record.trial_boot import MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.concerns.kernel_args.bootloader.tokens import Edit, Words
     from rigops.probe.boot_files import Files
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import entries, shell, tokens
@@ -14,8 +15,6 @@ from rigops.probe.boot_files import GRUB_ENVIRONMENTS, KERNEL_CMDLINE
 from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.concerns.kernel_args.bootloader.tokens import Words
     from rigops.probe.boot_files import Files
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 _LINUX: Final = re.compile(
     r"^(?P<indent>[ \t]*)(?P<command>linux(?:16|efi)?)[ \t]+(?P<kernel>\S+)(?P<rest>[^\n]*)$",

@@ -6,6 +6,7 @@ What follows a lone `--` is for init, and so are the arguments there: ours go be
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,6 @@ from rigops.concerns.kernel_args.bootloader.shell import BARE, Unit, Value
 from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from rigops.probe.boot_files import Files
 
     Finder = Callable[[str], "Line | None"]

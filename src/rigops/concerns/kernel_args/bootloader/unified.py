@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import entries, grub, shell, tokens
@@ -24,8 +25,6 @@ from rigops.probe.boot_files import (
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.concerns.kernel_args.bootloader.entries import Entry
     from rigops.concerns.kernel_args.bootloader.tokens import Finder, Words
     from rigops.probe.boot_files import Files

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigops.numbers import whole
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GRUB_FOLDERS: Final = ("/boot/grub", "/boot/grub2")
 ESPS: Final = ("/boot/efi", "/efi", "/boot")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +28,6 @@ from rigops.concerns.kernel_args.trial_boot.parts import (
 from rigops.probe.kernel_arguments import name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from rigops.concerns.kernel_args.bootloader.grub_menu import Entry
     from rigops.concerns.kernel_args.trial_boot.conditions import Conditions, Grub, Mount
 

@@ -5,6 +5,7 @@ However that boot ends, the one after it is the old one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import grub_menu
@@ -16,8 +17,6 @@ from rigops.probe.kernel_arguments import name, split
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
 
 _LONGEST = 2047  # of a command line on x86; the kernel cuts off what is beyond

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,6 @@ from rigops.concerns.kernel_args.trial_boot.parts import (
 from rigops.probe.kernel_arguments import name, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rigops.concerns.kernel_args.trial_boot.conditions import Conditions
     from rigops.concerns.kernel_args.trial_boot.parts import TrialFile
 

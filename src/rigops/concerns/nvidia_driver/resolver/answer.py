@@ -6,6 +6,7 @@ what: package sources and vaults take long to read, and mostly nothing has to be
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -31,8 +32,6 @@ from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.vault.pinned_set import index_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.record import PinnedDriver
     from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts, VaultAccess

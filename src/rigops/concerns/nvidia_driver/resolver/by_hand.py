@@ -5,6 +5,7 @@ Other package managers than apt, the keys of Secure Boot, and a driver of NVIDIA
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
@@ -13,8 +14,6 @@ from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.numbers import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from rigops.catalog.versions import branch_of
 from rigops.probe.package_names import RUN_FILE, driver_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
     from rigops.inventory.spec.model import DriverSet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,6 @@ from rigops.vault.directory import Directory
 from rigops.vault.pinned_set import index_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.apt_offers import Offered

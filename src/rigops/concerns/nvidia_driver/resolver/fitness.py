@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rigops.catalog.lookup import find_branch, judge, newest_kernel, runs_on
@@ -11,8 +12,6 @@ from rigops.catalog.versions import branch_of, parse
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import DriverBranch, Gpu, ModuleFlavor, Verdict
     from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -15,8 +16,6 @@ from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.apt_offers import Offered
     from rigops.packages.dpkg import Manager

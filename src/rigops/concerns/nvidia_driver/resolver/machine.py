@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -10,8 +11,6 @@ from rigops.concerns.nvidia_driver.resolver.offers import is_same_version
 from rigops.probe.package_names import driver_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.catalog.model import Gpu, ModuleFlavor
     from rigops.inventory.spec.model import DriverSet
     from rigops.packages.dpkg import Manager

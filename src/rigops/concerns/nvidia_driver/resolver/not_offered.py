@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.concerns.nvidia_driver.resolver.resolution import closure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
     from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
     from rigops.concerns.nvidia_driver.resolver.request import Request

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, cmp_to_key
-from typing import TYPE_CHECKING
 
 from rigops.packages.dpkg import compare
 from rigops.probe.package_names import driver_version, is_driver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _RELATION = re.compile(
     r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?"

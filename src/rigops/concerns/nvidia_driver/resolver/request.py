@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from packaging.version import Version
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rigops.catalog.model import ModuleFlavor
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import DriverDeclaration, DriverSet, Flavor

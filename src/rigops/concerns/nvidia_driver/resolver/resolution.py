@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
-
     from rigops.catalog.loader import Catalog
     from rigops.concerns.nvidia_driver.resolver.candidates import Candidate
     from rigops.concerns.nvidia_driver.resolver.machine import Machine

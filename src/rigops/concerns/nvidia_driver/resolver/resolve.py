@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
@@ -16,8 +17,6 @@ from rigops.concerns.nvidia_driver.resolver.resolution import Found, Question, r
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import ModuleFlavor
     from rigops.concerns.nvidia_driver.resolver.candidates import Candidate

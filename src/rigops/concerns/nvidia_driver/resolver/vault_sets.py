@@ -6,6 +6,7 @@ Digests count only from the lockfile.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,6 @@ from rigops.probe.text import blocks, lines
 from rigops.vault.pinned_set import FOLDER, POOL, TESTED, index_digest, stanzas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rigops.vault.directory import Directory
     from rigops.vault.pinned_set import PinnedPackage, PinnedSet
     from rigops.vault.store import Store
