@@ -8,7 +8,7 @@ PACKAGES := openssh-client openssh-server mmdebstrap systemd systemd-container b
   iproute2 gcc libc6-dev shellcheck busybox mksh qemu-system-x86 qemu-utils fdisk \
   dosfstools e2fsprogs grub-common gpg gpg-agent curl wget
 
-.PHONY: test test-all shard shards demo bench format checks-page system clean
+.PHONY: test test-all shard shards demo bench format checks-page first-hour-page system clean
 .DELETE_ON_ERROR:
 
 test: $(VENV)/ready system
@@ -39,6 +39,9 @@ format: $(VENV)/ready
 
 checks-page: $(VENV)/ready
 	$(RUN) -m rigops.doctor.checks_page >docs/checks.md
+
+first-hour-page: $(VENV)/ready
+	$(VENV)/bin/python -m tests.first_hour >docs/first-hour.new && mv docs/first-hour.new docs/first-hour.md
 
 # Debian's python3 comes without ensurepip, so the pip outside furnishes the one inside.
 $(VENV)/ready: pyproject.toml

@@ -104,7 +104,7 @@ class Laptop:
     def start(self, *arguments: str, program: Sequence[str] = RIGOPS) -> Running:
         """`program`: what is called as rigops."""
         process = subprocess.Popen(
-            self._at_home([sys.executable, *program, *arguments]),
+            self.at_home([sys.executable, *program, *arguments]),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -117,7 +117,7 @@ class Laptop:
     def doctor(self, *arguments: str, timeout: float = 120) -> Said:
         return self.rigops("doctor", "--json", *arguments, timeout=timeout)
 
-    def _at_home(self, command: list[str]) -> list[str]:
+    def at_home(self, command: list[str]) -> list[str]:
         if self.ssh is None:
             return command
         home = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from dataclasses import dataclass, field
@@ -30,6 +33,7 @@ class Person:
 
     `program`: what is called as rigops. `meanwhile`: what happens while a question is open.
     `sees_all`: standard output is the terminal too, else no terminal, as where it goes into a file.
+    `columns`: of the terminal, if that matters.
     `waited_s`: the longest time without a letter on the screen.
     """
 
@@ -38,13 +42,16 @@ class Person:
     seen: list[str] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
     sees_all: bool = False
+    columns: int = 0
     waited_s: float = 0
 
     def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:
         master, slave = pty.openpty()
+        if self.columns:
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, self.columns, 0, 0))
         began = time.monotonic()
         process = subprocess.Popen(
-            [*_AT_A_TERMINAL, sys.executable, *self.program, *words],
+            [*_AT_A_TERMINAL, *laptop.at_home([sys.executable, *self.program, *words])],
             cwd=laptop.folder,
             stdin=slave,
             stdout=slave if self.sees_all else subprocess.PIPE,

@@ -84,7 +84,7 @@ def command(
     taken: set[str] = set()
     proposed = {
         one.host: propose(
-            HostSnapshot(one.bundle), catalog, chooser(one.bundle, catalog, None, None)()
+            HostSnapshot(one.bundle), catalog, chooser(one.bundle, catalog, None, None)
         )
         for one in collected
         if one.bundle

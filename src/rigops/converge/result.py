@@ -92,6 +92,11 @@ class HostResult:
         return self.plan.pending or bool(self.reboot_reasons)
 
     @property
+    def undone(self) -> frozenset[str]:
+        """Concerns that are no longer declared, unless nobody confirmed that."""
+        return frozenset(self.undeclared) - {one.concern for one in self.withheld}
+
+    @property
     def status(self) -> str:
         """Of a plan: what an apply would meet."""
         if self.error is not None:

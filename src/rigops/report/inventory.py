@@ -24,14 +24,9 @@ def inventory_text(hosts: Sequence[str], date: str) -> str:
 def host_text(name: str, reached: Mapping[str, object], entries: Sequence[Entry]) -> str:
     """One host of a group; `reached`: its ssh keys."""
     lines = [_line(key, value) for key, value in reached.items()]
-    for entry in entries:
-        if entry.holds:
-            lines += [*_comment(entry.reason), _line(entry.key, entry.value)]
-    for entry in entries:
-        if not entry.holds:
-            declared = {entry.key: entry.value, **entry.also}
-            together = " ".join(_line(key, value) for key, value in declared.items())
-            lines += [*_comment(entry.reason), f"# {together}"]
+    for entry in sorted(entries, key=lambda one: not one.holds):
+        together = " ".join(_line(key, value) for key, value in entry.keys.items())
+        lines += [*_comment(entry.reason), together if entry.holds else f"# {together}"]
     if not lines:
         return indent(f"{literal(name)},", MARGIN)
     body = indent("\n".join(lines), MARGIN * 2)

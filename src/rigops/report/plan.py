@@ -20,6 +20,7 @@ _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
 _LABEL: Final = 13  # columns: the longest name of a concern
 _COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
+_AS_DECLARED: Final = "as declared"
 _COMING: Final = "not in this version"
 
 
@@ -39,6 +40,7 @@ def plan_lines(
     return [
         line
         for (meaning, rows), same in grouped(results, lines).items()
+        if rows or has_changes or meaning != _AS_DECLARED
         for line in (*_head(same, meaning, width), *_table(rows, width))
     ]
 
@@ -93,7 +95,7 @@ def _meaning(result: HostResult) -> str:
     if result.error is not None:
         return "no plan"
     if not result.pending:
-        return "partly as declared" if result.blocked else "as declared"
+        return f"partly {_AS_DECLARED}" if result.blocked else _AS_DECLARED
     reboot = "a reboot later" if result.reboot_waits else "1 reboot"
     return ", ".join((*result.plan.meaning, *([reboot] if result.reboot_reasons else [])))
 
@@ -104,9 +106,11 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
         if result.error.fix:
             yield _Row("fix", result.error.fix)
         return
-    yield from _first(result)
+    yield from _first(result, has_changes=has_changes)
     if has_changes:
         for concern in result.plan.sizes:
+            if concern in result.undone:
+                yield _Row(concern, "no longer declared, so undone:", "yellow")
             yield from _changes(result, concern, has_diffs=has_diffs)
     yield from _reboot(result, has_reasons=has_changes)
     if result.preflight_reason:
@@ -132,12 +136,13 @@ def _reboot(result: HostResult, *, has_reasons: bool) -> Iterator[_Row]:
         yield _Row("reboot", f"for a concern that was not selected: {debt}")
 
 
-def _first(result: HostResult) -> Iterator[_Row]:
-    kept = {one.concern for one in result.withheld}
+def _first(result: HostResult, *, has_changes: bool) -> Iterator[_Row]:
     for concern, paths in result.undeclared.items():
         named = ", ".join(paths)
-        text = f"kept; --prune undoes {named}" if concern in kept else f"undo {named}"
-        yield _Row(concern, f"no longer declared: {text}", "yellow")
+        if concern not in result.undone:
+            yield _Row(concern, f"no longer declared: kept; --prune undoes {named}", "yellow")
+        elif not has_changes or concern not in result.plan.sizes:
+            yield _Row(concern, f"no longer declared: undo {named}", "yellow")
     for repair in result.plan.repairs:
         if repair.agreed:
             yield _Row("packages", f"first `{repair.command}`, since {repair.broken}")

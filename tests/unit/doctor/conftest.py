@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
     @wraps(run)
     def watched(examined: Examined) -> list[Finding]:
         snapshot = _Watched(examined.snapshot.bundle, examined.snapshot.answers)
-        found = run(type(examined)(snapshot, examined.spec, examined.catalog))
+        found = run(replace(examined, snapshot=snapshot))
         several = [found] if isinstance(found, Finding) else found
         if isinstance(examined.snapshot, _Watched):  # one check asks another
             examined.snapshot.seen.update(snapshot.seen)

@@ -1,0 +1,144 @@
+"""The first hour of somebody with a simulated rig, at a terminal: docs/first-hour.md is made of it.
+
+What differs from run to run, such as times, is written as one value.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.lab import clients, hosts
+from tests.lab.laptop import Laptop
+from tests.lab.terminal import CTRL_C, Person
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+HOST: Final = "threadripper"
+RIG: Final = f"threadripper-3x3090={HOST}"
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs/first-hour.md"
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_VOLATILE: Final = (
+    (re.compile(r"(?<=\()[0-9.]+ s(?=[,)])"), "12.0 s"),
+    (re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z"), "2026-11-23T18:00:00Z"),
+    (re.compile(r"(?<=on )[0-9]{4}-[0-9]{2}-[0-9]{2}\b"), "2026-11-23"),
+    (re.compile(r"\b[0-9,]+ kB"), "640 kB"),
+    (re.compile(r"(?<=inventory )[0-9a-f]{12}\b"), "1f0c5d2a9b7e"),
+    (re.compile(r"(?<=apply of )\S+@\S+(?=, )"), "me@laptop"),
+    (re.compile(re.escape(platform.release())), "6.1.0-31-amd64"),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What somebody types, and what is answered to the questions that follow."""
+
+    said: str  # before it, to the reader
+    words: tuple[str, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    code: int = 0
+    edit: Callable[[str], str] | None = None  # of the inventory, before
+
+
+def _declare(text: str) -> str:
+    """As a person removes the # of every suggestion."""
+    return re.sub(r'^( *)# ("[a-z0-9_]+": )', r"\1\2", text, flags=re.MULTILINE)
+
+
+STEPS: Final = (
+    Step("Begin with an inventory of what is there.", ("init", "--host", HOST)),
+    Step("What is wrong with this machine?", ("doctor",), code=1),
+    Step(
+        "Each `fix:` is a line of the inventory. `init` has written them as comments; remove the "
+        "`#` of those that you want, here of all.",
+        ("plan",),
+        edit=_declare,
+    ),
+    Step(
+        "`apply` shows the plan in short and asks. With No, or Ctrl-C, nothing is changed.",
+        ("apply",),
+        {"[N]o": "n"},
+        130,
+    ),
+    Step("", ("apply",), {"[N]o": CTRL_C}, 130),
+    Step(
+        "Ctrl-C while it works leaves a host that the next run finishes.",
+        ("apply",),
+        {"[N]o": "y", "of 19": CTRL_C},
+        130,
+    ),
+    Step("", ("apply",), {"[N]o": "y"}),
+    Step("What is left?", ("doctor",)),
+    Step("Another apply finds nothing to do.", ("apply",)),
+    Step("What was done, and when?", ("history",)),
+    Step(
+        "Should you want rigops no more, `release` undoes what it did, and names what stays.",
+        ("release", HOST),
+        {"[N]o": "n"},
+        130,
+    ),
+    Step("", ("release", HOST), {"[N]o": CTRL_C}, 130),
+    Step("", ("release", HOST), {"[N]o": "y"}),
+)
+
+
+def story(folder: Path) -> Iterator[str]:
+    """The page, piece by piece, of a host that is up."""
+    ssh = folder / "ssh"
+    ssh.mkdir()
+    (ssh / "config").write_text(f"Include {clients.config()}\n")
+    laptop = Laptop(folder, ssh)
+    inventory = folder / "inventory.py"
+    yield _BEGINNING
+    for step in STEPS:
+        if step.said:
+            yield f"\n{step.said}\n"
+        if step.edit is not None:
+            inventory.write_text(step.edit(inventory.read_text()))
+            yield f"\n```python\n{inventory.read_text()}```\n"
+        person = Person(step.answers, sees_all=True, columns=100)
+        said = person.rigops(laptop, step.words, timeout=100)
+        shown = screen(said.err)
+        if said.code != step.code:
+            raise AssertionError(f"{step.words} ended with {said.code}:\n{shown}")
+        yield f"\n```\n$ rigops {' '.join(step.words)}\n{shown}```\n"
+
+
+def screen(text: str) -> str:
+    """What stays of it on a terminal whose last line is drawn again and again."""
+    lines = (line.rpartition("\x1b[G\x1b[K")[2] for line in text.replace("\r\n", "\n").split("\n"))
+    return "\n".join(_STYLE.sub("", line).rstrip() for line in lines).strip("\n") + "\n"
+
+
+def settled(text: str, folder: Path) -> str:
+    """Without what differs from run to run."""
+    text = text.replace(str(folder / "data"), "~/.local/share").replace(str(folder), "~/rigs")
+    for shape, fixed in _VOLATILE:
+        text = shape.sub(fixed, text)
+    return text
+
+
+_BEGINNING: Final = """\
+# The first hour
+
+A machine with three RTX 3090 on which training hangs, from `rigops init` to a proof, and back. All
+of it is recorded at a terminal of 100 columns, on a simulated rig (`make first-hour-page`); a test
+compares it. The durations are made alike.
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, hosts.running([RIG]):
+        at = Path(folder)
+        sys.stdout.write(settled("".join(story(at)), at))
+
+
+if __name__ == "__main__":
+    main()
