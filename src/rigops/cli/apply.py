@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,9 +28,6 @@ from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.request import PreflightWhen
     from rigops.plan.change import Repair

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -47,8 +48,6 @@ from rigops.report.terminal import print_lines
 from rigops.transport import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     from rigops.converge.request import PreflightWhen
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rigops.cli.progress import Progress
     from rigops.converge.fleet_run import FleetRun
     from rigops.converge.request import Confirmed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +49,6 @@ from rigops.report.terminal import print_lines, print_text, styled
 from rigops.report.words import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from rigops.catalog import Catalog
     from rigops.doctor.check import Check
     from rigops.inventory import Inventory

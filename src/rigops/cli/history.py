@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,9 +20,6 @@ from rigops.transport import TransportError, connect
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rigops.cli.hosts import Chosen
     from rigops.record.journal import Run
     from rigops.transport import HostKeyPolicy

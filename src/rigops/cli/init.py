@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,10 +27,6 @@ from rigops.probe.snapshot import HostSnapshot
 from rigops.report.inventory import host_text, inventory_text
 from rigops.report.terminal import print_lines, print_text
 from rigops.transport import Target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _UNREACHED = 3
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,9 +14,6 @@ from click.shell_completion import CompletionItem
 from rigops import __version__
 from rigops.cli.failure import explain
 from rigops.report.terminal import clean_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # By job and example.
 _JOBS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -12,9 +12,6 @@ from rigops.cli.output import print_json, text_width
 from rigops.converge.result import gravest
 from rigops.report.plan import plan_lines, total_lines
 from rigops.report.terminal import print_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = "rigops.plan/1"
 _PENDING = 4

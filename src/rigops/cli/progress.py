@@ -7,16 +7,14 @@ import shutil
 import sys
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rigops.report.terminal import print_lines, redraw
 from rigops.report.words import minutes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
     from typing_extensions import Self  # from Python 3.11 on in typing
 
 _REDRAW_S = 0.2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,9 +27,6 @@ from rigops.inventory.spec import RigSpec
 from rigops.record import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rigops.converge.fleet_run import FleetRun
 
 _WORDS = {

@@ -7,6 +7,7 @@ by the next one.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
@@ -37,8 +38,6 @@ from rigops.record.lockfile import locked
 from rigops.transport import HostKeyPolicy, TransportError, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from rigops.concerns.concern import HostRequest
     from rigops.converge.engine import Engine
     from rigops.converge.reboot_impact import RebootImpact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.converge.reboot_impact import LIST_INHIBITORS, inhibitors
@@ -13,8 +14,6 @@ from rigops.transport import HostKeyPolicy, TransportError, connect
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rigops.converge.reboot_impact import ShutdownInhibitor
     from rigops.transport import Connection, Privilege, Target
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from rigops.probe.text import assignments, blocks, lines
 from rigops.transport.errors import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from rigops.probe.bundle import Bundle
     from rigops.probe.sections.processes import Holder, Task
     from rigops.transport import Connection, Privilege

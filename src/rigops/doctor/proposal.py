@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from rigops.record import declared
 from rigops.record.declared import Declared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.finding import Finding

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rigops.errors import Problem, RigopsError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 Kind = Literal["file", "unit", "argument", "setting", "module", "hold"]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rigops.report.plan import blocked_lines, error_lines
 from rigops.report.terminal import styled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from rigops.converge.result import HostResult
 
 _COLORS = {"changed": "green", "converged": "green", "reboot_owed": "yellow"}

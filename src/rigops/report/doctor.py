@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from rigops.report.doctor_head import colored, head_lines, host_status, not_chec
 from rigops.report.words import clipped, grouped, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rigops.doctor.finding import Finding, Status
     from rigops.doctor.host_report import HostReport
 

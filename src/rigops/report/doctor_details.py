@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from rigops.report.doctor_head import colored, head_lines
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rigops.doctor.finding import Finding, Fix, Status
     from rigops.doctor.host_report import HostReport
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import date
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +14,6 @@ from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import date
-
     from rigops.catalog import Catalog
     from rigops.catalog.model import DriverBranch, Gpu, Verdict
 

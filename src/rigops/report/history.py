@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.report.terminal import styled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rigops.record.journal import Run
 
 _COLORS: Final = {

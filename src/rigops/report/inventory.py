@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from rigops.rendering import render
 from rigops.report.words import MARGIN, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rigops.doctor.proposal import Entry
 
 _WIDTH = 96

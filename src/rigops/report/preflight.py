@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rigops.hostside.p2p.verdict import FAIL, GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
@@ -9,8 +10,6 @@ from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from rigops.preflight.document import HostFound, PairFound
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}

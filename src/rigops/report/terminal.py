@@ -11,6 +11,7 @@ import locale
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from shutil import get_terminal_size
@@ -19,8 +20,6 @@ from typing import TYPE_CHECKING, Final, TextIO, cast
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Buffer  # from Python 3.12 on in collections.abc
 
 _ESC: Final = f"<{os.urandom(16).hex()}>"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from rigops.report.terminal import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.doctor.check import Examined
     from rigops.probe.sections.package_holds import PackageHolds
     from rigops.probe.sections.packages import Package, Packages

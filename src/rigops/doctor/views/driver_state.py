@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rigops.doctor.check import Examined
     from rigops.doctor.views.cards import Card
     from rigops.probe.kernel_log.events import LogLine

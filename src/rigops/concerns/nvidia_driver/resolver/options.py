@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +25,6 @@ from rigops.numbers import whole
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import date
-
     from rigops.catalog.model import DriverBranch, ModuleFlavor, RowStatus
     from rigops.concerns.nvidia_driver.resolver.driver_facts import DriverFacts
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
