@@ -32,6 +32,7 @@ _VOLATILE: Final = (
     (re.compile(r"\b[0-9,]+ kB"), "640 kB"),
     (re.compile(r"(?<=inventory )[0-9a-f]{12}\b"), "1f0c5d2a9b7e"),
     (re.compile(r"(?<=apply of )\S+@\S+(?=, )"), "me@laptop"),
+    (re.compile(r"(?<=thread )[0-9]+(?= is in state)"), "1234"),
     (re.compile(re.escape(platform.release())), "6.1.0-31-amd64"),
 )
 
@@ -55,6 +56,7 @@ def _declare(text: str) -> str:
 STEPS: Final = (
     Step("Begin with an inventory of what is there.", ("init", "--host", HOST)),
     Step("What is wrong with this machine?", ("doctor",), code=1),
+    Step("Do copies between the cards really hang?", ("preflight",), {"[y/N]": "y"}, 1),
     Step(
         "Each `fix:` is a line of the inventory. `init` has written them as comments; remove the "
         "`#` of those that you want, here of all.",
