@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 ENDED: Final = "ended"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
 _WORDS = {"known-good": "known good", "caution": "caution", "bad": "bad", "unknown": "unknown"}
-_BEFORE_WHY: Final = 50  # columns
-_LEAST_WHY: Final = 20
+_LEAST_WHY: Final = 25  # columns; for which the support is left out, if need be
+_HEAD: Final = "  branch  status      newest       "
+_SUPPORT: Final = "support        "
 _MORE: Final = "Reports and dates: -v    What this host can install: rigops drivers --host HOST"
 
 
@@ -56,7 +57,9 @@ def _lines(gpus: Sequence[Gpu | None], answer: str, width: int) -> list[str]:
 
 def _table(catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date) -> Iterator[str]:
     """One line a branch. Those that drive none of the cards are one line for each reason."""
-    yield "  branch  status      newest       support        why"
+    fits = width >= len(f"{_HEAD}{_SUPPORT}") + _LEAST_WHY
+    before_why = len(_HEAD) + (len(_SUPPORT) if fits else 0)
+    yield f"{_HEAD}{_SUPPORT if fits else ''}why"
     unfit: dict[str, list[str]] = {}
     for branch in reversed(catalog.drivers):
         supports = [runs_on(branch, gpu) for gpu in gpus]
@@ -67,10 +70,9 @@ def _table(catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date) -> It
         status = worst.status if worst else "unknown"
         newest = branch.releases[-1].version if branch.releases else ""
         column = styled(f"{_WORDS[status]:<10}", fg=_COLORS.get(status))
-        yield (
-            f"  {branch.branch:<6}  {column}  {newest:<11}  {_support(branch, today):<13}  "
-            f"{_shortened(_reason(branch, worst, gpus), width - _BEFORE_WHY)}"
-        )
+        support = f"{_support(branch, today):<{len(_SUPPORT)}}" if fits else ""
+        reason = _shortened(_reason(branch, worst, gpus), width - before_why)
+        yield f"  {branch.branch:<6}  {column}  {newest:<11}  {support}{reason}"
     for reason, branches in unfit.items():
         yield from wrapped(f"{', '.join(branches)}: {reason}", width, "  ", hanging="  ")
     yield from wrapped(_MORE, width, "")

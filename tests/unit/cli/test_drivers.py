@@ -145,3 +145,16 @@ def test_without_an_inventory_there_is_still_a_catalog(rigops: Rigops) -> None:
 
 def test_plain_text_is_plain(rigops: Rigops) -> None:
     assert "\x1b" not in rigops("drivers", "--no-color").out
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_branch_is_a_line_at_any_width(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr("rigops.cli.drivers.text_width", lambda: width)
+
+    lines = rigops("drivers", "--gpu", "3090").out.splitlines()
+
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 25
+    assert ("support" in " ".join(lines)) == (width > 60)
