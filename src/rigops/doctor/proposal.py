@@ -52,7 +52,16 @@ def propose(
     holds = {key: value for one in entries if one.holds for key, value in one.keys.items()}
     spec, _ = examine_spec(holds, registry.keys())
     findings = examine(snapshot, spec, catalog, choose_driver=choose_driver)
-    return (*entries, *_suggested(findings))
+    suggested = tuple(_suggested(findings))
+    asks_for_driver = spec.driver is None and not any("driver" in one.keys for one in suggested)
+    choice = choose_driver() if asks_for_driver else None
+    return (*entries, *suggested, *(_kept(choice) if choice else ()))
+
+
+def _kept(choice: Choice) -> Iterator[Entry]:
+    """A driver with which nothing is wrong: declared, it stays."""
+    if choice.declare and choice.recommended:
+        yield Entry(choice.declare, choice.recommended.why)
 
 
 def _suggested(findings: Iterable[Finding]) -> Iterator[Entry]:

@@ -91,10 +91,12 @@ def test_nothing_is_offered_that_plan_would_refuse_or_this_version_cannot_do() -
 
 
 def test_a_good_driver_is_a_suggestion_until_it_is_declared() -> None:
-    loose = proposed(GOOD)["driver"]
+    well = {"nvidia_version": answers.VERSION.format("535.261.03")}
+    loose = proposed(GOOD, **well)["driver"]
 
     assert (loose.value, loose.holds) == ("535", False)
-    kept = proposed(GOOD, rigops_state=declaring(driver="535.261.03"))["driver"]
+    assert "is installed and known to be good" in loose.reason
+    kept = proposed(GOOD, **well, rigops_state=declaring(driver="535.261.03"))["driver"]
     assert (kept.value, kept.holds) == ("535.261.03", True)
 
 
