@@ -29,7 +29,7 @@ ALWAYS_CHANGES = ("/var/log/", "/run/")
 BACK = "unless it is confirmed, the host goes back to the old ones 900 s after its start"
 POWER_CYCLE = "it takes a power cycle to end it: no hardware watchdog"
 COPIES = "copies between GPUs follow: broken P2P can hang the host (no preflight passed yet)"
-MORE = "Files and packages: rigops plan -v"
+MORE = "All of it: rigops plan -v"
 BOOT = "cat /proc/sys/kernel/random/boot_id"
 
 

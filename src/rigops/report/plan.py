@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 4  # hosts of a group, or packages that go, that are named
 _CONTEXT: Final = 2
+_NOTE: Final = 2  # lines
 _LABEL: Final = 13  # columns: the longest name of a concern
 _COPIES: Final = "copies between GPUs follow: broken P2P can hang the host"
 _AS_DECLARED: Final = "as declared"
@@ -55,7 +56,7 @@ def total_lines(results: Sequence[HostResult], width: int) -> list[str]:
         f"{_count(unplanned, 'host')} could not be planned" if unplanned else "",
     ]
     found = ", ".join(filter(None, parts)) or "Nothing to change"
-    more = "    Files and packages: rigops plan -v" if changing else ""
+    more = "    All of it: rigops plan -v" if changing else ""
     return wrapped(f"{found}. Nothing was touched.{more}", width, "")
 
 
@@ -74,12 +75,16 @@ def blocked_lines(result: HostResult) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Row:
-    """One with a color is for attention. `diff`: lines below it that are never wrapped."""
+    """One with a color is for attention. `diff`: lines below it that are never wrapped.
+
+    `most`: lines of its text.
+    """
 
     label: str
     text: str
     color: str | None = None
     diff: tuple[str, ...] = ()
+    most: int | None = None
 
 
 def _head(results: Sequence[HostResult], meaning: str, width: int) -> list[str]:
@@ -115,7 +120,8 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
     if result.preflight_reason:
         yield _Row("preflight", f"{_COPIES} ({result.preflight_reason})", "yellow")
     if has_changes:
-        yield from (_Row("note", notice, "yellow") for notice in result.notices)
+        most = None if has_diffs else _NOTE
+        yield from (_Row("note", notice, "yellow", most=most) for notice in result.notices)
     elif result.notices:
         yield _Row("note", f"rigops plan shows {_count(len(result.notices), 'note')}")
     yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
@@ -151,7 +157,8 @@ def _changes(result: HostResult, concern: str, *, has_diffs: bool) -> Iterator[_
     plan = result.plan
     yield from _packages(result, concern, is_each_named=has_diffs)
     changes = [change for change in plan.changes if change.concern == concern]
-    for change in changes:
+    for alike in grouped(changes, _how).values():
+        change = replace(alike[0], subject=", ".join(one.subject for one in alike))
         yield _Row(concern, _words(change), diff=tuple(_diff(change)) if has_diffs else ())
     for later in plan.shown_later:
         if later.concern == concern:
@@ -193,6 +200,11 @@ def _versions(one: Package) -> str:
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def _how(change: Change) -> object:
+    """Settings of several devices that change alike are one row."""
+    return (change.before, change.after) if change.kind == "setting" else change
 
 
 def _words(change: Change) -> str:
@@ -249,7 +261,7 @@ def _table(rows: Iterable[_Row], width: int) -> Iterator[str]:
         shown = "" if row.label == label and row.color is None else row.label
         label = row.label
         margin = " " * (_LABEL + 4)
-        first, *rest = wrapped(row.text, width, margin) or [margin]
+        first, *rest = wrapped(row.text, width, margin, most=row.most) or [margin]
         column = styled(f"{shown:{_LABEL}}", fg=row.color)
         yield f"  {column}  {first.removeprefix(margin)}"
         yield from rest

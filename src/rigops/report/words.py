@@ -30,15 +30,24 @@ def clipped(text: str, width: int) -> str:
     return f"{line[: width - 1].rpartition(' ')[0]} …"
 
 
-def wrapped(text: str, width: int, indent: str = MARGIN, *, hanging: str = "") -> list[str]:
-    """Lines of a text, in which the ends of lines are spaces."""
+def wrapped(
+    text: str, width: int, indent: str = MARGIN, *, hanging: str = "", most: int | None = None
+) -> list[str]:
+    """Lines of a text, in which the ends of lines are spaces; `most` of them.
+
+    What hangs makes room for a word that would not fit, such as a long path.
+    """
+    line = visible(" ".join(text.split("\n")))
+    longest = max(map(len, line.split()), default=0)
     return wrap(
-        visible(" ".join(text.split("\n"))),
+        line,
         width,
         initial_indent=indent,
-        subsequent_indent=indent + hanging,
+        subsequent_indent=(indent + hanging)[: max(0, width - longest)],
         break_long_words=False,
         break_on_hyphens=False,
+        max_lines=most,
+        placeholder=" …",
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -269,12 +270,42 @@ def test_lines_are_as_wide_as_the_terminal_and_words_stay_whole(width: int) -> N
 
     many = [HostResult(f"{'a' * 20}{number}") for number in range(4)]
 
-    found = lines(result, HostResult("b", "failed", error=DEAD), *many, width=width)
+    failed = HostResult("b", "failed", error=DEAD)
+    found = lines(result, failed, *many, width=width, has_diffs=True)
 
     assert max(map(len, found)) <= width
     assert " ".join(found).count(many[0].host) == 1
     assert " ".join(" ".join(found).split()).count(" ".join(note.split())) == 1
     assert sum(line.startswith("  note") for line in found) == 2
+
+
+def test_a_note_is_two_lines_and_whole_with_diffs() -> None:
+    result = HostResult("rig", plan=Plan(changes=(FILE,)), notices=("word " * 60,))
+
+    short = [line for line in lines(result, width=80) if "word" in line]
+    whole = lines(result, width=80, has_diffs=True)
+
+    assert len(short) == 2
+    assert short[-1].endswith(" …")
+    assert sum(line.count("word") for line in whole) == 60
+
+
+def test_a_path_that_is_nearly_as_wide_as_the_terminal_is_not_broken() -> None:
+    path = f"/etc/{'a' * 50}"
+    result = HostResult("rig", plan=Plan(changes=(replace(FILE, subject=path),)))
+
+    found = lines(result, width=60)
+
+    assert max(map(len, found)) <= 60
+    assert any(line.strip() == path for line in found)
+
+
+def test_ports_that_change_alike_are_one_line() -> None:
+    ports = [Change("acs", "setting", f"0000:0{n}:00.0", "001d (a)", "0011 (b)") for n in range(3)]
+
+    found = "\n".join(plan_lines([HostResult("rig", plan=Plan(changes=tuple(ports)))], 200))
+
+    assert "0000:00:00.0, 0000:01:00.0, 0000:02:00.0: 001d (a) -> 0011 (b)" in found
 
 
 def test_the_last_line_counts_hosts_and_reboots_and_says_where_more_is() -> None:
@@ -284,7 +315,7 @@ def test_the_last_line_counts_hosts_and_reboots_and_says_where_more_is() -> None
     (last,) = total_lines([changed, HostResult("c", error=DEAD)], WIDE)
     assert last == (
         "1 host would change, 1 reboot, 1 host could not be planned. Nothing was touched."
-        "    Files and packages: rigops plan -v"
+        "    All of it: rigops plan -v"
     )
 
 
