@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from rigops.errors import Problem, RigopsError
 
 _MOST: Final = sys.float_info.max
 _UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
+
+
+T = TypeVar("T")
+
+
+def readable(parse: Callable[[str], T], text: str | None) -> T | None:
+    """None also for a record that cannot be read: it counts as none."""
+    try:
+        return parse(text) if text is not None else None
+    except RigopsError:
+        return None
 
 
 class NewerError(RigopsError):

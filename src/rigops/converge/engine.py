@@ -133,8 +133,7 @@ class Engine:
             with cache.guessing():
                 try:
                     planned = self._planned(host, deploys, consent, trial, reboot_reasons)
-                except Exception:
-                    # A guess may mislead an operation: what is raised counts once all is known.
+                except Exception:  # a guess may mislead an operation: it counts once all is known
                     if not cache.to_fetch:
                         raise
                 else:

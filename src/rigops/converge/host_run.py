@@ -27,6 +27,7 @@ from rigops.converge.result import Blocked, HostResult, Withheld
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
+from rigops.json_fields import readable
 from rigops.ownership.owned_lines import shown_path
 from rigops.plan.change import Plan
 from rigops.preflight.results import begun, pairs_of, passed
@@ -180,7 +181,7 @@ class HostRun:
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
         state, selection = self._session.snapshot.state, self._options.selection
-        before = Declared.read(state.records.get(declared.PATH)) if state else None
+        before = readable(Declared.from_json, state.records.get(declared.PATH)) if state else None
         withheld = {one.concern for one in self.result.withheld}
         keys = {
             name: value

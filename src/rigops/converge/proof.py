@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
 from rigops.hostside.p2p.verdict import REFUSED
+from rigops.json_fields import readable
 from rigops.probe import address
 from rigops.probe.section import Section
 from rigops.probe.text import blocks
@@ -97,7 +98,7 @@ def recorded(state: RigopsState | None) -> Proven | None:
     """On the host. A record that cannot be read is no proof, nor is one beside a failed one."""
     if state is None or FAILED_PROOF in state.records:
         return None
-    return Proven.read(state.records.get(PROVEN))
+    return readable(Proven.from_json, state.records.get(PROVEN))
 
 
 def missing(state: RigopsState | None, now: Proven | None) -> str:

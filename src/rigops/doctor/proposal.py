@@ -14,6 +14,7 @@ from rigops.concerns.nvidia_driver.resolver import request
 from rigops.doctor.registry import examine
 from rigops.doctor.views.cards import find_cards
 from rigops.inventory.spec.read import examine as examine_spec
+from rigops.json_fields import readable
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -77,9 +78,10 @@ def _suggested(findings: Iterable[Finding]) -> Iterator[Entry]:
 
 def _declared(state: RigopsState) -> Iterator[Entry]:
     """What apply was asked for here, as far as it could be read."""
-    recorded = Declared.read(state.records.get(declared.PATH))
+    recorded = readable(Declared.from_json, state.records.get(declared.PATH))
     found = recorded.keys if recorded else _before_it_was_recorded(state)
-    keys = registry.keys()
+    # Whoever owns the host wrote this: nothing in it says what is on this machine.
+    keys = {name: key for name, key in registry.keys().items() if not key.stays_here}
     spec, _ = examine_spec({name: one for name, one in found.items() if name in keys}, keys)
     able = {None, *registry.names_in_this_version()}
     when = f", on {recorded.at[:10]}" if recorded else ""

@@ -10,7 +10,6 @@ from typing import Final
 
 from rigops import json_fields
 from rigops.atomic_file import SHELL_SETTLE
-from rigops.errors import RigopsError
 from rigops.probe.sections.rigops_state import STATE
 
 PATH: Final = f"{STATE}/declared.json"
@@ -37,14 +36,6 @@ class Declared:
     def of(cls, at: str, keys: Mapping[str, object]) -> Declared:
         """With values as they come back from the host: tuples are lists there."""
         return cls(at=at, keys=json.loads(json.dumps(dict(keys))))
-
-    @classmethod
-    def read(cls, text: str | None) -> Declared | None:
-        """None also for a record that cannot be read."""
-        try:
-            return cls.from_json(text) if text is not None else None
-        except RigopsError:
-            return None
 
     @classmethod
     def from_json(cls, text: str) -> Declared:

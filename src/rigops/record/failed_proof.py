@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from rigops import json_fields
-from rigops.errors import RigopsError
 from rigops.record.proven import Pair
 
 BEGUN: Final = "begun"  # of a pair: copies were about to be made
@@ -24,14 +23,6 @@ class FailedProof:
     versions: Mapping[str, str]
     pairs: tuple[Pair, ...]
     reasons: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, text: str | None) -> FailedProof | None:
-        """None also for a record that cannot be read: what failed is not known then."""
-        try:
-            return cls.from_json(text) if text is not None else None
-        except RigopsError:
-            return None
 
     @property
     def has_ended(self) -> bool:

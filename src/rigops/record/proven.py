@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rigops import json_fields
-from rigops.errors import RigopsError
 
 if TYPE_CHECKING:
     from rigops.json_fields import Fields
@@ -87,14 +86,6 @@ class Proven:
     gpus: tuple[ProvenGpu, ...]
     level: str  # the highest level of preflight that passed
     pairs: tuple[Pair, ...]
-
-    @classmethod
-    def read(cls, text: str | None) -> Proven | None:
-        """None also for a record that cannot be read: it is no proof."""
-        try:
-            return cls.from_json(text) if text is not None else None
-        except RigopsError:
-            return None
 
     def key(self) -> str:
         """Digest of what the proof depends on; while it is the same, preflight need not run again.

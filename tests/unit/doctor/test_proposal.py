@@ -125,6 +125,8 @@ def test_a_record_brings_no_key_or_value_that_no_inventory_may_have() -> None:
     found = proposed(rigops_state=declaring(driver=["x"], evil="os.system", ssh_user="root"))
 
     assert found == known
+    of_this_machine = {"catalog": "/etc/passwd", "rigops_vault": "/home/me", "notify": "reboot"}
+    assert proposed(rigops_state=declaring(**of_this_machine)) == known
     damaged = f"== {declared.PATH}\n{{"
     assert proposed(rigops_state=damaged) == known
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
+from rigops.json_fields import readable
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import declared
 from rigops.record.declared import Declared
@@ -24,7 +25,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
 
     subprocess.run(wanted.writing(), check=True)
 
-    found = Declared.read((tmp_path / "declared.json").read_text())
+    found = readable(Declared.from_json, (tmp_path / "declared.json").read_text())
     assert found == wanted
     assert found.keys == {**keys, "kernel_args": ["iommu=pt", "a='b c'"]}
     assert [one.name for one in tmp_path.iterdir()] == ["declared.json"]
@@ -33,6 +34,6 @@ def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_record_that_cannot_be_read_is_none() -> None:
     whole = Declared.of(AT, {"driver": "535"}).to_json()
 
-    assert Declared.read(None) is None
+    assert readable(Declared.from_json, None) is None
     for damaged in ("", whole[:-5], whole.replace("declared/1", "declared/2"), '{"keys": []}'):
-        assert Declared.read(damaged) is None
+        assert readable(Declared.from_json, damaged) is None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.json_fields import readable
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -41,8 +42,8 @@ def last_proof(examined: Examined) -> LastProof | None:
     if answer.value is None or not answer.is_complete:
         return None
     records = answer.value.records
-    failed = FailedProof.read(records.get(FAILED_PROOF))
-    proven = Proven.read(records.get(PROVEN))
+    failed = readable(FailedProof.from_json, records.get(FAILED_PROOF))
+    proven = readable(Proven.from_json, records.get(PROVEN))
     changed = tuple(_changed(examined, proven)) if proven else ()
     return LastProof(proven, failed, FAILED_PROOF in records, changed)
 
