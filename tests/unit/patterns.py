@@ -8,7 +8,6 @@ import pkgutil
 import random
 import re
 import signal
-import sys
 import time
 from collections import deque
 from dataclasses import dataclass, fields, is_dataclass
@@ -17,12 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rigops
-
-if sys.version_info >= (3, 11):
-    from re import _compiler, _parser  # type: ignore[attr-defined]  # the parser of patterns
-else:
-    import sre_compile as _compiler
-    import sre_parse as _parser
+from tests.unit.backtracking import Backtracking, TooManyStepsError, compiler, parsed, parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -42,16 +36,16 @@ TABLES: Final = {
 }
 METHODS: Final = ANCHORED | {"search", "finditer", "findall", "sub", "subn", "split"}
 
-_OF_THE_PATTERN: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 _MANY: Final = 16  # a repeat up to fewer times is not worth an attack
 _COMMON: Final = 'a0A -\t./:="'
 _FOREIGN: Final = ("", "\0")  # what may follow a text so that it does not match
 _LONGEST_PUMP: Final = 80
-SUSPICIOUS_S: Final = 0.003  # of the processor, however busy the machine is
+_SUSPICIOUS_S: Final = 0.003  # of the processor, however busy the machine is
 _TOO_LONG_S: Final = 1
-_ENDLESS_S: Final = 1e6
+ENDLESS_S: Final = 1e6
 _QUIET_S: Final = 0.05
 _RATIO: Final = 3
+_MOST_STEPS: Final = 500_000
 
 
 @dataclass(frozen=True)
@@ -197,11 +191,10 @@ def growing_texts(pattern: AnyPattern, seed: int = 0, most: int = 20) -> list[Ca
     The beginning of an example, then some part of the example or a character of its alphabet over
     and over, then an end that does not fit.
     """
-    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode()
-    parsed = _parser.parse(source, pattern.flags & _OF_THE_PATTERN)
+    items = parsed(pattern)
     heads = {""}
     pumps: set[str] = set()
-    for sequence in _sequences(parsed):
+    for sequence in _sequences(items):
         examples = [_example([item]) for item in sequence]
         for at, item in enumerate(sequence):
             if not _is_long(item):
@@ -210,7 +203,7 @@ def growing_texts(pattern: AnyPattern, seed: int = 0, most: int = 20) -> list[Ca
             pumps.update(
                 "".join(examples[first : at + 1]) for first in range(max(0, at - 6), at + 1)
             )
-            pumps.update(one for one in _alphabet(parsed) if _takes(item[1][2], one))
+            pumps.update(one for one in _alphabet(items) if _takes(item[1][2], one))
     texts = [
         _text(head, pump, end)
         for head in sorted(heads)
@@ -237,7 +230,7 @@ def _alphabet(parsed: Any) -> list[str]:
 def _takes(body: Any, one: str) -> bool:
     """Whether one round of a repeat may be this character."""
     try:
-        return _compiler.compile(body).fullmatch(one) is not None
+        return compiler.compile(body).fullmatch(one) is not None
     except (re.error, IndexError, AttributeError):  # it refers to a group outside
         return False
 
@@ -312,9 +305,38 @@ def _member(kind: str, value: Any) -> str:
 
 
 def _is_in(one: str, value: list[Any]) -> bool:
-    source = _parser.parse("x")
-    source.data[0] = (_parser.IN, value)
-    return _compiler.compile(source).fullmatch(one) is not None
+    source = parser.parse("x")
+    source.data[0] = (parser.IN, value)
+    return compiler.compile(source).fullmatch(one) is not None
+
+
+def growth(use: Use, text: Callable[[int], str], size: int = 64) -> str | None:
+    """What took more than three times the steps at each of four doublings, or seemed endless.
+
+    What is quadratic takes four times as many.
+    """
+    steps: list[int] = []
+    for factor in (1, 2, 4, 8, 16):
+        steps.append(_steps(use, text(size * factor)))
+        if steps[-1] < _MOST_STEPS and len(steps) > 1 and steps[-1] <= steps[-2] * _RATIO:
+            return None
+    return f"{text(size)[:60]!r}: {', '.join(map(str, steps))} steps"
+
+
+def _steps(use: Use, text: str) -> int:
+    if isinstance(use.pattern.pattern, bytes):
+        text = text.encode("utf-8", "replace").decode("latin-1")
+    engine = Backtracking(use.pattern, _MOST_STEPS)
+    try:
+        if "fullmatch" in use.methods:
+            engine.fullmatch(text)
+        if "match" in use.methods:
+            engine.match(text)
+        if use.methods - ANCHORED:
+            engine.finditer(text)
+    except TooManyStepsError:
+        return _MOST_STEPS
+    return engine.steps
 
 
 def slow_growth(
@@ -324,12 +346,12 @@ def slow_growth(
 
     A quadratic function takes four times as long.
     """
-    if all(seconds(run, text(less)) <= SUSPICIOUS_S for less in (16, 256, size)):
+    if all(seconds(run, text(less)) <= _SUSPICIOUS_S for less in (16, 256, size)):
         return None
     taken: list[float] = []
     for factor in (1, 2, 4, 8):
         taken.append(seconds(run, text(size * factor), attempts=2))
-        if taken[-1] >= _ENDLESS_S:
+        if taken[-1] == ENDLESS_S:
             return f"{text(size)[:60]!r}: more than {_TOO_LONG_S} s"
         if factor > 1 and taken[-1] < taken[-2] * _RATIO:
             return None
@@ -339,7 +361,7 @@ def slow_growth(
 
 
 def seconds(run: Callable[[str], object], text: str, *, attempts: int = 1) -> float:
-    least = _ENDLESS_S
+    least = ENDLESS_S
     for _ in range(attempts):
         began = time.thread_time()
         signal.signal(signal.SIGVTALRM, _give_up)
@@ -347,7 +369,7 @@ def seconds(run: Callable[[str], object], text: str, *, attempts: int = 1) -> fl
         try:
             run(text)
         except TimeoutError:
-            return _ENDLESS_S
+            return ENDLESS_S
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         least = min(least, time.thread_time() - began)
