@@ -1,4 +1,4 @@
-"""What is known about drivers, cards, Xids and firmware, with evidence for each entry."""
+"""What is known about drivers, cards, their Xids and failed starts, and firmware, with evidence."""
 
 from rigops.catalog.loader import Catalog, load, load_once
 from rigops.catalog.lookup import (
@@ -6,6 +6,7 @@ from rigops.catalog.lookup import (
     driver_rows,
     find_branch,
     find_gpu,
+    find_init_codes,
     find_xid,
     judge,
     runs_on,
@@ -17,6 +18,7 @@ __all__ = [
     "driver_rows",
     "find_branch",
     "find_gpu",
+    "find_init_codes",
     "find_xid",
     "judge",
     "load",

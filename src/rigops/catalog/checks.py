@@ -14,17 +14,19 @@ from rigops.catalog.model import (
     Evidence,
     FirmwareSetting,
     Gpu,
+    InitCode,
     Xid,
 )
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Release
 
-Entry = DriverBranch | Gpu | Xid | FirmwareSetting
+Entry = DriverBranch | Gpu | Xid | InitCode | FirmwareSetting
 
 _DATE = re.compile(r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?")
 _BRANCH = re.compile(r"[1-9][0-9]{1,3}")
 _PCI_ID = re.compile(r"[0-9a-f]{4}")
+_INIT_CODE = re.compile(r"(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?")
 _SERIES = re.compile(r"[1-9][0-9]*\.[0-9]+")
 
 
@@ -42,6 +44,11 @@ def faults(entry: Entry) -> Iterator[Fault]:
         yield from _gpu(entry)
     elif isinstance(entry, FirmwareSetting):
         yield from _firmware(entry)
+    elif isinstance(entry, InitCode):
+        if not entry.code or not _INIT_CODE.fullmatch(entry.code):
+            yield Fault(
+                "code is no code of RmInitAdapter", entry.code, '"0x24", ":0x72", "0x24:0x72"'
+            )
     elif entry.number < 1:
         yield Fault("number is not an Xid", str(entry.number), "a whole number from 1 on")
 

@@ -23,6 +23,7 @@ from rigops.catalog.model import (
     DriverBranch,
     FirmwareSetting,
     Gpu,
+    InitCode,
     Xid,
 )
 from rigops.catalog.reader import Place, Reader, Values, build, shown
@@ -38,7 +39,7 @@ SHIPPED = Path(__file__).with_name("data")
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
 
-E = TypeVar("E", DriverBranch, Gpu, Xid, FirmwareSetting)
+E = TypeVar("E", DriverBranch, Gpu, Xid, InitCode, FirmwareSetting)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Table(Generic[E]):
     key: str
 
 
-TABLES = ("drivers", "gpus", "xids", "firmware")
+TABLES = ("drivers", "gpus", "xids", "init_codes", "firmware")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class Catalog:
     @cached_property
     def xids(self) -> tuple[Xid, ...]:
         return self._entries(Table("xids", Xid, "number"))
+
+    @cached_property
+    def init_codes(self) -> tuple[InitCode, ...]:
+        return self._entries(Table("init_codes", InitCode, "code"))
 
     @cached_property
     def firmware(self) -> tuple[FirmwareSetting, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DriverBranch,
         Evidence,
         Gpu,
+        InitCode,
         ModuleFlavor,
         Purpose,
         RowStatus,
@@ -78,6 +79,14 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
 
 def find_xid(catalog: Catalog, number: int) -> Xid | None:
     return next((xid for xid in catalog.xids if xid.number == number), None)
+
+
+def find_init_codes(catalog: Catalog, first: str, second: str) -> tuple[InitCode, ...]:
+    """Both numbers together, else what is known of each."""
+    known = {one.code: one for one in catalog.init_codes}
+    if both := known.get(f"{first}:{second}"):
+        return (both,)
+    return tuple(one for code in (first, f":{second}") if (one := known.get(code)))
 
 
 def find_branch(catalog: Catalog, branch: str) -> DriverBranch | None:

@@ -121,6 +121,16 @@ class Xid:
 
 
 @dataclass(frozen=True)
+class InitCode:
+    """A number of `RmInitAdapter failed! (0x24:0x72:…)`: the first, the second or both."""
+
+    code: str  # 0x24, :0x72, 0x24:0x72
+    meaning: str
+    remedy: str  # "" where the number alone says nothing
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
 class BoardWords:
     """What a setting is called on the boards of a maker, and in which menu it is."""
 

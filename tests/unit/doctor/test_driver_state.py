@@ -84,6 +84,62 @@ def test_a_module_in_use_needs_the_reboot(processes: str | None, said: str) -> N
     assert said in fix.text
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        API,
+        # NVIDIA since 2023: Frogging-Family/nvidia-all#394
+        (
+            "[    9.424670] NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)\n"
+            "               NVRM: has the version 595.84, but this kernel module has\n"
+            "               NVRM: the version 595.80.  Please make sure that this\n"
+        ),
+        # through rsyslog: stackhpc/ansible-slurm-appliance#287
+        (
+            "Jun 30 11:07:05 gpu-0 kernel: NVRM: API mismatch: the client has the version "
+            "535.54.03, but#012NVRM: this kernel module has the version 530.30.02.  Please#012\n"
+        ),
+    ],
+)
+def test_the_versions_of_a_refused_program_are_evidence(lines: str) -> None:
+    found = rigs.one(rigs.find({"lspci": rigs.lspci(), "kernel-log": lines}), "drv.mismatch")
+    cited = " ".join(one.line for one in found.evidence)
+
+    assert found.status == "fail"
+    assert cited.count("version 5") == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # void-linux/void-packages#4473 and #5745, and the source of nvidia-drm
+        "nvidia-modeset: Version mismatch: nvidia.ko(410.73) nvidia-modeset.ko(390.87)",
+        "nvidia-modeset: Version mismatch: nvidia.ko(378.13) nvidia-modeset(375.26)",
+        (
+            "[drm:nv_drm_init [nvidia_drm]] *ERROR* [nvidia-drm] Version mismatch: "
+            "nvidia-modeset.ko(418.152.00) nvidia-drm.ko(430.64)"
+        ),
+    ],
+)
+def test_modules_of_two_versions(line: str) -> None:
+    log = {"kernel-log": f"[   12.100000] {line}\n"}
+    found = rigs.one(rigs.find({"lspci": rigs.lspci(), **log}), "drv.mismatch")
+
+    assert found.status == "fail"
+    assert found.evidence[0].line.endswith(line)
+    assert status("drv.mismatch", {**log}) == "warn"
+
+
+def test_libraries_that_nvidia_smi_does_not_find() -> None:
+    text = (
+        "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that "
+        "the NVIDIA Display Driver is properly installed and present in your system.\n"
+    )
+    found = rigs.one(rigs.find({**rigs.WELL, "nvidia-smi-xml": text}), "drv.mismatch")
+
+    assert (found.status, found.evidence[0].line) == ("fail", text.strip())
+
+
 V100, RTX_5090 = "0x1db1", "0x2b85"
 OPEN = answers.OPEN_VERSION
 

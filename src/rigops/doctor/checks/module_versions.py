@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 _LIBRARIES = re.compile(
     r"libnvidia-compute(?:-[0-9]{3}(?:-server)?)?|libcuda1|libnvidia-ml1|nvidia-driver-libs"
 )
-_API = re.compile(r"NVRM: API mismatch")
+# The versions are on the lines that follow.
+_API = re.compile(
+    r"^NVRM: (?:API mismatch|has the version [0-9]|the version [0-9]|"
+    r"this kernel module has the version [0-9])"
+)
+_MODULES = re.compile(
+    r"[Vv]ersion mismatch: nvidia(?:-modeset)?(?:\.ko)?\([0-9.]{1,20}\) "
+    r"nvidia-(?:modeset|drm)(?:\.ko)?\([0-9.]{1,20}\)"
+)
 _WHY = (
     "The kernel keeps the module it has loaded until it is unloaded, while an update replaces the "
     "files at once. Programs that find libraries of another version than the module fail."
@@ -56,9 +64,14 @@ def mismatch(examined: Examined) -> Finding:
     kernel (modinfo) and the installed libraries (libnvidia-compute, libcuda1), and looks for
     nvidia-smi's and the kernel's own complaint (Driver/library version mismatch, NVRM: API
     mismatch). After an update without a reboot they differ, and CUDA fails: a failure, cured by the
-    reboot.
+    reboot. So are libraries that nvidia-smi does not find (couldn't find libnvidia-ml.so), and
+    modules of two versions on disk (Version mismatch: nvidia.ko(…) nvidia-modeset.ko(…)).
     """
     snapshot = examined.snapshot
+    if missing := _without_libraries(snapshot):
+        return missing
+    if mixed := driver_state.logged(snapshot, _MODULES):
+        return _mixed(snapshot, driver_state.cited(mixed[-2:]))
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     disk, libraries, complaints = _on_disk(snapshot), _libraries(snapshot), _complaints(snapshot)
     # Then the libraries fit, whatever their packages say: they may come from elsewhere.
@@ -71,6 +84,42 @@ def mismatch(examined: Examined) -> Finding:
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", f"{driver_state.NOT_LOADED}, so there is nothing to compare")
     return _alike(examined, complaints, works=works)
+
+
+def _without_libraries(snapshot: HostSnapshot) -> Finding | None:
+    report = snapshot[SMI].or_empty
+    if report.failure != "no-library":
+        return None
+    return Finding(
+        "fail",
+        "nvidia-smi does not find the driver's libraries (libnvidia-ml.so)",
+        tuple(Evidence(SMI.name, line) for line in report.failure_lines),
+        why="nvidia-smi and CUDA load them at their start. They are of the same version as the "
+        "module, and in a package of their own.",
+        fix=Fix(
+            kind="hands",
+            text="install the libraries of the loaded version (Debian: libnvidia-ml1 and libcuda1, "
+            "Ubuntu: libnvidia-compute-BRANCH) and run `ldconfig`; in a container let the NVIDIA "
+            "container toolkit bring them",
+        ),
+    )
+
+
+def _mixed(snapshot: HostSnapshot, evidence: tuple[Evidence, ...]) -> Finding:
+    works = bool(snapshot[SMI].or_empty.gpus)
+    return Finding(
+        "warn" if works else "fail",
+        "the driver's kernel modules are of different versions",
+        evidence,
+        why="The kernel refuses nvidia-modeset and nvidia-drm of another version than nvidia's: a "
+        "module of an earlier driver is left in another folder, or in the initramfs.",
+        fix=Fix(
+            kind="hands",
+            text="look at `find /lib/modules/$(uname -r) -name 'nvidia*.ko*'` and `dkms status`, "
+            "remove the modules of the driver that is not wanted (`dkms remove`), run `depmod` and "
+            "`update-initramfs -u` (elsewhere `dracut -f` or `mkinitcpio -P`), and reboot",
+        ),
+    )
 
 
 def _alike(examined: Examined, complaints: tuple[Evidence, ...], *, works: bool) -> Finding:
@@ -119,7 +168,7 @@ def _complaints(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     """The complaints of nvidia-smi and of the kernel."""
     smi = snapshot[SMI].value
     lines = smi.failure_lines[:2] if smi is not None and smi.failure == "mismatch" else ()
-    logged = driver_state.cited(driver_state.logged(snapshot, _API)[-2:])
+    logged = driver_state.cited(driver_state.logged(snapshot, _API)[-3:])
     return (*(Evidence(SMI.name, line) for line in lines), *logged)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import pcie
-from rigops.doctor.views.cards import lost_cards
+from rigops.doctor.views import driver_state, pcie
+from rigops.doctor.views.cards import LostCard, answers, lost_cards, subject_of
+from rigops.probe.address import normal
+from rigops.probe.kernel_log.events import OFF_THE_BUS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import ExpectedGpus
+    from rigops.probe.kernel_log.events import LogLine
 
 
 _NVIDIA = "nvidia"
@@ -38,6 +43,13 @@ _SEEK = (
     "look for Xid 79 in the log of the boot before. If the same card stays away in another slot "
     "and on other cables, it is the card; if another one is missing then, it is the slot, the "
     "riser or the power supply"
+)
+
+_LOGGED: Final = re.compile(
+    r"^NVRM: .{0,300}\[NV_ERR_GPU_IS_LOST\]|"
+    r"^[A-Za-z0-9_-]{1,32} (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
+    r"(?:(?:Unable to|can't) change power state from [A-Za-z0-9]{1,10} to D0.{0,16}inaccessible|"
+    r"not ready [0-9]{1,9}ms after [A-Za-z ]{1,40}; giving up)"
 )
 
 
@@ -159,15 +171,22 @@ def _may_be_driven(examined: Examined) -> bool:
     return _NVIDIA in drivers or (None in drivers and not is_absent)
 
 
-@Check("gpu.lost", needs=(NVIDIA_VERSION, LSPCI, SMI), fixes=("hands",), cause_rank=110)
+@Check(
+    "gpu.lost",
+    needs=(NVIDIA_VERSION, LSPCI, SMI, KERNEL_LOG),
+    fixes=("hands",),
+    cause_rank=110,
+)
 def lost(examined: Examined) -> Finding | list[Finding]:
     """Every card answers.
 
     A card that dropped off the bus reads as (rev ff) in lspci, is named by an error line of
     nvidia-smi, or says ERR! for several of its values while others look alive. Power alone that
-    cannot be read is normal on some models.
+    cannot be read is normal on some models. So is one that nvidia-smi does not list and of which
+    this boot's kernel log has `NV_ERR_GPU_IS_LOST`, or `Unable to change power state from D3cold to
+    D0, device inaccessible`.
     """
-    losses = lost_cards(examined)
+    losses = {**_logged(examined), **lost_cards(examined)}
     gone = [
         Finding(
             "fail",
@@ -188,6 +207,34 @@ def lost(examined: Examined) -> Finding | list[Finding]:
         who = ", ".join(unsure) or "the cards"
         return Finding("unknown", f"whether {who} would answer is not known")
     return Finding("ok", "every card answers")
+
+
+def _logged(examined: Examined) -> dict[str, LostCard]:
+    """By address, which may be "unknown": those of which the kernel has logged it."""
+    log = examined.snapshot[KERNEL_LOG].or_empty
+    slots = {card.address.rpartition(".")[0] for card in examined.cards}
+    dropped = {xid.address for xid in log.xids if xid.number == OFF_THE_BUS and not xid.entry.boot}
+    found: dict[str, list[LogLine]] = {}
+    for entry in log.matching(_LOGGED):
+        shape = _LOGGED.search(entry.message)
+        address = normal((shape and shape["address"]) or "")
+        is_card = address is None or entry.message.startswith("nvidia ")
+        if entry.boot or not (is_card or (address or "").rpartition(".")[0] in slots):
+            continue
+        if address is None and len(dropped) == 1:
+            (address,) = dropped
+        slot = address and f"{address.rpartition('.')[0]}.0"
+        found.setdefault(subject_of(examined, slot), []).append(entry)
+    names = {card.subject: card.name for card in examined.cards}
+    return {
+        subject.removeprefix("gpu "): LostCard(
+            names.get(subject, "a card"),
+            "it does not answer any more, as the kernel log has it",
+            driver_state.cited(entries),
+        )
+        for subject, entries in found.items()
+        if not answers(examined, subject)
+    }
 
 
 def _odd(card: Card) -> Finding:

@@ -97,6 +97,23 @@ def lost_cards(examined: Examined) -> dict[str, LostCard]:
     return found
 
 
+def subject_of(examined: Examined, address: str | None) -> str:
+    """Of a line of the driver, which may name no card."""
+    if address is None and views.gpu_count(examined) == len(examined.cards) == 1:
+        return examined.cards[0].subject
+    return f"gpu {address or 'unknown'}"
+
+
+def answers(examined: Examined, subject: str) -> bool:
+    """To nvidia-smi, now; where the card is not known, that all do."""
+    report, lost = examined.snapshot[SMI].value, lost_cards(examined)
+    if report is None or report.failure or not report.is_complete:
+        return False
+    meant = [card for card in examined.cards if card.subject == subject] or examined.cards
+    is_known = len(meant) == 1 or subject == "gpu unknown"
+    return is_known and all(card.smi and card.address not in lost for card in meant)
+
+
 def judge_answering(
     examined: Examined, judge: Callable[[Card], Finding], value: str, ok: Finding
 ) -> list[Finding]:
