@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
@@ -39,7 +39,7 @@ def of_login(noise: str, seconds: float) -> list[str]:
 
 def unparsed(snapshot: HostSnapshot) -> dict[str, int]:
     """How many pieces of each section no parser understood."""
-    answers = [snapshot[section] for section in SECTIONS]
+    answers = [snapshot[section] for section in (*SECTIONS, *PASTED)]
     return {
         one.section.name: len(one.unparsed) for one in answers if one.is_complete and one.unparsed
     }

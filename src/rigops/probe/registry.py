@@ -31,6 +31,7 @@ from rigops.probe.sections import (
     nvidia_smi_xml,
     nvidia_version,
     os_release,
+    p2p_bandwidth_test,
     package_history,
     package_holds,
     packages,
@@ -95,3 +96,6 @@ SECTIONS: tuple[Section[Any], ...] = (
     nvidia_smi_p2p.ATOMICS,
     nvidia_smi_nvlink.SECTION,
 )
+
+# What people paste and no host is asked for: outputs of programs that they ran.
+PASTED: tuple[Section[Any], ...] = (p2p_bandwidth_test.SECTION,)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rigops.doctor import checks as folder
 from rigops.doctor.registry import CHECKS, sections_for
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 
 # Sections that wait for a check or a concern, by the issue that brings it.
 WAITING = {
@@ -33,8 +33,8 @@ def test_no_section_is_collected_that_nobody_needs() -> None:
     assert {section.name for section in SECTIONS if section.parse is str} == UNPARSED
 
 
-def test_what_a_check_needs_is_asked_of_a_host() -> None:
-    known = {section.name for section in SECTIONS}
+def test_what_a_check_needs_is_asked_of_a_host_or_pasted() -> None:
+    known = {section.name for section in (*SECTIONS, *PASTED)}
 
     assert {section.name for check in CHECKS for section in check.sections} <= known
 

@@ -27,7 +27,7 @@ from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
 from rigops.probe.bundles.reading import read_all
 from rigops.probe.bundles.redaction import redact_all
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal, kernel_arguments, lockfile
 from rigops.record.proven import Proven
@@ -113,7 +113,7 @@ def _probe_output() -> bytes:
 
 def _judged(data: bytes) -> object:
     """A whole host whose sections are pieces of this."""
-    names = [section.name for section in SECTIONS]
+    names = [section.name for section in (*SECTIONS, *PASTED)]
     pieces = data.decode("utf-8", "replace").split("\x01")
     texts = {**SAMPLES, **dict(zip(names, pieces, strict=False))}
     sections = {name: Collected(texts[name], root=True) for name in names}
@@ -136,7 +136,7 @@ def targets() -> dict[str, Target]:
             _text(section.parse),
             (_sample(section.name), *_corpus(_REAL.get(section.name, ""))),
         )
-        for section in SECTIONS
+        for section in (*SECTIONS, *PASTED)
     }
     smi = found["nvidia-smi-xml"]
     found["nvidia-smi-xml"] = Target(smi.read, (*smi.examples, *_files("smi/*")))
@@ -155,7 +155,9 @@ def targets() -> dict[str, Target]:
             lambda data: bug_report.read([data], host="rig"), _files("bundles/*.log")
         ),
         "redaction": Target(_redacted, (_sample("kernel-log"), _sample("nccl"), _sample("uname"))),
-        "doctor": Target(_judged, (b"\x01".join(_sample(one.name) for one in SECTIONS),)),
+        "doctor": Target(
+            _judged, (b"\x01".join(_sample(one.name) for one in (*SECTIONS, *PASTED)),)
+        ),
         "owned": Target(_text(Ownership.parse), _RECORDS),
         "owned-packages": Target(_text(OwnedPackages.parse), _RECORDS),
         "holds": Target(_text(Holds.parse), _RECORDS),

@@ -12,7 +12,7 @@ import pytest
 from rigops.probe.bundle import LONGEST_LINE, MOST_LINES, Bundle, Collected
 from rigops.probe.bundles.reading import read_all
 from rigops.probe.bundles.redaction import redact_all
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.patterns import slow_growth
 from tests.unit.probe.test_sections import SAMPLES
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from rigops.probe.section import Section
 
-NAMES = [section.name for section in SECTIONS]
+EVERY = (*SECTIONS, *PASTED)
+NAMES = [section.name for section in EVERY]
 
 
 def growing(sample: str) -> list[Callable[[int], str]]:
@@ -40,7 +41,7 @@ def growing(sample: str) -> list[Callable[[int], str]]:
     ]
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=NAMES)
+@pytest.mark.parametrize("section", EVERY, ids=NAMES)
 def test_twice_the_output_takes_a_parser_twice_the_time(section: Section[object]) -> None:
     slow = [
         how
@@ -71,7 +72,7 @@ OVER = {
 
 
 @pytest.mark.parametrize("what", OVER)
-@pytest.mark.parametrize("section", SECTIONS, ids=NAMES)
+@pytest.mark.parametrize("section", EVERY, ids=NAMES)
 def test_an_output_over_budget_is_incomplete(section: Section[object], what: str) -> None:
     text = f"{SAMPLES[section.name]}\n{OVER[what]}"
     bundle = Bundle("rig", None, root=True, sections={section.name: Collected(text, root=True)})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rigops
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.sections import (
     boot,
     bootloader,
@@ -26,7 +26,7 @@ from rigops.probe.sections import (
     uname,
 )
 from tests.corpus import CORPUS
-from tests.unit.probe import answers, host_sections
+from tests.unit.probe import answers, host_sections, pasted
 from tests.unit.recorded import rig
 
 SOURCES = Path(rigops.__file__).parent
@@ -35,6 +35,7 @@ SAMPLES = {
     **{name: one.text for name, one in rig("threadripper-3x3090").sections.items()},
     **host_sections.ALL,
     **answers.BROKEN,
+    **pasted.SAMPLES,
 }
 
 
@@ -216,7 +217,7 @@ def test_rigops_state() -> None:
     assert found.journal == ('{"host": "rig"}',)
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
+@pytest.mark.parametrize("section", [*SECTIONS, *PASTED], ids=lambda section: section.name)
 @given(text=st.text(), cut=st.integers(0, 400), at=st.integers(0, 400), letter=st.characters())
 def test_no_text_makes_a_parser_raise(
     section: object, text: str, cut: int, at: int, letter: str
@@ -246,7 +247,7 @@ def test_matrices_of_real_machines(file: str, gpus: int) -> None:
 def test_no_real_output_makes_a_parser_raise(path: Path) -> None:
     if path.is_file():
         text = path.read_bytes().decode("utf-8", "replace")
-        for section in SECTIONS:
+        for section in (*SECTIONS, *PASTED):
             section.parse(text)
 
 

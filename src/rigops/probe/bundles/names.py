@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Final, get_args
 
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.section import EVERY_WORD
 
 UNAME: Final = "uname"
@@ -106,10 +106,10 @@ FREE_PARTS: Final = re.compile(
 )
 
 _WHOLLY_TECHNICAL: Final = frozenset(
-    section.name for section in SECTIONS if section.technical == EVERY_WORD
+    section.name for section in (*SECTIONS, *PASTED) if section.technical == EVERY_WORD
 )
 _TECHNICAL: Final = " ".join(
-    [*(section.technical for section in SECTIONS), *get_args(WordKind)]
+    [*(section.technical for section in (*SECTIONS, *PASTED)), *get_args(WordKind)]
 ).lower()
 _NUMBERED: Final = re.compile(r"(?P<letters>[a-z]+)[0-9]{1,3}")
 _DIGITS: Final = re.compile(r"[0-9a-f]{1,8}|[0-9]+(?:t[0-9]+)?")

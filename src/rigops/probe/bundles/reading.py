@@ -22,14 +22,14 @@ from rigops.probe.bundle import (
 )
 from rigops.probe.bundles import archive, bug_report
 from rigops.probe.bundles.archive import BoundedReader, TooLongError
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.script import FORMAT
 
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 
 _BEGINNING: Final = 64 * 1024
 _NEWER_PROBE: Final = re.compile(rb"^rigops-probe/([0-9]{1,9}) ", re.MULTILINE)
-_KNOWN: Final = frozenset(section.name for section in SECTIONS)
+_KNOWN: Final = frozenset(section.name for section in (*SECTIONS, *PASTED))
 _ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
 _CUT_SHORT: Final = "cut short or damaged; nothing in it can be read"
 _NO_BUNDLE: Final = "not a bundle"

@@ -16,7 +16,7 @@ from rigops.probe import kernel_log
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
 from rigops.probe.bundles.redaction import Redaction, redact_all
-from rigops.probe.registry import SECTIONS
+from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.section import EVERY_WORD
 from rigops.probe.snapshot import HostSnapshot
 from tests.corpus import CORPUS
@@ -99,11 +99,11 @@ def patterns(value: object) -> Iterator[str]:
 
 
 def test_the_words_of_a_parsers_patterns_are_declared() -> None:
-    modules = [one.parse.__module__ for one in SECTIONS if one.technical != EVERY_WORD]
+    modules = [one.parse.__module__ for one in (*SECTIONS, *PASTED) if one.technical != EVERY_WORD]
     modules += [
         one.name for one in pkgutil.iter_modules(kernel_log.__path__, f"{kernel_log.__name__}.")
     ]
-    declared = " ".join(one.technical for one in SECTIONS).lower()
+    declared = " ".join(one.technical for one in (*SECTIONS, *PASTED)).lower()
     words = {
         (module, word)
         for module in modules
