@@ -172,6 +172,101 @@ def test_the_kind_of_module(
     assert status("drv.flavor", changed, **wish) == expected
 
 
+LEGACY = """\
+[    4.1] NVRM: The NVIDIA Tesla V100-SXM2-16GB GPU installed in this system is
+          NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please
+          NVRM:  visit http://www.nvidia.com/object/unix.html for more
+          NVRM:  information.  The 590.48.01 NVIDIA driver will ignore
+          NVRM:  this GPU.  Continuing probe...
+"""
+KEPLER = LEGACY.replace("Tesla V100-SXM2-16GB", "NVS 5200M").replace("580.xx", "390.xx")
+IGNORED = "[    4.1] NVRM: The NVIDIA GPU 0000:0a:00.0 (PCI ID: 10de:{})\n          NVRM: {}\n"
+NEEDS_OPEN = "installed in this system requires use of the NVIDIA open kernel modules."
+TOO_NEW = "installed in this system is not supported by the NVIDIA 550.163.01 driver release."
+
+
+def refused(log: str, *, device: str, version: str = "590.48.01") -> dict[str, str | None]:
+    return {
+        "pci": answers.ONE_GPU.replace("0x2204", device),
+        "nvidia-version": answers.VERSION.format(version),
+        "nvidia-smi-xml": "No devices were found\n",
+        "nvidia-smi-topo": None,
+        "nvidia-smi-p2p-read": None,
+        "kernel-log": rigs.LOG + log,
+    }
+
+
+def test_a_card_that_the_driver_ignores_needs_its_last_branch() -> None:
+    found = rigs.one(rigs.find({**rigs.WELL, **refused(LEGACY, device=V100)}), "drv.flavor")
+
+    assert (found.status, found.subject) == ("fail", "gpu 0000:0a:00.0")
+    assert "V100" in found.summary
+    assert "580" in found.summary
+    assert "590.48.01" in found.summary
+    assert len(found.evidence) == 4
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.declare) == ("apply+reboot", {"driver": "580"})
+
+
+def test_a_declared_open_module_does_not_drive_it_either() -> None:
+    texts = {**rigs.WELL, **refused(LEGACY, device=V100)}
+    found = rigs.one(rigs.find(texts, spec(driver_flavor="open")), "drv.flavor")
+
+    assert found.fix is not None
+    assert found.fix.declare == {"driver": "580", "driver_flavor": "proprietary"}
+
+
+def test_without_a_module_the_driver_that_ignores_the_card_is_the_cause() -> None:
+    texts = {**rigs.WELL, **refused(LEGACY, device=V100), "nvidia-version": ""}
+    texts["nvidia-smi-xml"] = (
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+        "that the latest NVIDIA driver is installed and running.\n"
+    )
+    found = rigs.one(rigs.find(texts), "drv.loaded")
+
+    assert found.status == "fail"
+    assert "ignores" in found.summary
+    assert found.data == {"cause": "drv.flavor"}
+    assert found.fix is not None
+    assert found.fix.declare == {"driver": "580"}
+
+
+@pytest.mark.parametrize(
+    ("log", "device", "version", "said", "declared"),
+    [
+        (KEPLER, "0x1234", "590.48.01", "390 is its last", None),
+        (IGNORED.format("2b85", NEEDS_OPEN), RTX_5090, "580.95.05", "the open module", "open"),
+        (IGNORED.format("2b85", TOO_NEW), RTX_5090, "550.163.01", "does not know", None),
+    ],
+)
+def test_other_reasons_to_ignore_a_card(
+    log: str, device: str, version: str, said: str, declared: str | None
+) -> None:
+    texts = {**rigs.WELL, **refused(log, device=device, version=version)}
+    found = rigs.one(rigs.find(texts), "drv.flavor")
+
+    assert (found.status, found.subject) == ("fail", "gpu 0000:0a:00.0")
+    assert said in found.summary
+    assert found.fix is not None
+    assert (found.fix.declare or {}).get("driver_flavor") == declared
+
+
+def test_no_one_driver_for_all_cards_is_said() -> None:
+    texts = {**rigs.WELL, **refused(LEGACY, device=V100)}
+    texts["pci"] = answers.PCI.replace("0x2204", V100, 1).replace("0x2204", RTX_5090)
+    found = rigs.one(rigs.find(texts), "drv.flavor")
+
+    assert found.fix is not None
+    assert found.fix.kind == "hands"
+    assert "RTX 5090" in found.fix.text
+
+
+def test_a_driver_that_was_replaced_since_ignores_nothing() -> None:
+    texts = {**rigs.WELL, **refused(LEGACY, device=V100, version="580.95.05")}
+
+    assert rigs.one(rigs.find(texts), "drv.flavor").status == "ok"
+
+
 def test_with_nothing_loaded_the_module_on_disk_counts() -> None:
     changed = {
         "nvidia-version": "",

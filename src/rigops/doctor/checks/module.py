@@ -6,7 +6,13 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import driver_advice, driver_state, modules_on_disk, next_boot
+from rigops.doctor.views import (
+    driver_advice,
+    driver_state,
+    ignored_cards,
+    modules_on_disk,
+    next_boot,
+)
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -22,6 +28,7 @@ _CAUSES = (
     module_build.missing_now,
     secure_boot.secure_boot.findings,
     card_drivers.nouveau.findings,
+    ignored_cards.judge_ignored,
 )
 
 
@@ -49,7 +56,7 @@ def loaded(examined: Examined) -> Finding:
     Looks whether /proc/driver/nvidia/version is there, which it is only while the kernel module is
     loaded. Where it was not collected, nvidia-smi that lists cards is as good. A host with a card
     and no driver fails, with the cause that the other evidence names: no module for this kernel,
-    Secure Boot, nouveau, or nothing installed.
+    Secure Boot, nouveau, a driver that ignores the cards, or nothing installed.
     """
     state = driver_state.loaded(examined)
     if state.is_loaded:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
-from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import driver_state, modules_on_disk, next_boot
-from rigops.doctor.views.driver_advice import advise
+from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.views import driver_state, ignored_cards, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -28,19 +28,25 @@ _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
 
 @Check(
     "drv.flavor",
-    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, PACKAGES, SMI),
-    fixes=("apply+reboot",),
+    needs=(UNAME, PROC_CMDLINE, NVIDIA_VERSION, NVIDIA_MODINFO, PACKAGES, KERNEL_LOG, SMI),
+    fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver_flavor"}),
     cause_rank=70,
 )
-def flavor(examined: Examined) -> Finding:
+def flavor(examined: Examined) -> Finding | list[Finding]:
     """The kind of kernel module is the declared one, and drives these cards.
 
     Looks whether the loaded module calls itself Open (/proc/driver/nvidia/version); with nothing
     loaded, at the license of the module on disk. The open module does not drive Volta and older
-    cards, the proprietary one not Blackwell: a failure, as the card stays unused. So is a kind
-    other than the declared `driver_flavor`.
+    cards, the proprietary one not Blackwell: a failure, as the card stays unused. So is a card that
+    the driver ignores, as the kernel log of this boot has it (`supported through the NVIDIA 580.xx
+    Legacy drivers`, `not supported by the NVIDIA … driver release`, `requires use of the NVIDIA
+    open kernel modules`), and a kind other than the declared `driver_flavor`.
     """
+    return ignored_cards.judge_ignored(examined) or _kind(examined)
+
+
+def _kind(examined: Examined) -> Finding:
     found = _found(examined)
     if found is None:
         is_out = driver_state.loaded(examined).is_loaded is False
@@ -66,7 +72,7 @@ def flavor(examined: Examined) -> Finding:
             f"the {flavor} module is there, and {declared} is declared",
             evidence,
             why="The two differ in what they support, P2P and GPU firmware among it.",
-            fix=_change(examined, declared),
+            fix=ignored_cards.other_module(examined, declared),
         )
     cards = views.models(examined)
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
@@ -103,19 +109,7 @@ def _unfit(
         evidence,
         why="The open module drives Turing and newer cards only, and the proprietary one nothing "
         "from Blackwell on. A card that its module does not drive stays unused.",
-        fix=_change(examined, right),
-    )
-
-
-def _change(examined: Examined, wanted: ModuleFlavor) -> Fix:
-    debian = "nvidia-open-kernel-dkms" if wanted == "open" else "nvidia-kernel-dkms"
-    ubuntu = "nvidia-driver-BRANCH-open" if wanted == "open" else "nvidia-driver-BRANCH"
-    return Fix(
-        kind="apply+reboot",
-        concern=driver_state.CONCERN,
-        declare={**advise(examined).declare, "driver_flavor": wanted},
-        text=f"`rigops apply` installs the {wanted} module in its place and reboots",
-        by_hand=f"install the {wanted} module (Debian: {debian}, Ubuntu: {ubuntu}) and reboot",
+        fix=ignored_cards.other_module(examined, right),
     )
 
 

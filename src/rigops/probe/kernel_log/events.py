@@ -1,4 +1,4 @@
-"""A parsed kernel log, and the Xids and IOMMU faults in it, also where they spread over lines."""
+"""A parsed kernel log, and the Xids, IOMMU faults and refused cards in it, also over lines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rigops.probe.address import normal
+from rigops.probe.kernel_log.ignored import IgnoredCard, IgnoredCards
 
 OFF_THE_BUS: Final = 79
 
@@ -68,6 +69,7 @@ class KernelLog:
     lines: tuple[LogLine, ...] = ()
     xids: tuple[Xid, ...] = ()
     iommu_faults: tuple[IommuFault, ...] = ()
+    ignored_cards: tuple[IgnoredCard, ...] = ()
     starts_at_boot: bool | None = None  # None: unknown; False: the beginning is lost
     total_lines: int = 0  # that were log lines, with those that were left out
     first_at: str | None = None  # of any line, RFC 3339 UTC
@@ -89,11 +91,12 @@ class Events:
     def __init__(self) -> None:
         self.xids: list[Xid] = []
         self.faults: list[IommuFault] = []
+        self.ignored = IgnoredCards()
         self._head: tuple[str, int] | None = None  # of "fallen off the bus", and how old
 
     @property
     def count(self) -> int:
-        return len(self.xids) + len(self.faults)
+        return len(self.xids) + len(self.faults) + len(self.ignored.found)
 
     def take(self, entry: LogLine) -> None:
         xid, fault = self._xid(entry), _fault(entry)
@@ -101,6 +104,7 @@ class Events:
             self.xids.append(xid)
         if fault:
             self.faults.append(fault)
+        self.ignored.take(entry)
 
     def _xid(self, entry: LogLine) -> Xid | None:
         if "NVRM" not in entry.message and "nvidia" not in entry.message:

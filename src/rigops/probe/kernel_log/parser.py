@@ -129,6 +129,10 @@ class _Reader:
             iommu_faults=tuple(
                 replace(one, entry=counted_back(one.entry)) for one in events.faults
             ),
+            ignored_cards=tuple(
+                replace(one, entries=tuple(map(counted_back, one.entries)))
+                for one in events.ignored.found
+            ),
             starts_at_boot=self._boots.starts_at_boot,
             total_lines=self._total,
             first_at=stamps.utc(self._first) if self._first else None,

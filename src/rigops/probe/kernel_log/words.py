@@ -80,7 +80,8 @@ TECHNICAL: Final = (
     "section_type port_type records from previous boot OS now controls assumes control "
     "platform does not support requesting retains willing simpleP2P p2pBandwidthLat nvbandwidth "
     "all_reduce_perf all_gather_perf sendrecv_perf NV_ERR_GPU_IS_LOST Unable can't change state "
-    "D3cold D0 inaccessible not ready after giving up ko modeset "
+    "D3cold D0 inaccessible not ready after giving up ko modeset Legacy drivers ignore "
+    "installed system supported through open requires use modules release "
     "BIOS asus asustek asrock asrockrack gigabyte supermicro micro-star"
 )
 
