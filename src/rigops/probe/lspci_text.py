@@ -31,7 +31,15 @@ _KINDS = {
     "display controller": 0x0380,
     "audio device": 0x0403,
 }
-_NVIDIA = (0x10DE, "nvidia corporation")
+# Where only names are there: the makers that matter, QEMU, VMware, Xen, Hyper-V, VirtualBox.
+_VENDORS = {
+    "nvidia corporation": 0x10DE,
+    "red hat, inc.": 0x1B36,
+    "vmware": 0x15AD,
+    "xensource": 0x5853,
+    "microsoft corporation": 0x1414,
+    "innotek": 0x80EE,
+}
 
 _TREE_LINE = re.compile(r"[ |]*(?:[+\\]-|-(?:\+-)?\[)")
 _STEP = re.compile(
@@ -116,8 +124,10 @@ def _ids(bare: str) -> tuple[int | None, int | None]:
         return int(found[-1][0], 16), int(found[-1][1], 16)
     if alone:
         return int(alone[1], 16), int(alone[2], 16)
-    vendor, words = _NVIDIA
-    return (vendor if bare.lower().startswith(words) else None), None
+    plain = bare.lower()
+    return next(
+        (number for words, number in _VENDORS.items() if plain.startswith(words)), None
+    ), None
 
 
 def split_tree(lines: list[str]) -> tuple[dict[str, int], list[str], list[str]]:

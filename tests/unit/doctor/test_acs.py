@@ -29,6 +29,7 @@ from tests.unit.probe import answers
 
 PATH = "acs.path"
 GEFORCE = ROOT_PORTS.replace("AD102GL [RTX 5880 Ada Generation] [10de:26b3]", "AD102 [GeForce X]")
+RTX_4090 = GEFORCE.replace("[GeForce X]", "[GeForce RTX 4090] [10de:2684]")
 _ON = "ACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+"
 _OFF = "ACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir-"
 TOPOLOGY = "\tGPU0\tGPU1\nGPU0\t X \t{0}\nGPU1\t{0}\t X \n\nLegend:\n"
@@ -75,6 +76,9 @@ def test_below_a_switch_its_own_ports_count_and_not_the_root() -> None:
         (GEFORCE, None, "warn"),
         (GEFORCE, "NS", "info"),
         (GEFORCE.replace("AD102 [GeForce X]", "Device"), None, "warn"),
+        (RTX_4090, None, "info"),
+        (RTX_4090, "U", "info"),
+        (RTX_4090, "OK", "warn"),
         (NO_REDIRECTION, "OK", "ok"),
         (NO_REDIRECTION, "CNS", "ok"),
     ],

@@ -64,6 +64,48 @@ def test_lanes(lanes: str, slot: str, width: int, status: str, said: str) -> Non
     assert (finding.fix is not None) == (status == "warn")
 
 
+# As QEMU's q35 writes its root port (pcie-root-port), here with x8 of a card's own x16.
+QEMU = """\
+00:01.0 PCI bridge [0604]: Red Hat, Inc. QEMU PCIe Root port{ids}
+\tBus: primary=00, secondary=01, subordinate=01, sec-latency=0
+\tCapabilities: [54] Express (v2) Root Port (Slot+), MSI 00
+\t\tLnkCap:\tPort #16, Speed {port}, ASPM L0s, Exit Latency L0s <64ns
+\t\tLnkSta:\tSpeed 8GT/s, Width x{now}
+
+01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204]
+\tCapabilities: [78] Express (v2) Legacy Endpoint, MSI 00
+\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16, ASPM L1, Exit Latency L1 <4us
+\t\tLnkSta:\tSpeed 8GT/s (downgraded), Width x{now} (downgraded)
+
+"""
+
+
+@pytest.mark.parametrize("now", [8, 1])
+@pytest.mark.parametrize("ids", ["", " [1b36:000c]"])
+@pytest.mark.parametrize("port", ["16GT/s, Width x32", "2.5GT/s, Width x16"])
+def test_a_port_that_a_hypervisor_made_up_proves_no_missing_lane(
+    now: int, ids: str, port: str
+) -> None:
+    listing = QEMU.format(ids=ids, port=port, now=now)
+    (finding,) = found(WIDTH, {"lspci": listing})
+
+    assert finding.status == "info"
+    assert f"x{now} of x16, in a virtual machine" in finding.summary
+
+
+def test_a_port_of_another_vendor_with_a_width_that_no_link_has_is_not_believed() -> None:
+    listing = QEMU.format(ids="", port="16GT/s, Width x32", now=16).replace("Red Hat", "Maker")
+    (finding,) = found(WIDTH, {"lspci": listing})
+
+    assert (finding.status, finding.evidence[-1].line.endswith("Width x32")) == ("ok", False)
+
+
+def test_a_link_is_not_wider_than_its_port() -> None:
+    (finding,) = found(WIDTH, {**HEALTHY, **rig("16.0,16", slot="2.5,1"), "lspci": None})
+
+    assert finding.status == "ok"
+
+
 def test_lspci_alone_tells_narrow_links() -> None:
     (finding,) = [one for one in found(WIDTH, {"lspci": RISERS}) if one.status == "warn"]
 

@@ -196,7 +196,9 @@ def test_cables() -> None:
 
     well = rig(RTX3090, kernel_log=QUIET)
     said = "        Fan Speed : Insufficient External Power"
-    smi = SmiReport(gpus=(replace(RTX3090, address=FIRST, troubles=(said,)),), is_complete=True)
+    smi = SmiReport(
+        gpus=(replace(RTX3090, address=FIRST, troubles={"fan_speed": said}),), is_complete=True
+    )
 
     assert cable(well).status == "ok"
     assert cable(snapshot_of(well, nvidia_smi_xml=smi)).status == "fail"

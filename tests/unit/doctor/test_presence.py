@@ -145,8 +145,10 @@ def test_a_card_that_reads_as_ones() -> None:
     [
         ({"watts": "ERR!"}, "info"),
         ({"fan": "ERR!"}, "warn"),
-        ({"fan": "ERR!", "mig": "ERR!"}, "fail"),
-        ({"fan": "ERR!", "mig": "ERR!", "watts": "ERR!", "busy": "ERR!"}, "fail"),
+        ({"mig": "Unknown Error"}, "info"),
+        ({"fan": "ERR!", "mig": "ERR!"}, "warn"),
+        ({"fan": "ERR!", "mig": "ERR!", "watts": "ERR!", "state": "ERR!"}, "fail"),
+        ({"fan": "ERR!", "state": "[Unknown Error]"}, "fail"),
         ({"fan": "GPU is lost"}, "fail"),
     ],
 )
@@ -156,6 +158,44 @@ def test_degrees_of_values_that_cannot_be_told(troubles: dict[str, str], status:
     assert (finding.status, finding.subject) == (status, f"gpu {ONE}")
     assert finding.evidence
     assert finding.why
+
+
+# The lines and the layout of driver 560.35.03 for a healthy RTX 4090.
+_ADDRESSING = """\
+==============NVSMI LOG==============
+
+Driver Version                            : 560.35.03
+CUDA Version                              : 12.6
+
+Attached GPUs                             : 1
+GPU 00000000:41:00.0
+    Product Name                          : NVIDIA GeForce RTX 4090
+    Addressing Mode                       : Unknown Error
+    Fan Speed                             : 30 %
+    Performance State                     : P8
+    Temperature
+        GPU Current Temp                  : 35 C
+    Clocks
+        Graphics                          : 210 MHz
+    Processes                             : None
+
+"""
+
+
+def test_a_property_that_the_driver_cannot_tell_is_no_fault_of_the_card() -> None:
+    doubt, finding = found(LOST, {"nvidia-smi-xml": _ADDRESSING})
+
+    assert (doubt.status, finding.status, finding.fix) == ("unknown", "info", None)
+    assert finding.summary.endswith("nvidia-smi cannot read its addressing mode")
+
+
+def test_a_measurement_that_is_missing_alone_is_watched_and_nobody_unplugs_cables() -> None:
+    smi_text = _ADDRESSING.replace("30 %", "[Unknown Error]")
+    (finding, *_) = found(LOST, {"nvidia-smi-xml": smi_text})
+
+    assert finding.status == "warn"
+    assert finding.fix is not None
+    assert "cable" not in finding.fix.text
 
 
 def test_a_card_that_one_source_alone_has_seen_is_not_said_to_answer() -> None:

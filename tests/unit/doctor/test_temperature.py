@@ -38,13 +38,39 @@ def test_the_chip(celsius: float | None, slowdown: float | None, status: str) ->
     assert statuses(look("tmp.core", rig(gpu))) == [status]
 
 
+@pytest.mark.parametrize(
+    ("celsius", "left", "slows_with", "status"),
+    [
+        (86.0, 22.0, -2.0, "ok"),  # an L40S is well at 86 °C
+        (90.0, 2.0, -2.0, "warn"),
+        (88.0, -2.0, -2.0, "fail"),
+        (84.0, 4.0, 0.0, "warn"),
+        (84.0, 6.0, None, "ok"),
+        (84.0, None, -2.0, "info"),
+    ],
+)
+def test_degrees_that_are_left(
+    celsius: float, left: float | None, slows_with: float | None, status: str
+) -> None:
+    gpu = replace(
+        RTX3090,
+        celsius=celsius,
+        celsius_slowdown=None,
+        celsius_left=left,
+        celsius_left_slowdown=slows_with,
+    )
+
+    assert statuses(look("tmp.core", rig(gpu))) == [status]
+
+
 def test_a_sensor_that_says_err_is_told_of() -> None:
-    gpu = replace(RTX3090, celsius=None, troubles=("        GPU Current Temp : ERR!",))
+    said = {"temperature/gpu_current_temp": "        GPU Current Temp : ERR!"}
+    gpu = replace(RTX3090, celsius=None, troubles=said)
 
     (found,) = look("tmp.core", rig(RTX3090, gpu))
 
     assert (found.status, found.subject) == ("unknown", f"gpu {SECOND}")
-    assert "ERR!" in found.summary
+    assert "cannot be read" in found.summary
 
 
 @pytest.mark.parametrize(
@@ -116,7 +142,7 @@ def test_the_fan(percent: int | None, celsius: float | None, status: str) -> Non
 
 
 def test_a_fan_that_says_err() -> None:
-    gpu = replace(RTX3090, fan_percent=None, troubles=("<fan_speed>ERR!</fan_speed>",))
+    gpu = replace(RTX3090, fan_percent=None, troubles={"fan_speed": "<fan_speed>ERR!</fan_speed>"})
 
     assert statuses(look("tmp.fan", rig(gpu))) == ["warn"]
 

@@ -51,7 +51,7 @@ def test_cards(tree: Tree, rig: rigs.Rig) -> None:
             watts.default, watts.min, watts.max,
         )  # fmt: skip
         assert (card.width, card.persistence) == (gpu.width, rig.persistence)
-        assert card.troubles == ()
+        assert card.troubles == {}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

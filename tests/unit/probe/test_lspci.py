@@ -81,6 +81,36 @@ def test_cards_that_dropped_off_hide_or_have_no_room() -> None:
     assert not found.unparsed
 
 
+# The layouts of an H100 (`-vvv`) and of an H20 (`-v`), whose registers take two regions, with the
+# functions of SR-IOV below.
+NUMBERED = """\
+3b:00.0 3D controller: NVIDIA Corporation GH100 [H100 PCIe] (rev a1)
+        Region 0: Memory at 88042000000 (64-bit, prefetchable) [size=16M]
+        Region 2: Memory at 84000000000 (64-bit, prefetchable) [size=128G]
+        Region 4: Memory at 88040000000 (64-bit, prefetchable) [size=32M]
+        Capabilities: [134 v1] Physical Resizable BAR
+                BAR 2: current size: 128GB, supported: 64MB 128MB 256MB 128GB
+        Capabilities: [250 v1] Single Root I/O Virtualization (SR-IOV)
+                Region 1: Memory at 0000000000000000 (64-bit, prefetchable)
+"""
+BARE = """\
+0a:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2329] (rev a1)
+        Memory at 18002000000 (64-bit, prefetchable) [size=16M]
+        Memory at 16000000000 (64-bit, prefetchable) [size=128G]
+        Memory at 18000000000 (64-bit, prefetchable) [size=32M]
+        Capabilities: [40] Power Management version 3
+"""
+
+
+@pytest.mark.parametrize("listing", [NUMBERED, BARE])
+def test_the_window_is_behind_the_registers_which_may_take_two_regions(listing: str) -> None:
+    (card,) = lspci.parse(listing).nvidia_gpus
+
+    assert card.bar1 is not None
+    assert (card.bar1.index, card.bar1.size_bytes) == (2, 128 << 30)
+    assert card.resizable_bar_sizes == (("64MB", "128MB", "256MB", "128GB") * (listing == NUMBERED))
+
+
 @pytest.mark.parametrize(
     ("line", "address", "vendor", "pci_class"),
     [
@@ -98,7 +128,7 @@ def test_cards_that_dropped_off_hide_or_have_no_room() -> None:
         ),
         ("00:02.0 0604: 1022:14ba (rev 01)", "0000:00:02.0", 0x1022, 0x0604),
         ("00:02.0 Class 0604: 1022:14ba", "0000:00:02.0", 0x1022, 0x0604),
-        ("05:00.0 Unassigned class [ff80]: XenSource, Inc. Device", "0000:05:00.0", None, 0xFF80),
+        ("05:00.0 Unassigned class [ff80]: XenSource, Inc. Device", "0000:05:00.0", 0x5853, 0xFF80),
         ("02:00.0 PCI bridge: PLX Technology, Inc. PEX 8747", "0000:02:00.0", None, 0x0604),
         ("    02:00.0 PCI bridge: PLX Technology, Inc. PEX 8747", "0000:02:00.0", None, 0x0604),
     ],

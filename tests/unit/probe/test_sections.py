@@ -27,6 +27,7 @@ from rigops.probe.sections import (
 )
 from tests.corpus import CORPUS
 from tests.unit.probe import answers, host_sections, pasted
+from tests.unit.probe.snippets import SHELLS, run, tree
 from tests.unit.recorded import rig
 
 SOURCES = Path(rigops.__file__).parent
@@ -97,6 +98,40 @@ def test_pci() -> None:
     assert found.functions[0].driver is None
     assert found.functions[0].link is None
     assert not found.unparsed
+
+
+# As the kernel writes `resource`: the registers of an H100 are 64 bits wide, those of a 3090 32.
+WIDE = "0x88042000000 0x88042ffffff 0x000000000014220c\n0x0 0x0 0x0\n"
+NARROW = "0x00000000f6000000 0x00000000f6ffffff 0x0000000000040200\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("registers", "sizes", "window"),
+    [
+        (WIDE, {0: 16 << 20, 2: 128 << 30, 4: 32 << 20}, 128 << 30),
+        (NARROW, {0: 16 << 20, 1: 256 << 20, 3: 32 << 20}, 256 << 20),
+        (NARROW, {0: 16 << 20, 3: 32 << 20}, None),
+        (None, {1: 256 << 20}, 256 << 20),
+        ("", {1: 256 << 20}, 256 << 20),
+    ],
+)
+def test_the_window_of_a_card_in_sysfs(
+    tmp_path: Path, shell: str, registers: str | None, sizes: dict[int, int], window: int | None
+) -> None:
+    card = tmp_path / "sys/bus/pci/devices/0000:3b:00.0"
+    values = {"vendor": "0x10de\n", "device": "0x2331\n", "class": "0x030200\n"}
+    if registers is not None:
+        values["resource"] = registers
+    tree(card, values)
+    for number, size in sizes.items():
+        with (card / f"resource{number}").open("wb") as file:
+            file.truncate(size)
+
+    _, text = run(pci.SECTION, shell, tmp_path, "/sys/bus/pci", "/sys/kernel")
+
+    (found,) = pci.parse(text).functions
+    assert found.bar1_bytes == window
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_the_newest_xml() -> None:
     assert (card.remap_pending, card.remap_failed) == (False, True)
     assert card.mhz_application_graphics is None
     assert card.processes == (SmiProcess(pid=77, kind="C+G", name=r"C:\Windows\explorer.exe"),)
-    assert card.troubles == ()
+    assert card.troubles == {}
 
 
 def test_the_oldest_text() -> None:
@@ -175,7 +175,7 @@ def test_a_card_in_trouble_says_so_and_hides_no_error_behind_a_zero() -> None:
     card = report.gpus[0]
 
     assert card.name == "NVIDIA A100-PCIE-40GB"
-    assert card.troubles == (
+    assert tuple(card.troubles.values()) == (
         "<fan_speed>ERR!</fan_speed>",
         "<dram_uncorrectable>[Unknown Error]</dram_uncorrectable>",
         "<gpu_temp>GPU is lost</gpu_temp>",

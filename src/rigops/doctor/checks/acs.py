@@ -53,8 +53,9 @@ def path(examined: Examined) -> Finding:
     share, or up to both root ports. ReqRedir, CmpltRedir and EgressCtrl must be off there: they
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
     shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
-    that is unknown, and information where P2P over PCIe is refused or the cards have NVLink. A port
-    that could not be read is unknown.
+    that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink,
+    or where NVIDIA's driver offers none between such cards. A port that could not be read is
+    unknown.
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
@@ -212,10 +213,18 @@ def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:
         return "fail"
     if pair.is_granted is False or pair.has_nvlink:
         return "info"
-    is_wanted = examined.spec.p2p == "required" or all(
-        _is_made_for_p2p(card) for card in (pair.one, pair.other)
-    )
+    is_required = examined.spec.p2p == "required"
+    if pair.is_granted is None and not is_required and _has_none_to_lose(pair):
+        return "info"
+    is_wanted = is_required or all(_is_made_for_p2p(card) for card in (pair.one, pair.other))
     return "fail" if is_shared or is_wanted else "warn"
+
+
+def _has_none_to_lose(pair: Pair) -> bool:
+    """Cards between which NVIDIA's driver never offers P2P over PCIe, by catalog and chip."""
+    models = [card.model for card in (pair.one, pair.other)]
+    is_none = any(model and model.p2p in {"none", "nvlink-or-none"} for model in models)
+    return is_none or peers.is_mixed(pair) is True
 
 
 def _is_made_for_p2p(card: Card) -> bool:

@@ -9,6 +9,7 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
 from rigops.doctor.views.cards import judge_answering
+from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -33,14 +34,22 @@ _NARROW = (
     "slower in the same proportion."
 )
 
+_SLOT_NOT_READ = (
+    "Boards with two slots for cards often split sixteen lanes in two halves. What this slot can "
+    "do was not read, so missing lanes cannot be seen: `lspci -vvv`, as root, shows it. "
+)
+_IN_A_GUEST = "A virtual machine does not see the slot: let doctor look at the host that has it. "
 
-@Check("pci.width", needs=(PCI, LSPCI, SMI), fixes=("hands",))
+
+@Check("pci.width", needs=(BOOT, PCI, LSPCI, SMI), fixes=("hands",))
 def width(examined: Examined) -> list[Finding]:
     """Every card has all its lanes.
 
     Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci).
-    Fewer than both could have is a warning, fewer because the slot has no more is information. The
-    speed is not judged: an idle link runs at 2.5 GT/s, and lspci calls that (downgraded).
+    Fewer than both could have is a warning, fewer because the slot has no more is information, as
+    it is in a virtual machine, whose ports are made up. A port that claims what no link has, such
+    as x32, is not believed. The speed is not judged: an idle link runs at 2.5 GT/s, and lspci
+    calls that (downgraded).
     """
     return judge_answering(
         examined,
@@ -73,22 +82,17 @@ def _opinion(link: Lanes) -> tuple[Status, str, str]:
     if link.now is None or link.own is None:
         return "unknown", "how many lanes its link has could not be read", ""
     has = f"x{link.now}"
-    if link.expected is not None and link.now >= link.expected:
-        if link.expected == link.own:
-            return "ok", f"{has}, all of them", _SAVING
-        why = (
-            f"The slot, or what it shares its lanes with, offers x{link.port} by design. {_SAVING}"
-        )
-        return "info", f"{has} of x{link.own}, all that its slot gives", why
-    if link.expected is None and link.now >= link.own:
-        return "ok", f"{has}, all of them", _SAVING
-    if link.expected is None and link.now > _FEW_LANES:
-        why = (
-            "Boards with two slots for cards often split sixteen lanes in two halves. What this "
-            "slot can do was not read, so missing lanes cannot be seen. "
-        )
-        return "info", f"{has} of x{link.own}, and what its slot gives is not known", why + _SAVING
     could = link.expected or link.own
+    if link.now >= could == link.own:
+        return "ok", f"{has}, all of them", _SAVING
+    if link.now >= could:
+        why = f"The slot, or what it shares its lanes with, offers x{link.port} by design. "
+        return "info", f"{has} of x{link.own}, all that its slot gives", why + _SAVING
+    if link.is_virtual:
+        return "info", f"{has} of x{link.own}, in a virtual machine", _IN_A_GUEST + _SAVING
+    if link.expected is None and link.now > _FEW_LANES:
+        summary = f"{has} of x{link.own}, and what its slot gives is not known"
+        return "info", summary, _SLOT_NOT_READ + _SAVING
     return "warn", f"{has} where x{could} is possible", _NARROW
 
 

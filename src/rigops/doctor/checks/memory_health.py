@@ -127,7 +127,7 @@ def inforom(examined: Examined) -> Finding:
     report = examined.snapshot[SMI].value
     lines = [*report.warnings, *report.failure_lines, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
-        lines += gpu.troubles
+        lines += gpu.troubles.values()
     corrupt = tuple(Evidence(SMI.name, line) for line in lines if _INFOROM.search(line))
     if corrupt:
         return Finding(

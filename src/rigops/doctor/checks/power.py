@@ -152,7 +152,7 @@ def _cable_lines(examined: Examined) -> tuple[Evidence, ...]:
     logged = [*entries, *(log.matching(_CABLES) if log else ())]
     lines = [*report.failure_lines, *report.warnings, *report.unparsed] if report else []
     for gpu in report.gpus if report else ():
-        lines += gpu.troubles
+        lines += gpu.troubles.values()
     return (
         *(Evidence(SMI.name, line) for line in lines if _CABLES.search(line)),
         *(Evidence(KERNEL_LOG.name, line) for line in dict.fromkeys(one.line for one in logged)),

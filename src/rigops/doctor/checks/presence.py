@@ -12,7 +12,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, pcie
-from rigops.doctor.views.cards import LostCard, answers, lost_cards, subject_of
+from rigops.doctor.views.cards import MEASURED, LostCard, answers, lost_cards, subject_of
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.events import OFF_THE_BUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import ExpectedGpus
     from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.smi.report import SmiGpu
 
 
 _NVIDIA = "nvidia"
@@ -43,6 +44,10 @@ _SEEK = (
     "look for Xid 79 in the log of the boot before. If the same card stays away in another slot "
     "and on other cables, it is the card; if another one is missing then, it is the slot, the "
     "riser or the power supply"
+)
+_WATCH = (
+    "ask `nvidia-smi -q` again after a reboot. If the card works and only this value stays away, "
+    "the driver cannot read it; if more values go, or Xids name the card, the card fails"
 )
 
 _LOGGED: Final = re.compile(
@@ -181,10 +186,11 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     """Every card answers.
 
     A card that dropped off the bus reads as (rev ff) in lspci, is named by an error line of
-    nvidia-smi, or says ERR! for several of its values while others look alive. Power alone that
-    cannot be read is normal on some models. So is one that nvidia-smi does not list and of which
-    this boot's kernel log has `NV_ERR_GPU_IS_LOST`, or `Unable to change power state from D3cold to
-    D0, device inaccessible`.
+    nvidia-smi, or says ERR! or Unknown Error for most of what only the card can measure: its
+    temperature, fan, clocks, load. One such value is a warning; power alone that cannot be read is
+    normal on some models, and a setting or a property that cannot be read says nothing of the card.
+    Lost is also a card that nvidia-smi does not list and of which this boot's kernel log has
+    `NV_ERR_GPU_IS_LOST`, or `Unable to change power state from D3cold to D0, device inaccessible`.
     """
     losses = {**_logged(examined), **lost_cards(examined)}
     gone = [
@@ -199,14 +205,13 @@ def lost(examined: Examined) -> Finding | list[Finding]:
         for address, loss in losses.items()
     ]
     living = [card for card in examined.cards if card.address not in losses]
-    odd = [_odd(card) for card in living if card.smi and card.smi.troubles]
+    odd = [_odd(card, card.smi) for card in living if card.smi and card.smi.troubles]
     unsure = [card.address for card in living if not _answers(examined, card)]
-    if gone or odd:
-        return [*gone, *odd]
-    if unsure or not living:
+    found = [*gone, *odd]
+    if all(one.status == "info" for one in found) and (unsure or not living):
         who = ", ".join(unsure) or "the cards"
-        return Finding("unknown", f"whether {who} would answer is not known")
-    return Finding("ok", "every card answers")
+        found.append(Finding("unknown", f"whether {who} would answer is not known"))
+    return found or Finding("ok", "every card answers")
 
 
 def _logged(examined: Examined) -> dict[str, LostCard]:
@@ -237,19 +242,21 @@ def _logged(examined: Examined) -> dict[str, LostCard]:
     }
 
 
-def _odd(card: Card) -> Finding:
-    troubles = card.smi.troubles if card.smi else ()
-    is_power = all("power" in line.lower() for line in troubles)
+def _odd(card: Card, smi: SmiGpu) -> Finding:
+    names = [path.replace("/", " ").replace("_", " ") for path in smi.troubles]
+    is_measured = any(path.partition("/")[0] in MEASURED for path in smi.troubles)
+    what = f"its {names[0]}" if len(names) == 1 else f"{len(names)} of its values"
     return Finding(
-        "info" if is_power else "warn",
-        f"{card.name}: nvidia-smi cannot read {'its power' if is_power else 'a value'}",
-        tuple(Evidence(SMI.name, line) for line in troubles),
+        "warn" if is_measured else "info",
+        f"{card.name}: nvidia-smi cannot read {what}",
+        tuple(Evidence(SMI.name, line) for line in smi.troubles.values()),
         subject=card.subject,
-        why="Everything else of this card answers: some models cannot measure this."
-        if is_power
-        else "A value that a card reported once and does not any more is often the first sign of a "
-        "fan, a sensor or a card that fails.",
-        fix=None if is_power else Fix(kind="hands", text=f"watch this card; {_SEEK}"),
+        why="A value that a card reported once and does not any more is often the first sign of a "
+        "fan, a sensor or a card that fails."
+        if is_measured
+        else "The card measures and answers: this is a value that some drivers fail to read, or "
+        "that some models do not have.",
+        fix=Fix(kind="hands", text=_WATCH) if is_measured else None,
     )
 
 

@@ -10,6 +10,7 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
 from rigops.probe.sections.aer import SECTION as AER
+from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 
@@ -32,7 +33,7 @@ _AMD_PORTS = frozenset(
 )
 
 
-@Check("pci.chipset_lane", needs=(PCI, LSPCI), fixes=("hands",))
+@Check("pci.chipset_lane", needs=(BOOT, PCI, LSPCI), fixes=("hands",))
 def chipset_lane(examined: Examined) -> Finding | list[Finding]:
     """No card hangs on the chipset while another has the CPU's lanes.
 

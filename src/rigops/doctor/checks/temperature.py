@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
@@ -27,8 +26,6 @@ FAN_CELSIUS: Final = 60.0  # many fans rest below 50 to 60 °C, to be quiet
 
 _BELIEVED_CELSIUS: Final = (0.0, 150.0)
 _LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
-_FAN = re.compile(r"\bfan", re.IGNORECASE)
-_TEMPERATURE = re.compile(r"gpu_temp\b|gpu current temp", re.IGNORECASE)
 _HOT_CARD = Fix(
     kind="hands",
     text="clean the cooler and its fan, leave a slot of air between cards (blower cards between "
@@ -39,21 +36,22 @@ _HOT_CARD = Fix(
 @Check("tmp.core", needs=(SMI,), fixes=("hands",))
 @reported.each_card(
     "no card is near its slowdown temperature",
-    evidence=r"temperature/gpu_(temp$|current|slow|temp_slow)",
+    evidence=r"temperature/gpu_(temp$|current|slow|temp_slow|temp_tlimit|t_limit)",
 )
 def core(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """No card is near the temperature at which it slows down.
 
-    Compares each chip's temperature with the slowdown temperature that the same card reports.
-    Reaching it fails, within 5 °C of it is a warning. Cards and drivers that report no such
-    temperature are well below 75 °C and warned about from 85 °C on, because the known cards slow
-    down between 82 and 102 °C. Measure it under load.
+    Compares each chip's temperature with the slowdown temperature that the same card reports, or,
+    where the driver reports the degrees that are left (T.Limit), those with the number at which the
+    card slows down. Reaching it fails, within 5 °C of it is a warning. Cards and drivers that
+    report neither are well below 75 °C and warned about from 85 °C on, because the known cards
+    slow down between 82 and 102 °C. Measure it under load.
     """
     now = _believed(smi.celsius)
     if now is None:
         return _no_temperature(smi)
-    slowdown = smi.celsius_slowdown
-    if slowdown is None or slowdown < _LEAST_THRESHOLD:
+    slowdown = _slowdown(smi, now)
+    if slowdown is None:
         return _without_threshold(now)
     data = {"celsius": now, "slowdown": slowdown}
     if now >= slowdown:
@@ -70,11 +68,21 @@ def core(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     return Finding("ok", f"{now:g} °C")
 
 
+def _slowdown(smi: SmiGpu, now: float) -> float | None:
+    """Where the driver reports distances: where the card will be once they are used up."""
+    reported_at, left_then = smi.celsius_slowdown, smi.celsius_left_slowdown
+    if reported_at is not None and reported_at >= _LEAST_THRESHOLD:
+        return reported_at
+    if smi.celsius_left is None:
+        return None
+    return now + smi.celsius_left - next((one for one in (left_then, reported_at) if one), 0.0)
+
+
 def _no_temperature(smi: SmiGpu) -> Finding | NotReported:
     if smi.celsius is not None:
         summary = f"its temperature sensor reports {smi.celsius:g} °C, which is impossible"
-    elif any(_TEMPERATURE.search(line) for line in smi.troubles):
-        summary = "its temperature sensor reports ERR!"
+    elif {"temperature/gpu_temp", "temperature/gpu_current_temp"} & smi.troubles.keys():
+        summary = "its temperature sensor cannot be read"
     else:
         return NotReported("the card does not report its temperature")
     return Finding("unknown", summary)
@@ -92,8 +100,7 @@ def _without_threshold(now: float) -> Finding:
         return Finding(
             "info",
             f"{now:g} °C; its slowdown temperature is not reported",
-            why="Known cards do so from 82 °C or later. Newer drivers report the distance instead: "
-            "see T.Limit in `nvidia-smi -q -d TEMPERATURE`.",
+            why="Known cards do so from 82 °C or later.",
             data={"celsius": now},
         )
     return Finding("ok", f"{now:g} °C")
@@ -170,14 +177,14 @@ def memory_gddr6(_: Examined) -> Finding:
 def fan(_: Examined, __: Card, smi: SmiGpu) -> Finding | NotReported:
     """The cards' fans turn when it is warm.
 
-    Reads each card's fan speed. ERR! is a warning, and so is 0 % above 60 °C; below that many cards
-    let their fans rest. No value at all is normal for passive cards and SXM modules, which the case
-    must cool.
+    Reads each card's fan speed. ERR! or Unknown Error is a warning, and so is 0 % above 60 °C;
+    below that many cards let their fans rest. No value at all is normal for passive cards and SXM
+    modules, which the case must cool.
     """
-    if any(_FAN.search(line) for line in smi.troubles):
+    if "fan_speed" in smi.troubles:
         return Finding(
             "warn",
-            "its fan reports ERR!",
+            "its fan cannot be read",
             why="The card has lost its fan's controller, or is about to be lost altogether.",
             fix=_fan_fix(),
         )

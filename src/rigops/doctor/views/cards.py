@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu
 from rigops.doctor import views
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 
-_FEWEST = 2  # unreadable values of a card, beside its power, before it counts as dead
+# What only the card itself can say, while it works. Its power is not among them: some models
+# cannot measure it. All else is a setting or a property, which the driver may fail to tell alone.
+MEASURED: Final = frozenset(
+    ("fan_speed", "performance_state", "temperature", "utilization", "fb_memory_usage", "clocks")
+)
+_FEWEST = 2  # of them unreadable, before a card counts as dead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,12 +137,19 @@ def _loss(card: Card) -> LostCard | None:
     if card.lspci is not None and card.lspci.is_gone:
         line = Evidence(LSPCI.name, card.lspci.line)
         return LostCard(card.name, "it answers nothing on the bus any more", (line,))
-    troubles = card.smi.troubles if card.smi else ()
-    evidence = tuple(Evidence(SMI.name, line) for line in troubles)
-    if any(word in line.lower() for line in troubles for word in ("is lost", "requires reset")):
+    smi = card.smi
+    if smi is None:
+        return None
+    evidence = tuple(Evidence(SMI.name, line) for line in smi.troubles.values())
+    said = "\n".join(smi.troubles.values()).lower()
+    if "is lost" in said or "requires reset" in said:
         return LostCard(card.name, "nvidia-smi reports it as lost", evidence)
-    if len([line for line in troubles if "power" not in line.lower()]) >= _FEWEST:
-        return LostCard(
-            card.name, f"{len(troubles)} of its values cannot be read any more", evidence
-        )
+    failed = {path.partition("/")[0] for path in smi.troubles} & MEASURED
+    measured = (
+        smi.fan_percent, smi.performance_state, smi.celsius, smi.utilization_percent, smi.watts,
+        smi.mhz_graphics,
+    )  # fmt: skip
+    if len(failed) >= max(_FEWEST, sum(one is not None for one in measured)):
+        words = f"{len(smi.troubles)} of its values cannot be read any more"
+        return LostCard(card.name, words, evidence)
     return None

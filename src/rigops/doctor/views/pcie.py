@@ -26,8 +26,9 @@ _HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
 _HOST_BRIDGE_CLASS = 0x0600
 # QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
 _VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
-# A function that is gone reads as 63 or 255 lanes.
-_WIDTHS = frozenset({1, 2, 4, 8, 12, 16, 32})
+# What real links have. A function that is gone reads as 63 or 255 lanes, QEMU's ports say 32.
+_WIDTHS = frozenset({1, 2, 4, 8, 12, 16})
+_SPEEDS = frozenset({2.5, 5, 8, 16, 32, 64})
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ class Lanes:
     own: int | None  # lanes_of the card
     port: int | None  # lanes_of what it is plugged into
     evidence: tuple[Evidence, ...]
+    is_virtual: bool = False  # the port is one that a hypervisor made up
 
     @property
     def expected(self) -> int | None:
@@ -186,7 +188,15 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
     ]
     port, about_port = _of_port(snapshot, card)
     by_model = card.model.pcie_width if card.model else None
-    return Lanes(now, own or by_model, port, tuple(one for one in (*reported, about_port) if one))
+    is_virtual = is_virtual_machine(snapshot) is True
+    is_real = not is_virtual and (port is None or now is None or port >= now)
+    return Lanes(
+        now,
+        own or by_model,
+        port if is_real else None,
+        tuple(one for one in (*reported, about_port) if one),
+        is_virtual,
+    )
 
 
 def _of_port(snapshot: HostSnapshot, card: Card) -> tuple[int | None, Evidence | None]:
@@ -205,7 +215,7 @@ def _of_port(snapshot: HostSnapshot, card: Card) -> tuple[int | None, Evidence |
 
 
 def _width(link: Link | None) -> int | None:
-    return link.width if link else None
+    return link.width if link and link.gt_per_s in _SPEEDS else None
 
 
 def _least(*widths: int | None) -> int | None:

@@ -20,7 +20,7 @@ _REGION = re.compile(r"(?:Region ([0-9]): )?(?:\[virtual\] )?(Memory at|I/O port
 _SIZE = re.compile(r"\[size=([0-9]{1,6})([KMGT]?)\]")
 _NO_SPACE = ("<ignored>", "<unassigned>")
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_BAR_1 = re.compile(r"BAR 1: current size: \S{1,20}, supported: (.*)")
+_RESIZABLE = re.compile(r"BAR ([0-9]): current size: \S{1,20}, supported: (.*)")
 _BAR_SIZE = re.compile(r"[0-9]{1,6}[KMGT]B")
 _BIT = re.compile(r"([A-Za-z]{3,20})([+-])")
 _BITS = re.compile(rf"{_BIT.pattern}(?:\s+{_BIT.pattern})*")
@@ -65,7 +65,7 @@ class LspciFunction:
     link_capability: LspciLink | None = None
     link_status: LspciLink | None = None
     regions: tuple[Region, ...] = ()
-    resizable_bar_sizes: tuple[str, ...] = ()  # of BAR 1, as lspci writes them: 256MB, 32GB
+    resizable_bar_sizes: tuple[str, ...] = ()  # of BAR1, as lspci writes them: 256MB, 32GB
     resizable_bar_line: str = ""
     acs: AcsControl | None = None
     secondary_bus: int | None = None  # of a bridge
@@ -90,7 +90,8 @@ class LspciFunction:
 
     @property
     def bar1(self) -> Region | None:
-        return next((region for region in self.regions if region.index == 1), None)
+        """NVIDIA's name for the window to its memory: after the registers, which may take two."""
+        return next((region for region in self.regions if region.index in _BAR1_INDICES), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +110,7 @@ class Lspci:
 
 
 _PCI_BRIDGE = 0x0604
+_BAR1_INDICES = (1, 2)
 _PRODUCT = re.compile(r"\[([^\[\]]{1,80})\]$")
 _FIELD = re.compile(r"(?P<name>[A-Za-z][\w ]{0,30}):\s*(?P<value>.*)")
 _SECONDARY = re.compile(r"\bsecondary=([0-9a-f]{2})\b", re.IGNORECASE)
@@ -186,6 +188,8 @@ def _regions(body: list[str]) -> tuple[Region, ...]:
     found: list[Region] = []
     following = 0
     for line in body:
+        if line.startswith("Capabilities:"):
+            break  # what follows are those of virtual functions
         shape = _REGION.match(line)
         if shape is None:
             continue
@@ -209,9 +213,9 @@ def _resizable(body: list[str]) -> tuple[tuple[str, ...], str]:
     for line in body:
         if line.startswith("Capabilities:"):
             of_functions = "Virtual Resizable BAR" in line
-        shape = None if of_functions else _BAR_1.match(line)
-        if shape:
-            return tuple(filter(_BAR_SIZE.fullmatch, shape[1].split())), line
+        shape = None if of_functions else _RESIZABLE.match(line)
+        if shape and int(shape[1]) in _BAR1_INDICES:
+            return tuple(filter(_BAR_SIZE.fullmatch, shape[2].split())), line
     return (), ""
 
 

@@ -122,8 +122,10 @@ for function in /sys/bus/pci/devices/*; do
     bar1=-
     case "$vendor $class" in
         "0x10de 0x03"*)
-            if [ -e "$function/resource1" ]; then
-                set -- $(ls -Lln "$function/resource1")
+            flags=0; { read -r _ _ flags <"$function/resource"; } 2>/dev/null
+            window=$function/resource$(((${flags:-0} & 0x100000) ? 2 : 1))  # the first may be two
+            if [ -e "$window" ]; then
+                set -- $(ls -Lln "$window")
                 bar1=${5:--}
             fi ;;
     esac

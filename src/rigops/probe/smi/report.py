@@ -87,7 +87,7 @@ def _watts(*names: str) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class SmiGpu:
-    """None: not reported, or N/A. `troubles`: lines with ERR!, Unknown Error or GPU is lost.
+    """None: not reported, or N/A. `troubles`: by path, lines with ERR!, Unknown Error, GPU is lost.
 
     `watts_limit` is in force now, `watts_requested` is what was asked for.
     """
@@ -157,6 +157,13 @@ class SmiGpu:
     celsius_slowdown: float | None = _celsius("gpu_temp_slow_threshold", "gpu_slowdown_temp")
     celsius_shutdown: float | None = _celsius("gpu_temp_max_threshold", "gpu_shutdown_temp")
     celsius_max: float | None = _celsius("gpu_temp_max_gpu_threshold", "gpu_max_operating_temp")
+    # Newer drivers: degrees that are left, and with how many left, mostly below 0, it slows down.
+    celsius_left: float | None = _celsius(
+        "gpu_temp_tlimit", "gpu_t_limit_temp", "gpu_current_t_limit_temp"
+    )
+    celsius_left_slowdown: float | None = _celsius(
+        "gpu_temp_slow_tlimit_threshold", "gpu_slowdown_t_limit_temp"
+    )
     memory_celsius: float | None = _celsius("memory_temp", "memory_current_temp")
     memory_celsius_max: float | None = _celsius(
         "gpu_temp_max_mem_threshold", "memory_max_operating_temp"
@@ -186,7 +193,7 @@ class SmiGpu:
         values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"
     )
     processes: tuple[SmiProcess, ...] | None = None
-    troubles: tuple[str, ...] = ()
+    troubles: Mapping[str, str] = field(default_factory=dict)
     line: str = ""  # the raw line that names this card
     # The raw line of every value, by its path: `power_readings/power_limit`.
     raw: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -218,9 +225,9 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         line=output.line,
         raw={path: leaf.line for path, leaf in output.leaves.items()},
         address=where,
-        troubles=tuple(
-            leaf.line for leaf in output.leaves.values() if values.is_trouble(leaf.value)
-        ),
+        troubles={
+            path: leaf.line for path, leaf in output.leaves.items() if values.is_trouble(leaf.value)
+        },
         throttle=_throttle(output, found),
         processes=_processes(output, found),
         **{one.name: one.metadata[_READ](found) for one in fields(SmiGpu) if _READ in one.metadata},
