@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.probe.sections import (
     aer,
+    apt_output,
     backups,
     boot,
     bootloader,
@@ -15,6 +16,7 @@ from rigops.probe.sections import (
     dev_nodes,
     dkms,
     firmware,
+    gpu_burn,
     iommu_groups,
     kernel_log,
     limits,
@@ -22,7 +24,10 @@ from rigops.probe.sections import (
     memory,
     modprobe,
     nccl,
+    nccl_log,
+    nccl_tests,
     network,
+    nvbandwidth,
     nvidia_modinfo,
     nvidia_params,
     nvidia_smi_nvlink,
@@ -98,4 +103,11 @@ SECTIONS: tuple[Section[Any], ...] = (
 )
 
 # What people paste and no host is asked for: outputs of programs that they ran.
-PASTED: tuple[Section[Any], ...] = (p2p_bandwidth_test.SECTION,)
+PASTED: tuple[Section[Any], ...] = (
+    p2p_bandwidth_test.SECTION,
+    nvbandwidth.SECTION,
+    nccl_tests.SECTION,
+    nccl_log.SECTION,
+    gpu_burn.SECTION,
+    apt_output.SECTION,
+)

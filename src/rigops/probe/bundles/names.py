@@ -92,6 +92,8 @@ _PLACES: Final = (
     _place("wifi", rf"\b(?:ESSID|SSID|ssid){_GAP}[:=]{_GAP}\"?([^\"\n]+)", "SSID", "ssid"),
     _place("wifi", rf"^{_GAP}ssid ([^\n]+)$", "ssid"),
     _place("wifi", r"\baccess-points:[^\S\n]*\n[^\S\n]*\"?([^\"\n:]{1,32})\"?:", "access-points"),
+    _place("host", rf"({_NAME}):[0-9]{{1,9}}:[0-9]{{1,9}} \[[0-9]{{1,5}}\] ", "NCCL "),
+    _place("host", rf"\bPid +[0-9]{{1,9}} on +({_NAME}) +device ", "Rank "),
 )
 _NODE: Final = _place("host", rf"^Linux ({_NAME}) ")
 _RELEASE: Final = re.compile(r"^Linux \S+ (\S+)", re.MULTILINE)

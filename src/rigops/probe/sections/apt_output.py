@@ -1,0 +1,151 @@
+"""What apt, dpkg, dkms and NVIDIA's installer say when an installation fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rigops.probe.section import EVERY_WORD, Section
+from rigops.probe.text import lines
+
+ProblemKind = Literal[
+    "unmet",  # dependencies that no candidate meets
+    "overwrite",  # a file that belongs to another package
+    "interrupted",  # dpkg has to be run again
+    "locked",  # another program installs
+    "missing-file",  # 404: the lists of packages are old
+    "no-key",
+    "no-package",
+    "no-space",
+    "headers",
+    "compiler",
+    "build",
+    "no-dkms-conf",
+    "secure-boot",
+    "nouveau",
+    "x-server",
+    "load",
+    "installer",  # any other error of it
+    "package",  # dpkg could not unpack or configure it
+    "apt",  # any other error of it
+]
+
+# In the order of what explains the others: a package that could not be configured says less than
+# why its module was not built.
+_KINDS: tuple[tuple[ProblemKind, tuple[str, ...]], ...] = (
+    ("no-space", ("No space left on device",)),
+    ("overwrite", (", which is also in package ",)),
+    (
+        "headers",
+        (
+            "cannot be found at /lib/modules/",
+            "kernel headers for this kernel does not seem to be installed",
+            "Unable to find the kernel source tree",
+        ),
+    ),
+    (
+        "secure-boot",
+        (
+            "Key was rejected by service",
+            "Required key not available",
+            "UEFI Secure Boot requires additional configuration",
+        ),
+    ),
+    ("no-dkms-conf", ("Could not locate dkms.conf",)),
+    ("nouveau", ("Nouveau kernel driver is currently in use",)),
+    ("x-server", ("appear to be running an X server",)),
+    ("compiler", ()),  # by its shape
+    ("build", ("Bad return status for module build", 'the step: "Building kernel modules"')),
+    ("load", ("ERROR: Unable to load the",)),
+    ("interrupted", ("dpkg was interrupted",)),
+    ("locked", ("Could not get lock", "is another process using it?")),
+    ("missing-file", ("404  Not Found", "404 Not Found")),
+    ("no-key", ("NO_PUBKEY", "EXPKEYSIG", "is not signed.")),
+    (
+        "no-package",
+        (
+            "E: Unable to locate package",
+            "E: Couldn't find any package",
+            "has no installation candidate",
+            "E: Version '",
+        ),
+    ),
+    ("unmet", ("have unmet dependencies", "held broken packages", "Unmet dependencies")),
+    ("package", ("dpkg: error processing", "dpkg: dependency problems", "dpkg: error: ")),
+    ("installer", ("ERROR: ",)),
+    ("apt", ("E: ", "Error: ", "Error! ")),
+)
+_AT_THE_START = frozenset({"installer", "apt", "package", "load"})
+_COMPILER = re.compile(r"[^\s:]{1,400}:[0-9]{1,9}:(?:[0-9]{1,9}:)? (?:fatal )?error: ")
+_CONSULT = re.compile(r"Consult (?:the )?(?P<path>/\S{1,400}make\.log)\b.*")
+_DEPENDENCY = re.compile(r".{0,200}:\s{1,4}(?:Pre)?(?:Depends|Conflicts|Breaks|Recommends): .*")
+_MOST_BELOW = 12
+_MOST = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """`below`: lines that belong to it."""
+
+    kind: ProblemKind
+    line: str
+    below: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class InstallOutput:
+    """In the order of the output; of equal lines the first. `make_log`: where dkms wrote why."""
+
+    problems: tuple[Problem, ...] = ()
+    make_log: str = ""
+
+
+def parse(text: str) -> InstallOutput:
+    found = lines(text)
+    consult = next(filter(None, (_CONSULT.match(line.strip()) for line in found)), None)
+    return InstallOutput(tuple(_problems(found)), consult["path"] if consult else "")
+
+
+def rank(problem: Problem) -> int:
+    """The causes first."""
+    return next(place for place, (kind, _) in enumerate(_KINDS) if kind == problem.kind)
+
+
+def _problems(found: Sequence[str]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for place, line in enumerate(found):
+        kind = _kind(line.strip())
+        if kind is None or line.strip() in seen or len(seen) == _MOST:
+            continue
+        seen.add(line.strip())
+        yield Problem(
+            kind=kind,
+            line=line.strip(),
+            below=tuple(_below(kind, found[place + 1 :][:_MOST_BELOW])),
+        )
+
+
+def _kind(line: str) -> ProblemKind | None:
+    for kind, words in _KINDS:
+        if kind == "compiler":
+            is_it = _COMPILER.match(line) is not None
+        elif kind in _AT_THE_START:
+            is_it = line.startswith(words)
+        else:
+            is_it = any(one in line for one in words)
+        if is_it:
+            return kind
+    return None
+
+
+def _below(kind: ProblemKind, following: Sequence[str]) -> Iterator[str]:
+    """They are indented, unless a forum took that from them."""
+    for line in following if kind in {"unmet", "package"} else ():
+        if not line.strip() or not (line[0].isspace() or _DEPENDENCY.fullmatch(line)):
+            return
+        yield line.strip()
+
+
+SECTION = Section(name="apt-output", snippet="", parse=parse, technical=EVERY_WORD)
