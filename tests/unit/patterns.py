@@ -30,8 +30,9 @@ ANCHORED: Final = frozenset({"match", "fullmatch"})
 NOT_IMPORTED: Final = frozenset({"rigops.__main__", "rigops.converge.early"})
 # Functions that try a pattern on each line as a whole.
 WHOLE_LINES: Final = frozenset({"matches", "_every", "_read", "_interfaces", "plain"})
-# Tables whose patterns are only tried so.
+# Tables whose patterns are only tried so; * is every table of a module.
 TABLES: Final = {
+    "rigops.probe.pastes.kinds:*": frozenset({"match"}),
     "rigops.probe.bundles.bug_report:_PARTS": frozenset({"fullmatch"}),
 }
 METHODS: Final = ANCHORED | {"search", "finditer", "findall", "sub", "subn", "split"}
@@ -101,7 +102,8 @@ def uses() -> dict[str, Use]:
         place = f"{module}:{name}"
         while place in found:
             place += "'"
-        found[place] = Use(place, pattern, TABLES.get(f"{module}:{name}") or used)
+        table = TABLES.get(f"{module}:{name}") or TABLES.get(f"{module}:*")
+        found[place] = Use(place, pattern, table or used)
     for call in calls():
         if call.pattern is not None and call.method != "compile":
             found[call.place] = Use(call.place, call.pattern, frozenset({call.method}))

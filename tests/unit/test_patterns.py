@@ -41,6 +41,7 @@ MADE: dict[tuple[str, str], tuple[str | bytes, ...]] = {
     ("rigops.probe.bundles.bug_report", "pattern"): (),
     ("rigops.probe.bundles.names", "pattern"): (),
     ("rigops.probe.bundles.shapes", "pattern"): (),
+    ("rigops.probe.pastes.kinds", "*"): (),
     # Of a check of ours, over paths of nvidia-smi's answer.
     ("rigops.doctor.views.reported", "pattern"): (),
     # Of the host's own, which has tests below.

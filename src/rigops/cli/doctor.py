@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ from rigops.doctor.host_report import HostReport, document, exit_code, summary
 from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.errors import usage_error
 from rigops.inventory.spec.names import did_you_mean
-from rigops.probe.bundles.reading import read_all
+from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
 from rigops.probe.bundles.saving import refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
 
+_STANDARD_INPUT = Path("-")
+
 Examination = tuple[CollectedHost, HostReport]
 
 
@@ -68,8 +71,9 @@ Examination = tuple[CollectedHost, HostReport]
     "bundles",
     multiple=True,
     callback=paths,
-    metavar="BUNDLE",
-    help="Check a saved bundle (directory or .tar.gz) or an nvidia-bug-report.log[.gz].",
+    metavar="FILE",
+    help="Check a saved bundle (directory or .tar.gz), an nvidia-bug-report.log[.gz] or copied "
+    "outputs; - reads standard input.",
 )
 @click.option(
     "--save",
@@ -117,7 +121,9 @@ def command(
     Each host runs one read-only script. HOST is an inventory name, an ssh alias or
     user@host:port, or @local for this machine. Without HOST: every host of the inventory, or
     this machine where there is none.
-    --save stores the output without names and serials; --from checks it again, anywhere.
+    --save stores the output without names and serials; --from checks it again, anywhere. --from
+    also takes what people paste: outputs of nvidia-smi, dmesg, journalctl, lspci, NCCL, apt and
+    others, several in one FILE, in any order; FILE may be a directory of them.
 
     \b
     Examples:
@@ -127,6 +133,7 @@ def command(
       rigops doctor rig --save rig.tar.gz      also save the output, to share it
       rigops doctor --from rig.tar.gz          check a saved bundle
       rigops doctor --from nvidia-bug-report.log.gz
+      rigops doctor --from post.txt            outputs copied from a terminal or a forum
       rigops doctor --print-probe >probe.sh    on the host: sudo sh probe.sh >answer
       rigops doctor --explain drv.pin          what a check reads, and why
     """
@@ -239,6 +246,7 @@ def _report(
         duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
         facts=summary(snapshot, catalog),
         findings=tuple(findings),
+        notes=(*collected.notes, *notes.of_paste(bundle, findings, checks)),
         unparsed=notes.unparsed(snapshot),
     )
 
@@ -288,7 +296,7 @@ def _hosts_from_bundles(
 
     A saved bundle holds its host's real name only if it was saved with --raw.
     """
-    found = [bundle for path in paths for bundle in read_all(path)]
+    found = [bundle for path in paths for bundle in _read(path)]
     inventory = existing_inventory(inventory_path)
     if len(hosts) == 1 and len(found) == 1:
         return [_collected(found[0], _declared(inventory, hosts[0], required=True))]
@@ -306,6 +314,13 @@ def _hosts_from_bundles(
         for bundle in found
         if not hosts or bundle.host in hosts
     ]
+
+
+def _read(path: Path) -> list[Bundle]:
+    if path != _STANDARD_INPUT:
+        return read_all(path)
+    content = sys.stdin.buffer.read(MOST_PASTED + 1)
+    return read_content(content, place="standard input", host="paste")
 
 
 def _save_bundles(bundles: Sequence[Bundle], path: Path, *, redacted: bool) -> None:

@@ -44,6 +44,14 @@ class Collected:
 
 
 @dataclass(frozen=True)
+class Paste:
+    """What was recognized in outputs that somebody copied, and the lines that were not."""
+
+    recognized: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Bundle:
     """An absent section was not collected, which is never the same as healthy."""
 
@@ -51,6 +59,7 @@ class Bundle:
     collected_at: str | None
     root: bool
     sections: Mapping[str, Collected]
+    paste: Paste | None = None
 
     def __post_init__(self) -> None:
         within = {name: _within_budget(one) for name, one in self.sections.items()}

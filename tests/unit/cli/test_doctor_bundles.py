@@ -190,3 +190,57 @@ def test_binary_rubbish_in_every_section_is_judged_and_never_healthy(
     assert said.code in {1, 3}
     (host,) = said.json()["hosts"]
     assert host["unread"]
+
+
+POST = """\
+Training hangs, what is it?
+
+```
+me@rig:~$ cat /proc/cmdline
+BOOT_IMAGE=/vmlinuz-6.1.0-18-amd64 root=/dev/nvme0n1p2 ro quiet
+me@rig:~$ sudo dmesg | tail -1
+[  812.500000] NVRM: Xid (PCI:0000:41:00): 79, pid=4711, name=python, GPU has fallen off the bus.
+```
+"""
+
+
+def test_a_post_is_judged_by_what_is_in_it(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text(POST, encoding="utf-8")
+
+    said = rigops("doctor", "--from", "post.txt")
+
+    assert said.code == 1
+    text = " ".join(said.out.split())
+    assert "post FAIL" in text
+    assert "recognized: /proc/cmdline (line 5), kernel log (line 7)" in text
+    assert "not recognized: one line, line 1: Training hangs, what is it?" in text
+    assert "a paste is all there is to judge by; more is decided by: " in text
+    assert "Xid 79" in text
+
+
+def test_a_post_of_standard_input(rigops: Rigops, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(POST.encode()))))
+
+    (host,) = rigops("doctor", "--from", "-", "--json").json()["hosts"]
+
+    assert host["host"] == "paste"
+    assert [one["id"] for one in host["findings"] if one["status"] == "fail"] == ["xid"]
+
+
+def test_a_text_without_any_output_is_refused(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text("It hangs.\n", encoding="utf-8")
+
+    said = rigops("doctor", "--from", "post.txt")
+
+    assert said.code == 2
+    assert "no output is recognized in it" in said.err
+
+
+def test_what_would_decide_more_is_not_there_yet(rigops: Rigops, tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text(POST, encoding="utf-8")
+
+    (host,) = rigops("doctor", "--from", "post.txt", "--json").json()["hosts"]
+
+    wanted = host["notes"][-1].rpartition(": ")[2]
+    assert wanted
+    assert wanted not in {"cat /proc/cmdline", "sudo dmesg"}

@@ -1,14 +1,17 @@
-"""Reads bundles back, whatever they are stored in."""
+"""Reads bundles back, whatever they are stored in, and outputs that were copied."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from rigops import regular_file
 from rigops.errors import Problem, UsageError, usage_error
 from rigops.probe import reading
 from rigops.probe.bundle import (
@@ -22,9 +25,11 @@ from rigops.probe.bundle import (
 )
 from rigops.probe.bundles import archive, bug_report
 from rigops.probe.bundles.archive import BoundedReader, TooLongError
+from rigops.probe.pastes import reading as pastes
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.script import FORMAT
 
+MOST_PASTED: Final = 64 * 1024 * 1024
 MOST_LOG: Final = 8 * 1024 * 1024 * 1024  # it is read in pieces: this bounds the time
 
 _BEGINNING: Final = 64 * 1024
@@ -32,7 +37,7 @@ _NEWER_PROBE: Final = re.compile(rb"^rigops-probe/([0-9]{1,9}) ", re.MULTILINE)
 _KNOWN: Final = frozenset(section.name for section in (*SECTIONS, *PASTED))
 _ENDINGS: Final = (".gz", ".tgz", ".tar", ".log", ".txt")
 _CUT_SHORT: Final = "cut short or damaged; nothing in it can be read"
-_NO_BUNDLE: Final = "not a bundle"
+_NO_BUNDLE: Final = "not a bundle, and no output is recognized in it"
 _OTHER_ARCHIVES: Final = {
     b"PK\x03\x04": "zip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -44,28 +49,39 @@ _OTHER_ARCHIVES: Final = {
 }
 _ACCEPTED: Final = (
     "a bundle: a directory or a .tar.gz of one or several; the output of "
-    "`rigops doctor --print-probe` run by hand; an nvidia-bug-report.log or .log.gz"
+    "`rigops doctor --print-probe` run by hand; an nvidia-bug-report.log or .log.gz; a text with "
+    "copied outputs such as those of nvidia-smi, dmesg, journalctl and lspci"
 )
 
 
 def read_all(path: Path) -> list[Bundle]:
-    """All bundles in a directory, an archive, the probe's output or NVIDIA's bug report."""
+    """All bundles in a directory, an archive, the probe's output, a bug report or copied text."""
     if path.is_dir():
         return _of_directory(path)
     if not path.is_file():
         problem = "not a file" if path.exists() else "no such file"
         raise usage_error(message=problem, file=str(path), accepted=_ACCEPTED)
     try:
-        return _of_file(path)
+        return _of_file(lambda: path.open("rb"), place=str(path), host=_stem(path))
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
         raise usage_error(message=message, file=str(path)) from error
 
 
+def read_content(content: bytes, *, place: str, host: str) -> list[Bundle]:
+    """The same where it is no file."""
+
+    def opened() -> io.BufferedReader:
+        return io.BufferedReader(io.BytesIO(content))
+
+    return _of_file(opened, place=place, host=host)
+
+
 def _of_directory(path: Path) -> list[Bundle]:
     folders, names = listed(path)
     if _is_bundle(names):
-        return [Bundle.read(path)]
+        bundle = Bundle.read(path)
+        return [bundle if META in names else _with_pastes(bundle, path, names)]
     found = []
     left = MOST_CONTENT
     for folder in (path / name for name in folders if not name.startswith(".")):
@@ -73,24 +89,48 @@ def _of_directory(path: Path) -> list[Bundle]:
             files = content_of(folder, most=left)
             left -= sum(len(content) for _, content in files)
             found.append(assemble(files, host=folder.name, place=str(folder)))
-    if not found:
-        raise _none(str(path), "no file in it is named like a section")
-    return found
+    if found:
+        return found
+    pasted = pastes.read(_contents(path, names), host=path.resolve().name)
+    if pasted is None:
+        problem = "no file in it is named like a section, and in none is an output recognized"
+        raise _none(str(path), problem)
+    return [pasted]
 
 
-def _of_file(path: Path) -> list[Bundle]:
-    place = str(path)
-    with path.open("rb") as file:
+def _with_pastes(bundle: Bundle, path: Path, names: Iterable[str]) -> Bundle:
+    """What somebody put together may have files that are not named like a section."""
+    others = [name for name in names if section_of(name) not in _KNOWN]
+    pasted = pastes.read(_contents(path, others), host=bundle.host)
+    if pasted is None:
+        return bundle
+    return replace(bundle, sections={**pasted.sections, **bundle.sections}, paste=pasted.paste)
+
+
+def _contents(path: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    left = MOST_PASTED
+    for name in names:
+        try:
+            content = regular_file.read(path / name, most=left, follows_links=False)
+        except OSError as error:
+            message = f"cannot be read: {error.strerror}"
+            raise usage_error(message=message, file=str(path / name)) from error
+        left -= len(content)
+        yield name, content
+
+
+def _of_file(opened: Callable[[], io.BufferedReader], *, place: str, host: str) -> list[Bundle]:
+    with opened() as file:
         reader = BoundedReader(file, most=MOST_LOG)
         beginning = reader.read(_BEGINNING)
     if bug_report.begins(beginning):
-        with path.open("rb") as file:
+        with opened() as file:
             reader = BoundedReader(file, most=MOST_LOG)
-            return [bug_report.read(_until_too_long(reader), host=_stem(path))]
+            return [bug_report.read(_until_too_long(reader), host=host)]
     if reader.damaged:
         raise _damaged(place)
     is_incomplete = reader.is_incomplete or not beginning
-    with path.open("rb") as file:
+    with opened() as file:
         reader = BoundedReader(file, most=MOST_CONTENT)
         try:
             if reading.BEGINNING.search(beginning):
@@ -99,11 +139,20 @@ def _of_file(path: Path) -> list[Bundle]:
                     raise _none(place, "the output of the probe ends before its first section")
                 return [bundle]
             if archive.begins(beginning):
-                return _of_archive(reader, path)
+                return _of_archive(reader, place=place, host=host)
         except TooLongError as error:
             message = f"unpacks to more than {MOST_CONTENT >> 20} MiB"
             problem = Problem(message=message, file=place, fix="Take the bundle again.")
             raise UsageError(problem) from error
+    _refuse_what_is_known(beginning, place)
+    with opened() as file:
+        pasted = _pasted(BoundedReader(file, most=MOST_PASTED), place=place, host=host)
+    if pasted is None:
+        raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
+    return [pasted]
+
+
+def _refuse_what_is_known(beginning: bytes, place: str) -> None:
     if newer := _NEWER_PROBE.search(beginning):
         message = f"written by a newer rigops (rigops-probe/{newer[1].decode()})"
         fix = "Upgrade rigops on this machine."
@@ -113,7 +162,16 @@ def _of_file(path: Path) -> list[Bundle]:
             message = f"packed with {kind}, which is not read"
             fix = "Unpack it into a directory of its own, and give that."
             raise usage_error(message=message, file=place, accepted=_ACCEPTED, fix=fix)
-    raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
+
+
+def _pasted(reader: BoundedReader, *, place: str, host: str) -> Bundle | None:
+    try:
+        content = b"".join(reader.pieces())
+    except TooLongError as error:
+        message = f"longer than {MOST_PASTED >> 20} MiB"
+        fix = "Keep the part that matters, such as the end of a log."
+        raise usage_error(message=message, file=place, fix=fix) from error
+    return pastes.read([(place, content)], host=host)
 
 
 def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:
@@ -122,8 +180,7 @@ def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:
         yield from reader.pieces()
 
 
-def _of_archive(reader: BoundedReader, path: Path) -> list[Bundle]:
-    place = str(path)
+def _of_archive(reader: BoundedReader, *, place: str, host: str) -> list[Bundle]:
     files: dict[tuple[str, ...], list[tuple[str, bytes]]] = defaultdict(list)
     incomplete_paths: set[tuple[str, ...]] = set()
     for member in archive.members(reader, place):
@@ -143,9 +200,9 @@ def _of_archive(reader: BoundedReader, path: Path) -> list[Bundle]:
             # meta.json, which has how each section ended, may be in the part that is missing.
             lost = reader.is_incomplete and META not in names
             incomplete = {name for name in names if lost or (*folder, name) in incomplete_paths}
-            host = folder[-1] if folder else _stem(path)
             inner = "/".join((place, *folder))
-            found.append(assemble(inside, host=host, place=inner, incomplete=incomplete))
+            named = folder[-1] if folder else host
+            found.append(assemble(inside, host=named, place=inner, incomplete=incomplete))
     if not found:
         raise _none(place, _CUT_SHORT if reader.is_incomplete else _NO_BUNDLE)
     return found

@@ -76,6 +76,32 @@ def test_a_directory_made_by_hand(tmp_path: Path) -> None:
     assert "no file in it is named like a section" in refusal(tmp_path / "notes")
 
 
+def test_a_directory_of_copied_outputs_is_one_machine(tmp_path: Path) -> None:
+    (tmp_path / "post").mkdir()
+    written(tmp_path / "post" / "dmesg.txt", "[    1.000000] NVRM: loading NVIDIA UNIX x86_64\n")
+    written(tmp_path / "post" / "kernel.log", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 quiet\n")
+    copied = read_all(tmp_path / "post")
+    written(tmp_path / "post" / "uname.txt", UNAME)
+    mixed = read_all(tmp_path / "post")
+
+    assert [(one.host, set(one.sections)) for one in copied] == [
+        ("post", {"kernel-log", "proc-cmdline"})
+    ]
+    assert {"kernel-log", "proc-cmdline", "uname"} <= set(mixed[0].sections)
+
+
+def test_what_a_bundle_holds_is_no_paste(tmp_path: Path) -> None:
+    """A name that a newer rigops gave to a section."""
+    bundle = Bundle("rig", None, root=True, sections={"uname": Collected(UNAME)})
+    bundle.write(tmp_path / "rig")
+    written(tmp_path / "rig" / "newer", "[    1.000000] NVRM: loading NVIDIA UNIX x86_64\n")
+
+    (found,) = read_all(tmp_path / "rig")
+
+    assert "kernel-log" not in found.sections
+    assert found.paste is None
+
+
 def test_two_answers_for_one_section(tmp_path: Path) -> None:
     for name in ("uname", "uname.txt"):
         written(tmp_path / name, UNAME)

@@ -1,0 +1,1 @@
+"""What people copy out of terminals, forums and log files: which outputs are in it."""

@@ -1,0 +1,115 @@
+"""The journal as objects (`-o json`, `export`, `verbose`) and dmesg's, as the lines of a log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from typing import Final
+
+_FIELD: Final = re.compile(r"\s*(?P<name>[A-Z_][A-Z0-9_]{0,63})=(?P<value>.*)")
+_VERBOSE_HEAD: Final = re.compile(r"\S.{10,60} \[s=")
+_NOISE: Final = "\x1e"
+_MICROSECONDS: Final = 1_000_000
+
+Entry = Mapping[str, object]
+
+
+def log_lines(lines: Iterable[str]) -> list[str]:
+    """In the layout of `-o short-iso`. The entries of another boot follow `-- Boot`."""
+    found: list[str] = []
+    boot: object = None
+    for entry in _entries(list(lines)):
+        message = _text(entry.get("MESSAGE"))
+        if message is None:
+            continue
+        now = entry.get("_BOOT_ID")
+        if boot is not None and now is not None and now != boot:
+            found.append(f"-- Boot {_text(now)} --")
+        boot = now if now is not None else boot
+        found += [_line(entry, part) for part in message.splitlines() if part.strip()]
+    return found
+
+
+def _entries(lines: list[str]) -> Iterator[Entry]:
+    fields = [_FIELD.match(line) for line in lines]
+    if any(fields):
+        yield from _of_fields(lines, fields)
+        return
+    decoder = json.JSONDecoder()
+    text = "\n".join(line.replace(_NOISE, "").removeprefix("data: ") for line in lines)
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("\n{", at)
+            at = at + 1 if at >= 0 else at
+            continue
+        yield from _objects(value)
+        at = text.find("{", end)
+
+
+def _objects(value: object) -> Iterator[Entry]:
+    if not isinstance(value, dict):
+        return
+    ring = value.get("dmesg")
+    if not isinstance(ring, list):
+        yield value
+        return
+    for one in ring:
+        if isinstance(one, dict):
+            yield {"MESSAGE": one.get("msg"), "_TRANSPORT": "kernel", "seconds": one.get("time")}
+
+
+def _of_fields(lines: list[str], fields: list[re.Match[str] | None]) -> Iterator[Entry]:
+    """An entry ends at a blank line, at the head of the next, or where a field comes again."""
+    entry: dict[str, object] = {}
+    for line, field in zip(lines, fields, strict=True):
+        is_end = not line.strip() or (field is None and _VERBOSE_HEAD.match(line))
+        if entry and (is_end or (field and field["name"] == "__CURSOR")):
+            yield entry
+            entry = {}
+        if field:
+            entry[field["name"]] = field["value"]
+    yield entry
+
+
+def _line(entry: Entry, message: str) -> str:
+    program = _text(entry.get("SYSLOG_IDENTIFIER"))
+    is_kernels = _text(entry.get("_TRANSPORT")) == "kernel" or program in {None, "kernel"}
+    host = _text(entry.get("_HOSTNAME")) or "host"
+    seconds = _number(entry.get("seconds"))
+    since_boot = _number(entry.get("__MONOTONIC_TIMESTAMP"))
+    if since_boot is not None:
+        since_boot /= _MICROSECONDS
+    now = _number(entry.get("__REALTIME_TIMESTAMP"))
+    if now is not None:
+        return f"{_moment(now)} {host} {'kernel' if is_kernels else program}: {message}"
+    up = seconds if seconds is not None else since_boot
+    if up is not None:
+        return f"[{up:12.6f}] {message}"
+    return message if is_kernels else f"host {program}: {message}"
+
+
+def _moment(microseconds: float) -> str:
+    try:
+        moment = datetime.fromtimestamp(microseconds / _MICROSECONDS, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        moment = datetime.fromtimestamp(0, timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%f}+0000"
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, (str, int, float)) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _text(value: object) -> str | None:
+    """Journald gives bytes that are no text as a list of numbers."""
+    if isinstance(value, list) and all(isinstance(one, int) and 0 <= one <= 255 for one in value):  # noqa: PLR2004
+        return bytes(value).decode("utf-8", "replace")
+    return value if isinstance(value, str) else None

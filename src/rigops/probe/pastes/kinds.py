@@ -1,0 +1,237 @@
+"""The outputs that are recognized, by the lines that no other has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from rigops.probe.kernel_log import stamps
+from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
+
+_BLANK: Final = r"\s*$"
+_ADDRESS: Final = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Patterns are tried at the beginning of a line.
+
+    `begins` is a first line; `own` belongs to it for certain; `may` does where nothing else begins.
+    `ends` is a last line, which makes the output complete. `has` must be in one of its lines.
+    """
+
+    name: str  # as people call it
+    section: str  # of the bundle
+    begins: re.Pattern[str]
+    own: re.Pattern[str] | None = None  # None: only one line
+    may: re.Pattern[str] = re.compile(_BLANK)
+    ends: re.Pattern[str] | None = None
+    has: re.Pattern[str] | None = None
+    head: str = ""  # what a compound section calls it
+    is_joined: bool = False  # several of them are one; else the last counts
+
+
+def _kind(
+    name: str,
+    section: str,
+    begins: str,
+    own: str | None,
+    may: str = "",
+    *,
+    ends: str = "",
+    has: str = "",
+    head: str = "",
+    is_joined: bool = False,
+) -> Kind:
+    return Kind(
+        name=name,
+        section=section,
+        begins=re.compile(begins),
+        own=None if own is None else re.compile(f"{begins}|{own}" if own else begins),
+        may=re.compile(f"{_BLANK}|{may}" if may else _BLANK),
+        ends=re.compile(ends) if ends else None,
+        has=re.compile(has) if has else None,
+        head=head,
+        is_joined=is_joined,
+    )
+
+
+SMI: Final = "nvidia-smi-xml"
+XML: Final = _kind(
+    "nvidia-smi -q -x", SMI,
+    r"<\?xml |<!DOCTYPE nvidia_smi_log|<nvidia_smi_log>", r"\s*<", r".",
+    ends=r"\s*</nvidia_smi_log>", has=r"\s*<nvidia_smi_log>",
+)  # fmt: skip
+QUERY: Final = _kind(
+    "nvidia-smi -q", SMI,
+    rf"=+\s*NVSMI LOG\s*=+|GPU {_ADDRESS}\s*$|(?:Attached GPUs|Timestamp|Driver Version) +: ",
+    r"[A-Z][A-Za-z ]{2,40} +: |[ \t]{2,}[A-Z][^:]{1,60} : ", r"[ \t]{2,}\S",
+)  # fmt: skip
+TABLE: Final = _kind(
+    "nvidia-smi", SMI, r"\+[-=]{20,}|\| NVIDIA-SMI ", r"[+|]", has=".{0,60}(?:NVIDIA-SMI |Bus-Id)"
+)
+FAILURE: Final = _kind(
+    "the error of nvidia-smi", SMI,
+    r"NVIDIA-SMI has failed|Failed to initialize NVML|Unable to determine the|"
+    r"No devices were found|(?:-?(?:ba)?sh: )?\S{0,40}nvidia-smi: |Command 'nvidia-smi' not found|"
+    r"zsh: command not found: nvidia-smi|NVML library version: |NVIDIA-SMI couldn't find|"
+    r"WARNING: infoROM",
+    r"Make sure that|Please (?:also )?|Reboot the system",
+)  # fmt: skip
+LIST: Final = _kind(
+    "nvidia-smi -L", SMI, r"GPU [0-9]{1,3}: [^(]{1,80}\(UUID: (?:GPU-|MIG-)", r"\s+MIG "
+)
+NVLINK: Final = _kind(
+    "nvidia-smi nvlink", "nvidia-smi-nvlink", LIST.begins.pattern,
+    r"\s+Link [0-9]{1,2}[:,] |NVML: Unable to retrieve|Device does not have or support Nv",
+    has=r"\s+Link [0-9]|NVML: |Device does not",
+)  # fmt: skip
+MATRIX: Final = _kind(
+    "nvidia-smi topo", "nvidia-smi-topo",
+    r"\s*GPU[0-9]{1,3}(?:\s+(?:GPU|NIC)[0-9]{1,3}|\s+mlx\S{1,20})*"
+    r"(?:\s+(?:CPU|NUMA|GPU NUMA) .*)?\s*$",
+    r"\s*(?:GPU|NIC)[0-9]{1,3}\s+\S|\s*mlx\S{1,20}\s+\S",
+    r"Legend:|NIC Legend:|\s+(?:X|SYS|NODE|PHB|PXB|PIX|SOC|NV#|OK|CNS|GNS|TNS|NS|DR|U)\s+=|"
+    r"\s+NIC[0-9]{1,3}: ",
+    has=r"\s*GPU[0-9]{1,3}\s+(?:X|OK|[A-Z]{2,4}[0-9]{0,2})\s",
+)  # fmt: skip
+LSPCI: Final = _kind(
+    "lspci", "lspci",
+    r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?:[A-Z0-9][^:]{1,80}|\"|[0-9a-f]{4}):|"
+    r"[ |]*[-+\\]{1,3}\[[0-9a-f]{4}:[0-9a-f]{2}",
+    r"\s+(?:Subsystem|Control|Status|Latency|Interrupt|NUMA|IOMMU|Region [0-9]|"
+    r"Memory (?:at|behind)|I/O (?:ports|behind)|Expansion ROM|Bus|Capabilities|"
+    r"(?:Dev|Lnk|Slt|Rt|Root|ACS|UE|CE)[A-Z]|Kernel (?:driver|modules)|Flags|"
+    r"Physical Slot|DeviceName)",
+    r"[ \t]+\S|[0-9a-f]{2,3}: [0-9a-f]{2} ", is_joined=True,
+)  # fmt: skip
+COMMAND_LINE: Final = _kind(
+    "/proc/cmdline", "proc-cmdline",
+    r"BOOT_IMAGE=\S{1,200} |(?:initrd|root|cryptdevice)=\S{1,200} \S", None, ends=r".",
+)  # fmt: skip
+LOG: Final = _kind(
+    "kernel log", "kernel-log", r"-- (?:Boot|Reboot|Journal|Logs) ", "", r"[ \t]+\S", is_joined=True
+)
+JOURNAL: Final = _kind(
+    "kernel log", "kernel-log",
+    r"(?:data: |\x1e)?\{\"(?:__|_|MESSAGE|PRIORITY|SYSLOG)[A-Z_]{0,40}\"|\{\s*$|__CURSOR=|"
+    r"\S.{10,60} \[s=[0-9a-f]{8,32};i=[0-9a-f]{1,16};b=",
+    r"\s*\"[A-Z_a-z]{1,64}\" ?:|\s*[A-Z_][A-Z0-9_]{1,64}=|\s*[\]}\[{],?\s*$", r"[ \t]+\S",
+    has=r".*(?:MESSAGE|\"msg\")", is_joined=True,
+)  # fmt: skip
+NCCL_LOG: Final = _kind(
+    "NCCL's log", "nccl-log", r".{0,160}?\bNCCL (?:INFO|WARN) |NCCL version [0-9]", "",
+    is_joined=True,
+)  # fmt: skip
+
+_NUMBERS: Final = r"\s+[0-9]{1,3}(?:\s+[0-9.]{1,12}|\s+N/A|\s+X)+\s*$"
+
+KINDS: Final = (
+    XML,
+    QUERY,
+    TABLE,
+    FAILURE,
+    MATRIX,
+    COMMAND_LINE,
+    _kind(
+        "uname -a", "uname", r"Linux \S{1,255} [0-9]{1,3}\.[0-9]{1,3}\S{0,80} .*(?:x86_64|aarch64)",
+        None, ends=r".",
+    ),
+    _kind(
+        "/proc/driver/nvidia/version", "nvidia-version", r"NVRM version: ", r"GCC version:",
+        ends=r"GCC version:",
+    ),
+    _kind(
+        "/etc/os-release", "os-release", r"(?:PRETTY_NAME|NAME|ID|VERSION_ID|VERSION)=",
+        r"[A-Z][A-Z_]{1,40}=",
+    ),
+    _kind(
+        "/etc/default/grub", "bootloader", r"GRUB_[A-Z_]{2,40}=", r"\s*#", head="/etc/default/grub",
+    ),
+    _kind(
+        "dkms status", "dkms",
+        r"[\w.+-]{1,64}(?:/|, ?)[^,:/\s]{1,64}(?:, [^,:\s]{1,80}, [^,:\s]{1,20})?: ?"
+        r"(?:added|built|installed|broken)\b",
+        "", is_joined=True,
+    ),
+    _kind(
+        "mokutil --sb-state", "secure-boot", r"SecureBoot (?:enabled|disabled)", None, ends=r".",
+        head="mokutil --sb-state",
+    ),
+    _kind(
+        "dpkg -l", "packages",
+        r"[uihrp][ncHUFWti] {1,3}[a-z0-9][a-z0-9+.:-]{1,80}\s+\S|\|\|/ Name|Desired=Unknown|"
+        r"[a-z0-9][a-z0-9+.-]{1,80}\t\S{1,80}\t[a-z0-9]{1,20}\t[uihrp][ncHUFWti]",
+        r"\|[ /|]|\+\+\+-", is_joined=True,
+    ),
+    _kind(
+        "gpu_burn", "gpu-burn",
+        r"Using compare file|Burning for [0-9]{1,9} seconds|Run length not specified|"
+        r"[0-9.]{1,6}%\s+proc'd:|Tested [0-9]{1,3} GPUs:|Initialized device",
+        r"\s*GPU [0-9]{1,3}: |\s+Summary at|Results are |Size of each|Killing process|Freed memory|"
+        r"Uninitted|done|Couldn't init|No clients are alive|FAILURE:|.{0,80}DIED!",
+    ),
+    NVLINK,
+    LIST,
+    _kind(
+        "p2pBandwidthLatencyTest", "p2p-bandwidth-test",
+        r"\[P2P \(Peer-to-Peer\)|Device: ?[0-9]{1,3}, |Device=[0-9]{1,3} CAN|"
+        r"P2P Connectivity Matrix|(?:Uni|Bi)directional P2P=|P2P=(?:En|Dis)abled Latency|"
+        r"\[.{0,80}simpleP2P.{0,5}\] - Starting|CUDA-capable device count",
+        r"\s*D\\D\s|\s+[GC]PU(?:\s+[0-9]{1,3})+\s*$|\*\*\*NOTE|So you can see|NOTE: The CUDA|"
+        r"Checking |Enabling |Allocating |Creating |cudaMemcpy|Preparing |Run kernel|Copy data|"
+        r"Verification |Disabling |Shutting |Test |> |waiving test|" + _NUMBERS,
+        r"[ \t]+\S", is_joined=True,
+    ),
+    _kind(
+        "nvbandwidth", "nvbandwidth",
+        r"nvbandwidth Version|Running (?:host|device|all|one)_\S{1,80}\.",
+        r"memcpy |SUM |WAIVED|CUDA Runtime|CUDA Driver|Driver Version: |Device [0-9]{1,3}: |"
+        r"Built from|ERROR|\[ERROR\]|NOTE: |" + _NUMBERS,
+        r"[ \t]+\S", is_joined=True,
+    ),
+    _kind(
+        "nccl-tests", "nccl-tests",
+        r"#?\s*nThread [0-9]{1,4} nGpus|#\s+Using devices|#\s+Rank\s+[0-9]|#\s+size\s+count|"
+        r"# (?:Out of bounds|Avg bus|nccl-tests)|.{0,120}?Test (?:NCCL|CUDA) failure",
+        r"#|\s*[0-9]{1,20}\s+[0-9]{1,20}\s+[a-z]{3,8}[0-9]{0,2}\s|\s+Rank\s+[0-9]",
+        is_joined=True,
+    ),
+    _kind(
+        "apt, dpkg or dkms", "apt-output",
+        r"[EW]: |Err:[0-9]{1,4} |dpkg: |Reading package lists|The following packages have unmet|"
+        r"Errors were encountered|Error! |Consult /var/lib/dkms|Setting up |Unpacking |"
+        r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You) |"
+        r"Building (?:initial )?module|Loading new |Deleting module|.{0,120}dpkg-deb: error|"
+        r"make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
+        r"Selecting |Get:[0-9]|Hit:[0-9]|Ign:[0-9]|Fetched |Need to get|After this|Do you want|"
+        r"Some packages|requested an|distribution that|or been moved|[0-9]{1,6} upgraded|"
+        r"The following|Processing triggers|DKMS|Done|Building |Reading state|Building dependency|"
+        r"\(Reading database|trying to overwrite|Depends:|update-initramfs|Correcting dep",
+        r"[ \t]+\S", is_joined=True,
+    ),
+    JOURNAL,
+    LSPCI,
+)  # fmt: skip
+
+# What to type by hand for it. Of these the one is named that would decide most.
+COMMANDS: Final = {
+    SMI: "nvidia-smi -q",
+    "kernel-log": "sudo dmesg",
+    "lspci": "sudo lspci -Dnnvvv",
+    "proc-cmdline": "cat /proc/cmdline",
+    "nvidia-smi-topo": "nvidia-smi topo -m",
+    "nvidia-smi-p2p-read": "nvidia-smi topo -p2p r",
+    "nvidia-version": "cat /proc/driver/nvidia/version",
+    "packages": "dpkg -l '*nvidia*' 'linux-*'",
+    "dkms": "dkms status",
+    "kernel-log-previous": "journalctl -k -b -1",
+}
+
+
+def is_log_line(line: str) -> bool:
+    stamped = stamps.read(line)
+    if stamped.form is not None:
+        return True
+    return is_relevant(line) and looks_like_the_kernel(stamped.message)

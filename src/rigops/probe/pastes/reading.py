@@ -1,0 +1,299 @@
+"""A copied text into the sections of a bundle.
+
+An output that was copied may have been cut: only one that shows its own end is complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected, Paste
+from rigops.probe.pastes import journal
+from rigops.probe.pastes.copying import (
+    decoded,
+    is_no_output,
+    leaves_out,
+    parts_outputs,
+    plain_lines,
+    typed_command,
+)
+from rigops.probe.pastes.kinds import (
+    COMMAND_LINE,
+    FAILURE,
+    JOURNAL,
+    KINDS,
+    LIST,
+    LOG,
+    MATRIX,
+    NCCL_LOG,
+    NVLINK,
+    QUERY,
+    SMI,
+    TABLE,
+    XML,
+    Kind,
+    is_log_line,
+)
+
+_LETTERS: Final = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics"}
+_LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b")
+_BOOT_BEFORE: Final = re.compile(r"journalctl\b.*?\s(?:-b|--boot)[ =]?-[1-9]")
+_READS_COMMAND_LINE: Final = re.compile(r"cat /proc/cmdline")
+_ROW: Final = re.compile(r"\s*GPU[0-9]{1,3}\s+(?=\S)(?!GPU)(.*)")
+_GRANTS: Final = frozenset({"OK", "CNS", "TNS", "GNS", "NS", "DR", "U"})
+_ONLY_OF_COPIES: Final = frozenset({"CNS", "TNS", "GNS"})  # not of NVLink
+_RICHEST: Final = (LIST, TABLE, QUERY, XML)
+_PREVIOUS: Final = "kernel-log-previous"
+_LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
+_SHOWN: Final = 60
+
+
+@dataclass
+class Part:
+    """Lines of one output. `command` was typed before it."""
+
+    kind: Kind
+    first: int
+    margin: str = ""
+    command: str = ""
+    lines: list[str] = field(default_factory=list)
+    is_last: bool = False  # the text ends in its last line
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+    def inner(self, line: str) -> str:
+        return line.removeprefix(self.margin)
+
+
+def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
+    """Several files are of one machine. None where nothing is recognized."""
+    parts: list[tuple[str, Part]] = []
+    others: list[str] = []
+    for name, content in files:
+        found, unrecognized = _split(decoded(content))
+        parts += [(name, part) for part in found]
+        others += unrecognized
+    if not parts:
+        return None
+    sections, recognized = _sections(parts)
+    return Bundle(
+        host=host,
+        collected_at=None,
+        root=False,
+        sections=sections,
+        paste=Paste(tuple(recognized), tuple(others)),
+    )
+
+
+def _split(text: str) -> tuple[list[Part], list[str]]:
+    splitter = _Splitter()
+    lines = plain_lines(text)
+    for number, line in enumerate(lines, 1):
+        splitter.take(number, line)
+    splitter.close(is_end=bool(lines) and lines[-1].strip() != "")
+    return splitter.parts, splitter.others
+
+
+class _Splitter:
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.others: list[str] = []
+        self._current: Part | None = None
+        self._command = ""
+        self._nccl: Part | None = None  # its lines come between those of other outputs
+
+    def take(self, number: int, line: str) -> None:
+        if self._is_within_xml(line):
+            self._continues(line)
+        elif parts_outputs(line):
+            self.close()
+        elif leaves_out(line):
+            self._leave_out()
+        elif (command := typed_command(line)) is not None:
+            self.close()
+            self._command, self._nccl = command, None
+        elif NCCL_LOG.begins.match(line):
+            self._take_nccl(number, line)
+        elif not self._continues(line):
+            self._begin(number, line)
+
+    def close(self, *, is_end: bool = False) -> None:
+        current, self._current = self._current, None
+        if current is None:
+            return
+        while current.lines and not current.lines[-1].strip():
+            current.lines.pop()
+        kind = current.kind
+        if kind is NVLINK and not _any(NVLINK.has, current.lines):
+            kind = LIST
+        if kind.has is not None and not _any(kind.has, current.lines):
+            self.others += [
+                _unrecognized(current.first + place, line)
+                for place, line in enumerate(current.lines)
+            ]
+            return
+        current.kind, current.is_last = kind, is_end
+        self.parts.append(current)
+
+    def _is_within_xml(self, line: str) -> bool:
+        """Some of its tags are HTML's too."""
+        current = self._current
+        return current is not None and current.kind is XML and line.lstrip().startswith("<")
+
+    def _leave_out(self) -> None:
+        if self._current:
+            self._current.lines.append("")
+
+    def _take_nccl(self, number: int, line: str) -> None:
+        if self._nccl is None:
+            self._nccl = Part(NCCL_LOG, number)
+            self.parts.append(self._nccl)
+        self._nccl.lines.append(line)
+
+    def _continues(self, line: str) -> bool:
+        current = self._current
+        if current is None:
+            return False
+        inner = current.inner(line)
+        if current.kind.own is None:
+            return False
+        if current.kind is LOG and is_log_line(line):
+            current.lines.append(line)
+            return True
+        if current.kind is not LOG and current.kind.own.match(inner):
+            current.lines.append(inner)
+            if current.kind.ends and current.kind.ends.match(inner):
+                self.close()
+            return True
+        if current.kind.may.match(inner) and not self._kind(line):
+            current.lines.append(inner)
+            return True
+        return False
+
+    def _begin(self, number: int, line: str) -> None:
+        found = self._kind(line)
+        if found is None and _READS_COMMAND_LINE.search(self._command) and line.strip():
+            found = COMMAND_LINE, ""
+        self.close()
+        if found is None:
+            if not is_no_output(line):
+                self.others.append(_unrecognized(number, line))
+            return
+        kind, margin = found
+        self._current = Part(kind, number, margin, self._command, [line.removeprefix(margin)])
+        self._command = "" if kind is COMMAND_LINE else self._command
+
+    @staticmethod
+    def _kind(line: str) -> tuple[Kind, str] | None:
+        """And what is before it, where the whole output is indented."""
+        if not line.strip():
+            return None
+        inner = line.lstrip(" \t")
+        margin = line[: len(line) - len(inner)]
+        for kind in KINDS:
+            if kind.begins.match(line):
+                return kind, ""
+            if margin and kind.begins.match(inner):
+                return kind, margin
+        if LOG.begins.match(line) or is_log_line(line):
+            return LOG, ""
+        return None
+
+
+def _any(pattern: re.Pattern[str] | None, lines: Iterable[str]) -> bool:
+    return pattern is not None and any(map(pattern.match, lines))
+
+
+def _unrecognized(number: int, line: str) -> str:
+    shown = line.strip()
+    return f"line {number}: {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'}"
+
+
+def _sections(
+    parts: Sequence[tuple[str, Part]],
+) -> tuple[Mapping[str, Collected], list[str]]:
+    by_section: dict[str, list[Part]] = defaultdict(list)
+    recognized = []
+    several_files = len({name for name, _ in parts}) > 1
+    for name, part in parts:
+        section, said = _section_of(part)
+        place = f"{name} " if several_files else ""
+        lines = f"line {part.first}" + (f" to {part.last}" if part.last > part.first else "")
+        recognized.append(f"{part.kind.name} ({place}{lines}{said})")
+        if section:
+            by_section[section].append(part)
+    return {name: _collected(name, found) for name, found in by_section.items()}, recognized
+
+
+def _section_of(part: Part) -> tuple[str, str]:
+    """Its section, none where that cannot be known; and what to say about it."""
+    if part.kind.section == LOG.section and _BOOT_BEFORE.search(part.command):
+        return _PREVIOUS, ""
+    if part.kind is not MATRIX:
+        return part.kind.section, ""
+    cells = {cell for line in part.lines if (row := _ROW.match(line)) for cell in row[1].split()}
+    if not cells & _GRANTS:
+        return part.kind.section, ""
+    letter = _LETTER.search(part.command)
+    if letter:
+        return f"nvidia-smi-p2p-{_LETTERS[letter[1]]}", ""
+    if cells & _ONLY_OF_COPIES:
+        return "nvidia-smi-p2p-read", ""
+    return "", "; of reads, writes or NVLink? Give the command above it too"
+
+
+def _collected(section: str, parts: Sequence[Part]) -> Collected:
+    if section == SMI:
+        return _of_smi(parts)
+    kind = parts[-1].kind
+    if not kind.is_joined:
+        parts = parts[-1:]
+    elif section == "lspci":  # of one device the richest description counts, which is the last
+        parts = sorted(parts, key=lambda part: len(part.lines))
+    head = [f"== {kind.head}"] if kind.head else []
+    lines = [*head, *(line for part in parts for line in _lines(part))]
+    is_complete = len(parts) == 1 and _is_complete(parts[0])
+    return Collected(
+        _text(lines, parts), rc=0 if is_complete else BROKEN_PIPE, root=section in _LOGS
+    )
+
+
+def _of_smi(parts: Sequence[Part]) -> Collected:
+    """What failed, and the richest of what did not."""
+    failures = [part for part in parts if part.kind is FAILURE]
+    answers = [part for part in parts if part.kind is not FAILURE]
+    best = max(answers, key=lambda part: (_RICHEST.index(part.kind), part.first), default=None)
+    lines = [line for part in failures for line in part.lines]
+    if best is None:
+        return Collected(_text(lines, failures))
+    is_complete = _is_complete(best)
+    text = _text([*lines, *best.lines], [best])
+    return Collected(text, rc=0 if is_complete else BROKEN_PIPE)
+
+
+def _lines(part: Part) -> list[str]:
+    return journal.log_lines(part.lines) if part.kind is JOURNAL else part.lines
+
+
+def _text(lines: Iterable[str], parts: Sequence[Part]) -> str:
+    """Without the end of its last line where that may go on."""
+    whole = "\n".join(lines)
+    return whole if parts and parts[-1].is_last and not _is_complete(parts[-1]) else f"{whole}\n"
+
+
+def _is_complete(part: Part) -> bool:
+    if part.kind is MATRIX:
+        rows = [line for line in part.lines if _ROW.match(line)]
+        columns = part.lines[0].split("CPU", 1)[0].split()
+        return len(rows) == len([one for one in columns if one.startswith("GPU")])
+    return (
+        part.kind.ends is not None
+        and bool(part.lines)
+        and bool(part.kind.ends.match(part.lines[-1]))
+    )

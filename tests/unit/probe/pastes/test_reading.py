@@ -1,0 +1,250 @@
+"""Copied texts: which outputs are in them, and what of them is certain."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.probe.pastes.reading import read
+from rigops.probe.sections import kernel_log, nvidia_smi_p2p, nvidia_smi_topo, proc_cmdline
+from rigops.probe.snapshot import HostSnapshot
+
+if TYPE_CHECKING:
+    from rigops.probe.bundle import Bundle
+
+XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=4711, name=python, GPU has fallen off the bus."
+LOG = f"[   11.000000] nvidia: loading out-of-tree module taints kernel.\n[  812.500000] {XID}\n"
+COMMAND_LINE = "BOOT_IMAGE=/vmlinuz-6.1.0-18-amd64 root=UUID=1c0a ro quiet iommu=pt\n"
+TABLE = """\
++---------------------------------------------------------------------------------------+
+| NVIDIA-SMI 535.183.01             Driver Version: 535.183.01   CUDA Version: 12.2     |
+|-----------------------------------------+----------------------+----------------------+
+|   0  NVIDIA GeForce RTX 3090        On  | 00000000:41:00.0 Off |                  N/A |
++-----------------------------------------+----------------------+----------------------+
+"""
+P2P = """\
+ \tGPU0\tGPU1\t
+ GPU0\tX\tOK\t
+ GPU1\tOK\tX\t
+
+Legend:
+
+  X    = Self
+  OK   = Status Ok
+"""
+TOPOLOGY = """\
+\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tPHB\t0-31\t0
+GPU1\tPHB\t X \t0-31\t0
+
+Legend:
+
+  X    = Self
+  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge
+"""
+
+
+def pasted(text: str) -> Bundle:
+    bundle = read([("post.txt", text.encode())], host="post")
+    assert bundle is not None
+    return bundle
+
+
+def recognized(bundle: Bundle) -> list[str]:
+    assert bundle.paste is not None
+    return [one.partition(" (")[0] for one in bundle.paste.recognized]
+
+
+def xids(bundle: Bundle) -> list[int]:
+    return [one.number for one in HostSnapshot(bundle)[kernel_log.SECTION].or_empty.xids]
+
+
+def test_outputs_in_any_order_are_recognized_without_their_commands() -> None:
+    bundle = pasted(f"{P2P}\n{LOG}\nIt hangs!\n{TABLE}\n{COMMAND_LINE}\n{TOPOLOGY}")
+
+    assert recognized(bundle) == [
+        "nvidia-smi topo", "kernel log", "nvidia-smi", "/proc/cmdline", "nvidia-smi topo"
+    ]  # fmt: skip
+    assert bundle.paste is not None
+    assert bundle.paste.others == ("line 13: It hangs!",)
+
+
+@pytest.mark.parametrize(
+    "dressed",
+    [
+        "".join(f"> {line}\n" for line in LOG.splitlines()),
+        f"```\n{LOG}```\n",
+        f"```console\n$ sudo dmesg\n{LOG}```\n",
+        f"<details><summary>dmesg</summary>\n\n```\n{LOG}```\n</details>\n",
+        f"me@rig:~$ sudo dmesg | grep -i nvrm\n{LOG}me@rig:~$ \n",
+        f"[me@rig ~]$ dmesg\n{LOG}[me@rig ~]$\n",
+        f"root@pve:~# dmesg\r\n{LOG.replace(chr(10), chr(13) + chr(10))}",
+        LOG.replace("NVRM", "\x1b[1m\x1b[31mNVRM\x1b[0m"),
+        "".join(f"    {line}\n" for line in LOG.splitlines()),
+        f"\ufeff{LOG}",
+    ],
+)
+def test_what_copying_adds_is_taken_off(dressed: str) -> None:
+    bundle = pasted(dressed)
+
+    assert recognized(bundle) == ["kernel log"]
+    assert xids(bundle) == [79]
+    assert bundle.paste is not None
+    assert bundle.paste.others == ()
+
+
+def test_powershell_writes_utf_16() -> None:
+    bundle = read([("log.txt", LOG.encode("utf-16"))], host="post")
+
+    assert bundle is not None
+    assert xids(bundle) == [79]
+
+
+def entries(**more: object) -> list[dict[str, object]]:
+    common: dict[str, object] = {"__REALTIME_TIMESTAMP": "1700000000000000", "_BOOT_ID": "0b"}
+    kernels = {**common, "_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel", **more}
+    return [{**kernels, "MESSAGE": one.partition("] ")[2]} for one in LOG.splitlines()]
+
+
+def fields(entry: dict[str, object], indent: str = "") -> str:
+    return "".join(f"{indent}{name}={value}\n" for name, value in entry.items())
+
+
+JOURNALS = {
+    "json": "".join(f"{json.dumps(one)}\n" for one in entries()),
+    "json of bytes": "".join(
+        f"{json.dumps({**one, 'MESSAGE': list(str(one['MESSAGE']).encode())})}\n"
+        for one in entries()
+    ),
+    "json-pretty": "".join(f"{json.dumps(one, indent=chr(9))}\n" for one in entries()),
+    "json-sse": "".join(f"data: {json.dumps(one)}\n\n" for one in entries()),
+    "json-seq": "".join(f"\x1e{json.dumps(one)}\n" for one in entries()),
+    "export": "\n".join(f"__CURSOR=s=1\n{fields(one)}" for one in entries()),
+    "verbose": "".join(
+        f"Tue 2023-11-14 22:13:20.000000 UTC [s=8a1b2c3d4e;i={number}f;b=0b;m=1;t=2;x=3]\n"
+        + fields(one, "    ")
+        for number, one in enumerate(entries())
+    ),
+    "cat": "".join(f"{one['MESSAGE']}\n" for one in entries()),
+    "short": "".join(f"Nov 14 22:13:20 rig kernel: {one['MESSAGE']}\n" for one in entries()),
+    "short-full": "".join(
+        f"Tue 2023-11-14 22:13:20 UTC rig kernel: {one['MESSAGE']}\n" for one in entries()
+    ),
+    "short-iso-precise": "".join(
+        f"2023-11-14T22:13:20.123456+0100 rig kernel: {one['MESSAGE']}\n" for one in entries()
+    ),
+    "short-monotonic": "".join(
+        f"[   12.345678] rig kernel: {one['MESSAGE']}\n" for one in entries()
+    ),
+    "short-delta": "".join(
+        f"[   12.345678 <    0.000012 >] rig kernel: {one['MESSAGE']}\n" for one in entries()
+    ),
+    "short-unix": "".join(
+        f"1700000000.123456 rig kernel: {one['MESSAGE']}\n" for one in entries()
+    ),
+    "dmesg --json": json.dumps(
+        {"dmesg": [{"pri": 4, "time": 8.5, "msg": one["MESSAGE"]} for one in entries()]}, indent=3
+    )
+    + "\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", JOURNALS)
+def test_every_layout_of_the_journal_is_read(layout: str) -> None:
+    bundle = pasted(f"My log:\n\n{JOURNALS[layout]}")
+
+    assert recognized(bundle) == ["kernel log"]
+    assert xids(bundle) == [79]
+
+
+def test_the_boot_before_is_not_this_one() -> None:
+    earlier = "".join(f"{json.dumps(one)}\n" for one in entries(_BOOT_ID="0a"))
+    now = json.dumps(
+        {"_BOOT_ID": "0b", "_TRANSPORT": "kernel", "MESSAGE": "Linux version 6.1.0-18-amd64"}
+    )
+    bundle = pasted(f"{earlier}{now}\n")
+    asked_for = pasted(f"$ journalctl -k -b -1\n{LOG}")
+
+    found = HostSnapshot(bundle)[kernel_log.SECTION].or_empty.xids
+    assert [one.entry.boot for one in found] == [-1]
+    assert list(asked_for.sections) == ["kernel-log-previous"]
+
+
+def test_only_what_shows_its_end_is_complete() -> None:
+    whole = pasted(f"{COMMAND_LINE}\n{TOPOLOGY}\n{LOG}")
+    cut = pasted(TOPOLOGY.partition("GPU1\tPHB")[0])
+
+    complete = {name: one.is_complete for name, one in whole.sections.items()}
+    assert complete == {"proc-cmdline": True, "nvidia-smi-topo": True, "kernel-log": False}
+    assert not cut.sections["nvidia-smi-topo"].is_complete
+
+
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        (f"$ nvidia-smi topo -p2p r\n{P2P}", "nvidia-smi-p2p-read"),
+        (f"me@rig:~$ nvidia-smi topo -p2p w\n{P2P}", "nvidia-smi-p2p-write"),
+        (f"nvidia-smi topo -p2p n\n{P2P}", "nvidia-smi-p2p-nvlink"),
+        (P2P.replace("OK", "CNS"), "nvidia-smi-p2p-read"),
+        (TOPOLOGY, "nvidia-smi-topo"),
+    ],
+)
+def test_a_matrix_is_what_was_asked_for(text: str, section: str) -> None:
+    bundle = pasted(text)
+    answers = HostSnapshot(bundle)
+
+    assert list(bundle.sections) == [section]
+    assert answers[nvidia_smi_topo.SECTION].or_empty.gpus == (
+        (0, 1) * (section == "nvidia-smi-topo")
+    )
+    if section == "nvidia-smi-p2p-read":
+        assert len(answers[nvidia_smi_p2p.READ].or_empty.cells) == len(["0-1", "1-0"])
+
+
+def test_grants_of_an_unknown_kind_are_not_judged() -> None:
+    bundle = pasted(P2P)
+
+    assert dict(bundle.sections) == {}
+    assert bundle.paste is not None
+    assert "of reads, writes or NVLink?" in bundle.paste.recognized[0]
+
+
+def test_an_error_of_nvidia_smi_is_kept_beside_what_it_said_before() -> None:
+    error = "Unable to determine the device handle for GPU0000:41:00.0: Unknown Error\n"
+
+    smi = pasted(f"{error}\n{TABLE}").sections["nvidia-smi-xml"].text
+
+    assert error in smi
+    assert "RTX 3090" in smi
+
+
+def test_a_number_at_the_cut_is_not_taken_for_whole() -> None:
+    bundle = pasted("01:00.0 VGA compatible controller: NVIDIA Corporation GA102 (rev a1)\n"
+                    "\t\tLnkSta:\tSpeed 8GT/s, Width x1")  # fmt: skip
+
+    assert not bundle.sections["lspci"].text.endswith("\n")
+
+
+def test_a_command_line_is_known_by_its_command_too() -> None:
+    bundle = pasted("$ cat /proc/cmdline\nquiet splash pcie_acs_override=downstream\n")
+
+    assert HostSnapshot(bundle)[proc_cmdline.SECTION].or_empty.arguments[0] == "quiet"
+
+
+def test_lines_left_out_end_no_output() -> None:
+    first, second = LOG.splitlines()
+    bundle = pasted(f"{first}\n[...]\n{second}\n...\n")
+
+    assert recognized(bundle) == ["kernel log"]
+    assert xids(bundle) == [79]
+
+
+def test_nothing_is_made_of_prose() -> None:
+    text = (
+        "I have 2 GPUs: GPU0 and GPU1, and | a table |\n| - | - |\n"
+        "See 2024-01-02 for more.\n> quoted\n# A heading\n- a list\n"
+    )
+
+    assert read([("post.txt", text.encode())], host="post") is None
