@@ -38,6 +38,7 @@ from rigops.probe.pastes.kinds import (
     Kind,
     is_log_line,
 )
+from rigops.probe.sections import nvidia_smi_xml
 
 _LETTERS: Final = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics"}
 _LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b")
@@ -272,9 +273,8 @@ def _of_smi(parts: Sequence[Part]) -> Collected:
     lines = [line for part in failures for line in part.lines]
     if best is None:
         return Collected(_text(lines, failures))
-    is_complete = _is_complete(best)
     text = _text([*lines, *best.lines], [best])
-    return Collected(text, rc=0 if is_complete else BROKEN_PIPE)
+    return Collected(text, rc=0 if nvidia_smi_xml.parse(text).is_complete else BROKEN_PIPE)
 
 
 def _lines(part: Part) -> list[str]:

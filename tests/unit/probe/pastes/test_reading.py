@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from rigops.probe.snapshot import HostSnapshot
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
 
+SMI = Path(__file__).resolve().parents[3] / "fixtures/smi"
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=4711, name=python, GPU has fallen off the bus."
 LOG = f"[   11.000000] nvidia: loading out-of-tree module taints kernel.\n[  812.500000] {XID}\n"
 COMMAND_LINE = "BOOT_IMAGE=/vmlinuz-6.1.0-18-amd64 root=UUID=1c0a ro quiet iommu=pt\n"
@@ -218,6 +220,13 @@ def test_an_error_of_nvidia_smi_is_kept_beside_what_it_said_before() -> None:
 
     assert error in smi
     assert "RTX 3090" in smi
+
+
+def test_the_text_of_nvidia_smi_is_complete_where_all_cards_are_in_it() -> None:
+    whole = (SMI / "v100-384.txt").read_text(encoding="utf-8")
+
+    assert pasted(f"$ nvidia-smi -q\n{whole}").sections["nvidia-smi-xml"].is_complete
+    assert not pasted(whole[: len(whole) // 2]).sections["nvidia-smi-xml"].is_complete
 
 
 def test_a_number_at_the_cut_is_not_taken_for_whole() -> None:
