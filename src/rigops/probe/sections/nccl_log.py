@@ -116,6 +116,8 @@ SECTION = Section(
     snippet="",
     parse=parse,
     technical="NCCL INFO WARN version Channel Ring send receive Could not enable between disabled "
-    "environment rank Init START COMPLETE iommu kernel command line NUMA balancing failure peer "
-    "access supported shared memory segment space left device memlock socket timeout",
+    "environment rank Init START COMPLETE iommu kernel command line NUMA auto balancing failure "
+    "peer access supported shared memory segment space left device memlock socket timeout "
+    "duplicate detected interface found bootstrap cannot allocate control services failed extend "
+    "mismatch unhandled call direct pointer CUMEM",
 )

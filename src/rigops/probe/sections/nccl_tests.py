@@ -132,5 +132,6 @@ SECTION = Section(
     name="nccl-tests",
     snippet="",
     parse=parse,
-    technical="nThread nGpus validation Rank bounds values FAILED bandwidth NCCL CUDA Test failure",
+    technical="nThread nGpus validation Rank bounds values FAILED bandwidth NCCL CUDA Test failure "
+    "float half double bfloat uint none minBytes INFO",
 )

@@ -22,7 +22,7 @@ from rigops.probe.snapshot import HostSnapshot
 from tests.corpus import CORPUS
 from tests.unit import recorded
 from tests.unit.doctor.examining import EVERY_CONCERN, catalog
-from tests.unit.probe import answers, host_sections
+from tests.unit.probe import answers, host_sections, pasted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,6 +55,7 @@ def bundles() -> Iterator[tuple[str, Bundle]]:
         yield name, recorded.rig(name)
     yield "answers", answers.bundle(answers.BROKEN)
     yield "host sections", changed(host_sections.ALL.items())
+    yield "programs", changed(pasted.SAMPLES.items())
     report = FIXTURES / "bundles/nvidia-bug-report.log"
     yield report.name, bug_report.read([report.read_bytes()], host="x")
     listed = [[(section, file) for file in sorted(folder.glob("*"))] for folder, section in FOLDERS]
