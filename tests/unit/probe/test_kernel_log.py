@@ -243,6 +243,40 @@ def test_a_repeated_message_is_one_event_that_says_how_often() -> None:
     assert (inner.entry.message, inner.entry.repeated) == (SAID, 2)
 
 
+FAULT = "nvidia 0000:81:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001c address=0x{:x}]"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        ("", "", 16),
+        ("[ 8.0] amd_iommu_report_page_fault: 94 callbacks suppressed\n", "", 110),
+        ("", "[ 9.9] amd_iommu_report_page_fault: 94 callbacks suppressed\n", 110),
+        ("", "[ 9.9] last message repeated 94 times\n", 110),
+        ("", "Jul 22 15:36:45 rig last message repeated 94 times\n", 110),
+        ("", "Jul 22 15:36:45 rig systemd-journald[9]: Suppressed 94 messages from kernel.\n", 110),
+        (
+            "",
+            "Jul 22 15:36:45 rig systemd-journald[9]: Suppressed 94 messages from a.service\n",
+            16,
+        ),
+        ("", "[ 9.8] usb 1-1: new device\n[ 9.9] last message repeated 94 times\n", 16),
+        ("", "[ 9.9] amd_iommu_int_thread: 94 callbacks suppressed\n", 16),
+    ],
+)
+def test_what_was_suppressed_or_repeated_counts(before: str, after: str, count: int) -> None:
+    lines = "".join(f"[ 9.{n:02}] {FAULT.format(n)}\n" for n in range(16))
+    faults = parse(f"{before}{lines}{after}").iommu_faults
+
+    assert sum(one.entry.repeated for one in faults) == count
+
+
+def test_a_repeated_xid_is_counted() -> None:
+    xids = parse(f"[ 9.0] {SAID}\n[ 9.5] last message repeated 3 times\n").xids
+
+    assert sum(one.entry.repeated for one in xids) == 4
+
+
 def test_suppressed_messages_are_a_line_and_no_event() -> None:
     log = parse("[ 1.0] amd_iommu_report_page_fault: 10432 callbacks suppressed\n")
 

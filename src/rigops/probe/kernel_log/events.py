@@ -1,15 +1,22 @@
-"""A parsed kernel log, and the Xids, IOMMU faults and refused cards in it, also over lines."""
+"""A parsed kernel log, and what matters in it to a rig, also where it spreads over lines."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rigops.probe.address import normal
+from rigops.probe.kernel_log.aer import AerLog, LinkErrors
 from rigops.probe.kernel_log.ignored import IgnoredCard, IgnoredCards
 
 OFF_THE_BUS: Final = 79
+
+_SUPPRESSED: Final = re.compile(
+    r"(?P<function>[a-z_]{1,60}): (?P<count>[0-9]{1,9}) callbacks suppressed"
+)
+_AER_FUNCTION: Final = "aer_ratelimit"
+_FAULT_FUNCTIONS: Final = ("amd_iommu_report_", "dmar_fault")
 
 _ADDRESS: Final = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _XID: Final = re.compile(
@@ -40,7 +47,7 @@ class LogLine:
     at: str | None = None  # RFC 3339 UTC where the log has year and zone
     seconds: float | None = None  # since that boot
     clock: float | None = None  # seconds on whatever clock the log keeps: for differences only
-    repeated: int = 1  # "message repeated 3 times"
+    repeated: int = 1  # "message repeated 3 times"; of an event with those that were suppressed
     boot: int = 0  # 0: of the last boot in the text, -1: of the one before
 
 
@@ -70,8 +77,10 @@ class KernelLog:
     xids: tuple[Xid, ...] = ()
     iommu_faults: tuple[IommuFault, ...] = ()
     ignored_cards: tuple[IgnoredCard, ...] = ()
+    link_errors: tuple[LinkErrors, ...] = ()
     starts_at_boot: bool | None = None  # None: unknown; False: the beginning is lost
     total_lines: int = 0  # that were log lines, with those that were left out
+    left_out: int = 0
     first_at: str | None = None  # of any line, RFC 3339 UTC
     absent: str | None = None  # why there is no such log on this host, as it reports
     unparsed: tuple[str, ...] = ()
@@ -92,6 +101,8 @@ class Events:
         self.xids: list[Xid] = []
         self.faults: list[IommuFault] = []
         self.ignored = IgnoredCards()
+        self.aer = AerLog()
+        self._faults_before = 0  # that the kernel has suppressed before the first it shows
         self._head: tuple[str, int] | None = None  # of "fallen off the bus", and how old
 
     @property
@@ -99,12 +110,28 @@ class Events:
         return len(self.xids) + len(self.faults) + len(self.ignored.found)
 
     def take(self, entry: LogLine) -> None:
+        suppressed = _SUPPRESSED.match(entry.message)
+        if suppressed:
+            self._take_suppressed(entry, suppressed["function"], int(suppressed["count"]))
+            return
         xid, fault = self._xid(entry), _fault(entry)
         if xid:
             self.xids.append(xid)
         if fault:
-            self.faults.append(fault)
+            self.faults.append(_more(fault, self._faults_before))
+            self._faults_before = 0
         self.ignored.take(entry)
+        self.aer.take(entry)
+
+    def _take_suppressed(self, entry: LogLine, function: str, count: int) -> None:
+        """Of the same kind as those before it; the line names no device."""
+        if function == _AER_FUNCTION:
+            self.aer.take_suppressed(entry, count)
+        elif function.startswith(_FAULT_FUNCTIONS):
+            if self.faults and self.faults[-1].entry.boot == entry.boot:
+                self.faults[-1] = _more(self.faults[-1], count)
+            else:
+                self._faults_before += count
 
     def _xid(self, entry: LogLine) -> Xid | None:
         if "NVRM" not in entry.message and "nvidia" not in entry.message:
@@ -141,6 +168,11 @@ class Events:
             detail="fallen off the bus",
             bus_drop=True,
         )
+
+
+def _more(fault: IommuFault, count: int) -> IommuFault:
+    entry = fault.entry
+    return replace(fault, entry=replace(entry, repeated=entry.repeated + count))
 
 
 def _function_0(text: str) -> str | None:

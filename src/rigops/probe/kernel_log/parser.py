@@ -21,6 +21,11 @@ _ABSENT: Final = "== absent: "
 _REPEATED: Final = re.compile(
     r"message repeated (?P<count>[0-9]{1,9}) times: \[ ?(?P<message>.*?)\]?"
 )
+_SUPPRESSED: Final = "Suppressed "  # journald's own line, which no host is asked for
+_LAST_REPEATED: Final = re.compile(
+    r"(?:-{1,3} ?)?last message repeated (?P<count>[0-9]{1,9}) times?(?: ?-{1,3})?|"
+    r"Suppressed (?P<more>[0-9]{1,9}) messages from (?:/?kernel|\(kernel\))\.?"
+)
 _BROKEN_OFF: Final = "[IO_PAGE_FAULT"
 _FIRST_WORDS: Final = ("Linux version ", "Command line: ", "Booting Linux on ")
 _FIRST_LINES: Final = 5
@@ -79,15 +84,35 @@ class _BootCount:
             self.starts_at_boot = False
 
 
+class _FileCount:
+    """Counts the log files in a text: another one has other timestamps, or begins earlier."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._form: str | None = None
+        self._clock: float | None = None
+
+    def take(self, form: str | None, clock: float | None) -> None:
+        if form is None:
+            return
+        is_earlier = clock is not None and self._clock is not None and clock < self._clock
+        if self._form is not None and (form != self._form or is_earlier):
+            self.number += 1
+        self._form, self._clock = form, clock
+
+
 class _Reader:
     def __init__(self) -> None:
         self._kept: list[LogLine] = []
         self._events = Events()
         self._clock = stamps.Clock()
         self._boots = _BootCount()
-        self._seen: set[tuple[object, ...]] = set()
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._file = _FileCount()
         self._unparsed: list[str] = []
         self._total = 0
+        self._left_out = 0
+        self._last: tuple[LogLine, bool] | None = None  # the line before, and whose it is
         self._absent: str | None = None
         self._first: stamps.Stamped | None = None
         self._wrapped: LogLine | None = None
@@ -102,7 +127,7 @@ class _Reader:
             self._join(self._wrapped, line)
             return
         stamped = stamps.read(line)
-        is_kept = is_relevant(line)
+        is_kept = is_relevant(line) or _SUPPRESSED in line
         if stamped.form is None and not (is_kept and looks_like_the_kernel(stamped.message)):
             is_rest = line[0] in " \t" and self._total > 0  # of the line before
             if not is_rest and len(self._unparsed) < _MOST_UNPARSED:
@@ -114,8 +139,18 @@ class _Reader:
         clock = self._clock.read(stamped) if is_kept or stamped.form in stamps.RELATIVE else None
         self._boots.take(stamped)
         self._wrapped = None
-        if is_kept:
-            self._keep(self._entry(line, stamped, clock), is_kernels=stamped.is_kernels)
+        before, self._last = self._last, None
+        if not is_kept:
+            return
+        entry, is_kernels = self._entry(line, stamped, clock), stamped.is_kernels
+        self._file.take(stamped.form, entry.clock)
+        again = _LAST_REPEATED.search(stamped.message)
+        if again and before:
+            count = int(again["count"] or again["more"])
+            entry = replace(entry, message=before[0].message, repeated=count)
+            is_kernels = before[1]
+        self._last = entry, is_kernels
+        self._keep(entry, is_kernels=is_kernels)
 
     def log(self) -> KernelLog:
         def counted_back(entry: LogLine) -> LogLine:
@@ -133,8 +168,13 @@ class _Reader:
                 replace(one, entries=tuple(map(counted_back, one.entries)))
                 for one in events.ignored.found
             ),
+            link_errors=tuple(
+                replace(one, first=counted_back(one.first), last=counted_back(one.last))
+                for one in events.aer.found
+            ),
             starts_at_boot=self._boots.starts_at_boot,
             total_lines=self._total,
+            left_out=self._left_out,
             first_at=stamps.utc(self._first) if self._first else None,
             absent=self._absent,
             unparsed=tuple(self._unparsed),
@@ -143,6 +183,7 @@ class _Reader:
     def _read_head(self, line: str) -> None:
         """Lines between those of the log: heads of the probe, and of journalctl."""
         if left_out := _LEFT_OUT.fullmatch(line.strip()):
+            self._left_out += int(left_out["count"])
             self._total += int(left_out["count"])
         elif line.startswith(_ABSENT):
             self._absent = line.removeprefix(_ABSENT).strip()
@@ -162,12 +203,12 @@ class _Reader:
         )
 
     def _keep(self, entry: LogLine, *, is_kernels: bool) -> None:
-        """The same line in several log files is one line."""
+        """The same line in several log files is one line; in one file it is one more."""
         mark = (entry.boot, entry.message, entry.clock, entry.repeated)
-        if mark in self._seen:
+        if self._seen.get(mark, self._file.number) != self._file.number:
             return
         if len(self._kept) < MOST_LINES:
-            self._seen.add(mark)
+            self._seen[mark] = self._file.number
             self._kept.append(entry)
             if "AMD-Vi" in entry.message and _BROKEN_OFF not in entry.message:
                 self._wrapped = entry

@@ -88,10 +88,12 @@ TECHNICAL: Final = (
 _RELEVANT: Final = re.compile("|".join(map(re.escape, WORDS)))
 # What a line without any timestamp must begin with, to be taken for one of the kernel's.
 _KERNEL_SPEAKS: Final = re.compile(
+    r"[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
     r"NVRM: |nvidia[-_ :]|nouveau[ :]|vfio[-_]|AMD-Vi: |DMAR:|iommu: |pcieport |pci(?:e|_bus)? |"
     r"AER: |APEI: |Linux version |(?:Kernel command|Command) line: |ACPI: |acpi |DMI: |usb |nvme |"
     r"\{[0-9]{1,9}\}\[Hardware Error\]|\[Hardware Error\]|\[?IO_PAGE_FAULT|Lockdown: |INFO: task |"
-    r"watchdog: |message repeated |BTRFS |EXT4-fs |systemd\[1\]: |Memory: |smpboot: |x86/|\[drm\]"
+    r"watchdog: |[a-z_]{1,60}: [0-9]{1,9} callbacks suppressed|"
+    r"message repeated |BTRFS |EXT4-fs |systemd\[1\]: |Memory: |smpboot: |x86/|\[drm\]"
 )
 
 
