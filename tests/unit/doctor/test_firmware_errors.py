@@ -36,8 +36,10 @@ def test_no_record_is_well() -> None:
     [
         ("0000:0a:00.0", "corrected", "warn", "gpu 0000:0a:00.0"),
         ("0000:0a:00.0", "fatal", "fail", "gpu 0000:0a:00.0"),
-        ("0000:00:03.1", "corrected", "warn", "/sys/bus/pci/devices/0000:00:03.1"),
-        ("0000:00:03.1", "recoverable", "warn", "/sys/bus/pci/devices/0000:00:03.1"),
+        ("0000:00:03.1", "corrected", "warn", "gpu 0000:0a:00.0"),
+        ("0000:00:03.1", "recoverable", "fail", "gpu 0000:0a:00.0"),
+        ("0000:00:1d.0", "corrected", "warn", "/sys/bus/pci/devices/0000:00:1d.0"),
+        ("0000:00:1d.0", "fatal", "warn", "/sys/bus/pci/devices/0000:00:1d.0"),
     ],
 )
 def test_a_record_of_a_link(address: str, severity: str, status: str, subject: str) -> None:

@@ -64,7 +64,7 @@ def test_old_kernels() -> None:
 
     assert (corrected.severity, corrected.names) == ("corrected", ["Replay Timer Timeout"])
     assert (fatal.severity, fatal.names) == ("fatal", ["Surprise Down Error"])
-    assert fatal.below == {"0000:02:00.0"}
+    assert fatal.cards_below == {"0000:02:00.0"}
     assert "PCIe Bus Error" in fatal.first.line
 
 
@@ -84,7 +84,7 @@ def test_every_severity() -> None:
     assert rows(WITH_AER_TWICE) == [("0000:00:1c.5", "corrected", 1)]
     assert rows(NONFATAL) == [("0000:00:03.0", "nonfatal", 1)]
     assert rows(CONTAINED) == [("0000:64:02.0", "fatal", 1)]
-    assert parse(CONTAINED).link_errors[0].below == {"0000:65:00.0"}
+    assert parse(CONTAINED).link_errors[0].cards_below == {"0000:65:00.0"}
 
 
 def test_a_note_counts_where_the_error_is_not_described() -> None:

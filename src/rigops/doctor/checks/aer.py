@@ -1,4 +1,4 @@
-"""Errors that the links of the cards have counted since the machine started."""
+"""Errors of the cards' PCIe links: counted since the machine started, or logged by the kernel."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
-from rigops.doctor.views import pcie
+from rigops.doctor.views import link_errors, pcie
 from rigops.probe.sections.aer import SECTION as AER
 from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -19,6 +20,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
+    from rigops.doctor.views.link_errors import LoggedErrors
     from rigops.probe.sections.aer import AerDevice, Kind
 
 _HANDFUL: Final = 10  # at start, or a replay timer that ran out once in a while
@@ -35,21 +37,33 @@ _WHY_CORRECTED = (
 _WHY_UNCORRECTED = (
     "The link lost something that could not be sent again. This is how cards fall off the bus."
 )
+_NOT_KNOWN = "; whose link that is, is not known"
+_OF_OTHERS = ", which is no card's link"
+_WHY_OF_OTHERS = "It says nothing about the cards."
+_LOOK = "see with `lspci -D -t` what is below that port. If it is a card: "
 _SEEK = (
     "power off and reseat the card and its riser, try a shorter or better riser, and set the PCIe "
     "speed of this slot one generation lower in the BIOS; then see whether the counter still grows"
 )
 
 
-@Check("pci.aer.corr", needs=(PROC_CMDLINE, BOOT, PCI, AER, KERNEL_LOG, LSPCI), fixes=("hands",))
+@Check(
+    "pci.aer.corr",
+    needs=(PROC_CMDLINE, BOOT, PCI, AER, KERNEL_LOG_PREVIOUS, KERNEL_LOG, LSPCI),
+    fixes=("hands",),
+)
 def corrected(examined: Examined) -> Finding | list[Finding]:
     """The links correct few errors.
 
     Reads aer_dev_correctable of each card and of the ports above it. The counters start with the
     machine: more than one error a minute since then is a warning, more than 32 a failure. A
     handful, such as a replay timer that ran out, is normal. Zeros prove nothing with pci=noaer,
-    which turns them off.
+    which turns them off. For the boot before, and where there are no counters, reads `PCIe Bus
+    Error: severity=Corrected` in the kernel logs and judges the rate while they came, over ten
+    minutes at least. Errors of other devices do not count; where the ports above the cards are not
+    known, the finding says so and is no failure.
     """
+    read = {one.address for one in examined.snapshot[AER].or_empty.devices}
     counted = _counted(examined, _CORRECTED)
     if not counted:
         # A root port also counts what the devices below it report: that counts where they do not.
@@ -59,7 +73,47 @@ def corrected(examined: Examined) -> Finding | list[Finding]:
         _corrected(subject, devices, uptime)
         for subject, devices in _by_subject(examined, counted).items()
     ]
-    return found or _clean(examined, _CORRECTED, "no link has counted a corrected error")
+    found += [_logged_corrected(one) for one in link_errors.logged(examined, "corrected", read)]
+    return _with_the_rest(examined, found, _CORRECTED, "no link has counted a corrected error")
+
+
+def _logged_corrected(one: LoggedErrors) -> Finding:
+    status: Status = "info"
+    if one.count >= _HANDFUL and one.per_minute > _WARN_PER_MINUTE:
+        status = "fail" if one.per_minute > _FAIL_PER_MINUTE else "warn"
+    return _logged(one, "corrected", status, _WHY_CORRECTED if status != "info" else "")
+
+
+def _logged(one: LoggedErrors, kind: str, status: Status, why: str) -> Finding:
+    about, fix = "", Fix(kind="hands", text=_SEEK)
+    if one.subject is None:
+        status, about, why = "info", _OF_OTHERS, _WHY_OF_OTHERS
+    elif not one.subject:
+        about, fix = _NOT_KNOWN, Fix(kind="hands", text=_LOOK + _SEEK)
+    # What is over, or may be another device's, is no failure.
+    over = one.is_previous and kind == "corrected"
+    if status == "fail" and (over or not one.subject):
+        status = "warn"
+    return Finding(
+        status,
+        ("" if one.is_all else "at least ")
+        + f"{_errors(one.count, kind)} at {one.where}{one.names}, by the kernel log"
+        + (" of the previous boot" if one.is_previous else "")
+        + about,
+        one.evidence,
+        subject=one.subject or HOST,
+        why=why,
+        fix=None if status == "info" else fix,
+    )
+
+
+def _with_the_rest(
+    examined: Examined, found: list[Finding], kinds: Collection[Kind], summary: str
+) -> list[Finding]:
+    """Errors of other devices alone leave the question open how the cards' links are."""
+    if any(one.why != _WHY_OF_OTHERS for one in found):
+        return found
+    return [*found, _clean(examined, kinds, summary)]
 
 
 def _corrected(subject: str, devices: Sequence[AerDevice], uptime: float | None) -> Finding:
@@ -89,13 +143,21 @@ def _rate(most: int, uptime: float | None) -> tuple[Status, str]:
     return ("warn" if per_minute > _WARN_PER_MINUTE else "info"), words
 
 
-@Check("pci.aer.uncorr", needs=(PROC_CMDLINE, PCI, AER, KERNEL_LOG, LSPCI), fixes=("hands",))
+@Check(
+    "pci.aer.uncorr",
+    needs=(PROC_CMDLINE, PCI, AER, KERNEL_LOG_PREVIOUS, KERNEL_LOG, LSPCI),
+    fixes=("hands",),
+)
 def uncorrected(examined: Examined) -> Finding | list[Finding]:
     """No link has lost anything.
 
-    Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it. Any uncorrected
-    error is a failure: it is what comes before a card falls off the bus.
+    Reads aer_dev_nonfatal and aer_dev_fatal of each card and of the ports above it, and the kernel
+    logs of this boot and of the one before for `PCIe Bus Error: severity=Uncorrected` and for
+    errors that a port has contained (DPC). Any uncorrected error is a failure: it is what comes
+    before a card falls off the bus. Errors of other devices do not count; where the ports above the
+    cards are not known, the finding says so and is a warning.
     """
+    counted = _counted(examined, _UNCORRECTED)
     found = [
         Finding(
             "fail",
@@ -106,9 +168,18 @@ def uncorrected(examined: Examined) -> Finding | list[Finding]:
             why=_WHY_UNCORRECTED,
             fix=Fix(kind="hands", text=_SEEK),
         )
-        for subject, devices in _by_subject(examined, _counted(examined, _UNCORRECTED)).items()
+        for subject, devices in _by_subject(examined, counted).items()
     ]
-    return found or _clean(examined, _UNCORRECTED, "no link has counted an uncorrected error")
+    told = {one.address for one in counted}
+    found += [
+        _logged(one, kind, "fail", _WHY_UNCORRECTED)
+        for kind, several in (
+            ("fatal", link_errors.logged(examined, "fatal", told)),
+            ("uncorrected", link_errors.logged(examined, "nonfatal", told)),
+        )
+        for one in several
+    ]
+    return _with_the_rest(examined, found, _UNCORRECTED, "no link has counted an uncorrected error")
 
 
 def _counted(examined: Examined, kinds: Collection[Kind]) -> list[AerDevice]:
@@ -155,11 +226,7 @@ def _blindness(examined: Examined) -> Evidence | None:
 
 def _by_subject(examined: Examined, devices: Iterable[AerDevice]) -> dict[str, list[AerDevice]]:
     """A port's errors are those of the card below it, where only one is below."""
-    below: dict[str, list[str]] = {}
-    for card in examined.cards:
-        route = pcie.route_to(examined.snapshot, card.address)
-        for address in (card.address, *(route.ports if route else ())):
-            below.setdefault(address, []).append(card.subject)
+    below = pcie.subjects_below(examined.snapshot, examined.cards)
     found: dict[str, list[AerDevice]] = {}
     for device in devices:
         cards = below.get(device.address, [])

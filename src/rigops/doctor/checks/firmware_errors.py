@@ -51,7 +51,7 @@ def apei(examined: Examined) -> list[Finding]:
     Reads the kernel logs of this boot and of the one before for `Hardware error from APEI Generic
     Hardware Error Source` and what follows it. None is healthy. Boards whose firmware handles PCIe
     errors itself report them here and not in the AER counters: each record names a device, and
-    corrected errors are a warning.
+    corrected errors are a warning. A port above one card counts as that card.
     """
     snapshot = examined.snapshot
     found = [_record(examined, entries) for entries in _by_device(snapshot).values()]
@@ -81,6 +81,7 @@ def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Entry]]:
 def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
     named = next((found for _, one in entries if (found := _DEVICE.search(one.message))), None)
     address = named["address"].lower() if named else None
+    below = pcie.subjects_below(examined.snapshot, examined.cards).get(address or "", [])
     severities = {
         found["severity"] for _, one in entries if (found := _SEVERITY.search(one.message))
     }
@@ -88,14 +89,20 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
     grave = sorted(severities & _GRAVE)
     what = " and ".join(grave or sorted(severities)) or "hardware"
     name = f" of {owner.name or 'a device'} at {address}" if owner else ""
+    is_cards = len(below) == 1 or (owner is not None and owner.is_nvidia)
+    records = max(1, sum(_HEAD in one.message for _, one in entries))
     subject = HOST
-    if address and owner and owner.is_nvidia:
+    if len(below) == 1:
+        (subject,) = below
+    elif address and is_cards:
         subject = f"gpu {address}"
     elif address:
         subject = f"/sys/bus/pci/devices/{address}"
     return Finding(
-        "fail" if grave and owner and owner.is_nvidia else "warn",
-        f"the firmware reports {what} errors{name}",
+        "fail" if grave and is_cards else "warn",
+        f"the firmware reports {what} errors{name}"
+        + (f", {records} times" if records > 1 else "")
+        + ("" if any(which == "current" for which, _ in entries) else " (in the previous boot)"),
         tuple(
             Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in entries[:_SHOWN]
         ),

@@ -66,6 +66,16 @@ def ports_above(snapshot: HostSnapshot, cards: Iterable[Card]) -> tuple[str, ...
     return tuple(dict.fromkeys(port for route in routes if route for port in route.ports))
 
 
+def subjects_below(snapshot: HostSnapshot, cards: Iterable[Card]) -> dict[str, list[str]]:
+    """By the address of each card and of each port above one."""
+    below: dict[str, list[str]] = {}
+    for card in cards:
+        route = route_to(snapshot, card.address)
+        for address in (card.address, *(route.ports if route else ())):
+            below.setdefault(address, []).append(card.subject)
+    return below
+
+
 def aer_is_off(snapshot: HostSnapshot) -> str | None:
     """The kernel argument that switches the error counters of PCIe off."""
     arguments = snapshot[PROC_CMDLINE].or_empty.arguments

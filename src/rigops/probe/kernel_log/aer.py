@@ -18,17 +18,15 @@ _SEVERITY: Final = r"(?P<severity>Correct(?:ed|able)|Uncorrect(?:ed|able) \((?:N
 _LINE: Final = re.compile(
     rf"(?P<driver>[A-Za-z0-9_-]{{1,40}}) (?P<address>{_ADDRESS}): (?P<rest>.*)"
 )
-_ERROR: Final = re.compile(rf"(?:AER: )?PCIe Bus Error: (?:severity=)?{_SEVERITY}")
+_ERROR: Final = re.compile(rf"PCIe Bus Error: (?:severity=)?{_SEVERITY}")
 _RECEIVED: Final = re.compile(
-    rf"AER: (?:Multiple )?{_SEVERITY} error (?:message )?received(?: from|:) ?"
+    rf"(?:Multiple )?{_SEVERITY} error (?:message )?received(?: from|:) ?"
     rf"(?:id=(?P<id>[0-9a-f]{{4}})|(?P<source>{_ADDRESS}))"
 )
 _CONTAINED: Final = re.compile(r"DPC: containment event, status:")
-_VENDOR: Final = re.compile(
-    r"(?:AER: +)?\s*device \[(?P<vendor>[0-9a-f]{4}):[0-9a-f]{4}\] error status"
-)
+_VENDOR: Final = re.compile(r"device \[(?P<vendor>[0-9a-f]{4}):[0-9a-f]{4}\] error status")
 _NAME: Final = re.compile(
-    r"(?:AER: +)?\s*\[ {0,2}[0-9]{1,2} ?\] +(?P<name>[A-Za-z][A-Za-z0-9 ]{0,30})"
+    r"\[ {0,2}[0-9]{1,2} ?\] {1,8}(?P<name>[A-Za-z][A-Za-z0-9]{0,20}(?: [A-Za-z]{1,12}){0,3})"
 )
 _PORT: Final = "pcieport"
 _NOT_RECOVERED: Final = ("can't recover", "device has no AER-aware driver")
@@ -47,6 +45,7 @@ class LinkErrors:
     vendor: str = ""  # four hexadecimal digits
     names: list[str] = field(default_factory=list)  # SDES, Surprise Down Error, BadTLP
     below: set[str] = field(default_factory=set)  # devices that the kernel named as below it
+    cards_below: set[str] = field(default_factory=set)  # of them, those that NVIDIA's driver has
 
 
 _Key = tuple[int, str, LinkSeverity]  # boot, address
@@ -69,6 +68,7 @@ class AerLog:
         for (boot, address, severity), note in self._received.items():
             if one := self._reported.get((boot, address, severity)):
                 one.below |= note.below
+                one.cards_below |= note.cards_below
         notes = [one for key, one in self._received.items() if (key[0], key[2]) not in kinds]
         return [*self._reported.values(), *notes]
 
@@ -76,7 +76,7 @@ class AerLog:
         shape = _LINE.match(entry.message)
         if shape is None:
             return
-        address, rest = shape["address"], shape["rest"]
+        address, rest = shape["address"], shape["rest"].removeprefix("AER:").strip()
         if error := _ERROR.match(rest):
             one = _added(self._reported, entry, shape["driver"], address, error["severity"])
             one.count, self._before = one.count + self._before, 0
@@ -111,7 +111,7 @@ class AerLog:
             if name and name["name"].strip() not in last.names and len(last.names) < _MOST_NAMES:
                 last.names.append(name["name"].strip())
         if self._port and driver == "nvidia" and any(word in rest for word in _NOT_RECOVERED):
-            self._port.below.add(address)
+            self._port.cards_below.add(address)
 
 
 def _added(

@@ -21,7 +21,7 @@ _ABSENT: Final = "== absent: "
 _REPEATED: Final = re.compile(
     r"message repeated (?P<count>[0-9]{1,9}) times: \[ ?(?P<message>.*?)\]?"
 )
-_SUPPRESSED: Final = "Suppressed "  # journald's own line, which no host is asked for
+_ALSO: Final = ("Suppressed ", "] error status/mask=")  # in pastes; no host is asked for them
 _LAST_REPEATED: Final = re.compile(
     r"(?:-{1,3} ?)?last message repeated (?P<count>[0-9]{1,9}) times?(?: ?-{1,3})?|"
     r"Suppressed (?P<more>[0-9]{1,9}) messages from (?:/?kernel|\(kernel\))\.?"
@@ -127,7 +127,7 @@ class _Reader:
             self._join(self._wrapped, line)
             return
         stamped = stamps.read(line)
-        is_kept = is_relevant(line) or _SUPPRESSED in line
+        is_kept = is_relevant(line) or any(words in line for words in _ALSO)
         if stamped.form is None and not (is_kept and looks_like_the_kernel(stamped.message)):
             is_rest = line[0] in " \t" and self._total > 0  # of the line before
             if not is_rest and len(self._unparsed) < _MOST_UNPARSED:

@@ -1,0 +1,117 @@
+"""Errors of PCIe links in the kernel logs of two boots, and whose links these are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor import views
+from rigops.doctor.finding import HOST, Evidence
+from rigops.doctor.views import kernel_logs, pcie
+
+if TYPE_CHECKING:
+    from rigops.doctor.check import Examined
+    from rigops.probe.kernel_log.aer import LinkErrors, LinkSeverity
+    from rigops.probe.kernel_log.events import KernelLog
+
+_NVIDIA: Final = "10de"
+# They may have a card, its sound function or a port; any other driver has a device of its own.
+_DRIVERS: Final = frozenset({"nvidia", "pcieport", "pci", "vfio-pci", "snd_hda_intel"})
+_SHORTEST_S: Final = 600.0  # so that a few errors while a link trains are no storm
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedErrors:
+    """Of one card in one boot. `subject` is None for other devices; "" where it is not known."""
+
+    subject: str | None
+    errors: tuple[LinkErrors, ...]
+    is_previous: bool
+    is_all: bool  # the log has left out no lines
+
+    @property
+    def count(self) -> int:
+        """Both ends of a link report the same error."""
+        return max(one.count for one in self.errors)
+
+    @property
+    def per_minute(self) -> float:
+        """While they came."""
+        return max(one.count * 60 / max(_seconds(one), _SHORTEST_S) for one in self.errors)
+
+    @property
+    def where(self) -> str:
+        return ", ".join(dict.fromkeys(one.address for one in self.errors))
+
+    @property
+    def names(self) -> str:
+        names = dict.fromkeys(name for one in self.errors for name in one.names)
+        return f" ({', '.join(names)})" if names else ""
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        section = kernel_logs.SOURCES["previous" if self.is_previous else "current"].name
+        lines = dict.fromkeys(line.line for one in self.errors for line in (one.first, one.last))
+        return tuple(Evidence(section, line) for line in lines)
+
+
+def logged(
+    examined: Examined,
+    severity: LinkSeverity,
+    counted: Collection[str],
+) -> list[LoggedErrors]:
+    """This boot's first, without the devices whose counters say it of this boot."""
+    below = pcie.subjects_below(examined.snapshot, examined.cards)
+    found: dict[tuple[bool, bool, str | None], list[LinkErrors]] = {}
+    for which in reversed(kernel_logs.OLDEST_FIRST):
+        log = examined.snapshot[kernel_logs.SOURCES[which]].or_empty
+        cards = _cards_of(examined, log)
+        for one in log.link_errors:
+            is_previous = which == "previous" or one.first.boot < 0
+            if one.severity == severity and (is_previous or one.address not in counted):
+                key = (is_previous, not log.left_out, _subject(examined, one, below, cards))
+                found.setdefault(key, []).append(one)
+    return [
+        LoggedErrors(subject=subject, errors=tuple(errors), is_previous=previous, is_all=is_all)
+        for (previous, is_all, subject), errors in found.items()
+    ]
+
+
+def _cards_of(examined: Examined, log: KernelLog) -> set[str]:
+    """Slots of the cards that this host has, and of those that the log has."""
+    named = {card.address for card in examined.cards}
+    named |= {xid.address for xid in log.xids if xid.address}
+    for one in log.link_errors:
+        named |= one.cards_below
+        if one.vendor == _NVIDIA or one.driver == "nvidia":
+            named.add(one.address)
+    return {_slot(address) for address in named}
+
+
+def _subject(
+    examined: Examined, error: LinkErrors, below: dict[str, list[str]], cards: set[str]
+) -> str | None:
+    slots = {_slot(one) for one in (error.address, *error.below, *error.cards_below)}
+    subjects = {*below.get(error.address, ()), *(f"gpu {slot}.0" for slot in slots & cards)}
+    if subjects:
+        return subjects.pop() if len(subjects) == 1 else HOST
+    if error.driver not in _DRIVERS or _knows_the_tree(examined):
+        return None
+    return ""
+
+
+def _knows_the_tree(examined: Examined) -> bool:
+    """Whether a port that is above no card is known to be none of theirs."""
+    routes = [pcie.route_to(examined.snapshot, card.address) for card in examined.cards]
+    is_whole = all(route is not None and route.is_complete for route in routes)
+    return bool(routes) and is_whole and views.sees_the_bus(examined)
+
+
+def _slot(address: str) -> str:
+    return address.rpartition(".")[0]
+
+
+def _seconds(error: LinkErrors) -> float:
+    first, last = error.first.clock, error.last.clock
+    return 0.0 if first is None or last is None else last - first
