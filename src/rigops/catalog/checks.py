@@ -13,6 +13,7 @@ from rigops.catalog.model import (
     DriverBranch,
     Evidence,
     FirmwareSetting,
+    Generation,
     Gpu,
     InitCode,
     Xid,
@@ -21,11 +22,12 @@ from rigops.catalog.model import (
 if TYPE_CHECKING:
     from rigops.catalog.model import Release
 
-Entry = DriverBranch | Gpu | Xid | InitCode | FirmwareSetting
+Entry = DriverBranch | Gpu | Generation | Xid | InitCode | FirmwareSetting
 
 _DATE = re.compile(r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?")
 _BRANCH = re.compile(r"[1-9][0-9]{1,3}")
 _PCI_ID = re.compile(r"[0-9a-f]{4}")
+_PCI_IDS = re.compile(r"([0-9a-f]{4})-([0-9a-f]{4})")
 _INIT_CODE = re.compile(r"(0x[0-9a-f]{2})?(:0x[0-9a-f]{2,4})?")
 _SERIES = re.compile(r"[1-9][0-9]*\.[0-9]+")
 
@@ -42,6 +44,8 @@ def faults(entry: Entry) -> Iterator[Fault]:
         yield from _branch(entry)
     elif isinstance(entry, Gpu):
         yield from _gpu(entry)
+    elif isinstance(entry, Generation):
+        yield from _generation(entry)
     elif isinstance(entry, FirmwareSetting):
         yield from _firmware(entry)
     elif isinstance(entry, InitCode):
@@ -114,6 +118,16 @@ def _gpu(entry: Gpu) -> Iterator[Fault]:
         )
     if entry.spike_factor < 1:
         yield Fault("spike_factor is below 1", str(entry.spike_factor), "1 or more")
+
+
+def _generation(entry: Generation) -> Iterator[Fault]:
+    yield from _branch_name("first_branch", entry.first_branch)
+    if entry.last_branch:
+        yield from _branch_name("last_branch", entry.last_branch)
+    for pci_ids in entry.pci_ids:
+        shape = _PCI_IDS.fullmatch(pci_ids)
+        if shape is None or shape[1] > shape[2]:
+            yield Fault("pci_ids has no range of device ids", pci_ids, '"2200-227f"')
 
 
 def _firmware(entry: FirmwareSetting) -> Iterator[Fault]:

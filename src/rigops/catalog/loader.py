@@ -22,6 +22,7 @@ from rigops.catalog.model import (
     EVERY_CARD,
     DriverBranch,
     FirmwareSetting,
+    Generation,
     Gpu,
     InitCode,
     Xid,
@@ -39,7 +40,7 @@ SHIPPED = Path(__file__).with_name("data")
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
 
-E = TypeVar("E", DriverBranch, Gpu, Xid, InitCode, FirmwareSetting)
+E = TypeVar("E", DriverBranch, Gpu, Generation, Xid, InitCode, FirmwareSetting)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Table(Generic[E]):
     key: str
 
 
-TABLES = ("drivers", "gpus", "xids", "init_codes", "firmware")
+TABLES = ("drivers", "gpus", "generations", "xids", "init_codes", "firmware")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class Catalog:
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
         return self._entries(Table("gpus", Gpu, "name"))
+
+    @cached_property
+    def generations(self) -> tuple[Generation, ...]:
+        return self._entries(Table("generations", Generation, "name"))
 
     @cached_property
     def xids(self) -> tuple[Xid, ...]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
-from rigops.catalog.model import EVERY_CARD
+from rigops.catalog.model import EVERY_CARD, UnlistedGpu
 
 if TYPE_CHECKING:
     from packaging.version import Version
 
     from rigops.catalog.loader import Catalog
     from rigops.catalog.model import (
+        DrivenGpu,
         DriverBranch,
         Evidence,
         Gpu,
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
         Xid,
     )
 
+NOT_KNOWN = (
+    "which driver drives {} is not known: the catalog has neither this card nor its chip. Look for "
+    "its branch in NVIDIA's list of supported products, and declare that"
+)
 _NO_REPORT = "No reports, good or bad."
 
 WORST_FIRST = ("bad", "caution", "known-good")
@@ -77,6 +82,16 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
     return Match((), tuple(dict.fromkeys(spellings[one] for one in close)))
 
 
+def find_unlisted(catalog: Catalog, device: int) -> UnlistedGpu | None:
+    """A card by its chip's generation alone. None: no generation has this device id."""
+    pci_id = f"{device:04x}"
+    for one in catalog.generations:
+        if any(ids[:4] <= pci_id <= ids[-4:] for ids in one.pci_ids):
+            name = f"the card 10de:{pci_id}"
+            return UnlistedGpu(name, one.name, one.first_branch, one.last_branch)
+    return None
+
+
 def find_xid(catalog: Catalog, number: int) -> Xid | None:
     return next((xid for xid in catalog.xids if xid.number == number), None)
 
@@ -103,7 +118,7 @@ def newest_kernel(branch: DriverBranch, version: str | Version) -> str:
     return next(fitting, branch.newest_kernel)
 
 
-def judge(catalog: Catalog, version: str | Version, gpu: Gpu | None = None) -> list[Verdict]:
+def judge(catalog: Catalog, version: str | Version, gpu: DrivenGpu | None = None) -> list[Verdict]:
     """Worst first; none where nothing is known, good or bad. Without a card: for every card."""
     parsed = versions.parse(version) if isinstance(version, str) else version
     branch = find_branch(catalog, versions.branch_of(parsed))
@@ -117,13 +132,13 @@ def judge(catalog: Catalog, version: str | Version, gpu: Gpu | None = None) -> l
     return sorted(applying, key=lambda verdict: WORST_FIRST.index(verdict.status))
 
 
-def concerns(verdict: Verdict, gpu: Gpu | None) -> bool:
+def concerns(verdict: Verdict, gpu: DrivenGpu | None) -> bool:
     if gpu is None or EVERY_CARD in verdict.gpus:
         return True
     return bool({gpu.name, gpu.architecture} & set(verdict.gpus))
 
 
-def runs_on(branch: DriverBranch, gpu: Gpu) -> Support:
+def runs_on(branch: DriverBranch, gpu: DrivenGpu) -> Support:
     """The flavors that drive the card, or none and the reason."""
     if int(branch.branch) < int(gpu.first_branch):
         return Support((), f"{gpu.name} is driven from branch {gpu.first_branch} on")
@@ -144,7 +159,13 @@ def runs_on(branch: DriverBranch, gpu: Gpu) -> Support:
     return Support((), f"{branch.branch} does not drive {gpu.architecture}")
 
 
-def verdicts(catalog: Catalog, version: Version, cards: Sequence[Gpu]) -> list[Verdict]:
+def drives_all(branch: DriverBranch, cards: Iterable[DrivenGpu]) -> bool:
+    """With one kind of module."""
+    flavors: set[ModuleFlavor] = {"proprietary", "open"}
+    return bool(flavors.intersection(*(runs_on(branch, card).flavors for card in cards)))
+
+
+def verdicts(catalog: Catalog, version: Version, cards: Sequence[DrivenGpu]) -> list[Verdict]:
     """Worst first; without those on installing, since these are about a driver that runs."""
     return [
         verdict
@@ -154,27 +175,40 @@ def verdicts(catalog: Catalog, version: Version, cards: Sequence[Gpu]) -> list[V
     ]
 
 
-def is_good(catalog: Catalog, version: Version, cards: Sequence[Gpu]) -> bool:
+def is_good(catalog: Catalog, version: Version, cards: Sequence[DrivenGpu]) -> bool:
     """There are reports, and all are good."""
     return {verdict.status for verdict in verdicts(catalog, version, cards)} == {"known-good"}
 
 
-def good_branches(catalog: Catalog, cards: Sequence[Gpu]) -> list[DriverBranch]:
+def good_branches(catalog: Catalog, cards: Sequence[DrivenGpu]) -> list[DriverBranch]:
     """Those that drive every card and whose last release is known to be good."""
     return [
         branch
         for branch in catalog.drivers
         if branch.releases
-        and all(runs_on(branch, card) for card in cards)
+        and drives_all(branch, cards)
         and is_good(catalog, versions.parse(branch.releases[-1].version), cards)
     ]
 
 
-def recommended(catalog: Catalog, cards: Sequence[Gpu]) -> DriverBranch | None:
+def recommended(catalog: Catalog, cards: Sequence[DrivenGpu]) -> DriverBranch | None:
     """The newest good branch that is maintained for years; where there is none, the newest."""
     good = good_branches(catalog, cards)
     long_term = [branch for branch in good if branch.kind == "LTSB"]
     return max(long_term or good, key=lambda branch: int(branch.branch), default=None)
+
+
+def why_none(catalog: Catalog, cards: Sequence[DrivenGpu]) -> str:
+    """What to do where no driver is recommended."""
+    for card in cards:
+        if card.last_branch and not any(runs_on(branch, card) for branch in catalog.drivers):
+            return (
+                f"branch {card.last_branch} is the last for {card.name} ({card.architecture}): "
+                "take that legacy driver where the distribution has it, or replace the card"
+            )
+    if any(drives_all(branch, cards) for branch in catalog.drivers):
+        return "see `rigops drivers` for one that is known to be good"
+    return "no branch drives all of them: put the cards into separate machines"
 
 
 def _plain(name: str) -> str:
@@ -196,12 +230,12 @@ class DriverRow:
         return asdict(self)
 
 
-def driver_rows(catalog: Catalog, gpu: Gpu | None = None) -> list[DriverRow]:
+def driver_rows(catalog: Catalog, gpu: DrivenGpu | None = None) -> list[DriverRow]:
     """A row for each version and verdict, after those of the branch as a whole."""
     return [row for branch in catalog.drivers for row in _rows(branch, gpu)]
 
 
-def _rows(branch: DriverBranch, gpu: Gpu | None) -> Iterator[DriverRow]:
+def _rows(branch: DriverBranch, gpu: DrivenGpu | None) -> Iterator[DriverRow]:
     if gpu is not None and not (support := runs_on(branch, gpu)):
         yield _bare(branch, None, "unsupported", (gpu.name,), support.reason)
         return

@@ -110,6 +110,30 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Generation:
+    """Chips of one architecture, for the cards with them that have no entry of their own."""
+
+    name: str
+    pci_ids: tuple[str, ...]  # ranges of device ids: 06c0-06df
+    first_branch: str
+    last_branch: str  # "" while its cards are still supported
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class UnlistedGpu:
+    """A card that is not in the catalog, by the generation of its chip."""
+
+    name: str
+    architecture: str
+    first_branch: str
+    last_branch: str
+
+
+DrivenGpu = Gpu | UnlistedGpu  # all that decides which driver drives it
+
+
+@dataclass(frozen=True)
 class Xid:
     number: int
     meaning: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from rigops.catalog import Catalog, driver_rows, find_gpu, load
+from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load
 from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option
 from rigops.cli.options import (
     common,
@@ -25,7 +26,7 @@ from rigops.report.drivers import drivers_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu
+    from rigops.catalog.model import DrivenGpu
 
 SCHEMA = "rigops.drivers/1"
 
@@ -128,10 +129,14 @@ def _additions(inventory_path: Path | None) -> Path | None:
     return named.pop() if named else None
 
 
-def _gpus(catalog: Catalog, name: str) -> tuple[Gpu, ...]:
+def _gpus(catalog: Catalog, name: str) -> tuple[DrivenGpu, ...]:
     match = find_gpu(catalog, name)
     if match.found:
         return match.found
+    pci_id = re.fullmatch(r"10de:([0-9a-f]{4})", name.strip().lower())
+    unlisted = find_unlisted(catalog, int(pci_id[1], 16)) if pci_id else None
+    if unlisted:
+        return (unlisted,)
     raise usage_error(
         message=f"no such card in the catalog: {name!r}",
         key="--gpu",

@@ -20,7 +20,7 @@ from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.catalog.model import Gpu
+    from rigops.catalog.model import DrivenGpu
     from rigops.record.lockfile import LockedHost
 
 _UNKNOWN = 3
@@ -84,6 +84,6 @@ def _choice(collected: CollectedHost, catalog: Catalog, locked: LockedHost | Non
     return HostChoice(host=collected.host, choice=found)
 
 
-def _gpus(found: HostChoice) -> list[Gpu]:
+def _gpus(found: HostChoice) -> list[DrivenGpu]:
     cards = found.choice.facts.machine.cards if found.choice else ()
     return list(dict.fromkeys(card.gpu for card in cards if card.gpu))

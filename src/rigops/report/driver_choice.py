@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from rigops.catalog.model import Gpu
 from rigops.python_literal import literal
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
@@ -176,7 +177,7 @@ def _choice_json(found: Choice) -> dict[str, object]:
         "gpus": [
             {
                 "address": card.address,
-                "model": card.gpu.name if card.gpu else None,
+                "model": card.gpu.name if isinstance(card.gpu, Gpu) else None,
                 "pci_id": f"10de:{card.pci_id}",
             }
             for card in machine.cards

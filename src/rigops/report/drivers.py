@@ -8,14 +8,15 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import runs_on, versions
-from rigops.catalog.lookup import concerns, good_branches
+from rigops.catalog.lookup import concerns, good_branches, why_none
 from rigops.catalog.lookup import verdicts as judged
+from rigops.catalog.model import UnlistedGpu
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.catalog.model import DriverBranch, Gpu, Verdict
+    from rigops.catalog.model import DrivenGpu, DriverBranch, Verdict
 
 ENDED: Final = "ended"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
@@ -27,7 +28,7 @@ _MORE: Final = "Reports and dates: -v    What this host can install: rigops driv
 
 
 def drivers_lines(
-    catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date, *, has_evidence: bool
+    catalog: Catalog, gpus: Sequence[DrivenGpu], width: int, today: date, *, has_evidence: bool
 ) -> list[str]:
     """The answer for each card, and a table of branches; with evidence, all that is known."""
     by_answer = grouped(gpus or (None,), lambda gpu: _answer(catalog, gpu))
@@ -36,10 +37,10 @@ def drivers_lines(
     return [*answers, *([""] if has_evidence else []), *rest]
 
 
-def _answer(catalog: Catalog, gpu: Gpu | None) -> str:
+def _answer(catalog: Catalog, gpu: DrivenGpu | None) -> str:
     cards = (gpu,) if gpu else ()
     good = [branch.branch for branch in good_branches(catalog, cards)]
-    use = f"use {' or '.join(good)}" if good else "no branch is known to be good"
+    use = f"use {' or '.join(good)}" if good else why_none(catalog, cards)
     never = [
         f"Never {branch.branch}: {_short(worst)}."
         for branch in catalog.drivers
@@ -49,13 +50,13 @@ def _answer(catalog: Catalog, gpu: Gpu | None) -> str:
     return " ".join((f"{use}.", *never))
 
 
-def _lines(gpus: Sequence[Gpu | None], answer: str, width: int) -> list[str]:
+def _lines(gpus: Sequence[DrivenGpu | None], answer: str, width: int) -> list[str]:
     names = ", ".join(gpu.name if gpu else "Most cards" for gpu in gpus)
     first, *rest = wrapped(f"{names}: {answer}", width, "", hanging="  ")
     return [styled(first, bold=True), *(styled(line, bold=True) for line in rest)]
 
 
-def _table(catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date) -> Iterator[str]:
+def _table(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int, today: date) -> Iterator[str]:
     """One line a branch. Those that drive none of the cards are one line for each reason."""
     fits = width >= len(f"{_HEAD}{_SUPPORT}") + _LEAST_WHY
     before_why = len(_HEAD) + (len(_SUPPORT) if fits else 0)
@@ -78,7 +79,7 @@ def _table(catalog: Catalog, gpus: Sequence[Gpu], width: int, today: date) -> It
     yield from wrapped(_MORE, width, "")
 
 
-def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[Gpu]) -> Verdict | None:
+def _worst(catalog: Catalog, branch: DriverBranch, gpus: Sequence[DrivenGpu]) -> Verdict | None:
     """What is known of its newest release."""
     if not branch.releases:
         return None
@@ -94,7 +95,7 @@ def _support(branch: DriverBranch, today: date) -> str:
     return f"{ENDED} {end}" if end < today.isoformat()[: len(end)] else f"until {end}"
 
 
-def _reason(branch: DriverBranch, worst: Verdict | None, gpus: Sequence[Gpu]) -> str:
+def _reason(branch: DriverBranch, worst: Verdict | None, gpus: Sequence[DrivenGpu]) -> str:
     if worst is None:
         return "no reports"
     bad = (
@@ -115,7 +116,7 @@ def _shortened(text: str, width: int) -> str:
     return shorten(text, max(width, _LEAST_WHY), placeholder=" …")
 
 
-def _evidence(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> list[str]:
+def _evidence(catalog: Catalog, gpus: Sequence[DrivenGpu], width: int) -> list[str]:
     """Newest branch first; branches that drive none of the cards last, one line each."""
     lines = [line for gpu in gpus for line in _card(gpu, width)]
     unfit: list[str] = []
@@ -135,9 +136,12 @@ def _evidence(catalog: Catalog, gpus: Sequence[Gpu], width: int) -> list[str]:
     return [*lines[0 if gpus else 1 :], *([""] if unfit else []), *unfit]
 
 
-def _card(gpu: Gpu, width: int) -> Iterator[str]:
-    limits = f" ({gpu.watts_min} to {gpu.watts_max} W)" if gpu.watts_min and gpu.watts_max else ""
+def _card(gpu: DrivenGpu, width: int) -> Iterator[str]:
     last = f"last branch {gpu.last_branch}" if gpu.last_branch else "still supported"
+    if isinstance(gpu, UnlistedGpu):
+        yield styled(gpu.name, bold=True) + f"  {gpu.architecture}, not in the catalog, {last}"
+        return
+    limits = f" ({gpu.watts_min} to {gpu.watts_max} W)" if gpu.watts_min and gpu.watts_max else ""
     yield styled(gpu.name, bold=True) + (
         f"  {gpu.architecture}, {gpu.memory_gib} GiB, {gpu.watts_default} W{limits}, {last}"
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
 
-from rigops.catalog import Catalog, find_branch, find_gpu, find_xid, load, runs_on
+from rigops.catalog import Catalog, find_branch, find_gpu, find_unlisted, find_xid, load, runs_on
 from rigops.catalog.loader import SHIPPED
 from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, Severity
 
@@ -234,3 +235,49 @@ def test_evidence_is_public_and_names_no_archive_host(path: object) -> None:
     assert not [host for host in _REGISTRIES if host in text]
     assert not re.findall(r'where = "[/~.]', text)
     assert "  " not in re.sub(r"^ +", "", text, flags=re.MULTILINE)
+
+
+def test_every_card_is_of_the_generation_that_its_device_id_says() -> None:
+    generations = {one.name: one for one in load().generations}
+    for gpu in load().gpus:
+        for pci_id in gpu.pci_ids:
+            found = find_unlisted(load(), int(pci_id, 16))
+            assert found is not None, gpu.name
+            assert (found.architecture, found.last_branch) == (gpu.architecture, gpu.last_branch)
+            assert int(found.first_branch) <= int(gpu.first_branch)
+    assert generations.keys() == {"Tesla", "Fermi", *ARCHITECTURES}
+
+
+def test_no_two_generations_share_a_device_id() -> None:
+    ranges = sorted(tuple(ids.split("-")) for one in load().generations for ids in one.pci_ids)
+
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+
+
+@pytest.mark.parametrize(
+    ("device", "architecture", "last"),
+    [
+        (0x05E2, "Tesla", "340"),  # GeForce GTX 260
+        (0x06C0, "Fermi", "390"),  # GeForce GTX 480
+        (0x1080, "Fermi", "390"),  # GeForce GTX 580
+        (0x1140, "Fermi", "390"),  # GeForce 610M
+        (0x1187, "Kepler", "470"),  # GeForce GTX 760
+        (0x1287, "Kepler", "470"),  # GeForce GT 730
+        (0x1402, "Maxwell", "580"),  # GeForce GTX 950
+        (0x1D01, "Pascal", "580"),  # GeForce GT 1030
+        (0x1F82, "Turing", ""),  # GeForce GTX 1650
+        (0x2F58, "Blackwell", ""),  # GeForce RTX 5070 Ti Mobile
+    ],
+)
+def test_a_card_that_is_not_listed_is_known_by_its_chip(
+    device: int, architecture: str, last: str
+) -> None:
+    found = find_unlisted(load(), device)
+
+    assert found is not None
+    assert (found.architecture, found.last_branch) == (architecture, last)
+
+
+@pytest.mark.parametrize("device", [0x0020, 0x0531, 0xFFFF])
+def test_a_chip_of_no_generation_is_not_known(device: int) -> None:
+    assert find_unlisted(load(), device) is None

@@ -57,6 +57,19 @@ def test_a_card_goes_by_many_names(rigops: Rigops, name: str) -> None:
     assert "GeForce RTX 3090  Ampere" in rigops("drivers", "-v", "--gpu", name).out
 
 
+@pytest.mark.parametrize(
+    ("pci_id", "said"),
+    [
+        ("10de:06c0", "branch 390 is the last for the card 10de:06c0 (Fermi)"),
+        ("10de:1402", "the card 10de:1402: use 535 or 580"),
+    ],
+)
+def test_a_card_that_is_not_listed_is_judged_by_its_chip(
+    rigops: Rigops, pci_id: str, said: str
+) -> None:
+    assert said in " ".join(rigops("drivers", "--gpu", pci_id).out.split())
+
+
 def test_an_unknown_card_gets_a_suggestion(rigops: Rigops) -> None:
     said = rigops("drivers", "--gpu", "RTX 3091")
 

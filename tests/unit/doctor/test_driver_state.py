@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.doctor import module_rigs as rigs
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import look, spec
 from tests.unit.probe import answers
 
 NEWER = "535.274.02"
@@ -265,6 +265,63 @@ def test_a_driver_that_was_replaced_since_ignores_nothing() -> None:
     texts = {**rigs.WELL, **refused(LEGACY, device=V100, version="580.95.05")}
 
     assert rigs.one(rigs.find(texts), "drv.flavor").status == "ok"
+
+
+GTX_480, GT_730, GTX_950, NOBODY = "0x06c0", "0x1287", "0x1402", "0x0666"
+
+
+@pytest.mark.parametrize(
+    ("device", "driver", "last", "declared"),
+    [
+        (V100, "590.48.01", "branch 580 is its last", {"driver": "580"}),
+        (GTX_950, "595.45.04", "branch 580 is its last", {"driver": "580"}),
+        (GT_730, "580.95.05", "branch 470 is its last", {"driver": "470"}),
+        (GTX_480, "580.95.05", "branch 390 is its last", None),
+        (RTX_5090, "550.54.15", "from branch 570 on", {"driver": "580"}),
+    ],
+)
+def test_by_the_catalog_alone_a_card_that_its_branch_does_not_drive(
+    device: str, driver: str, last: str, declared: dict[str, str] | None
+) -> None:
+    texts = {
+        **rigs.WELL,
+        "pci": answers.PCI.replace("0x2204", device),
+        "nvidia-version": answers.VERSION.format(driver),
+        "nvidia-smi-xml": None,
+        "packages": None,
+    }
+    found = [one for one in rigs.find(texts) if one.id == "drv.flavor"]
+    pin = look("drv.pin", instead=texts)
+
+    assert [(one.status, one.subject) for one in found] == [
+        ("fail", "gpu 0000:0a:00.0"),
+        ("fail", "gpu 0000:0b:00.0"),
+    ]
+    assert f"driver {driver} does not drive" in found[0].summary
+    assert last in found[0].summary
+    assert found[0].fix is not None
+    assert found[0].fix.declare == declared
+    assert any(one.section == "catalog" for one in found[0].evidence)
+    assert pin.status in {"skipped", "fail"}
+
+
+def test_what_nvidia_smi_lists_is_driven_whatever_is_known_of_its_chip() -> None:
+    texts = {
+        **rigs.WELL,
+        "pci": answers.PCI.replace("0x2204", GT_730),
+        "nvidia-version": answers.VERSION.format("580.95.05"),
+    }
+
+    assert rigs.one(rigs.find(texts), "drv.flavor").status == "ok"
+
+
+def test_no_driver_is_recommended_by_guess() -> None:
+    texts = {"lspci": None, "nvidia-smi-xml": None, "packages": None}
+    fix = look("drv.pin", instead=texts, pci=answers.PCI.replace("0x2204", NOBODY)).fix
+
+    assert fix is not None
+    assert (fix.kind, fix.declare) == ("hands", None)
+    assert "is not known: the catalog has neither" in fix.text
 
 
 def test_with_nothing_loaded_the_module_on_disk_counts() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rigops.catalog import judge, versions
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views.driver_advice import DriverAdvice, advise, verdicts
+from rigops.doctor.views.driver_advice import DriverAdvice, advise, drives, verdicts
 from rigops.doctor.views.driver_state import CONCERN
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -89,6 +89,9 @@ def _opinion(examined: Examined, version: Version, worst: Verdict | None) -> tup
 
 def _not_bad(examined: Examined, version: Version, worst: Verdict | None) -> tuple[Status, str]:
     wish, driver = examined.spec.driver, f"driver {versions.spelled(version)}"
+    cards = [card.driven for card in examined.cards]
+    if cards and not any(card is None or drives(examined, version, [card]) for card in cards):
+        return "skipped", f"{driver} drives none of these cards: see drv.flavor"
     if worst is None:
         return "warn", f"{driver}: there are no reports on it"
     if _may_be_bad(examined, version):

@@ -120,7 +120,7 @@ def _bad_verdict(examined: Examined) -> Verdict | None:
     version = _version(examined)
     if version is None:
         return None
-    verdicts = lookup.verdicts(examined.catalog, version, views.known_models(examined))
+    verdicts = lookup.verdicts(examined.catalog, version, views.driven(examined))
     bad = (one for one in verdicts if one.status == "bad" and one.purpose in {"any", "stability"})
     return next(bad, None)
 

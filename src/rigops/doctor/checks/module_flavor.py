@@ -20,7 +20,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu, ModuleFlavor
+    from rigops.catalog.model import DrivenGpu, ModuleFlavor
 
 
 _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)
@@ -41,9 +41,18 @@ def flavor(examined: Examined) -> Finding | list[Finding]:
     cards, the proprietary one not Blackwell: a failure, as the card stays unused. So is a card that
     the driver ignores, as the kernel log of this boot has it (`supported through the NVIDIA 580.xx
     Legacy drivers`, `not supported by the NVIDIA … driver release`, `requires use of the NVIDIA
-    open kernel modules`), and a kind other than the declared `driver_flavor`.
+    open kernel modules`), or that its branch does not drive by the catalog, and a kind other than
+    the declared `driver_flavor`.
     """
-    return ignored_cards.judge_ignored(examined) or _kind(examined)
+    ignored = ignored_cards.judge_ignored(examined)
+    named = {one.subject for one in ignored}
+    undriven = [one for one in _undriven(examined) if one.subject not in named]
+    return [*ignored, *undriven] or _kind(examined)
+
+
+def _undriven(examined: Examined) -> list[Finding]:
+    loaded = driver_state.loaded_version(examined)
+    return ignored_cards.judge_undriven(examined, *loaded) if loaded else []
 
 
 def _kind(examined: Examined) -> Finding:
@@ -62,7 +71,7 @@ def _kind(examined: Examined) -> Finding:
         for branch in examined.catalog.drivers
         for name in (branch.open_architectures if flavor == "open" else branch.architectures)
     }
-    undriven = [card for card in views.known_models(examined) if card.architecture not in driven]
+    undriven = [card for card in views.driven(examined) if card.architecture not in driven]
     if undriven:
         return _unfit(examined, flavor, undriven, evidence)
     declared = examined.spec.driver_flavor
@@ -74,11 +83,11 @@ def _kind(examined: Examined) -> Finding:
             why="The two differ in what they support, P2P and GPU firmware among it.",
             fix=ignored_cards.other_module(examined, declared),
         )
-    cards = views.models(examined)
     if not views.sees_the_bus(examined) or len(examined.cards) != views.gpu_count(examined):
         return Finding("unknown", f"the {flavor} module; not all cards were seen", evidence)
     held = [driver_state.bound_to(card) for card in examined.cards]
-    if None in cards and not all(one and one[0] == driver_state.DRIVER for one in held):
+    is_any_unknown = any(card.driven is None for card in examined.cards)
+    if is_any_unknown and not all(one and one[0] == driver_state.DRIVER for one in held):
         return Finding("unknown", f"the {flavor} module; not all cards are known", evidence)
     return Finding("ok", f"the {flavor} module, which drives these cards", evidence)
 
@@ -99,7 +108,7 @@ def _found(examined: Examined) -> tuple[ModuleFlavor, tuple[Evidence, ...]] | No
 
 
 def _unfit(
-    examined: Examined, flavor: ModuleFlavor, cards: list[Gpu], evidence: tuple[Evidence, ...]
+    examined: Examined, flavor: ModuleFlavor, cards: list[DrivenGpu], evidence: tuple[Evidence, ...]
 ) -> Finding:
     names = ", ".join(dict.fromkeys(f"{card.name} ({card.architecture})" for card in cards))
     right: ModuleFlavor = "proprietary" if flavor == "open" else "open"

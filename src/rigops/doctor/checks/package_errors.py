@@ -172,7 +172,7 @@ def _finding(examined: Examined, found: InstallOutput, problems: list[Problem]) 
     lines = [line for one in problems for line in (one.line, *one.below)]
     is_driver = any(word in line.lower() for line in lines for word in _NVIDIA)
     fix = Fix(kind="hands", text=by_hand)
-    if kind in _BY_APPLY and is_driver and views.known_models(examined):
+    if kind in _BY_APPLY and is_driver and views.driven(examined):
         text = "`rigops apply` installs one driver in one version, holds it and reboots"
         fix = driver_advice.by_deploy(examined, text, by_hand)
     status: Status = "warn" if all(_ASKS in line for line in lines) else "fail"

@@ -11,7 +11,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu
+    from rigops.catalog.model import DrivenGpu, Gpu
     from rigops.doctor.check import Examined
     from rigops.probe.section import Section
 
@@ -52,5 +52,6 @@ def models(examined: Examined) -> tuple[Gpu | None, ...]:
     return tuple(dict.fromkeys(card.model for card in examined.cards))
 
 
-def known_models(examined: Examined) -> tuple[Gpu, ...]:
-    return tuple(model for model in models(examined) if model)
+def driven(examined: Examined) -> tuple[DrivenGpu, ...]:
+    """Each kind of card once, of which it is known what drives it."""
+    return tuple(dict.fromkeys(card.driven for card in examined.cards if card.driven))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import find_gpu
+from rigops.catalog import find_gpu, find_unlisted
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -15,7 +15,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.catalog.model import Gpu
+    from rigops.catalog.model import DrivenGpu, Gpu, UnlistedGpu
     from rigops.doctor.check import Examined
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import PciFunction
@@ -37,9 +37,15 @@ class Card:
     address: str
     model: Gpu | None  # in the catalog
     name: str  # the best that is known
+    unlisted: UnlistedGpu | None = None  # not in the catalog, and of a known generation
     function: PciFunction | None = None
     lspci: LspciFunction | None = None
     smi: SmiGpu | None = None
+
+    @property
+    def driven(self) -> DrivenGpu | None:
+        """What decides which driver it gets. None: not known."""
+        return self.model or self.unlisted
 
     @property
     def subject(self) -> str:
@@ -78,7 +84,15 @@ def _card(
     if model is None and label:
         model = find_gpu(catalog, label).only
     name = model.name if model else (smi and smi.name) or label or "unknown GPU"
-    return Card(address=address, model=model, name=name, function=function, lspci=listed, smi=smi)
+    return Card(
+        address=address,
+        model=model,
+        name=name,
+        unlisted=None if model or device is None else find_unlisted(catalog, device),
+        function=function,
+        lspci=listed,
+        smi=smi,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from rigops.catalog.model import Verdict
+    from rigops.catalog.model import DrivenGpu, Verdict
     from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.check import Examined
     from rigops.inventory.spec.model import DriverDeclaration
@@ -41,15 +41,26 @@ def advise(examined: Examined) -> DriverAdvice:
         return _chosen(choice, wish.text if wish else "")
     if wish is not None and not _are_all_bad(examined, wish):
         return DriverAdvice({"driver": wish.text})
-    cards = views.known_models(examined)
+    cards = views.driven(examined)
+    unknown = [card.name for card in examined.cards if card.driven is None]
+    if unknown:
+        return DriverAdvice(by_hand=lookup.NOT_KNOWN.format(", ".join(dict.fromkeys(unknown))))
     installed = examined.snapshot[PACKAGES].or_empty.driver
     for version in filter(None, (numbers(package.version) for package in installed)):
-        if lookup.is_good(examined.catalog, versions.parse(version), cards):
+        if lookup.is_good(examined.catalog, versions.parse(version), cards) and drives(
+            examined, versions.parse(version), cards
+        ):
             return DriverAdvice({"driver": versions.branch_of(version)})
     best = lookup.recommended(examined.catalog, cards)
     if best is None:
-        return DriverAdvice(by_hand="see `rigops drivers` for one that is known to be good")
+        return DriverAdvice(by_hand=lookup.why_none(examined.catalog, cards))
     return DriverAdvice({"driver": best.branch})
+
+
+def drives(examined: Examined, version: Version, cards: Iterable[DrivenGpu]) -> bool:
+    """Of a branch that the catalog does not know, this is not known to be wrong."""
+    branch = lookup.find_branch(examined.catalog, versions.branch_of(version))
+    return branch is None or all(lookup.runs_on(branch, card) for card in cards)
 
 
 def _chosen(choice: Choice, wish: str) -> DriverAdvice:
@@ -81,7 +92,7 @@ def verdicts(examined: Examined, version: Version) -> list[Verdict]:
     alone = views.gpu_count(examined) == 1
     return [
         verdict
-        for verdict in lookup.verdicts(examined.catalog, version, views.known_models(examined))
+        for verdict in lookup.verdicts(examined.catalog, version, views.driven(examined))
         if not (alone and verdict.purpose == "p2p")
     ]
 

@@ -62,6 +62,16 @@ def loaded(examined: Examined) -> Loaded:
     return Loaded(is_loaded=None)
 
 
+def loaded_version(examined: Examined) -> tuple[str, tuple[Evidence, ...]] | None:
+    """NVIDIA's, of the module that is loaded; of nvidia-smi, where /proc was not read."""
+    snapshot, report = examined.snapshot, examined.snapshot[SMI].or_empty
+    if (version := snapshot[NVIDIA_VERSION].or_empty.version) and numbers(version):
+        return version, _version_line(snapshot)
+    if report.driver and numbers(report.driver):
+        return report.driver, (Evidence(SMI.name, report.driver),)
+    return None
+
+
 def _version_line(snapshot: HostSnapshot) -> tuple[Evidence, ...]:
     version = snapshot[NVIDIA_VERSION].value
     if version is None:

@@ -1,10 +1,10 @@
-"""Cards that the driver has refused since the machine started, as the kernel log has it."""
+"""Cards that the driver does not drive: as the kernel log of this boot has it, or the catalog."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import find_branch, find_gpu, runs_on
+from rigops.catalog import find_branch, find_gpu, runs_on, versions
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_advice, driver_state
@@ -13,8 +13,10 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu, ModuleFlavor
+    from rigops.catalog.model import DrivenGpu, Gpu, ModuleFlavor
+    from rigops.catalog.model import Evidence as Source
     from rigops.doctor.check import Examined
+    from rigops.doctor.views.cards import Card
     from rigops.probe.kernel_log.ignored import IgnoredCard, Refusal
 
 _FLAVORS: Final[dict[Refusal, ModuleFlavor]] = {
@@ -36,6 +38,42 @@ def judge_ignored(examined: Examined) -> list[Finding]:
         for subject, card in latest.items()
         if not answers(examined, subject) and not _is_of_another_driver(examined, card)
     ]
+
+
+def judge_undriven(
+    examined: Examined, driver: str, evidence: tuple[Evidence, ...]
+) -> list[Finding]:
+    """Cards that no release of the loaded driver's branch drives, by the catalog."""
+    branch = find_branch(examined.catalog, versions.branch_of(driver))
+    found = []
+    for card in examined.cards:
+        # What is known of a chip alone does not outweigh that nvidia-smi lists the card.
+        if branch is None or card.driven is None or (card.unlisted and card.smi):
+            continue
+        support, last = runs_on(branch, card.driven), card.driven.last_branch
+        if support:
+            continue
+        is_newer = bool(last) and int(branch.branch) > int(last)
+        why = f"branch {last} is its last" if is_newer else support.reason
+        fix = _older(examined, last) if is_newer else _newer(examined, card.driven)
+        found.append(
+            Finding(
+                "fail",
+                f"driver {driver} does not drive {card.name}: {why}",
+                (*evidence, *(Evidence("catalog", str(one)) for one in _sources(examined, card))),
+                subject=card.subject,
+                why=_WHY,
+                fix=fix,
+            )
+        )
+    return found
+
+
+def _sources(examined: Examined, card: Card) -> tuple[Source, ...]:
+    if card.model:
+        return card.model.evidence[-1:]
+    name = card.unlisted.architecture if card.unlisted else ""
+    return next((one.evidence for one in examined.catalog.generations if one.name == name), ())
 
 
 def _is_of_another_driver(examined: Examined, card: IgnoredCard) -> bool:
@@ -104,7 +142,7 @@ def _older(examined: Examined, branch: str) -> Fix:
     # No legacy card has run on the open modules so far.
     others = [
         one.name
-        for one in views.known_models(examined)
+        for one in views.driven(examined)
         if "proprietary" not in runs_on(known, one).flavors
     ]
     if others:
@@ -125,7 +163,7 @@ def _older(examined: Examined, branch: str) -> Fix:
     )
 
 
-def _newer(examined: Examined, model: Gpu | None) -> Fix:
+def _newer(examined: Examined, model: DrivenGpu | None) -> Fix:
     since = f"{model.first_branch} or newer" if model else "a newer driver"
     return driver_advice.by_deploy(
         examined,

@@ -6,14 +6,21 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rigops.catalog.lookup import find_branch, judge, newest_kernel, runs_on
+from rigops.catalog.lookup import (
+    drives_all,
+    find_branch,
+    judge,
+    newest_kernel,
+    runs_on,
+    why_none,
+)
 from rigops.catalog.model import EVERY_CARD
 from rigops.catalog.versions import branch_of, parse
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
-    from rigops.catalog.model import DriverBranch, Gpu, ModuleFlavor, Verdict
+    from rigops.catalog.model import DrivenGpu, DriverBranch, ModuleFlavor, Verdict
     from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
     from rigops.concerns.nvidia_driver.resolver.request import Request
     from rigops.inventory.spec.model import Flavor
@@ -190,16 +197,9 @@ def unknown_cards(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def drives(branch: DriverBranch, cards: Iterable[Card]) -> bool:
-    supported: set[ModuleFlavor] = {"proprietary", "open"}
-    for gpu in known_gpus(cards):
-        supported &= set(runs_on(branch, gpu).flavors)
-    return bool(supported)
-
-
 def _instead(catalog: Catalog, cards: tuple[Card, ...]) -> str:
     """The branches that are known to be good for all of them, else those that drive them."""
-    driving = [one for one in catalog.drivers if drives(one, cards)]
+    driving = [one for one in catalog.drivers if drives_all(one, known_gpus(cards))]
     last = {
         one.branch: one.releases[-1].version if one.releases else f"{one.branch}.0"
         for one in driving
@@ -210,9 +210,9 @@ def _instead(catalog: Catalog, cards: tuple[Card, ...]) -> str:
 
 
 def _shared(catalog: Catalog, cards: tuple[Card, ...]) -> str:
-    shared = [one.branch for one in catalog.drivers if drives(one, cards)]
+    shared = [one.branch for one in catalog.drivers if drives_all(one, known_gpus(cards))]
     if not shared:
-        return f"no branch drives all of them: {_SEPARATE}"
+        return why_none(catalog, known_gpus(cards))
     span = f" (branches {shared[0]} to {shared[-1]} drive all its cards)" if shared[1:] else ""
     return f"{_instead(catalog, cards)}{span}"
 
@@ -225,11 +225,11 @@ def _takes(branch: DriverBranch, cards: Iterable[Card]) -> str:
     )
 
 
-def _verdicts(catalog: Catalog, version: str, gpu: Gpu | None) -> list[Verdict]:
+def _verdicts(catalog: Catalog, version: str, gpu: DrivenGpu | None) -> list[Verdict]:
     """Where no card is known, only those that are about every card."""
     found = judge(catalog, version, gpu)
     return found if gpu else [one for one in found if EVERY_CARD in one.gpus]
 
 
-def known_gpus(cards: Iterable[Card]) -> tuple[Gpu, ...]:
+def known_gpus(cards: Iterable[Card]) -> tuple[DrivenGpu, ...]:
     return tuple({card.gpu.name: card.gpu for card in cards if card.gpu}.values())

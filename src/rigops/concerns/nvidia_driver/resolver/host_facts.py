@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rigops.catalog.lookup import find_gpu
+from rigops.catalog.lookup import find_gpu, find_unlisted
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine, RunFile
 from rigops.concerns.nvidia_driver.resolver.offers import is_shared
 from rigops.packages import sources
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.nvidia_modinfo import NvidiaModinfo
     from rigops.probe.sections.os_release import OsRelease
     from rigops.probe.sections.packages import Packages
-    from rigops.probe.sections.pci import Pci
+    from rigops.probe.sections.pci import Pci, PciFunction
     from rigops.probe.sections.secure_boot import SecureBoot
     from rigops.probe.sections.uname import Uname
 
@@ -167,6 +167,12 @@ exit 0
 )
 
 
+def _card(catalog: Catalog, one: PciFunction) -> Card:
+    pci_id = f"{one.device:04x}"
+    gpu = find_gpu(catalog, f"10de:{pci_id}").only or find_unlisted(catalog, one.device)
+    return Card(one.address, pci_id, gpu)
+
+
 def machine_of(
     catalog: Catalog,
     *,
@@ -185,15 +191,11 @@ def machine_of(
     if own and own.state == "whole":
         installed[RUN_FILE] = own.version
     is_open = next((one.is_open for one in modules.modules if one.is_open is not None), None)
-    pci_ids = {one.address: f"{one.device:04x}" for one in pci.nvidia_gpus}
     return Machine(
         distribution=system.id or "",
         release=system.version_id or "",
         manager=next((name for one, name in _MANAGERS.items() if one in packages.managers), None),
-        cards=tuple(
-            Card(address, pci_id, find_gpu(catalog, pci_id).only)
-            for address, pci_id in pci_ids.items()
-        ),
+        cards=tuple(_card(catalog, one) for one in pci.nvidia_gpus),
         kernels=tuple(
             Kernel(
                 one.release,

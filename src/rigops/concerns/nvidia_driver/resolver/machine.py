@@ -11,7 +11,7 @@ from rigops.concerns.nvidia_driver.resolver.offers import is_same_version
 from rigops.probe.package_names import driver_version
 
 if TYPE_CHECKING:
-    from rigops.catalog.model import Gpu, ModuleFlavor
+    from rigops.catalog.model import DrivenGpu, ModuleFlavor
     from rigops.inventory.spec.model import DriverSet
     from rigops.packages.dpkg import Manager
 
@@ -22,7 +22,7 @@ _DESKTOP = re.compile(r"nvidia-(?:tesla-[0-9]{3}-)?driver(?:-[0-9]{3}(?:-server)
 class Card:
     address: str
     pci_id: str  # the device, four hexadecimal digits
-    gpu: Gpu | None = None  # None: not in the catalog
+    gpu: DrivenGpu | None = None  # None: neither it nor its chip is in the catalog
 
     def __str__(self) -> str:
         return self.gpu.name if self.gpu else f"unknown card (10de:{self.pci_id})"

@@ -202,6 +202,9 @@ class _Options:
     def _recommended(self) -> tuple[Recommendation | None, Refusal | None]:
         if not self._machine.cards:
             return None, Refusal("no NVIDIA card found: no driver to recommend")
+        unknown = [f"10de:{card.pci_id}" for card in self._machine.cards if card.gpu is None]
+        if unknown:
+            return None, Refusal(lookup.NOT_KNOWN.format(", ".join(dict.fromkeys(unknown))))
         fit = [one for one in self._options if one.fits]
         if not fit:
             return None, self._nothing_fits()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rigops.catalog import find_gpu, load
+from rigops.catalog import find_gpu, find_unlisted, load
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
@@ -52,7 +52,7 @@ def card(name: str, at: int = 0) -> Card:
     gpu = find_gpu(load(), name).only
     assert gpu or name.startswith("10de:"), name
     pci_id = gpu.pci_ids[0] if gpu and gpu.pci_ids else name.removeprefix("10de:")
-    return Card(f"0000:{at + 1:02x}:00.0", pci_id, gpu)
+    return Card(f"0000:{at + 1:02x}:00.0", pci_id, gpu or find_unlisted(load(), int(pci_id, 16)))
 
 
 def asked(machine: Machine, request: Request, offers: Offers) -> Resolution | Refusal:

@@ -51,6 +51,32 @@ def _of(machine: Machine, offers: Offers) -> DriverFacts:
 
 
 @pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ("10de:ffff", "which driver drives 10de:ffff is not known"),
+        ("10de:06c0", "390 is the last branch for the card 10de:06c0 (Fermi)"),
+    ],
+)
+def test_no_driver_is_recommended_by_guess(card: str, said: str) -> None:
+    choice = chosen(with_cards(NOBLE, "10de:ffff", card), *NOBLE_SUITES)
+    alone = chosen(with_cards(NOBLE, card), *NOBLE_SUITES)
+
+    assert (choice.recommended, choice.declare) == (None, {})
+    assert (alone.recommended, alone.declare) == (None, {})
+    assert said in str(alone.refusal)
+
+
+@pytest.mark.parametrize(
+    ("card", "version"), [("10de:1402", "580.178.04"), ("10de:1287", "470.256.02")]
+)
+def test_a_card_that_is_not_listed_gets_the_driver_of_its_chip(card: str, version: str) -> None:
+    choice = chosen(with_cards(NOBLE, card), *NOBLE_SUITES)
+
+    assert choice.recommended is not None
+    assert (choice.recommended.version, choice.recommended.flavor) == (version, "proprietary")
+
+
+@pytest.mark.parametrize(
     ("machine", "suites", "version", "flavor"),
     [
         (with_cards(BOOKWORM, "3090"), ["bookworm"], "535.261.03", "proprietary"),
@@ -289,13 +315,6 @@ def test_without_a_card_there_is_nothing_to_recommend_for() -> None:
     assert choice.recommended is None
     assert choice.refusal is not None
     assert "no NVIDIA card" in choice.refusal.reason
-
-
-def test_a_card_that_the_catalog_lacks_is_noted() -> None:
-    found = chosen(with_cards(BOOKWORM, "3090", "10de:ffff"), "bookworm").recommended
-
-    assert found is not None
-    assert any("10de:ffff" in note for note in found.notes)
 
 
 def test_lists_that_apt_never_fetched_are_asked_for() -> None:
