@@ -13,9 +13,18 @@ from rigops.catalog.model import ARCHITECTURES, EVERY_CARD, Severity
 
 _BRANCHES = "470 525 535 545 550 555 560 565 570 575 580 590 595 610 615 620"
 
-_FAIL = "46 48 54 61 62 64 74 79 95 109 119 120 136 140 143 157 158 167"
-_WARN = "8 13 31 32 38 43 44 63 65 66 69 92 94 110 122 123 156"
-_INFO = "45 93 121 144 145 146 147 148 149 150 154 171 172"
+_FAIL = "18 46 48 54 57 58 61 62 64 74 79 80 95 109 119 120 136 140 143 157 158 167 168 169"
+_WARN = (
+    "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 "
+    "34 35 36 37 38 39 40 41 42 43 44 47 49 50 51 52 53 55 56 59 60 63 65 66 67 68 69 70 71 "
+    "72 73 75 76 77 78 81 82 83 84 85 86 87 88 89 90 91 92 94 96 97 98 99 100 101 102 103 "
+    "104 105 108 110 111 112 113 114 115 116 117 118 122 123 124 125 126 127 128 129 130 131 "
+    "132 133 134 135 137 139 141 142 149 150 156 174 175 176"
+)
+_INFO = (
+    "45 93 106 107 121 138 144 145 146 147 148 151 152 153 154 155 159 160 161 162 163 164 "
+    "165 166 170 171 172 173"
+)
 
 _REGISTRIES = ("deb.debian", "pypi.", "archive.ubuntu", "snapshot.", "registry.", "crates.io")
 
@@ -110,6 +119,10 @@ def test_every_xid_of_the_table_has_its_severity(severity: Severity, numbers: st
         xid = find_xid(load(), number)
         assert xid is not None, number
         assert xid.severity == severity, number
+
+
+def test_every_number_that_nvidia_publishes_is_there() -> None:
+    assert [xid.number for xid in load().xids] == list(range(1, 177))
 
 
 def test_there_are_no_xids_beside_the_table() -> None:
