@@ -37,10 +37,12 @@ from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
 from rigops.doctor import notes
 from rigops.doctor.host_report import HostReport, document, exit_code, summary
+from rigops.doctor.redaction_check import find_change
 from rigops.doctor.registry import CHECKS, examine, sections_for
 from rigops.errors import usage_error
 from rigops.inventory.spec.names import did_you_mean
 from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
+from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.bundles.saving import refuse_to_overwrite, save, save_all
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import script
@@ -327,13 +329,28 @@ def _save_bundles(bundles: Sequence[Bundle], path: Path, *, redacted: bool) -> N
     if not bundles:
         warn([f"no host was reached; {path} not written"])
         return
-    saved = (
-        save(bundles[0], path, redacted=redacted)
-        if len(bundles) == 1
-        else save_all(bundles, path, redacted=redacted)
-    )
+    if redacted:
+        bundles = _without_names(bundles, path)
+    saved = save(bundles[0], path) if len(bundles) == 1 else save_all(bundles, path)
     replaced = "replaced; read it before you publish it" if redacted else "not replaced"
     print_lines(f"Saved {saved}: names, addresses and serials {replaced}.", err=True)
+
+
+def _without_names(bundles: Sequence[Bundle], path: Path) -> list[Bundle]:
+    """Refuses where whoever reads them would find something else than there is."""
+    redaction = Redaction(bundles)
+    redacted = [redaction.bundle(one) for one in bundles]
+    for original, one in zip(bundles, redacted, strict=True):
+        if change := find_change(original, one, redaction, host_catalog(None, None)):
+            check_id, line = change
+            raise usage_error(
+                message=f"not written: without names, {check_id} finds something else by this "
+                f"line of {line.section}: {line.line.strip()!r}",
+                file=str(path),
+                host=original.host,
+                fix="Add --raw to save it with all names, and report that line as a bug of rigops.",
+            )
+    return redacted
 
 
 def _collected(bundle: Bundle, spec: RigSpec | None) -> CollectedHost:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rigops.cli.collected_hosts as seen
+from rigops.probe.bundles import evidence
 from rigops.probe.script import script
 from tests.unit.cli.test_doctor import MARK, Rig
 from tests.unit.probe import answers
@@ -104,6 +105,24 @@ def test_nothing_is_overwritten_and_no_host_is_asked_for_that(
 
 def test_raw_says_how_to_save_and_alone_means_nothing(rigops: Rigops) -> None:
     assert rigops("doctor", "rig", "--raw").code == 2
+
+
+def test_a_bundle_that_would_be_judged_otherwise_without_names_is_not_written(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = "usb usb3: SerialNumber: 0000:c1:00\nNVRM: Xid (PCI:0000:c1:00): 79, pid=1, GPU lost\n"
+    monkeypatch.setattr(seen, "connect", lambda target, **_: Rig(target.name, {"kernel-log": log}))
+    monkeypatch.setattr(evidence, "without", lambda text: text)
+    monkeypatch.setattr(evidence, "replace_between", lambda text, replace: replace(text))
+
+    said = rigops("doctor", "rig", "--save", "kept.tar.gz")
+
+    assert said.code == 2
+    for part in ("kept.tar.gz", "xid", "kernel-log", "NVRM: Xid (PCI:0000:c1:00): 79", "--raw"):
+        assert part in said.err
+    assert list(tmp_path.glob("kept*")) == []
+    rigops("doctor", "rig", "--save", "kept.tar.gz", "--raw")
+    assert (tmp_path / "kept.tar.gz").exists()
 
 
 def test_the_probes_own_output_is_a_bundle(rigops: Rigops, tmp_path: Path) -> None:

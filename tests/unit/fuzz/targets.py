@@ -26,7 +26,7 @@ from rigops.probe import reading
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
 from rigops.probe.bundles.reading import read_all
-from rigops.probe.bundles.redaction import redact_all
+from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal, kernel_arguments, lockfile
@@ -123,7 +123,8 @@ def _judged(data: bytes) -> object:
 
 def _redacted(data: bytes) -> object:
     sections = {"kernel-log": Collected(data.decode("utf-8", "replace"))}
-    return redact_all([Bundle("rig", None, root=False, sections=sections)])
+    bundle = Bundle("rig", None, root=False, sections=sections)
+    return Redaction([bundle]).bundle(bundle)
 
 
 _RECORDS: Final = _files("version_0_1/**/*.json", "version_0_1/holds", "version_0_1/packages")

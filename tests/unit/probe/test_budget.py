@@ -11,7 +11,7 @@ import pytest
 
 from rigops.probe.bundle import LONGEST_LINE, MOST_LINES, Bundle, Collected
 from rigops.probe.bundles.reading import read_all
-from rigops.probe.bundles.redaction import redact_all
+from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.patterns import slow_growth
@@ -54,9 +54,8 @@ def test_twice_the_output_takes_a_parser_twice_the_time(section: Section[object]
 
 def test_twice_the_output_takes_redaction_twice_the_time() -> None:
     def redacted(text: str) -> object:
-        return redact_all(
-            [Bundle("rig", None, root=False, sections={"kernel-log": Collected(text)})]
-        )
+        bundle = Bundle("rig", None, root=False, sections={"kernel-log": Collected(text)})
+        return Redaction([bundle]).bundle(bundle)
 
     names = SAMPLES["kernel-log"] + "/home/tom/x 192.168.1.7 Serial Number: S4X7\n"
     slow = [how for text in growing(names) if (how := slow_growth(redacted, text, 16 * 1024))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigops.probe.bundle import Bundle, Collected
-from rigops.probe.bundles.redaction import redact_all
+from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.registry import PASTED
 from rigops.probe.sections import apt_output, gpu_burn, nccl_log, nccl_tests, nvbandwidth
 from tests.unit.probe.pasted import OUTPUTS
@@ -198,6 +198,7 @@ def test_the_host_in_a_log_is_redacted(section: str) -> None:
     texts = {name: Collected(text) for name, text in OUTPUTS[section].items()}
     bundles = [Bundle("x", None, root=False, sections={section: one}) for one in texts.values()]
 
-    redacted = "\n".join(one.sections[section].text for one in redact_all(bundles))
+    redaction = Redaction(bundles)
+    redacted = "\n".join(redaction.bundle(one).sections[section].text for one in bundles)
 
     assert "tower" not in redacted

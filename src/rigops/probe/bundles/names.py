@@ -91,9 +91,14 @@ _PLACES: Final = (
     _place("serial", r"/by-id/\S{1,120}?_([A-Z0-9-]{8,40}?)(?=-part[0-9]|[\s\"',:]|$)", "/by-id/"),
     _place("wifi", rf"\b(?:ESSID|SSID|ssid){_GAP}[:=]{_GAP}\"?([^\"\n]+)", "SSID", "ssid"),
     _place("wifi", rf"^{_GAP}ssid ([^\n]+)$", "ssid"),
-    _place("wifi", r"\baccess-points:[^\S\n]*\n[^\S\n]*\"?([^\"\n:]{1,32})\"?:", "access-points"),
     _place("host", rf"({_NAME}):[0-9]{{1,9}}:[0-9]{{1,9}} \[[0-9]{{1,5}}\] ", "NCCL "),
     _place("host", rf"\bPid +[0-9]{{1,9}} on +({_NAME}) +device ", "Rank "),
+    # In netplan's YAML: the only name that is on the line after its label.
+    _place(
+        "wifi",
+        r"^[ \t]+access-points:[ \t]*\n[ \t]+\"?([^\"\n:]{1,32})\"?:[ \t]*(?:\{\}[ \t]*)?$",
+        "access-points",
+    ),
 )
 _NODE: Final = _place("host", rf"^Linux ({_NAME}) ")
 _RELEASE: Final = re.compile(r"^Linux \S+ (\S+)", re.MULTILINE)
@@ -114,7 +119,8 @@ _TECHNICAL: Final = " ".join(
     [*(section.technical for section in (*SECTIONS, *PASTED)), *get_args(WordKind)]
 ).lower()
 _NUMBERED: Final = re.compile(r"(?P<letters>[a-z]+)[0-9]{1,3}")
-_DIGITS: Final = re.compile(r"[0-9a-f]{1,8}|[0-9]+(?:t[0-9]+)?")
+_DIGITS: Final = re.compile(r"(?:0x)?[0-9a-f]{1,8}|0x[0-9a-f]+|[0-9]+(?:t[0-9]+)?")
+_VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+")
 _SHORTEST: Final = 4  # shorter words are device names, units and abbreviations
 
 _NO_SERIAL: Final = re.compile(
@@ -162,7 +168,7 @@ def places(section: str) -> tuple[Place, ...]:
 
 def is_name(kind: WordKind, value: str) -> bool:
     """Whether it is somebody's: no placeholder, no account that every machine has."""
-    if not value or is_pseudonym(value) or value == "***":
+    if not value or is_pseudonym(value) or value == "***" or _VERSION.fullmatch(value):
         return False
     if kind == "serial":
         return _NO_SERIAL.fullmatch(value) is None

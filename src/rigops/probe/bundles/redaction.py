@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.probe.bundles import names
+from rigops.probe.bundles import evidence, names
 from rigops.probe.bundles.pseudonyms import Pseudonyms, is_pseudonym
 from rigops.probe.bundles.shapes import Shapes, users_in, without_secrets
 
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from rigops.probe.bundles.pseudonyms import WordKind
 
 _SERIAL_LENGTH: Final = 8
-
-
-def redact_all(bundles: Sequence[Bundle]) -> list[Bundle]:
-    redaction = Redaction(bundles)
-    return [redaction.bundle(one) for one in bundles]
 
 
 class Redaction:
@@ -64,6 +59,9 @@ class Redaction:
         )
 
     def text(self, text: str, section: str = "") -> str:
+        return evidence.replace_between(text, lambda piece: self._without_names(piece, section))
+
+    def _without_names(self, text: str, section: str) -> str:
         text = self._shapes.replaced(without_secrets(text), section)
         for place in names.places(section):
             if place.may_be_in(text):
@@ -109,7 +107,7 @@ class Redaction:
 
 
 def _named_in(bundle: Bundle) -> Iterator[tuple[WordKind, str]]:
-    for text in (bundle.host, *_texts(bundle)):
+    for text in map(evidence.without, (bundle.host, *_texts(bundle))):
         yield from names.found_in(text)
         for user in users_in(text):
             if names.is_name("user", user):

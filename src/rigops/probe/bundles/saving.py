@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file
 from rigops.errors import usage_error
-from rigops.probe.bundles.redaction import redact_all
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
@@ -31,23 +30,21 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 Tree = dict[str, bytes]  # by path
 
 
-def save(bundle: Bundle, path: Path, *, redacted: bool = True) -> Path:
+def save(bundle: Bundle, path: Path) -> Path:
     """An archive if the name ends in .tar.gz or .tgz, else the bundle's directory."""
     if _is_archive(path):
-        return save_all([bundle], path, redacted=redacted)
-    (saved,) = redact_all([bundle]) if redacted else [bundle]
-    return _write(path, saved.files(), bundle.collected_at)
+        return save_all([bundle], path)
+    return _write(path, bundle.files(), bundle.collected_at)
 
 
-def save_all(bundles: Sequence[Bundle], path: Path, *, redacted: bool = True) -> Path:
+def save_all(bundles: Sequence[Bundle], path: Path) -> Path:
     """One archive, or one directory, with a directory for each."""
-    saved = redact_all(bundles) if redacted else list(bundles)
     tree = {
         f"{folder}/{name}": content
-        for folder, bundle in zip(_folders(saved), saved, strict=True)
+        for folder, bundle in zip(_folders(bundles), bundles, strict=True)
         for name, content in bundle.files().items()
     }
-    return _write(path, tree, max((one.collected_at or "" for one in saved), default=""))
+    return _write(path, tree, max((one.collected_at or "" for one in bundles), default=""))
 
 
 def _write(path: Path, tree: Tree, collected_at: str | None) -> Path:

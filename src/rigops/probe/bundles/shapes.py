@@ -54,7 +54,8 @@ _MIXED: Final = (
     r"(?!GPU-|MIG-)(?=[A-Za-z_+-]{0,255}[0-9])(?=[0-9A-Z_+-]{0,255}[a-z])"
     r"(?=[0-9a-z_+-]{0,255}[A-Z])[A-Za-z0-9_+-]{24,255}={0,2}"
 )
-_OF_A_KEY: Final = r"(?:\n[ \t]{0,8}[A-Za-z0-9+/]{1,100}={0,2}[ \t]{0,8}(?=\n|\Z))"
+_MORE: Final = r"(?:\n[ \t][^\]\n]{0,512}){0,64}"  # of a list: indented, as no line of a log is
+_OF_A_KEY: Final = r"(?:\n[ \t]{0,8}[A-Za-z0-9+/]{1,100}={0,2}[ \t]{0,8}(?=\n(?!\ue000)|\Z))"
 _SHAPE: Final = r"(?:gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA)"
 _HIDDEN: Final = tuple(
     (re.compile(pattern), instead)
@@ -62,7 +63,7 @@ _HIDDEN: Final = tuple(
         (rf"(-----BEGIN[A-Z ]{{0,40}}PRIVATE KEY-----)[^\n]*{_OF_A_KEY}*", r"\1***"),
         (r"(://|iscsi:)[^/@\s\"]{1,512}@", r"\1***@"),
         (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}}){_QUOTED}", r'\1"***"'),
-        (rf"({_SECRET}[ \t]{{0,8}}[:=][ \t]{{0,8}})\[[^\]]{{0,4096}}", r"\1[***"),
+        (rf"({_SECRET}[ \t]{{0,8}}[:=][ \t]{{0,8}})\[[^\]\n]{{0,4096}}{_MORE}", r"\1[***"),
         (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}})(?:{_BARE})", r"\1***"),
         (rf"({_SECRET}(?:=|[ \t]{{1,8}}=[ \t]{{1,8}}))(?:{_QUOTED}|{_BARE})", r"\1***"),
         (r"\b(password|password_pbkdf2)[ \t][^\n]*", r"\1 ***"),

@@ -82,6 +82,7 @@ TECHNICAL: Final = (
     "all_reduce_perf all_gather_perf sendrecv_perf NV_ERR_GPU_IS_LOST Unable can't change state "
     "D3cold D0 inaccessible not ready after giving up ko modeset Legacy drivers ignore "
     "installed system supported through open requires use modules release "
+    "Multiple received containment messages "
     "BIOS asus asustek asrock asrockrack gigabyte supermicro micro-star"
 )
 

@@ -127,7 +127,7 @@ def test_links_to_directories_are_not_followed(tmp_path: Path) -> None:
 def test_what_the_user_names_may_be_a_link(tmp_path: Path) -> None:
     saved = Bundle("rig", None, root=False, sections={})
     for name in ("saved", "saved.tar.gz"):
-        saving.save(saved, tmp_path / name, redacted=False)
+        saving.save(saved, tmp_path / name)
         (tmp_path / "link").symlink_to(tmp_path / name)
 
         assert read_all(tmp_path / "link") == [saved]

@@ -53,14 +53,14 @@ def written(path: Path, content: bytes | str) -> Path:
 def test_what_was_saved_is_read_back(tmp_path: Path, name: str) -> None:
     bundle = answers.bundle(answers.BROKEN, pci=124)
 
-    assert read_all(save(bundle, tmp_path / name, redacted=False)) == [bundle]
+    assert read_all(save(bundle, tmp_path / name)) == [bundle]
 
 
 @pytest.mark.parametrize("name", ["all.tar.gz", "folder"])
 def test_several_hosts(tmp_path: Path, name: str) -> None:
     bundles = [Bundle(host, None, root=False, sections={}) for host in ("b", "a", "a", "../a/..")]
 
-    found = read_all(save_all(bundles, tmp_path / name, redacted=False))
+    found = read_all(save_all(bundles, tmp_path / name))
 
     assert sorted(one.host for one in found) == ["../a/..", "a", "a", "b"]
 
@@ -146,7 +146,7 @@ def test_a_gzip_file_of_several_streams_and_something_behind_them(tmp_path: Path
 def test_an_archive_cut_anywhere_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     sections = {"iommu-groups": "", "pci": answers.PCI, "uname": UNAME}
     bundle = answers.bundle(sections)
-    full = save(bundle, tmp_path / "full.tar.gz", redacted=False).read_bytes()
+    full = save(bundle, tmp_path / "full.tar.gz").read_bytes()
     plain = gzip.decompress(full)
     file = tmp_path / "cut.tar.gz"
     seen = set()
@@ -221,7 +221,7 @@ def test_a_meta_file_cannot_name_files_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_section_that_is_told_of_and_lost_is_not_empty(tmp_path: Path) -> None:
-    folder = save(answers.bundle({"iommu-groups": ""}), tmp_path / "rig", redacted=False)
+    folder = save(answers.bundle({"iommu-groups": ""}), tmp_path / "rig")
     assert HostSnapshot(read_all(folder)[0])[IOMMU_GROUPS].value is not None
     (folder / "iommu-groups").unlink()
 
