@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import checks_of, judge, spec
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     ONE,
@@ -64,6 +64,60 @@ def test_a_window_without_room_is_a_failure(texts: dict[str, str]) -> None:
 
     assert (finding.status, finding.subject) == ("fail", f"gpu {ONE}")
     assert finding.evidence
+
+
+NEW = "pci {}: BAR 1 [mem size 0x1000000000 64bit pref]: {}"
+OLD = "pci {}: BAR 1: {} [mem size 0x1000000000 64bit pref]"
+REFUSED = [
+    NEW.format(ONE, "can't assign; no space"),
+    NEW.format(ONE, "failed to assign"),
+    OLD.format(ONE, "no space for"),
+    OLD.format(ONE, "failed to assign"),
+    f"pci {ONE}: BAR 0 [mem size 0x04000000]: can't assign; no space",
+    f"NVRM: BAR1 is 0M @ 0x0 (PCI:{ONE})",
+]
+
+
+def log(*lines: str) -> str:
+    return "".join(f"[    2.83111{n}] {line}\n" for n, line in enumerate(lines))
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_card_that_the_kernel_found_no_room_for(line: str) -> None:
+    """Layouts: HeyMeco/Rockchip-pcie-devices#2, system76/firmware-open#66."""
+    blind = {"pci": HEALTHY["pci"].replace(f"bar1={64 << 30}", "bar1=-"), "lspci": None}
+    judged = found(SIZE, {**HEALTHY, **blind, "nvidia-smi-xml": None, "kernel-log": log(line)})
+    finding = next(one for one in judged if one.subject == f"gpu {ONE}")
+
+    assert finding.status == "fail"
+    assert finding.evidence[0].line.endswith(line)
+    assert finding.fix is not None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (REFUSED[0], f"pci {ONE}: BAR 1 [mem 0x8880000000-0x907fffffff 64bit pref]: assigned"),
+        (REFUSED[2], f"pci {ONE}: BAR 1: assigned [mem 0xc1000000-0xd0ffffff 64bit pref]"),
+        (f"pci {ONE}: VF BAR 2 [mem size 0x10000000 64bit pref]: can't assign; no space",),
+        (f"pci {ONE}: BAR 5 [io  size 0x0080]: can't assign; no space",),
+        (f"pci {ONE}: BAR 6: no space for [mem size 0x00080000 pref]",),
+        (f"pci {ONE}: ROM [mem size 0x00080000 pref]: failed to assign",),
+        ("pci 0000:01:00.0: BAR 0 [mem size 0x00200000 64bit]: failed to assign",),
+        (REFUSED[0],),  # sysfs and lspci have its size
+    ],
+)
+def test_what_found_its_room_later_or_needs_none(lines: tuple[str, ...]) -> None:
+    assert look(SIZE, kernel_log=log(*lines)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "lines", [(f"pci {ONE}: [10de:17fd] type 00 class 0x030000", REFUSED[0]), (REFUSED[-1],)]
+)
+def test_a_pasted_log_alone_is_enough(lines: tuple[str, ...]) -> None:
+    judged = judge({"kernel-log": log(*lines)}, checks=checks_of(SIZE))
+
+    assert ("fail", f"gpu {ONE}") in [(one.status, one.subject) for one in judged]
 
 
 def test_nothing_known_is_unknown() -> None:

@@ -221,3 +221,30 @@ def _is_no_better(before: list[Finding], after: list[Finding]) -> None:
     bad = {each.id for each in before if each.status in {"fail", "warn"}}
     well = {each.id for each in after if each.status == "ok"}
     assert not bad & well
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "Error! Could not locate dkms.conf file.\n"
+            "File: /var/lib/dkms/nvidia/415.18/source/dkms.conf does not exist.\n"
+        ),
+        "Error! Could not locate dkms.conf file.\nFile:  does not exist.\n",
+        (
+            "nvidia/415.18: broken\nError! nvidia/415.18: Missing the module source directory or "
+            "the symbolic link pointing to it.\nManual intervention is required!\n"
+        ),
+    ],
+)
+def test_a_module_without_its_source_stops_dkms(lines: str) -> None:
+    """Layouts: public notes of 415.18 to 415.22, an apt log of linux-headers-5.4."""
+    text = f"{rigs.dkms(rigs.KERNEL, rigs.NEXT)}{lines}"
+    finding = rigs.one(rigs.find({**rigs.WELL, "dkms": text}), "drv.dkms")
+    bare = rigs.one(rigs.find({"lspci": rigs.lspci(), "dkms": lines}), "drv.dkms")
+
+    assert finding.status == "warn"
+    assert bare.status in {"warn", "fail"}
+    assert finding.evidence[0].line in lines
+    assert finding.fix is not None
+    assert ("nvidia/415.18" in finding.fix.text) is ("415.18" in lines)

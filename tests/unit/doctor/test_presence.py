@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.doctor.examining import spec
+from tests.unit.doctor.examining import checks_of, judge, spec
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     NO_REDIRECTION,
@@ -204,3 +204,30 @@ def test_a_card_that_one_source_alone_has_seen_is_not_said_to_answer() -> None:
     assert look(LOST, pci=third).status == "unknown"
     assert look(LOST, lspci=None).status == "unknown"
     assert look(LOST, lspci="").status == "ok"  # there is no lspci on this host
+
+
+@pytest.mark.parametrize(
+    ("line", "subject"),
+    [
+        ("Unable to determine the device handle for GPU1: Unknown Error", OTHER),
+        ("Unable to determine the device handle for GPU 1: Unknown Error", OTHER),
+        ("Unable to determine the device handle for GPU7: Unknown Error", "unknown"),
+        ("Unable to determine the device handle for GPU: GPU is lost", "unknown"),
+        (f"Unable to determine the device handle for GPU1: {ONE}: Unknown Error", ONE),
+        (f"Unable to determine the device handle for GPU {ONE}: Not Found", ONE),
+    ],
+)
+def test_an_error_line_that_names_the_card_in_part(line: str, subject: str) -> None:
+    texts = {"nvidia-smi-xml": f"{line}\n"}
+    lost = [one for one in found(LOST, {**HEALTHY, **texts}) if one.status == "fail"]
+
+    assert [one.subject for one in lost] == [f"gpu {subject}"]
+    assert lost[0].evidence[0].line == line
+    assert "lost" in found(COUNT, {**HEALTHY, **texts})[0].summary
+
+
+def test_a_number_names_no_card_where_the_bus_was_not_read() -> None:
+    texts = {"nvidia-smi-xml": "Unable to determine the device handle for GPU1: Unknown Error\n"}
+    bare = judge(texts, checks=checks_of(LOST))
+
+    assert [(one.status, one.subject) for one in bare] == [("fail", "gpu unknown")]

@@ -22,6 +22,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
+    from rigops.probe.kernel_log.events import LogLine
     from rigops.probe.snapshot import HostSnapshot
 
 
@@ -31,10 +32,19 @@ _SMALL: Final = 256 * _MIB
 _NEARLY: Final = 0.9  # a card reports less memory than it has: some of it is its own
 _UNITS = {"MB": _MIB, "GB": _GIB, "TB": _GIB << 10}
 _NO_SPACE = re.compile(r"BAR1 is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]{7,20})\)")
+# Of the card's own memory: neither I/O ports nor its ROM, nor what virtual functions would need.
+_ASSIGNED = re.compile(
+    r"^[a-z0-9_-]{1,40} (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): BAR (?P<bar>[0-5])"
+    r"(?: \[mem [^\]]{1,60}\]: (?P<now>assigned|can't assign|failed to assign)|"
+    r": (?P<then>assigned|no space for|can't assign|failed to assign) \[mem )"
+)
+_VENDOR = re.compile(r"^pci (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0): \[10de:")
 _NO_WINDOW = re.compile(r"<ignored>|<unassigned>")
 _OLD_VBIOS = (
     "A VBIOS whose sizes end at 256 MB (bar1.capability) needs the maker's VBIOS update first"
 )
+_SHOWN: Final = 3
+_WHY_NO_ROOM = "Without this window the driver cannot start the card: the firmware found no room."
 _WHY_SMALL = (
     "P2P over PCIe in the way that drivers of today do it maps the whole memory of a card into its "
     "BAR1. A window of 256 MiB is the normal default and all that is needed without it."
@@ -61,14 +71,60 @@ def size(examined: Examined) -> list[Finding]:
     Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
     the card. Less than that is a warning where `p2p` is required, and information otherwise: 256
     MiB is a normal default. A BAR1 without any room is a failure, since the driver cannot start
-    such a card.
+    such a card; so is one of which the kernel log of this boot says `can't assign; no space`, and
+    not later that it was assigned.
     """
-    return judge_answering(
+    judged = judge_answering(
         examined,
         lambda card: _judge(examined, card),
         "BAR1",
         Finding("ok", "every card's whole memory is in its BAR1"),
     )
+    return [*_of_log(examined), *judged]
+
+
+def _of_log(examined: Examined) -> list[Finding]:
+    """Cards that no other source names."""
+    known = {card.address for card in examined.cards}
+    steps = board.steps(examined, "above-4g", "resizable-bar")
+    return [
+        Finding(
+            "fail",
+            "the memory of this card has no room in the address space",
+            tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
+            subject=f"gpu {address}",
+            why=_WHY_NO_ROOM,
+            fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}"),
+        )
+        for address, lines in _without_room(examined.snapshot).items()
+        if address not in known
+    ]
+
+
+def _without_room(snapshot: HostSnapshot) -> dict[str, list[LogLine]]:
+    """By the address of a card: what the kernel and the driver say of it in this boot."""
+    log = snapshot[KERNEL_LOG].or_empty
+    last: dict[tuple[str, str], tuple[str, LogLine]] = {}
+    for entry in log.matching(_ASSIGNED):
+        shape = _ASSIGNED.search(entry.message)
+        if shape and not entry.boot:
+            state = shape["now"] or shape["then"]
+            last[shape["address"], shape["bar"]] = (state, entry)
+    cards = {
+        shape["address"] for one in log.matching(_VENDOR) if (shape := _VENDOR.search(one.message))
+    }
+    cards |= {one.address for one in snapshot[PCI].or_empty.nvidia_gpus}
+    cards |= {one.address for one in snapshot[LSPCI].or_empty.nvidia_gpus}
+    found: dict[str, list[LogLine]] = {}
+    for (address, _), (state, entry) in last.items():
+        if state != "assigned" and address in cards:
+            found.setdefault(address, []).append(entry)
+    for entry in log.matching(_NO_SPACE):
+        shape = _NO_SPACE.search(entry.message)
+        named = addresses.normal(shape["address"]) if shape else None
+        if named and not entry.boot:
+            found.setdefault(named, []).append(entry)
+    return found
 
 
 def _judge(examined: Examined, card: Card) -> Finding:
@@ -87,8 +143,7 @@ def _judge(examined: Examined, card: Card) -> Finding:
 
 def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
     if window.size == 0:
-        why = "Without this window the driver cannot start the card: the firmware found no room."
-        return "fail", "its BAR1 has no room in the address space", why
+        return "fail", "its BAR1 has no room in the address space", _WHY_NO_ROOM
     if window.size is None:
         return "unknown", "its BAR1 could not be read", ""
     size = window.size
@@ -105,12 +160,11 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
 def _window(snapshot: HostSnapshot, card: Card) -> _Window:
     region = card.lspci.bar1 if card.lspci else None
     has_none = region is not None and bool(_NO_WINDOW.search(region.line))
-    refused = [
-        entry
-        for entry in snapshot[KERNEL_LOG].or_empty.matching(_NO_SPACE)
-        if (shape := _NO_SPACE.search(entry.message))
-        and addresses.normal(shape["address"]) == card.address
-    ]
+    refused = _without_room(snapshot).get(card.address, [])
+    if not any(_NO_SPACE.search(entry.message) for entry in refused) and (
+        (region and region.size_bytes) or (card.function and card.function.bar1_bytes)
+    ):
+        refused = []  # it was assigned after all, in lines that the log has lost
     sizes = [
         card.function.bar1_bytes if card.function else None,
         0 if has_none or refused else region.size_bytes if region else None,

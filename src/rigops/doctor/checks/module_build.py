@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor.check import Check, Examined
@@ -24,6 +25,8 @@ _WHY = (
     "A kernel module fits one kernel only, so DKMS builds the driver anew for every kernel that is "
     "installed. Where that failed, this kernel comes up without a driver."
 )
+_NO_SOURCE = re.compile(r"Could not locate dkms\.conf|^File: |Missing the module source")
+_TREE = re.compile(r"/var/lib/dkms/([A-Za-z0-9._+-]{1,60}/[A-Za-z0-9._+~-]{1,60})/")
 _DIFFERS = (
     "DKMS says that a module on disk is not as it was built: mostly it was only signed, stripped "
     "or compressed afterwards."
@@ -43,10 +46,13 @@ def build(examined: Examined) -> Finding:
     else the newest kernel): installed by DKMS, found by modinfo, or prebuilt in a package. A kernel
     for which there is none, while there is one for another, is a failure: the driver is missing
     now, or will be after the reboot. Two versions that DKMS has installed for one kernel are a
-    warning.
+    warning, and so is a module whose source DKMS does not find (Could not locate dkms.conf): it
+    stops there, and the next kernel gets no module.
     """
     snapshot = examined.snapshot
     anywhere = modules_on_disk.is_anywhere(snapshot)
+    if not anywhere and (sourceless := _sourceless(snapshot)):
+        return sourceless
     if anywhere is None:
         return Finding("unknown", "for which kernels there is an NVIDIA module was not collected")
     if not anywhere:
@@ -75,9 +81,35 @@ def _judged(examined: Examined) -> Finding:
         return _missing_now(examined, running, upcoming if lacks_later else None, now)
     if upcoming and lacks_later:
         return _missing_later(examined, upcoming, later)
+    if sourceless := _sourceless(snapshot):
+        return sourceless
     if now.is_there is None:
         return Finding("unknown", "whether the running kernel has an NVIDIA module is not known")
     return _versions_twice(snapshot, running) or _there(snapshot, upcoming, now, later)
+
+
+def _sourceless(snapshot: HostSnapshot) -> Finding | None:
+    dkms = snapshot[DKMS].or_empty
+    lines = [line for line in dkms.errors if _NO_SOURCE.search(line)]
+    broken = [one for one in dkms.modules if one.state == "broken"]
+    lines += [one.line for one in broken]
+    if not lines:
+        return None
+    trees = [found[1] for line in lines if (found := _TREE.search(line))]
+    trees += [f"{one.name}/{one.version}" for one in broken]
+    where = f"/var/lib/dkms/{trees[0]}" if trees else "the one in /var/lib/dkms without a source"
+    return Finding(
+        "warn",
+        "DKMS does not find the source of a module that it has",
+        tuple(Evidence(DKMS.name, line) for line in lines[:3]),
+        why="An earlier version was removed and its entry stayed. DKMS stops there, so that "
+        "installing a kernel or its headers fails, and later kernels get no driver.",
+        fix=Fix(
+            kind="hands",
+            text=f"remove {where} (look whether its `source` leads to /usr/src), then "
+            "`dkms autoinstall` and `dpkg --configure -a`",
+        ),
+    )
 
 
 def _there(

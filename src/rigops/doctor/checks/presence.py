@@ -84,7 +84,8 @@ def count(examined: Examined) -> Finding:
     unlisted = _not_listed(examined, living)
     complaints = [*missing.certain]
     if losses:
-        complaints.append(f"lost: {', '.join(losses)}")
+        names = ("one that is not named" if one == "unknown" else one for one in losses)
+        complaints.append(f"lost: {', '.join(names)}")
     if unlisted:
         complaints.append(f"on the bus, and not in nvidia-smi's list: {', '.join(unlisted)}")
     evidence = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.doctor.check import Examined
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import PciFunction
-    from rigops.probe.smi.report import SmiGpu
+    from rigops.probe.smi.report import SmiGpu, SmiReport
     from rigops.probe.snapshot import HostSnapshot
 
 # What only the card itself can say, while it works. Its power is not among them: some models
@@ -106,7 +106,7 @@ def lost_cards(examined: Examined) -> dict[str, LostCard]:
     """By address. A card that only nvidia-smi's error line names is among them."""
     report = examined.snapshot[SMI].value
     found = {card.address: loss for card in examined.cards if (loss := _loss(card))}
-    for address in report.lost if report else ():
+    for address in _named_lost(examined, report) if report else ():
         if address not in found:
             name = next((one.name for one in examined.cards if one.address == address), "a card")
             evidence = (
@@ -114,6 +114,17 @@ def lost_cards(examined: Examined) -> dict[str, LostCard]:
             )
             found[address] = LostCard(name, "nvidia-smi cannot reach it any more", evidence)
     return found
+
+
+def _named_lost(examined: Examined, report: SmiReport) -> list[str]:
+    """The driver numbers the cards by address. "unknown" where a line does not tell which it is."""
+    cards = examined.cards
+    is_all = views.sees_the_bus(examined) and views.gpu_count(examined) == len(cards)
+    numbered = [
+        cards[number].address if is_all and number < len(cards) else "unknown"
+        for number in report.lost_numbers
+    ]
+    return [*report.lost, *numbered] or ["unknown"] * (report.failure == "lost")
 
 
 def subject_of(examined: Examined, address: str | None) -> str:

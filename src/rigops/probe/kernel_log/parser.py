@@ -21,7 +21,11 @@ _ABSENT: Final = "== absent: "
 _REPEATED: Final = re.compile(
     r"message repeated (?P<count>[0-9]{1,9}) times: \[ ?(?P<message>.*?)\]?"
 )
-_ALSO: Final = ("Suppressed ", "] error status/mask=")  # in pastes; no host is asked for them
+_ALSO: Final = (
+    "Suppressed ",
+    "] error status/mask=",
+    ": [10de:",
+)  # in pastes; no host is asked for them
 _LAST_REPEATED: Final = re.compile(
     r"(?:-{1,3} ?)?last message repeated (?P<count>[0-9]{1,9}) times?(?: ?-{1,3})?|"
     r"Suppressed (?P<more>[0-9]{1,9}) messages from (?:/?kernel|\(kernel\))\.?"

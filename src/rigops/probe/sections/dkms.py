@@ -17,7 +17,7 @@ _SHAPE = re.compile(
     r"(?:, (?P<kernel>[^,:\s]+), [^,:\s]+)?: ?(?P<state>added|built|installed(?:-weak)?|broken)"
     r"(?P<notes>$|[ (].*)"
 )
-_ERROR = re.compile(r"Error!|dkms: ERROR", re.IGNORECASE)
+_ERROR = re.compile(r"Error!|dkms: ERROR|File: .{0,300}does not exist\.", re.IGNORECASE)
 _CHATTER = re.compile(r"Deprecated feature:|Manual intervention is required|Warning:|Sign command")
 _TREE = re.compile(r"/lib/modules/(?P<kernel>[^/\s]+)/build/?")
 _NO_DRIVER = re.compile(r"nvidia[_-](?:fs|peermem|gds)\b")  # what else NVIDIA builds with DKMS

@@ -37,6 +37,7 @@ _BEGINNINGS = ("failed to ", "unable to ", "error", "nvml: ", "nvidia-smi: ")  #
 _GOES_ON = ("make sure that", "please ", "nvml library version", "reboot the system")
 _WARNING = "warning:"
 _COMMAND = re.compile(r"(?:== |[$#] ).*|[^$#]{0,200}[$#] nvidia-smi.*|\S{0,200}nvidia-smi(?: -.*)?")
+_NUMBER = re.compile(r"handle for gpu ?(?P<number>[0-9]{1,3})\b(?!:[0-9a-f]{2}:)")
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,4}")
 
@@ -68,6 +69,7 @@ def parse(text: str) -> SmiReport:
         failure_lines=tuple(around.lines),
         warnings=tuple(around.warnings),
         lost=tuple(dict.fromkeys(around.lost)),
+        lost_numbers=tuple(dict.fromkeys(around.lost_numbers)),
         is_complete=output.is_complete,
         unparsed=tuple(unparsed),
     )
@@ -85,6 +87,7 @@ class _Failures:
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    lost_numbers: list[int] = field(default_factory=list)
     unparsed: list[str] = field(default_factory=list)
 
 
@@ -104,7 +107,10 @@ def _failures(outside: Iterable[str]) -> _Failures:
             found.unparsed.append(line)
         if kind == "lost":
             normal = (address.normal(one) for one in _ADDRESS.findall(line))
-            found.lost += [one for one in normal if one]
+            named = [one for one in normal if one]
+            found.lost += named
+            if not named and (number := _NUMBER.search(plain)):
+                found.lost_numbers.append(int(number["number"]))
     return found
 
 

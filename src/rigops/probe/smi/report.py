@@ -211,6 +211,7 @@ class SmiReport:
     failure_lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()  # its WARNING lines, such as that of a corrupted infoROM
     lost: tuple[str, ...] = ()  # addresses that an error line names
+    lost_numbers: tuple[int, ...] = ()  # of error lines that name no address: GPU3
     is_complete: bool = False  # the output has its proper end
     unparsed: tuple[str, ...] = ()
 
