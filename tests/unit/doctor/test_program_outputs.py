@@ -87,6 +87,7 @@ def test_what_an_output_proves(section: str, name: str, status: str, summary: st
 
     assert (worst.status, summary in worst.summary) == (status, True), worst.summary
     assert worst.evidence
+    assert worst.essential == (worst.status == "unknown")
     assert (worst.fix is not None) == (worst.status in {"fail", "warn"})
 
 

@@ -58,7 +58,8 @@ def _judged(found: Burn) -> Finding:
         )
     if not found.has_ended:
         line = cited(GPU_BURN, [last.line])
-        return Finding("unknown", f"the output of gpu_burn ends at {last.percent} %", line)
+        summary = f"the output of gpu_burn ends at {last.percent} %"
+        return Finding("unknown", summary, line, essential=True)
     if last.idle:
         cards = ", ".join(f"GPU{index}" for index in sorted(last.idle))
         line = cited(GPU_BURN, [last.line])

@@ -174,6 +174,7 @@ def _unended(log: NcclLog) -> Finding | None:
         f"NCCL began {log.started} communicators, and {log.completed} came to be",
         cited(NCCL_LOG, [log.last_line]),
         why=HANG,
+        essential=True,
     )
 
 

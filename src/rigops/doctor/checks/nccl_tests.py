@@ -58,7 +58,9 @@ def _judged(run: Run) -> Finding:
     if not run.has_ended:
         place = f"after {run.rows[-1].size} bytes" if run.rows else "before its first row"
         last = cited(NCCL_TESTS, [run.last_line])
-        return Finding("unknown", f"the output of nccl-tests ends {place}", last, why=HANG)
+        return Finding(
+            "unknown", f"the output of nccl-tests ends {place}", last, why=HANG, essential=True
+        )
     return _ended(run)
 
 

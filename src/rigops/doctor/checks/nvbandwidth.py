@@ -89,6 +89,7 @@ def _unended(found: Bandwidths) -> Finding | None:
         f"the output ends in {last.name or last.line}",
         cited(NVBANDWIDTH, [last.line]),
         why=HANG,
+        essential=True,
     )
 
 

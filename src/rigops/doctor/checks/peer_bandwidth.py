@@ -63,7 +63,11 @@ def _of_run(run: Run) -> list[Finding]:
     if end:
         return [
             Finding(
-                "unknown", f"the output ends at: {end}", cited(P2P_TEST, [run.last_line]), why=HANG
+                "unknown",
+                f"the output ends at: {end}",
+                cited(P2P_TEST, [run.last_line]),
+                why=HANG,
+                essential=True,
             )
         ]
     return [_measured(run)]

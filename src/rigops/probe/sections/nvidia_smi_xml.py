@@ -1,4 +1,4 @@
-"""What nvidia-smi reports of the cards: its XML, or its -q text."""
+"""What nvidia-smi reports of the cards: its XML, its -q text, or its table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rigops.probe import address
-from rigops.probe.smi import smi_section, values, xml
+from rigops.probe.smi import smi_section, table, values, xml
 from rigops.probe.smi import text as plain_text
 from rigops.probe.smi.report import FailureKind, SmiReport, read_card
 from rigops.probe.text import lines
@@ -48,11 +48,12 @@ def parse(text: str) -> SmiReport:
         return SmiReport(failure="not-installed")
     clean = lines(text)
     joined = "\n".join(clean)
-    output = (
-        xml.read(joined)
-        if xml.is_xml(joined)
-        else plain_text.read(clean, ends_a_line=text.endswith("\n"))
-    )
+    if xml.is_xml(joined):
+        output = xml.read(joined)
+    elif table.is_table(clean):
+        output = table.read(clean)
+    else:
+        output = plain_text.read(clean, ends_a_line=text.endswith("\n"))
     head = values.Values(output.head)
     error = output.head.get("error_string")
     around = _failures([*output.outside, *([error.value] if error else [])])
