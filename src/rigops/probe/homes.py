@@ -10,7 +10,7 @@ from typing import Final
 
 # Nobody waits for the command longer than its time, since its user can stop it at any moment.
 AS_USER: Final = r"""
-own=$(id -u) change='' limit='' apart=''
+own=${own_id:-$(id -u)} change='' limit='' apart=''
 if [ "$own" = 0 ]; then
     setpriv=$(command -v setpriv)
     if [ -L "$setpriv" ]; then  # busybox, which has one that changes no user

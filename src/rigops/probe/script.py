@@ -2,9 +2,11 @@
 
 How it stays alive on a host whose driver hangs: nothing waits for a section's own processes. They
 write into a pipe; a reader of ours is ended when the time is up; what cannot be killed stays
-behind with no descriptor of ours. The lanes form a pipeline in which each passes on what those
-before it said and then adds its own, so that no file and no lock is needed. Sections that only
-read files share a lane, which saves most of the processes that a probe would take.
+behind with no descriptor of ours. The lanes form a pipeline in which each says its own and then
+passes on what those before it said, so that no file and no lock is needed.
+
+A process costs the host a millisecond, and a fleet asks many hosts at once: sections that are quick
+share a lane, and what a shell can do by its own words takes no program.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
 _LANE_BYTES: Final = MOST_BYTES + 4096
 
 # What is asked one after the other needs more time than one of it, on a slow host.
-_SHARED_S: Final = 18
+_SHARED_S = 20
 
 # A section's timeout is when its reader ends. Before that its command gets TERM, and then KILL.
 _TERM_S: Final = 2
@@ -31,7 +33,8 @@ _SLACK_S: Final = 5
 
 _TOOLS = r"""
 unset CDPATH
-# What is secret by its name, its place or its shape never leaves the host.
+# What is secret by its name, its place or its shape never leaves the host. It is the end of a
+# pipeline, or of a subshell, and takes its place.
 hide() {
     value="(\"([^\"\\]|\\\\.)*\"|'[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
     words="(passw|passphrase|secret|token|credential|cifspass|(api|access|private)_?key|psk)"
@@ -43,7 +46,7 @@ hide() {
     asks="(sshpass|mysql|mariadb|mongo|ldap|login)"
     x="[[:alnum:]_+-]*" a="[a-z]" b="[A-Z]" c="[0-9]"
     mixed="$x($a$x($b$x$c|$c$x$b)|$b$x($a$x$c|$c$x$a)|$c$x($a$x$b|$b$x$a))$x"
-    sed -E -e "/^$mark == /b" -e "/-----BEGIN[A-Z ]*PRIVATE KEY/,/-----END|^[^:]*[[:space:]]/{
+    exec sed -E -e "/^$mark == /b" -e "/-----BEGIN[A-Z ]*PRIVATE KEY/,/-----END|^[^:]*[[:space:]]/{
             s#(-----BEGIN[A-Z ]*PRIVATE KEY-----).*#\1***#
             s#^[[:space:]]*[[:alnum:]+/]+={0,2}[[:space:]]*\$#***#
         }" \
@@ -73,12 +76,39 @@ block() { echo; echo "$mark == $*"; }
 # Every file that is there.
 show() {
     for file; do
-        [ -f "$file" ] || continue
-        if [ -r "$file" ]; then block "$file"; cat "$file"; else run cat "$file"; fi
-        echo
-    done | hide
+        shift
+        [ ! -f "$file" ] || set -- "$@" "$file"
+    done
+    case $# in
+        0) ;;
+        1) if [ -r "$1" ]; then block "$1"; (hide <"$1"); else run cat "$1"; fi; echo ;;
+        *) for file; do
+            if [ -r "$file" ]; then block "$file"; cat "$file"; else run cat "$file"; fi
+            echo
+        done | hide ;;
+    esac
 }
+# The same for small files in which the kernel answers: there are no secrets in them.
+show_kernel() {
+    for file; do
+        [ -f "$file" ] || continue
+        if [ ! -r "$file" ]; then run cat "$file"
+        else
+            block "$file"
+            case $file in
+                /proc/sys/*) cat "$file" ;; # whoever reads such a number by bytes gets one digit
+                *) copy <"$file" ;;
+            esac
+        fi
+        echo
+    done
+}
+copy() { while IFS= read -r line; do say "$line"; done; [ -z "$line" ] || printf %s "$line"; }
+# In mksh printf is a program.
+if [ "${KSH_VERSION:-}" ]; then say() { print -r -- "$1"; }; else say() { printf '%s\n' "$1"; }; fi
 run() { block "$*"; "$@" 2>&1; }
+there() { [ -e "$1" ] || [ -L "$1" ]; }
+is_root() { [ "${own_id:-$(id -u)}" = 0 ]; }
 """
 
 _WATCHDOG = rf"""
@@ -110,29 +140,41 @@ if timeout --version >/dev/null 2>&1; then limited() { exec timeout -k @KILL@ "$
 else limited() { exec sh -c "$watchdog" limited "$@"; }
 fi
 
-# One section: its name and limit, its answer, how it ended and when, and that this was all.
-begin() { echo "$mark begin $1 root=$had limit=$2"; read -r from _ </proc/uptime; }
+until=2147483647 # by the seconds that the host is up
+
+# One section: its name and limit, its answer, how it ended and when, and that this was all. It is
+# left out where the time of its lane is up.
+begin() {
+    read -r from _ </proc/uptime || from=0
+    limit=$2 left=$((until - ${from%.*}))
+    [ "$left" -gt 0 ] || return
+    [ "$limit" -le "$left" ] || limit=$left
+    echo; echo "$mark begin $1 root=$had limit=$limit"
+}
 end() {
     code=$?
     read -r to _ </proc/uptime
     echo; echo "$mark rc=$code from=$from to=$to"; echo; echo "$mark end $1"
 }
-calm() { begin "$1" "$2"; (eval "$3"); end "$1"; }
+calm() { ! begin "$1" "$2" || { (eval "$3"); end "$1"; }; }
 # With the trap the shell stays until its command has ended too: else TERM would end the shell
 # alone, and a command that ignores TERM would never get its KILL.
-wary() { begin "$1" "$2"; (limited "$2" sh -c "trap 'exit 143' TERM; $tools$3"); end "$1"; }
+wary() {
+    ! begin "$1" "$2" || { (limited "$limit" sh -c "trap 'exit 143' TERM; $tools$3"); end "$1"; }
+}
 quiet() { begin "$1" "$2"; end "$1"; }
 
-# The output of these sections follows that of earlier lanes, which comes on stdin. They get so many
-# seconds.
+# What these sections say, and then what earlier lanes said, which comes on stdin. They get so many
+# seconds. Nobody waits for a lane but by reading all to its end.
 lane() { # SECONDS BYTES COMMAND…
     seconds=$1 bytes=$2; shift 2
+    read -r from _ </proc/uptime || from=0
+    until=$((${from%.*} + seconds - 1))
     {
-        { "$@" 4<&- & } 2>/dev/null |
+        { exec 4<&- 2>/dev/null; "$@"; } | # exec: else the shell keeps what was there before
         (limited "$seconds" cat) 2>/dev/null | # cat, since it buffers nothing
         head -c "$bytes" |
-        tail -c "$bytes" |
-        { cat /proc/self/fd/4 -; echo; }
+        tail -q -c @MOST@ - /proc/self/fd/4 &
     } 4<&0 </dev/null
 }
 """
@@ -158,16 +200,19 @@ END_OF_PROGRAM
 eval "$tools"
 eval "$program"
 
-had=0 root=0
-if [ "$(id -u)" = 0 ]; then had=1 root=1
+had=0 root=0 own_id=$(id -u)
+if is_root; then had=1 root=1
 @SUDO@fi
-{ read -r mark </proc/sys/kernel/random/uuid || mark=$$-$(date +%s); } 2>/dev/null
-export mark
-echo "@FORMAT@ $mark root=$root at=$(date -u +%Y-%m-%dT%H:%M:%SZ) host=$(uname -n)"
+{
+    read -r mark </proc/sys/kernel/random/uuid || mark=$$-$(date +%s)
+    read -r node </proc/sys/kernel/hostname || node=$(uname -n)
+} 2>/dev/null
+export mark own_id
+echo "@FORMAT@ $mark root=$root at=$(date -u +%Y-%m-%dT%H:%M:%SZ) host=$node"
 echo "$mark asked@NAMES@"
 @ROOTLY@
 @ROUNDS@
-echo "$mark done"
+echo; echo "$mark done"
 }
 rigops_probe </dev/null
 """
@@ -183,7 +228,7 @@ rootly() { # FUNCTION SECONDS BYTES
 }
 as_root() { # FUNCTION
     cat <<END_OF_ROOTS | sudo -n sh -s
-PATH=$PATH LC_ALL=C mark=$mark had=1; export PATH LC_ALL mark
+PATH=$PATH LC_ALL=C mark=$mark had=1 own_id=0; export PATH LC_ALL mark own_id
 tools=\$(cat <<'END_OF_TOOLS'
 $tools
 END_OF_TOOLS
@@ -194,7 +239,7 @@ END_OF_WATCHDOG
 )
 $tools
 $program
-$1 </dev/null
+$1 </dev/null | cat
 END_OF_ROOTS
 }
 """
@@ -211,6 +256,7 @@ def script(sections: Iterable[Section[Any]], *, root: bool = True, path: str = P
         "TOOLS": _TOOLS,
         "WATCHDOG": _WATCHDOG,
         "LANES": _LANES.replace("@KILL@", str(_TERM_S - _KILL_S)),
+        "MOST": str(_LANE_BYTES * len(every)),
         "FUNCTIONS": "\n\n".join(text for one in asked for text in one.functions()),
         "SUDO": _SUDO if root else "",
         "ROOTLY": _ROOTLY if root else _WITHOUT_ROOT,
@@ -254,7 +300,7 @@ class _Round:
                     yield _function(function, "\n".join(map(_call, members)))
                     lanes.append(f"lane {_time(members)} {_LANE_BYTES * len(members)} {function}")
             if sections:
-                yield _function(name, _unless_missing(sections, " |\n".join(lanes)))
+                yield _function(name, " |\n".join(lanes))
 
     def call(self) -> str:
         calls = []
@@ -263,14 +309,14 @@ class _Round:
             rootly = f"rootly {name} {_patience(sections)} {most}"
             if sections:
                 calls.append(rootly if sections[0].wants_root else name)
-        return " | ".join(calls)
+        every = [one for sections in self._shares.values() for one in sections]
+        return _unless_missing(every, " | ".join([*calls, "cat"]))
 
 
 def _lanes(sections: Iterable[Section[Any]]) -> list[list[Section[Any]]]:
     found: dict[str, list[Section[Any]]] = {}
     for one in sections:
-        own = f"lane {one.lane}" if one.lane else one.name
-        found.setdefault("files" if one.calm else own, []).append(one)
+        found.setdefault(one.lane or ("files" if one.calm else one.name), []).append(one)
     return list(found.values())
 
 
@@ -280,7 +326,7 @@ def _unless_missing(sections: Sequence[Section[Any]], lanes: str) -> str:
     if needs == {""} or len(needs) > 1:
         return lanes
     silence = "\n".join(f"quiet {one.name} {one.timeout_s - _TERM_S}" for one in sections)
-    return f"if command -v {needs.pop()} >/dev/null; then\n{lanes}\nelse\ncat\n{silence}\nfi"
+    return f"if command -v {needs.pop()} >/dev/null; then\n{lanes}\nelse\n{silence}\nfi"
 
 
 def _function(name: str, body: str) -> str:

@@ -16,7 +16,8 @@ class Section(Generic[Facts]):
     """`parse` takes any text without raising; what it could not parse is in the facts' `unparsed`.
 
     It is `str` where only people read the output.
-    The snippet may use `block HEAD`, `show FILE…`, `run COMMAND…` and `hide` of the script's tools.
+    The snippet may use `block HEAD`, `show FILE…`, `show_kernel FILE…`, `run COMMAND…`, `hide` at
+    the end of a pipeline, `copy`, `say LINE`, `there PATH` and `is_root` of the script's tools.
     It ends with 0 where its answer is whole, an empty one included.
     """
 

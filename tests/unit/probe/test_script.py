@@ -226,6 +226,18 @@ def test_a_key_without_its_end_hides_nothing_but_what_looks_like_it(
     assert blocks(found.sections["shown"].text)[str(second)] == "iommu=pt quiet\nnext\n"
 
 
+def test_a_number_of_the_kernel_is_shown_whole(host: Host) -> None:
+    """One that is read byte by byte, as dash reads a file, ends after its first digit."""
+    number = "/proc/sys/kernel/pid_max"
+    block = "/proc/sys/kernel/random/boot_id"
+
+    found = host.run(section("shown", f"show_kernel {number} {block} /proc/missing"))
+
+    assert blocks(found.sections["shown"].text) == {
+        name: Path(name).read_text() for name in (number, block)
+    }
+
+
 def test_the_command_line_goes_through_the_filter() -> None:
     assert "hide" in proc_cmdline.SECTION.snippet
 

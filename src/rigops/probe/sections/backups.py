@@ -123,10 +123,16 @@ run {NOW}
 if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
     set -- 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
         'rigops-*'
-    set -- $(systemctl list-unit-files --no-legend --no-pager --plain "$@" 2>/dev/null |
-        while read -r unit _; do
-            case "$unit" in *@.*|dpkg-db-backup.*) ;; *.timer|*.service) echo "$unit" ;; esac
-        done | head -n 60)
+    list=$(systemctl list-unit-files --no-legend --no-pager --plain "$@" 2>/dev/null)
+    set --
+    set -f; IFS='
+'
+    for unit in $list; do
+        unit=${{unit%%[[:space:]]*}}
+        case "$unit" in *@.*|dpkg-db-backup.*) continue ;; *.timer|*.service) ;; *) continue ;; esac
+        [ $# -ge 60 ] || set -- "$@" "$unit"
+    done
+    set +f; unset IFS
     block '{UNITS}'
     [ "$#" = 0 ] || TZ=UTC systemctl show --no-pager -p Id -p LoadState -p ActiveState \
         -p UnitFileState -p Result -p ExecMainStatus -p LastTriggerUSec -p NextElapseUSecRealtime \
@@ -146,20 +152,24 @@ take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
     "$1/.cache/borg"/*/config
 ' </etc/passwd)
 block '{STAMPS}'
+set --
 for file in /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
     /var/lib/rigops/*key* /etc/rigops/*key*; do
-    [ -f "$file" ] && stat -c '%Y %n' "$file"
-done | head -n 300
-of_homes stamp | head -n 300
+    if [ -f "$file" ] && [ $# -lt 300 ]; then set -- "$@" "$file"; fi
+done
+[ $# = 0 ] || stat -c '%Y %n' "$@"
+case $homes in *"stamp "*) of_homes stamp | head -n 300 ;; esac
 block '{UNREAD}'
 of_homes closed
 of_homes unread
 
 block '{CRON}'
+set --
 for file in /etc/crontab /etc/cron.d/* /etc/cron.hourly/* /etc/cron.daily/* /etc/cron.weekly/* \
     /etc/cron.monthly/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
-    [ -f "$file" ] && [ -r "$file" ] && grep -qE 'borg|restic' "$file" && echo "$file"
+    if [ -f "$file" ] && [ -r "$file" ]; then set -- "$@" "$file"; fi
 done
+[ $# = 0 ] || grep -lE 'borg|restic' "$@"
 exit 0
 """
 
@@ -176,5 +186,6 @@ SECTION = Section(
     parse=parse,
     timeout_s=18,  # two users may hold up the reading of their homes, and nothing else
     wants_root=True,
+    lane="services",
     technical=_TECHNICAL,
 )

@@ -62,7 +62,8 @@ def parse(text: str) -> Boot:
 
 
 _SNIPPET = f"""
-show {BOOT_ID} {UPTIME} {REBOOT_REQUIRED} {REBOOT_PACKAGES}
+show_kernel {BOOT_ID} {UPTIME}
+show {REBOOT_REQUIRED} {REBOOT_PACKAGES}
 run {CLOCK}
 if command -v {VIRTUALIZATION} >/dev/null; then run {VIRTUALIZATION}; fi
 exit 0  # on bare metal it says "none" and ends with 1

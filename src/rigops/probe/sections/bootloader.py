@@ -150,8 +150,12 @@ def _menu(body: str) -> tuple[MenuEntry, ...]:
 _SNIPPET = f"""
 show {" ".join((*_CHANGED, *_READ))}
 block "{_DIGESTS}"
-# One by one: the sha256sum of uutils stops at a missing file.
-for file in {" ".join(_CHANGED)}; do sha256sum "$file"; done 2>/dev/null
+set --
+for file in {" ".join(_CHANGED)}; do
+    # The sha256sum of uutils stops at a file that it cannot read.
+    if [ -f "$file" ] && [ -r "$file" ]; then set -- "$@" "$file"; fi
+done
+[ $# = 0 ] || sha256sum "$@" 2>/dev/null
 block "{_TOOLS}"
 for tool in {_TOOLS.removeprefix("command -v ")}; do command -v "$tool"; done
 block "{_READS_DROP_INS}"
@@ -162,9 +166,13 @@ for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     block "{_MENU}$menu"
     grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu" | hide
 done
-run {_KERNELS}
+if [ -d /boot ] && [ -r /boot ] && [ -x /boot ]; then
+    block "{_KERNELS}"
+    for file in /boot/*; do if there "$file"; then say "${{file##*/}}"; fi; done
+else run {_KERNELS}
+fi
 block "{_OTHERS}"
-ls -d {" ".join(_TRACES)} 2>/dev/null
+for file in {" ".join(sorted(set(_TRACES)))}; do if there "$file"; then echo "$file"; fi; done
 for variable in LoaderInfo LoaderEntrySelected; do
     [ -r "{_VARIABLES}/$variable-{_VENDOR}" ] || continue
     block "cat $variable"

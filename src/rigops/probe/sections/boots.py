@@ -81,8 +81,11 @@ run {_END} | cut -c -300 | hide
 list=$({_LIST} 2>&1)
 code=$?
 block '{_LIST}'
-echo "$list" | tail -n 100
-[ "$code" = 0 ] || [ "$(id -u)" = 0 ]
+set -f; IFS='
+'
+set -- $list
+if [ $# -le 100 ]; then say "$list"; else say "$list" | tail -n 100; fi
+[ "$code" = 0 ] || is_root
 """
 
 _TECHNICAL = (

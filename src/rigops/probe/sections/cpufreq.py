@@ -120,7 +120,7 @@ for policy in {POLICIES}/policy[0-9]*; do
     get "$policy/cpuinfo_min_freq"; line="$line least=$value"
     get "$policy/cpuinfo_max_freq"; echo "$line most=$value"
 done
-show {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
+show_kernel {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
 exit 0
 """
 

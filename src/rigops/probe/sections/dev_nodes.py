@@ -104,11 +104,13 @@ def _nodes(body: str, unparsed: list[str]) -> tuple[DevNode, ...]:
 _SNIPPET = f"""
 [ -e /dev/null ] || exit
 block "{_DEVICES}"
-grep nvidia {_DEVICES}
-helper=$(command -v nvidia-modprobe) && {{
+while IFS= read -r line; do
+    case $line in *nvidia*) say "$line" ;; esac
+done <{_DEVICES}
+if command -v nvidia-modprobe >/dev/null; then
     block "{_HELPER}"
-    ls -Lln "$helper"
-}}
+    ls -Lln "$(command -v nvidia-modprobe)"
+fi
 block "{_NODES}"
 for node in /dev/nvidia* /dev/dri/render*; do
     if [ -e "$node" ]; then ls -lnd "$node"; fi

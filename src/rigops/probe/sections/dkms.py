@@ -105,5 +105,5 @@ run {_STATUS}
 """
 
 SECTION = Section(
-    name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="packages", technical=EVERY_WORD
+    name="dkms", snippet=_SNIPPET, parse=parse, timeout_s=15, lane="files", technical=EVERY_WORD
 )

@@ -74,9 +74,11 @@ def _intel_by_itself(output: list[str]) -> bool | None:
 
 
 _SNIPPET = f"""
-show {VENDOR} {BOARD}
+show_kernel {VENDOR} {BOARD}
 block "{CPU}"
-grep -m 1 '^vendor_id' /proc/cpuinfo
+while IFS= read -r line; do
+    case $line in vendor_id*) say "$line"; break ;; '') break ;; esac
+done </proc/cpuinfo
 if [ -d /sys/firmware/acpi/tables ]; then
     block "{TABLES}"
     for table in DMAR IVRS; do
@@ -84,7 +86,7 @@ if [ -d /sys/firmware/acpi/tables ]; then
     done
     [ ! -e /sys/kernel/{_GROUPS}/0 ] || echo {_GROUPS}
 fi
-release=$(uname -r)
+{{ read -r release </proc/sys/kernel/osrelease || release=$(uname -r); }} 2>/dev/null
 for file in "/boot/config-$release" "/usr/lib/modules/$release/config" /proc/config.gz; do
     [ -r "$file" ] || continue
     block "{KERNEL}"
@@ -97,6 +99,4 @@ done
 exit 0
 """
 
-SECTION = Section(
-    name="firmware", snippet=_SNIPPET, parse=parse, lane="machine", technical=EVERY_WORD
-)
+SECTION = Section(name="firmware", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)

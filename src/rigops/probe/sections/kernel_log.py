@@ -31,7 +31,8 @@ unset only
 late=
 trap late=1 TERM
 brief() {{
-    (trap '' TERM; exec awk '
+    trap '' TERM
+    exec awk '
         function shown(line) {{ print substr(line, 1, {_LONGEST}) }}
         BEGIN {{ only = ENVIRON["only"] }}
         only != "" && $0 !~ only {{ next }}
@@ -52,7 +53,7 @@ brief() {{
             for (at = lines - {LAST} + 1; at <= lines; at++)
                 if (at > {FIRST}) shown(held[at % {LAST}])
         }}
-    ') | (trap '' TERM; hide)
+    '
 }}
 
 # Ends with the code of the command, or with 124 where the time was up.
@@ -60,7 +61,7 @@ log() {{
     block "$*"
     code=$(
         trap : TERM
-        {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief >&4; }} 3>&1
+        {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief | (trap '' TERM; hide) >&4; }} 3>&1
     )
     [ -z "$late" ] || return 124
     return "${{code:-1}}"
@@ -108,7 +109,7 @@ if [ -n "$(newest -1)" ]; then
 fi
 why=$(journalctl -k -b -1 -q --no-pager -n 1 2>&1 | head -n 1)
 case "$why" in "No journal files were found"*) none=1 ;; *) none= ;; esac
-if [ "$(id -u)" = 0 ] || [ -n "$none" ] || [ -n "$(newest 0)" ]; then
+if is_root || [ -n "$none" ] || [ -n "$(newest 0)" ]; then
     block "absent: ${{why:-the journal holds this boot only}}"
     exit 0
 fi
@@ -154,7 +155,7 @@ for name in kern.log messages; do
     exit
 done
 if [ -n "$shown" ]; then log $JOURNAL; exit; fi
-[ "$(id -u)" = 0 ]
+is_root
 """
 
 XID_HISTORY = Section(

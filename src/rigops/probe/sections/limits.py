@@ -170,18 +170,28 @@ def _count(ranges: str) -> int | None:
 # The slow ones last: they talk to a service, which may not be there.
 _SNIPPET = rf"""
 if [ -d /dev/shm ]; then run {SHM}; fi
-show {OWN}
+show_kernel {OWN}
+set --
 for file in {_LIMITS[0]} {_LIMITS[1]}*.conf; do
-    [ -r "$file" ] || continue
-    block "$file"
-    grep -v -E '^[[:space:]]*(#|$)' "$file" | head -n 200 | hide
+    [ ! -r "$file" ] || set -- "$@" "$file"
 done
-show {BALANCING} {NODES}
+[ $# = 0 ] || if said=$(awk 'BEGIN {{
+    for (at = 1; at < ARGC; at++) {{
+        print "\n" ENVIRON["mark"] " == " ARGV[at]
+        for (count = 0; count < 200 && (getline < ARGV[at]) > 0;)
+            if ($0 !~ /^[ \t\r\f\v]*(#|$)/) {{ print; count++; found = 1 }}
+        close(ARGV[at])
+    }}
+    exit !found
+}}' "$@"); then say "$said" | hide; else say "$said"; fi
+show_kernel {BALANCING} {NODES}
 block "{LEFT}"
 if command -v stat >/dev/null; then
+    set --
     for file in /dev/shm/nccl-* /dev/shm/torch_* /dev/shm/cuda.shm.*; do
-        [ ! -L "$file" ] && [ -f "$file" ] && stat -c '%Y %s %n' "$file"
-    done | head -n 100
+        if [ ! -L "$file" ] && [ -f "$file" ] && [ $# -lt 100 ]; then set -- "$@" "$file"; fi
+    done
+    [ $# = 0 ] || stat -c '%Y %s %n' "$@"
 fi
 [ -d /run/systemd/system ] || exit 0
 block "{LINGER}"
@@ -211,4 +221,4 @@ _TECHNICAL = (
     "NTPSynchronized Leap status Normal Not synchronised"
 )
 
-SECTION = Section(name="limits", snippet=_SNIPPET, parse=parse, technical=_TECHNICAL)
+SECTION = Section(name="limits", snippet=_SNIPPET, parse=parse, lane="files", technical=_TECHNICAL)

@@ -248,5 +248,11 @@ command -v lspci >/dev/null || exit 0
 """
 
 SECTION = Section(
-    name="lspci", snippet=_SNIPPET, parse=parse, timeout_s=15, wants_root=True, technical=EVERY_WORD
+    name="lspci",
+    snippet=_SNIPPET,
+    parse=parse,
+    timeout_s=15,
+    wants_root=True,
+    lane="machine",
+    technical=EVERY_WORD,
 )

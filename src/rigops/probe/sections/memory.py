@@ -5,7 +5,7 @@ from __future__ import annotations
 from rigops.probe.section import EVERY_WORD, Section
 
 _SNIPPET = r"""
-show /proc/meminfo
+show_kernel /proc/meminfo
 get() { value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; } 2>/dev/null
 block 'ls /sys/devices/system/edac/mc'
 for mc in /sys/devices/system/edac/mc/mc[0-9]*; do
@@ -24,7 +24,7 @@ for mc in /sys/devices/system/edac/mc/mc[0-9]*; do
         echo "${mc##*/}/${dimm##*/} ce=$ce ue=$ue size=$size label=$value"
     done
 done
-if [ "$(id -u)" = 0 ] && command -v dmidecode >/dev/null; then run dmidecode -t memory; fi
+if is_root && command -v dmidecode >/dev/null; then run dmidecode -t memory; fi
 exit 0
 """
 

@@ -125,29 +125,52 @@ def _blacklisted(words: list[str], file: str, line: str) -> Blacklisted | None:
 # these modules, since it hides one of the same name elsewhere.
 _SNIPPET = rf"""
 code=0
+set --
 for file in {" ".join(f"{folder}*.conf" for folder in _FOLDERS)}; do
     [ -f "$file" ] || continue
     case $file in /lib/*) if [ -L /lib ]; then continue; fi ;; esac
-    if [ ! -r "$file" ]; then code=1; continue; fi
-    said=$(sed -e ':a' -e '/\\$/{{' -e N -e 's/\\\n/ /' -e ta -e '}}' "$file" |
-        grep -E '^[^#]*(nvidia|nouveau|nova|vfio)' | head -n 100)
-    case $file in
-        /etc/* | /run/*) ;;
-        *) [ -n "$said" ] || continue ;;
-    esac
-    block "$file"
-    [ -z "$said" ] || echo "$said" | hide
+    if [ -r "$file" ]; then set -- "$@" "$file"; else code=1; fi
 done
+[ $# = 0 ] || if said=$(awk '
+    function head() {{ if (!named) print "\n" ENVIRON["mark"] " == " file; named = 1 }}
+    function take() {{
+        if (line ~ /^[^#]*(nvidia|nouveau|nova|vfio)/ && ++count <= 100) {{
+            head(); print line; found = 1
+        }}
+        line = ""
+    }}
+    BEGIN {{
+        for (at = 1; at < ARGC; at++) {{
+            file = ARGV[at]; named = count = 0
+            if (index(file, "/etc/") == 1 || index(file, "/run/") == 1) head()
+            while ((getline more < file) > 0) {{
+                line = line more
+                if (sub(/\\$/, " ", line)) last = "\\"; else take()
+            }}
+            if (line != "") {{ sub(/ $/, "\\", line); take() }}
+            close(file)
+        }}
+        exit !found
+    }}
+' "$@"); then say "$said" | hide; elif [ "$said" ]; then say "$said"; fi
 block "{TIMES}"
 if command -v stat >/dev/null; then
+    set --
     for file in /boot/initrd.img-* /boot/initramfs-* /boot/initrd-*; do
-        if [ -f "$file" ]; then stat -c '%Y %n' "$file"; fi
+        [ ! -f "$file" ] || set -- "$@" "$file"
     done
+    [ $# = 0 ] || stat -c '%Y %n' "$@"
+    set --
     for file in /etc/modprobe.d/*.conf; do
-        [ -f "$file" ] && grep -q -E 'nvidia|nouveau|nova|vfio' "$file" && stat -c '%Y %n' "$file"
+        [ ! -f "$file" ] || set -- "$@" "$file"
     done
+    set -f; IFS='
+'
+    [ $# = 0 ] || set -- $(grep -l -E 'nvidia|nouveau|nova|vfio' "$@" 2>/dev/null)
+    set +f; unset IFS
+    [ $# = 0 ] || stat -c '%Y %n' "$@"
 fi
-show {HMM}
+show_kernel {HMM}
 exit $code
 """
 

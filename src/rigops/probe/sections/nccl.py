@@ -153,7 +153,10 @@ def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
 
 
 _SNIPPET = rf"""{IN_HOMES}
-run {PROCESSOR} | head -n 4
+block "{PROCESSOR}"
+while IFS= read -r line; do
+    case $line in *vendor_id*) say "$line"; break ;; '') break ;; esac
+done </proc/cpuinfo
 show /etc/nccl.conf
 
 # shellcheck disable=SC2016  # for that shell to expand
@@ -194,7 +197,8 @@ set -- /etc/environment /etc/environment.d/*.conf /etc/profile /etc/profile.d/* 
     /etc/systemd/system.conf.d/*.conf /etc/systemd/system/*.service /etc/systemd/system/*.d/*.conf \
     /etc/systemd/user/*.service
 block '{ASSIGNMENTS}'
-grep -Hn -m 40 'NCCL_[A-Z0-9_]*=' "$@" 2>/dev/null </dev/null | head -n 2000 | hide
+found=$(grep -Hn -m 40 'NCCL_[A-Z0-9_]*=' "$@" 2>/dev/null </dev/null)
+[ -z "$found" ] || say "$found" | head -n 2000 | hide
 
 block '{CACHES}'
 of_homes cache
@@ -224,5 +228,6 @@ SECTION = Section(
     parse=parse,
     timeout_s=18,  # two users may hold up the reading of their homes, and nothing else
     wants_root=True,
+    lane="machine",
     technical=_TECHNICAL,
 )

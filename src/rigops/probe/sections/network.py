@@ -159,5 +159,11 @@ _TECHNICAL = (
 )
 
 SECTION = Section(
-    name="network", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True, technical=_TECHNICAL
+    name="network",
+    snippet=_SNIPPET,
+    parse=parse,
+    wants_root=True,
+    calm=True,
+    lane="machine",
+    technical=_TECHNICAL,
 )

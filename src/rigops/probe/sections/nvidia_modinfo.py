@@ -99,13 +99,12 @@ def _listed(kernel: str | None, body: str) -> ModuleOnDisk | None:
 # theirs. Another kernel's modules only kmod's modinfo can find, not that of busybox.
 _SNIPPET = r"""
 [ -d /lib/modules ] || exit 0
-running=$(uname -r)
+{ read -r running </proc/sys/kernel/osrelease || running=$(uname -r); } 2>/dev/null
 kmod=; case "$(modinfo --version 2>&1)" in kmod*) kmod=1 ;; esac
 show_module() {
     block "modinfo -k $1 $2"
-    modinfo -k "$1" "$2" 2>&1 |
-        grep -E "^(filename|version|license|srcversion|vermagic|sig[a-z_]*|modinfo):" |
-        grep -v "^signature:"
+    modinfo -k "$1" "$2" 2>&1 | sed -n -E -e "/^signature:/d" \
+        -e "/^(filename|version|license|srcversion|vermagic|sig[a-z_]*|modinfo):/p"
 }
 looked() {
     find "/lib/modules/$1" \( -name "nvidia.ko*" -o -name "nvidia-current*.ko*" \
@@ -137,6 +136,6 @@ SECTION = Section(
     snippet=_SNIPPET,
     parse=parse,
     timeout_s=12,
-    lane="packages",
+    lane="files",
     technical=EVERY_WORD,
 )

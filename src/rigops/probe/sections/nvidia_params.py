@@ -31,7 +31,7 @@ def parse(text: str) -> NvidiaParams:
 _SNIPPET = """
 [ -e /proc/version ] || exit
 [ -e /proc/driver/nvidia/params ] || exit 0
-cat /proc/driver/nvidia/params
+copy </proc/driver/nvidia/params
 """
 
 SECTION = Section(

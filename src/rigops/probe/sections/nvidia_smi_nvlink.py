@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rigops.probe.smi import smi_section
 
-SECTION = smi_section("nvidia-smi-nvlink", "nvlink -s", str)
+SECTION = smi_section("nvidia-smi-nvlink", "nvlink -s", str, lane="links")

@@ -83,4 +83,4 @@ def _cells(line: str, devices: list[str]) -> dict[int, str] | None:
     return {gpu: cells[place] for gpu, place in _gpus(devices).items()}
 
 
-SECTION = smi_section("nvidia-smi-topo", "topo -m", parse)
+SECTION = smi_section("nvidia-smi-topo", "topo -m", parse, lane="peers")

@@ -43,7 +43,7 @@ def parse(text: str) -> NvidiaVersion:
 _SNIPPET = """
 [ -e /proc/version ] || exit
 [ -e /proc/driver/nvidia/version ] || exit 0
-cat /proc/driver/nvidia/version
+copy </proc/driver/nvidia/version
 """
 
 SECTION = Section(

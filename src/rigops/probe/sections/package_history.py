@@ -153,12 +153,12 @@ _LINES: Final = (
 )
 _SNIPPET = rf"""
 code=0
-text() {{ case $1 in *.gz) zcat "$1" ;; *) cat "$1" ;; esac; }}
+last() {{ case $1 in *.gz) zcat "$1" | tail -c 3000000 ;; *) exec tail -c 3000000 "$1" ;; esac; }}
 for file in /var/log/apt/history.log.1.gz /var/log/apt/history.log.1 /var/log/apt/history.log; do
     [ -f "$file" ] || continue
     if [ ! -r "$file" ]; then code=1; continue; fi
     block "$file"
-    text "$file" | tail -c 3000000 | awk -v wanted='{_RELEVANT}' '
+    last "$file" | awk -v wanted='{_RELEVANT}' '
         function flush() {{ if (hit) kept[++stanzas] = stanza; stanza = ""; hit = 0 }}
         /^Start-Date:/ {{ flush() }}
         /^(Install|Upgrade|Downgrade|Reinstall|Remove|Purge): / {{
@@ -182,12 +182,12 @@ for file in /var/log/dpkg.log.1 /var/log/dpkg.log /var/log/pacman.log /var/log/d
     [ -f "$file" ] || continue
     if [ ! -r "$file" ]; then code=1; continue; fi
     block "$file"
-    grep -E '{_LINES}' "$file" | grep -E '{_RELEVANT}|\] [a-z]+ linux' |
-        tail -n 150 | cut -c 1-500 | hide
+    awk '/{_LINES}/ && /{_RELEVANT}|\] [a-z]+ linux/ {{ kept[n++ % 150] = substr($0, 1, 500) }}
+        END {{ for (i = n > 150 ? n - 150 : 0; i < n; i++) print kept[i % 150] }}' "$file" | hide
 done
 exit $code
 """
 
 SECTION = Section(
-    name="package-history", snippet=_SNIPPET, parse=parse, lane="packages", technical=EVERY_WORD
+    name="package-history", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
 )

@@ -221,11 +221,11 @@ for file in /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.
     [ -r "$file" ] && grep -v '^[[:space:]]*\(#\|$\)' "$file" | head -n 100
 done
 block "{RUN_FILE}"
-ls {" ".join(_RUN_FILES)} 2>/dev/null
+for file in {" ".join(sorted(_RUN_FILES))}; do if there "$file"; then echo "$file"; fi; done
 if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then
     names=$(dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}}\n' \
         'nvidia-*' 'libnvidia-*' 'libcuda1' 'cuda-drivers*' 'linux-modules-nvidia-*' 2>/dev/null |
-        grep '^.i' | grep -v -e container -e '-cuda-' | cut -c 5- | sort -u | head -n 40)
+        awk '/^.i/ && !/container|-cuda-/ && !seen[$0]++ && n++ < 40 {{ print substr($0, 5) }}')
     if [ -n "$names" ]; then
         block "{POLICY}"
         # shellcheck disable=SC2086  # several names
@@ -240,6 +240,6 @@ SECTION = Section(
     snippet=_SNIPPET,
     parse=parse,
     timeout_s=15,
-    lane="packages",
+    lane="files",
     technical=EVERY_WORD,
 )

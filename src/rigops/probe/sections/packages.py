@@ -177,6 +177,6 @@ SECTION = Section(
     snippet=_SNIPPET,
     parse=parse,
     timeout_s=15,
-    lane="packages",
+    lane="files",
     technical=EVERY_WORD,
 )

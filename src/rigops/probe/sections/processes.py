@@ -134,6 +134,7 @@ for process in /proc/[0-9]*; do
 done
 block "{_TASKS}"
 [ -z "$waiting" ] || sleep 1
+count=0
 for one in $waiting; do
     pid=${{one%%:*}} before=${{one#*:}}
     look "$pid" || continue
@@ -144,12 +145,13 @@ for one in $waiting; do
     spent
     wchan=-; {{ read -r wchan <"/proc/$pid/wchan"; }} 2>/dev/null
     echo "pid=$pid state=$state cpu=$((ticks - ${{before#*:}})) wchan=${{wchan:--}} comm=$comm"
-done | head -n 200
+    count=$((count + 1)); [ "$count" -lt 200 ] || break
+done
 block "{_HOLDERS}"
-ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
+for pid in $(ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
     $0 ~ "^/proc/[0-9]+/fd:$" {{ pid = $1; sub("/fd:$", "", pid); sub(".*/", "", pid) }}
-    index($0, " -> /dev/nvidia") && !(pid in found) {{ found[pid]; print pid }}
-' | head -n 200 | while read -r pid; do
+    index($0, " -> /dev/nvidia") && !(pid in found) && n++ < 200 {{ found[pid]; print pid }}
+'); do
     look "$pid" && echo "pid=$pid comm=$comm"
 done
 exit 0

@@ -140,7 +140,9 @@ def parse(text: str) -> RigopsState:
 # All files in one call each, since a rig may own dozens.
 _SNIPPET = f"""
 set --
-misshapen=$(find {STATE}/ {STATE}/vault/ -maxdepth 1 \\( -name '*.json' -o -name journal.jsonl \\) \
+misshapen=
+[ ! -d {STATE} ] || misshapen=$(find {STATE}/ {STATE}/vault/ -maxdepth 1 \
+    \\( -name '*.json' -o -name journal.jsonl \\) \
     \\( ! -type f -o -name '*.json' -size +1024k \\) 2>/dev/null)
 is_misshapen() {{
     case "

@@ -92,7 +92,7 @@ def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | No
 # What mokutil reads is the variable, whose first four bytes are attributes.
 _SNIPPET = f"""
 [ -d /sys/kernel ] || exit
-show {_TAINTED} {_LOCKDOWN}
+show_kernel {_TAINTED} {_LOCKDOWN}
 if [ ! -d /sys/firmware/efi ]; then run {_NO_EFI}; exit 0; fi
 command -v mokutil >/dev/null && run {_MOKUTIL}
 for variable in /sys/firmware/efi/efivars/SecureBoot-*; do

@@ -22,7 +22,7 @@ for disk in /sys/class/nvme/nvme*; do
     get "$disk/model"
     echo "${{disk##*/}} address=$address link=$link max=$most model=$value"
 done
-[ "$(id -u)" = 0 ] || exit 0
+is_root || exit 0
 brief() {{ if command -v timeout >/dev/null; then timeout 3 "$@"; else "$@"; fi; }}
 for disk in /sys/block/sd* /sys/block/nvme* /sys/block/hd*; do
     [ -e "$disk/device" ] || continue
@@ -39,5 +39,11 @@ exit 0
 """
 
 SECTION = Section(
-    name="smart", snippet=_SNIPPET, parse=str, wants_root=True, timeout_s=20, technical=EVERY_WORD
+    name="smart",
+    snippet=_SNIPPET,
+    parse=str,
+    wants_root=True,
+    timeout_s=20,
+    lane="services",
+    technical=EVERY_WORD,
 )

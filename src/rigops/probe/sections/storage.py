@@ -105,15 +105,16 @@ def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
 _SNIPPET = rf"""
 block '{MOUNTS}'
 kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'
-grep -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS} | head -n 500 | hide
+grep -m 500 -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS} | hide
 echo
-show {FSTAB} {ARRAYS}
+show {FSTAB}
+show_kernel {ARRAYS}
 if command -v lsblk >/dev/null; then run {DISKS}; fi
 local=
 if df -Pkl / >/dev/null 2>&1; then local=l; fi
 run df -Pk$local
 run df -Pi$local
-if [ "$(id -u)" = 0 ] && command -v zpool >/dev/null && [ -d /proc/spl/kstat/zfs ]; then
+if is_root && command -v zpool >/dev/null && [ -d /proc/spl/kstat/zfs ]; then
     run {POOLS} | head -n 200
 fi
 if command -v btrfs >/dev/null; then
@@ -124,7 +125,7 @@ if command -v btrfs >/dev/null; then
         case "$target" in *\\*) continue ;; esac
         seen="$seen $source"
         run btrfs device stats "$target"
-        if [ "$(id -u)" = 0 ]; then
+        if is_root; then
             run btrfs filesystem usage -b "$target"
             run btrfs scrub status "$target"
             block "btrfs subvolume list -rs $target"
@@ -149,5 +150,6 @@ SECTION = Section(
     parse=parse,
     wants_root=True,
     timeout_s=12,
+    lane="services",
     technical=_TECHNICAL,
 )

@@ -25,4 +25,6 @@ def parse(text: str) -> Uname:
     return Uname(unparsed=(text[:200],))
 
 
-SECTION = Section(name="uname", snippet="uname -a", parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(
+    name="uname", snippet="exec uname -a", parse=parse, calm=True, technical=EVERY_WORD
+)

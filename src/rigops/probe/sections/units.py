@@ -182,16 +182,18 @@ of_root() {{
     case $found in *whole) ;; *) for link; do echo "find: '$link': Permission denied"; done ;; esac
 }}
 found=
-[ $# = 0 ] || found=$(
-    if [ "$(id -u)" = 0 ]; then of_root "$@"; else setters find -L "$@"; fi |
-        grep -a -E '^/|Permission denied' | sort -u | cut -c 1-400 | head -n 200 | hide
-)
+[ $# = 0 ] || found=$(if is_root; then of_root "$@"; else setters find -L "$@"; fi)
+case $found in
+    ''|whole) found= ;;
+    *) found=$(printf '%s\n' "$found" |
+        grep -a -E '^/|Permission denied' | sort -u | cut -c 1-400 | head -n 200 | hide) ;;
+esac
 if [ -d /run/systemd/system ]; then
     set -- {_KNOWN}
     for file in {SYSTEM_UNITS}rigops-*; do
         [ -f "$file" ] && set -- "$@" "${{file##*/}}"
     done
-    set -- "$@" $(printf '%s\n' "$found" |
+    [ -z "$found" ] || set -- "$@" $(printf '%s\n' "$found" |
         sed -n 's#^{SYSTEM_UNITS}\([A-Za-z0-9_.-]*\)\.service[:.].*#\1.service \1.timer#p' |
         sort -u)
     block "{SHOW} -p {_PROPERTIES}"

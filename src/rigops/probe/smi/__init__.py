@@ -10,7 +10,9 @@ from rigops.probe.section import EVERY_WORD, Section
 Facts = TypeVar("Facts")
 
 
-def smi_section(name: str, arguments: str, parse: Callable[[str], Facts]) -> Section[Facts]:
+def smi_section(
+    name: str, arguments: str, parse: Callable[[str], Facts], *, lane: str = ""
+) -> Section[Facts]:
     """Nothing and 0 where there is no nvidia-smi; else its own words and its own exit code."""
     return Section(
         name=name,
@@ -18,6 +20,7 @@ def smi_section(name: str, arguments: str, parse: Callable[[str], Facts]) -> Sec
         parse=parse,
         timeout_s=20,
         asks_driver=True,
+        lane=lane,
         needs="nvidia-smi",
         technical=EVERY_WORD,
     )
