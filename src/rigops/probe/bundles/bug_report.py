@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected
+from rigops.probe.bundles import bug_report_logs
 from rigops.probe.kernel_log.stamps import MONTHS
 
 _LONGEST_LINE: Final = 64 * 1024
@@ -47,11 +48,18 @@ _PARTS: Final = tuple(
         ("dmesg", rb"dmesg:"),
         ("journal 0", rb" *journalctl -b -0:?"),
         ("journal 1", rb" *journalctl -b -1:?"),
+        ("journal 2", rb" *journalctl -b -2:?"),
+        ("kern.log", rb"(?:\*\*\*| ) /var/log/kern\.log:?"),
+        ("kernel.log", rb"(?:\*\*\*| ) /var/log/kernel\.log:?"),
+        ("messages", rb"(?:\*\*\*| ) /var/log/messages:?"),
+        ("syslog", rb"(?:\*\*\*| ) /var/log/syslog:?"),
     )
 )
 _ALSO_IN_FILES: Final = (b"Date: ", b"uname: ", b"/proc/", b"/etc/", b"/usr/lib/os-release")
 _MOST_STAMPS: Final = 200  # enough to find one of that day
-_LOGS: Final = frozenset({"dmesg", "journal 0", "journal 1"})
+_JOURNALS: Final = ("journal 0", "journal 1", "journal 2")
+_FILES: Final = ("kern.log", "kernel.log", "messages", "syslog")
+_LOGS: Final = frozenset({"dmesg", *_JOURNALS, *_FILES})
 # Here a missing file is complete information.
 _COMPLETE_IF_ABSENT: Final = frozenset({"nvidia-version", "nvidia-params"})
 _NODE: Final = re.compile(r"Linux (\S+) ")
@@ -60,8 +68,6 @@ _FIRST_OF_A_LOG: Final = 1024 * 1024
 
 # A card's serial number is in its configuration space, which no parser reads.
 _HEX_DUMP: Final = re.compile(r"^[0-9a-f]{2,3}:(?: [0-9a-f]{2}){1,16}[ \r]*\n?", re.MULTILINE)
-_KERNELS_FIRST_LINES: Final = 16 * 1024
-_STAMP: Final = re.compile(r"^\[[^\]]{0,40}\] ?")
 
 _CLOCK: Final = re.compile(r"\b([0-9]{1,2})[:.]([0-9]{2})[:.]([0-9]{2})\b(?: ?([AaPp])\.?[Mm]\b)?")
 _YEAR: Final = re.compile(r"\b((?:19|20)[0-9]{2})\b")
@@ -141,10 +147,11 @@ class _Part:
             self.is_incomplete = True
             self._last_length -= len(self._last.popleft())
 
-    def text(self) -> str:
+    def text(self, *, keeps_blank: bool = False) -> str:
         """Without the blank lines around it. Incomplete lines in the middle are left out.
 
-        The last line keeps its own end: without one it is incomplete.
+        The last line keeps its own end: without one it is incomplete. `keeps_blank`: a blank line
+        at the end stays, where only that shows that nothing is missing.
         """
         first, last = bytes(self._first), b"".join(self._last)
         if len(first) == self._most_first and self.is_incomplete:
@@ -152,7 +159,8 @@ class _Part:
             last = last[last.find(b"\n") + 1 :]
         whole = (first + last).decode("utf-8", "replace")
         inner = whole.strip("\r\n")
-        return inner + "\n" * whole.endswith("\n") if inner.strip() else ""
+        ends = whole[len(whole.rstrip("\r\n")) :].count("\n")
+        return inner + "\n" * min(ends, 1 + keeps_blank) if inner.strip() else ""
 
 
 class _Splitter:
@@ -222,7 +230,14 @@ class _Splitter:
             "nvidia-smi-topo",
         ):
             if part := self._parts.get(name):
-                yield name, _collected(part, is_complete_if_gone=name in _COMPLETE_IF_ABSENT)
+                yield (
+                    name,
+                    _collected(
+                        part,
+                        text=part.text(keeps_blank=name == "nvidia-smi-xml"),
+                        is_complete_if_gone=name in _COMPLETE_IF_ABSENT,
+                    ),
+                )
         status, errors = (self._parts.get(f"nvidia-smi-nvlink{end}") for end in ("", " -e"))
         if status:
             yield "nvidia-smi-nvlink", _collected(status, before=errors)
@@ -239,12 +254,28 @@ class _Splitter:
         yield from self._logs()
 
     def _logs(self) -> Iterator[tuple[str, Collected]]:
-        dmesg, journal = self._parts.get("dmesg"), self._parts.get("journal 0")
-        if dmesg or journal:
-            text, is_complete = _kernel_log(dmesg, journal)
+        dmesg = self._parts.get("dmesg")
+        journals = bug_report_logs.without_repetition(list(map(self._text, _JOURNALS)))[::-1]
+        files = map(bug_report_logs.boots_of, map(self._text, _FILES))
+        boots: list[list[str]] = next(filter(None, files), [])
+        if not any(journals):
+            journals = [bug_report_logs.last_boot_in(boots)]
+        if dmesg or boots or "journal 0" in self._parts:
+            text, is_complete = bug_report_logs.of_this_boot(
+                self._text("dmesg"),
+                journals[-1],
+                is_ring_complete=dmesg is not None and not dmesg.is_incomplete,
+            )
             yield "kernel-log", Collected(text, rc=0 if is_complete else BROKEN_PIPE, root=True)
-        if previous := self._parts.get("journal 1"):  # only the lines of the driver
-            yield "kernel-log-previous", _collected(previous, is_part=True)
+        previous = journals[-2] if len(journals) > 1 else ""
+        if "journal 1" in self._parts:  # only the lines of the driver
+            yield "kernel-log-previous", Collected(previous, rc=BROKEN_PIPE, root=True)
+        if older := bug_report_logs.of_older_boots(boots, journals):
+            yield "xid-history", Collected(older, rc=BROKEN_PIPE, root=True)
+
+    def _text(self, name: str) -> str:
+        part = self._parts.get(name)
+        return part.text() if part else ""
 
 
 def _part_of(line: bytes) -> str | None:
@@ -272,21 +303,6 @@ def _collected(
         or (before is not None and before.is_incomplete)
     )
     return Collected(whole, rc=BROKEN_PIPE if is_incomplete else 0, root=True)
-
-
-def _kernel_log(dmesg: _Part | None, journal: _Part | None) -> tuple[str, bool]:
-    """The ring buffer after the journal's earlier lines; whether that is the complete log."""
-    ring = dmesg.text() if dmesg else ""
-    found = journal.text() if journal else ""
-    if dmesg and "Linux version " in ring[:_KERNELS_FIRST_LINES]:
-        return ring, not dmesg.is_incomplete
-    known = {_STAMP.sub("", line) for line in ring.splitlines()}
-    earlier = [
-        line
-        for line in found.splitlines()
-        if _STAMP.sub("", line.partition("kernel: ")[2]) not in known
-    ]
-    return "".join(f"{line}\n" for line in earlier) + ring, False
 
 
 def rfc3339(date: str, stamps: Iterable[str]) -> str | None:
