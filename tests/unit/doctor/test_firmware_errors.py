@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rigops.concerns.registry import read
-from tests.unit.doctor.examining import checks_of
+from tests.unit.doctor.examining import checks_of, judge
 from tests.unit.doctor.logged import BOOTED_BEFORE, OSC, WELL, journal, look
 from tests.unit.probe import answers
 
@@ -57,6 +57,24 @@ def test_records_of_two_devices_are_told_apart() -> None:
     found = look(APEI, {"kernel-log": journal(*said)})
 
     assert [one.subject for one in found] == ["gpu 0000:0a:00.0", "gpu 0000:0b:00.0"]
+
+
+def test_without_the_bus_it_is_not_known_whose_port_it_is() -> None:
+    log = {"kernel-log": journal(*record("0000:40:01.1", "fatal"))}
+    (port,) = judge(log, checks=[APEI])
+    vendor = (60.5, "{1}[Hardware Error]:   vendor_id: 0x10de, device_id: 0x2204")
+    (card,) = judge(
+        {"kernel-log": journal(*record("0000:41:00.0", "fatal"), vendor)}, checks=[APEI]
+    )
+
+    assert (port.status, "not known" in port.summary) == ("warn", True)
+    assert (card.status, card.subject) == ("fail", "gpu 0000:41:00.0")
+
+
+def test_records_are_counted() -> None:
+    (found,) = look(APEI, {"kernel-log": journal(*record("0000:0a:00.0"), *record("0000:0a:00.0"))})
+
+    assert "2 times" in found.summary
 
 
 def test_a_record_that_names_no_device() -> None:

@@ -111,6 +111,13 @@ def test_without_the_tree_it_is_not_known_whose_port_it_is() -> None:
     assert "0000:00:02.0" in summary
 
 
+def test_corrected_errors_of_a_port_are_those_of_the_card_that_it_lost_later() -> None:
+    storm = log(*[error("pcieport 0000:00:02.0")] * 50)
+    text = f"{storm}{surprise('0000:00:02.0')}nvidia 0000:02:00.0: device has no AER-aware driver\n"
+
+    assert bare(text, CORRECTED)[0][:2] == ("warn", "gpu 0000:02:00.0")
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -10,6 +10,7 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.doctor.views.kernel_logs import owner_of
+from rigops.doctor.views.link_errors import knows_the_tree
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -34,6 +35,7 @@ _HEAD: Final = "Hardware error from APEI"
 _DEVICE: Final = re.compile(
     r"device_id: (?P<address>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 )
+_CARD: Final = re.compile(r"vendor_id: 0x10de\b")
 _SEVERITY: Final = re.compile(r"event severity: (?P<severity>[a-z]{1,20})")
 _GRAVE: Final = frozenset({"fatal", "recoverable"})
 _CONTROLS: Final = re.compile(r"_OSC: OS now controls \[(?P<what>[^\]]{0,200})\]")
@@ -90,6 +92,8 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
     what = " and ".join(grave or sorted(severities)) or "hardware"
     name = f" of {owner.name or 'a device'} at {address}" if owner else ""
     is_cards = len(below) == 1 or (owner is not None and owner.is_nvidia)
+    is_cards |= any(_CARD.search(one.message) for _, one in entries)
+    is_open = bool(owner and not owner.name) and not is_cards and not knows_the_tree(examined)
     records = max(1, sum(_HEAD in one.message for _, one in entries))
     subject = HOST
     if len(below) == 1:
@@ -102,7 +106,8 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
         "fail" if grave and is_cards else "warn",
         f"the firmware reports {what} errors{name}"
         + (f", {records} times" if records > 1 else "")
-        + ("" if any(which == "current" for which, _ in entries) else " (in the previous boot)"),
+        + ("" if any(which == "current" for which, _ in entries) else " (in the previous boot)")
+        + ("; whose link that is, is not known" if is_open else ""),
         tuple(
             Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in entries[:_SHOWN]
         ),

@@ -67,10 +67,17 @@ def logged(
     for which in reversed(kernel_logs.OLDEST_FIRST):
         log = examined.snapshot[kernel_logs.SOURCES[which]].or_empty
         cards = _cards_of(examined, log)
+        # Of errors that are corrected the kernel names less.
+        slots: dict[str, set[str]] = {}
+        for one in log.link_errors:
+            named = (one.address, *one.below, *one.cards_below)
+            slots.setdefault(one.address, set()).update(_slot(address) for address in named)
         for one in log.link_errors:
             is_previous = which == "previous" or one.first.boot < 0
             if one.severity == severity and (is_previous or one.address not in counted):
-                key = (is_previous, not log.left_out, _subject(examined, one, below, cards))
+                subjects = {*below.get(one.address, ())}
+                subjects |= {f"gpu {slot}.0" for slot in slots[one.address] & cards}
+                key = (is_previous, not log.left_out, _subject(examined, one, subjects))
                 found.setdefault(key, []).append(one)
     return [
         LoggedErrors(subject=subject, errors=tuple(errors), is_previous=previous, is_all=is_all)
@@ -89,19 +96,15 @@ def _cards_of(examined: Examined, log: KernelLog) -> set[str]:
     return {_slot(address) for address in named}
 
 
-def _subject(
-    examined: Examined, error: LinkErrors, below: dict[str, list[str]], cards: set[str]
-) -> str | None:
-    slots = {_slot(one) for one in (error.address, *error.below, *error.cards_below)}
-    subjects = {*below.get(error.address, ()), *(f"gpu {slot}.0" for slot in slots & cards)}
+def _subject(examined: Examined, error: LinkErrors, subjects: set[str]) -> str | None:
     if subjects:
         return subjects.pop() if len(subjects) == 1 else HOST
-    if error.driver not in _DRIVERS or _knows_the_tree(examined):
+    if error.driver not in _DRIVERS or knows_the_tree(examined):
         return None
     return ""
 
 
-def _knows_the_tree(examined: Examined) -> bool:
+def knows_the_tree(examined: Examined) -> bool:
     """Whether a port that is above no card is known to be none of theirs."""
     routes = [pcie.route_to(examined.snapshot, card.address) for card in examined.cards]
     is_whole = all(route is not None and route.is_complete for route in routes)
