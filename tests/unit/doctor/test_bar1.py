@@ -74,6 +74,7 @@ REFUSED = [
     OLD.format(ONE, "no space for"),
     OLD.format(ONE, "failed to assign"),
     f"pci {ONE}: BAR 0 [mem size 0x04000000]: can't assign; no space",
+    f"NVRM: BAR2 is 0M @ 0x0 (PCI:{ONE})",
     f"NVRM: BAR1 is 0M @ 0x0 (PCI:{ONE})",
 ]
 

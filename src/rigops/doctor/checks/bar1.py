@@ -31,7 +31,7 @@ _GIB: Final = 1 << 30
 _SMALL: Final = 256 * _MIB
 _NEARLY: Final = 0.9  # a card reports less memory than it has: some of it is its own
 _UNITS = {"MB": _MIB, "GB": _GIB, "TB": _GIB << 10}
-_NO_SPACE = re.compile(r"BAR1 is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]{7,20})\)")
+_NO_SPACE = re.compile(r"BAR[0-5] is 0M @ 0x0 \(PCI:(?P<address>[0-9a-fA-F:.]{7,20})\)")
 # Of the card's own memory: neither I/O ports nor its ROM, nor what virtual functions would need.
 _ASSIGNED = re.compile(
     r"^[a-z0-9_-]{1,40} (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): BAR (?P<bar>[0-5])"
@@ -90,7 +90,7 @@ def _of_log(examined: Examined) -> list[Finding]:
     return [
         Finding(
             "fail",
-            "the memory of this card has no room in the address space",
+            "one of its windows (BAR) has no room in the address space",
             tuple(Evidence(KERNEL_LOG.name, one.line) for one in lines[:_SHOWN]),
             subject=f"gpu {address}",
             why=_WHY_NO_ROOM,
@@ -143,7 +143,7 @@ def _judge(examined: Examined, card: Card) -> Finding:
 
 def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
     if window.size == 0:
-        return "fail", "its BAR1 has no room in the address space", _WHY_NO_ROOM
+        return "fail", "one of its windows (BAR) has no room in the address space", _WHY_NO_ROOM
     if window.size is None:
         return "unknown", "its BAR1 could not be read", ""
     size = window.size
