@@ -114,6 +114,48 @@ def test_a_pair_without_access_is_not_called_slow() -> None:
     assert only.status == "info"
 
 
+def test_an_output_of_which_only_some_tables_were_copied_does_not_end_in_a_hang() -> None:
+    whole = OUTPUTS["p2p-bandwidth-test"]["granted-and-fast"]
+    head, _, rest = whole.partition("Unidirectional P2P=Disabled")
+    part = "Bidirectional" + rest.partition("Bidirectional")[2].partition("P2P=Disabled Lat")[0]
+
+    (only,) = found("p2p-bandwidth-test", head + part)
+
+    assert only.status == "info"
+    assert "51.7 GB/s or more" in only.summary
+
+
+def test_a_module_of_another_driver_is_no_failure_of_this_one() -> None:
+    text = OUTPUTS["apt-output"]["module-build"].replace("nvidia/545.29.06", "rtl8812au/4.3.14")
+
+    (only,) = found("apt-output", text)
+
+    assert (only.status, only.summary) == ("warn", "a module that is not NVIDIA's was not built")
+
+
+def test_latencies_are_no_speeds() -> None:
+    text = """\
+Running device_to_device_latency_sm.
+Device to Device Latency SM GPU(row) <-> GPU(column) (ns)
+           0         1
+ 0       N/A   1287.32
+ 1   1290.10       N/A
+
+SUM device_to_device_latency_sm 2577.42
+"""
+    (only,) = found("nvbandwidth", text)
+
+    assert only.summary == "nothing was copied from card to card"
+
+
+def test_what_nccl_warns_everybody_of_is_not_told() -> None:
+    line = "rig:1:1 [0] graph/search.cc:1135 NCCL WARN Could not find a path for pattern 4, "
+
+    (only,) = found("nccl-log", f"NCCL version 2.25.1+cuda12.8\n{line}falling back to simple order")
+
+    assert only.status == "info"
+
+
 def test_two_runs_are_judged_each() -> None:
     outputs = OUTPUTS["p2p-bandwidth-test"]
 

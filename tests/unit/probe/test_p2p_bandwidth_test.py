@@ -80,5 +80,13 @@ def test_two_programs_in_one_text_are_two_runs() -> None:
     assert [len(run.matrices) for run in found.runs] == [0, 8, 1]
 
 
+def test_a_table_ends_where_its_rows_end() -> None:
+    below = "```\n1 12.5\nGPU 0 1 2\n0 1 2 3\n"
+
+    (run,) = parse(PASTED["granted-and-slow"] + below).runs
+
+    assert run.matrices == parse(PASTED["granted-and-slow"]).runs[0].matrices
+
+
 def test_what_is_none_of_them_is_unparsed() -> None:
     assert parse("hello\n").unparsed == ("hello",)

@@ -115,6 +115,12 @@ _KNOWN: Final = (
         ),
     ),
 )
+# What every host without network cards for it, or without P2P, is told.
+_HARMLESS: Final = (
+    "falling back to simple order",
+    "net/ib : no device found",
+    "could not find: lib",
+)
 _FAILURES: Final = (
     "cuda failure",
     "call to ",
@@ -148,7 +154,8 @@ def nccl_log(examined: Examined) -> list[Finding]:
     if answer.collected is None:
         return []
     log = answer.or_empty
-    warned = {one.summary: one for one in map(_of_warning, reversed(log.warnings))}
+    told = [one for one in log.warnings if not any(map(one.message.lower().count, _HARMLESS))]
+    warned = {one.summary: one for one in map(_of_warning, reversed(told))}
     ended = _unended(log) if not any(one.status == "fail" for one in warned.values()) else None
     found = [*reversed(warned.values()), *filter(None, [ended, _transports(log)])]
     return found or [Finding("unknown", "it has no line of NCCL that says anything of the cards")]

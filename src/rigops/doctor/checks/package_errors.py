@@ -170,7 +170,11 @@ def _finding(examined: Examined, found: InstallOutput, problems: list[Problem]) 
     meaning = _MEANINGS[kind]
     by_hand = meaning.by_hand.format(log=found.make_log or "DKMS's make.log")
     lines = [line for one in problems for line in (one.line, *one.below)]
-    is_driver = any(word in line.lower() for line in lines for word in _NVIDIA)
+    if kind == "build" and found.make_log and "nvidia" not in found.make_log:
+        return Finding(
+            "warn", "a module that is not NVIDIA's was not built", cited(APT_OUTPUT, lines)
+        )
+    is_driver = any(word in line.lower() for line in (*lines, found.make_log) for word in _NVIDIA)
     fix = Fix(kind="hands", text=by_hand)
     if kind in _BY_APPLY and is_driver and views.driven(examined):
         text = "`rigops apply` installs one driver in one version, holds it and reboots"

@@ -30,6 +30,11 @@ _FAR_SLOWER: Final = 0.5  # of the speed without P2P
 # Direct writes take 1 or 2 us, staged ones 10 to 20; faults that time out, tens of thousands.
 _FAR_LATER: Final = 5.0  # times the latency without P2P
 _SHOWN_PAIRS: Final = 2
+_ORDER: Final = tuple(
+    (quantity, is_enabled)
+    for quantity in ("unidirectional", "bidirectional", "latency")
+    for is_enabled in (False, True)
+)
 
 _BACK_AND_FORTH: Final = (
     "simpleP2P tries one pair and copies there and back; a card that only reads back what it wrote "
@@ -60,7 +65,7 @@ def _of_run(run: Run) -> list[Finding]:
     if failures:
         return failures
     end = _unfinished(run)
-    if end:
+    if end and (any(run.access.values()) or not run.access):
         return [
             Finding(
                 "unknown",
@@ -154,8 +159,10 @@ def _unfinished(run: Run) -> str:
     last = run.matrices[-1] if run.matrices else None
     if last and not last.is_complete:
         return last.title
-    is_measured = last is not None and last.quantity == "latency" and last.is_enabled
-    return run.last_line if run.has_begun and not is_measured else ""
+    shown = list(dict.fromkeys((one.quantity, one.is_enabled) for one in run.matrices))
+    if shown != list(_ORDER[: len(shown)]):
+        return ""  # somebody left out others before
+    return run.last_line if run.has_begun and len(shown) < len(_ORDER) else ""
 
 
 def _measured(run: Run) -> Finding:
@@ -175,10 +182,10 @@ def _measured(run: Run) -> Finding:
     if run.result == "passed":
         line = cited(P2P_TEST, [run.result_line])
         return Finding("info", "simpleP2P's values arrived right", line, why=_BACK_AND_FORTH)
+    measured = [one for one in run.matrices if one.is_enabled and one.quantity != "latency"]
     speeds = [
         (cell, matrix.rows[pair[0]])
-        for matrix in run.matrices
-        if matrix.is_enabled and matrix.quantity == "unidirectional"
+        for matrix in measured[:1]  # one way, where that was copied
         for pair, cell in matrix.cells.items()
         if pair[0] != pair[1]
     ]

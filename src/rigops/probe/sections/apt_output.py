@@ -81,6 +81,7 @@ _AT_THE_START = frozenset({"installer", "apt", "package", "load"})
 _COMPILER = re.compile(r"[^\s:]{1,400}:[0-9]{1,9}:(?:[0-9]{1,9}:)? (?:fatal )?error: ")
 _CONSULT = re.compile(r"Consult (?:the )?(?P<path>/\S{1,400}make\.log)\b.*")
 _DEPENDENCY = re.compile(r".{0,200}:\s{1,4}(?:Pre)?(?:Depends|Conflicts|Breaks|Recommends): .*")
+_DRIVER = "/nvidia"
 _MOST_BELOW = 12
 _MOST = 1000
 
@@ -96,7 +97,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class InstallOutput:
-    """In the order of the output; of equal lines the first. `make_log`: where dkms wrote why."""
+    """In the order of the output; of equal lines the first.
+
+    `make_log`: where dkms wrote why; of several modules, the driver's.
+    """
 
     problems: tuple[Problem, ...] = ()
     make_log: str = ""
@@ -104,8 +108,9 @@ class InstallOutput:
 
 def parse(text: str) -> InstallOutput:
     found = lines(text)
-    consult = next(filter(None, (_CONSULT.match(line.strip()) for line in found)), None)
-    return InstallOutput(tuple(_problems(found)), consult["path"] if consult else "")
+    logs = [one["path"] for line in found if (one := _CONSULT.match(line.strip()))]
+    of_driver = [one for one in logs if _DRIVER in one]
+    return InstallOutput(tuple(_problems(found)), next(iter([*of_driver, *logs]), ""))
 
 
 def rank(problem: Problem) -> int:

@@ -152,13 +152,13 @@ def _matrices(lines: Sequence[str]) -> Iterator[Matrix]:
     rows: dict[int, tuple[str, list[float]]] = {}
     for line in [*lines, _END]:
         shape, head, row = _TITLE.match(line), _HEAD.fullmatch(line), _ROW.fullmatch(line)
-        ends = shape or line.startswith((_CONNECTIVITY, _END)) or (head and rows)
-        if ends and title:
+        is_over = bool(rows) and not row
+        if title and (shape or line.startswith((_CONNECTIVITY, _END)) or is_over):
             yield _matrix(title, by, columns, rows)
             rows = {}
         if shape:
             title, by, columns = shape, "", []
-        elif line.startswith((_CONNECTIVITY, _END)):
+        elif line.startswith((_CONNECTIVITY, _END)) or (is_over and not head):
             title = None
         elif head:
             by, columns = head["by"], [int(one) for one in head["columns"].split()[:_MOST]]
