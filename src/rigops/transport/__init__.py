@@ -45,7 +45,8 @@ def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy)
     route = resolve(target, clock)
     reason = route.only_openssh
     if not reason:
-        from rigops.transport.ssh import open_ssh  # noqa: PLC0415 - paramiko takes 150 ms to import
+        import rigops.transport.without_invoke  # noqa: F401, PLC0415 - paramiko takes 100 ms to import
+        from rigops.transport.ssh import open_ssh  # noqa: PLC0415 - as above
 
         try:
             return open_ssh(route, host_keys, clock)

@@ -188,15 +188,19 @@ def parse_settings(text: str) -> Settings:
 
 
 def read_settings_without_program(target: Target) -> Settings:
-    from paramiko.config import SSHConfig  # noqa: PLC0415 - only where OpenSSH is not installed
-    from paramiko.ssh_exception import SSHException  # noqa: PLC0415 - as above
+    # Only where OpenSSH is not installed; and with what `without_invoke` left out.
+    import invoke  # noqa: PLC0415
+    from paramiko import config as of_paramiko  # noqa: PLC0415
+    from paramiko.ssh_exception import SSHException  # noqa: PLC0415
+
+    of_paramiko.invoke = invoke  # type: ignore[attr-defined]
 
     files = (
         [Path(target.config_file).expanduser()]
         if target.config_file
         else [home() / ".ssh/config", Path("/etc/ssh/ssh_config")]
     )
-    config = SSHConfig()
+    config = of_paramiko.SSHConfig()
     try:
         for file in files:
             if file.is_file():

@@ -52,6 +52,14 @@ def test_commands_that_change_no_host_do_not_import_pyinfra(command: str) -> Non
     assert not {"pyinfra", "gevent"} & set(loaded)
 
 
+def test_commands_that_change_hosts_import_no_more_of_paramiko_than_they_use() -> None:
+    asked = "import sys, rigops.converge.early, rigops.cli.apply; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
+
+    assert "paramiko" in loaded
+    assert "invoke" not in loaded
+
+
 def test_completion_offers_the_commands() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "rigops"],

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -165,6 +167,23 @@ def test_the_fallback_reader_gives_the_same_kind_of_settings(tmp_path: Path) -> 
     found = make_server(target, read_settings_without_program(target))
     assert found.where == "me@10.0.0.5:2222"
     assert found.identities == (Path("/k"),)
+
+
+def test_the_fallback_reader_knows_match_exec_where_paramiko_came_without_it(
+    tmp_path: Path,
+) -> None:
+    config = configured(tmp_path, 'Match exec "true"\n HostName 10.0.0.5\n')
+    program = (
+        "import sys, rigops.transport.without_invoke\n"
+        "from rigops.transport import Target\n"
+        "from rigops.transport.route import read_settings_without_program\n"
+        "target = Target(name='rig', config_file=sys.argv[1])\n"
+        "print(read_settings_without_program(target)['hostname'])\n"
+    )
+    found = subprocess.check_output(
+        [sys.executable, "-c", program, config], stdin=subprocess.DEVNULL, text=True
+    )
+    assert found == "['10.0.0.5']\n"
 
 
 def test_a_command_stays_one_quoted_word_behind_the_host(tmp_path: Path) -> None:
