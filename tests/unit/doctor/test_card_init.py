@@ -80,6 +80,38 @@ def test_drivers_that_name_no_card(line: str) -> None:
     assert ("no reason is given" in found.summary) is ("0x30" in line)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{CARD}rm_init_adapter failed, device minor number 5",
+        "nvidia 0000:0a:00.0: probe with driver nvidia failed with error -1",
+        "nvidia: probe of 0000:0a:00.0 failed with error -1",
+    ],
+)
+def test_what_follows_a_failure_counts_where_the_failure_is_lost(line: str) -> None:
+    (found,) = look(INIT, {**NO_DEVICES, "kernel-log": journal((60, line))})
+    coded = journal((59, f"{CARD}RmInitAdapter failed! (0x24:0x72:1568)"), (60, line))
+    (known,) = look(INIT, {**NO_DEVICES, "kernel-log": coded})
+    gsp = journal((59, f"{CARD}RmInitAdapter failed! (0x62:0x55:1941)"), (60, line))
+
+    assert (found.status, found.subject) == ("fail", "gpu 0000:0a:00.0")
+    assert "no code" in found.summary
+    assert "times" not in known.summary
+    assert "0x24:0x72" in known.summary
+    assert look(INIT, {**NO_DEVICES, "kernel-log": gsp})[0].status == "ok"
+
+
+def test_a_card_that_the_driver_ignores_is_told_once() -> None:
+    text = journal(
+        (4, "NVRM: The NVIDIA Tesla V100-SXM2-16GB GPU installed in this system is"),
+        (4, "NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please"),
+        (5, "nvidia 0000:0a:00.0: probe with driver nvidia failed with error -1"),
+    )
+    (found,) = look(INIT, {**NO_DEVICES, "kernel-log": text})
+
+    assert found.status == "ok"
+
+
 def test_the_only_card_is_the_one_that_is_meant() -> None:
     log = journal((60, "NVRM: RmInitAdapter failed! (0x26:0xffff:1155)"))
     alone = {**NO_DEVICES, "pci": answers.ONE_GPU, "kernel-log": log}

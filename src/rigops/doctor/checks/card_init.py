@@ -26,11 +26,17 @@ if TYPE_CHECKING:
 
     _Entry = tuple[Which, LogLine]
 
+_ADDRESS: Final = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 # Drivers before 400 name no card, and write the second number with all its digits.
 _FAILED: Final = re.compile(
-    r"^NVRM: (?:GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): )?"
-    r"RmInitAdapter failed!"
+    rf"^NVRM: (?:GPU {_ADDRESS}: )?RmInitAdapter failed!"
     r"(?: ?\((?P<first>0x[0-9a-fA-F]{1,8})(?::0x0{0,8}(?P<second>[0-9a-fA-F]{1,8}))?)?"
+)
+# What follows it, or a refusal of the card, and says nothing of the cause.
+_FOLLOWS: Final = (
+    re.compile(rf"^NVRM: (?:GPU {_ADDRESS}: )?rm_init_adapter(?:\([0-9]{{1,3}}\))? failed"),
+    re.compile(rf"^nvidia {_ADDRESS}: probe with driver nvidia failed with error"),
+    re.compile(rf"^nvidia: probe of {_ADDRESS} failed with error"),
 )
 _OF_GSP: Final = "0x62"  # drv.gsp judges it, with the other words of that trouble
 _SHOWN: Final = 3
@@ -58,15 +64,20 @@ def init(examined: Examined) -> Finding | list[Finding]:
     Reads the kernel logs of this boot and of the one before for `NVRM: RmInitAdapter failed!`,
     whatever its numbers: the catalog says what the first (where it stopped) and the second (why)
     mean, as far as NVIDIA or public reports do. A card that did not start is a failure; one that
-    nvidia-smi lists now is a warning, and of the previous boot information. 0x62, the GSP
-    firmware, is judged by drv.gsp.
+    nvidia-smi lists now is a warning, and of the previous boot information. Where the log has lost
+    that line, `rm_init_adapter failed` or the failed probe of the card counts. 0x62, the GSP
+    firmware, is judged by drv.gsp, and a card that the driver ignores by drv.flavor.
     """
-    found: dict[str, list[_Entry]] = {}
-    for which, entry in kernel_logs.matching(examined.snapshot, _FAILED):
-        shape = _FAILED.search(entry.message)
-        if shape and (shape["first"] or "").lower() != _OF_GSP:
-            subject = subject_of(examined, normal(shape["address"] or ""))
-            found.setdefault(subject, []).append((which, entry))
+    found = _by_card(examined, _FAILED)
+    for pattern in _FOLLOWS:
+        for subject, entries in _by_card(examined, pattern).items():
+            if "gpu unknown" not in found and not _ignores_cards(examined):
+                found.setdefault(subject, entries)
+    found = {
+        subject: others
+        for subject, entries in found.items()
+        if (others := [one for one in entries if _code(one[1].message)[0] != _OF_GSP])
+    }
     if found:
         return [_failed(examined, subject, entries) for subject, entries in found.items()]
     if views.has_no_gpu(examined):
@@ -81,6 +92,20 @@ def init(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "no card failed to start in this boot")
 
 
+def _by_card(examined: Examined, pattern: re.Pattern[str]) -> dict[str, list[_Entry]]:
+    found: dict[str, list[_Entry]] = {}
+    for which, entry in kernel_logs.matching(examined.snapshot, pattern):
+        if shape := pattern.search(entry.message):
+            subject = subject_of(examined, normal(shape["address"] or ""))
+            found.setdefault(subject, []).append((which, entry))
+    return found
+
+
+def _ignores_cards(examined: Examined) -> bool:
+    logs = (examined.snapshot[section].or_empty for section in kernel_logs.SOURCES.values())
+    return any(log.ignored_cards for log in logs)
+
+
 def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Finding:
     now = [(which, one) for which, one in entries if which == "current" and not one.boot]
     shown = now or entries
@@ -89,7 +114,9 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
     (first, second), _ = codes.most_common(1)[0]
     known = find_init_codes(examined.catalog, first, second)
     named = f" ({first}:{second})" if second else f" ({first})" if first else ""
-    meaning = "; ".join(one.meaning for one in known) or "the code is not documented"
+    meaning = "; ".join(one.meaning for one in known) or (
+        "the code is not documented" if first else "the log has no code"
+    )
     starts_now = answers(examined, subject)
     return Finding(
         ("warn" if now else "info") if starts_now else "fail",
