@@ -414,6 +414,15 @@ def test_blocked_tasks_in_the_log() -> None:
     assert status("drv.hang", {"kernel-log": line.format("btrfs-transacti")}) == "ok"
 
 
+def test_a_task_that_was_blocked_in_the_boot_before_is_none_now() -> None:
+    stamp = "2026-01-{}T18:00:00.000000+0000 rig kernel: "
+    begin = f"{stamp.format(30)}Linux version 6.1.0-18-amd64\n"
+    blocked = "INFO: task nvidia-smi:2233 blocked for more than 120 seconds.\n"
+
+    assert status("drv.hang", {"kernel-log": stamp.format(29) + blocked + begin}) == "ok"
+    assert status("drv.hang", {"kernel-log": begin + stamp.format(30) + blocked}) == "fail"
+
+
 @pytest.mark.parametrize("lost", ["processes", "kernel-log", "nvidia-smi-nvlink"])
 def test_a_driver_hangs_not_only_if_all_was_looked_at(lost: str) -> None:
     assert status("drv.hang", {lost: None}) == "unknown"

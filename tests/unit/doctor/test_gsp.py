@@ -23,7 +23,7 @@ def test_no_trouble_is_well() -> None:
         (xid(120), "gpu 0000:0a:00.0"),
         ("NVRM: Timeout waiting for RPC from GSP! Expected function 4097", "host"),
         ("NVRM: _kgspRpcRecvPoll: GSP RPC Timeout", "host"),
-        ("NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x62:0x55:1941)", "host"),
+        ("NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x62:0x55:1941)", "gpu 0000:0a:00.0"),
     ],
 )
 def test_firmware_that_does_not_answer(line: str, subject: str) -> None:
@@ -82,6 +82,45 @@ def test_the_previous_boot() -> None:
     assert found.status == "fail"
     assert "previous boot" in found.summary
     assert found.evidence[0].section == "kernel-log-previous"
+
+
+NO_START = "NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x62:0x55:1941)"
+NO_FIRMWARE = "NVRM: RmInitAdapter: Cannot initialize GSP firmware RM"
+
+
+@pytest.mark.parametrize(
+    ("now", "subjects"),
+    [
+        ([NO_FIRMWARE, NO_START], ["gpu 0000:0a:00.0", "gpu 0000:42:00.0"]),
+        ([NO_FIRMWARE], ["host", "gpu 0000:42:00.0"]),
+    ],
+)
+def test_what_fails_now_comes_before_what_failed_in_the_boot_before(
+    now: list[str], subjects: list[str]
+) -> None:
+    before = journal((60, xid(120, "42:00")), booted=BOOTED_BEFORE)
+    found = look(GSP, {"kernel-log-previous": before, "kernel-log": journal(*enumerate(now, 9))})
+
+    assert [one.subject for one in found] == subjects
+    assert ["previous boot" in one.summary for one in found] == [False, True]
+    assert found[0].evidence[0].section == "kernel-log"
+    assert found[0].evidence[0].line.endswith(now[-1])
+
+
+def test_a_card_that_fails_now_is_judged_by_this_boot_alone() -> None:
+    before = journal((60, xid(120)), (90, xid(120)), booted=BOOTED_BEFORE)
+    (found,) = look(GSP, {"kernel-log-previous": before, "kernel-log": journal((9, NO_START))})
+
+    assert found.summary == "GSP firmware did not answer the driver"
+    assert [one.section for one in found.evidence] == ["kernel-log"]
+
+
+def test_a_log_that_goes_back_beyond_this_boot() -> None:
+    both = journal((60, TIMEOUT), booted=BOOTED_BEFORE) + journal()
+    (found,) = look(GSP, {"kernel-log-previous": None, "kernel-log": both})
+
+    assert "previous boot" in found.summary
+    assert found.evidence[0].section == "kernel-log"
 
 
 @pytest.mark.parametrize(

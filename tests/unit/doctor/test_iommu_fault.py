@@ -49,6 +49,17 @@ def test_the_previous_boot_counts_too() -> None:
     assert found.evidence[0].section == "kernel-log-previous"
 
 
+def test_this_boot_is_cited_first() -> None:
+    line = AMD.format("0b:00.0")
+    logs = {
+        "kernel-log-previous": journal((60, line), booted=BOOTED_BEFORE),
+        "kernel-log": journal((60, line)),
+    }
+    (found,) = look(FAULT, logs)
+
+    assert [one.section for one in found.evidence] == ["kernel-log", "kernel-log-previous"]
+
+
 def test_the_sound_function_of_a_card_is_the_card() -> None:
     (found,) = look(FAULT, {"kernel-log": journal((60, AMD.format("0a:00.1")))})
 

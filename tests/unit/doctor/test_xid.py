@@ -192,7 +192,7 @@ def test_what_comes_back_after_a_reboot_is_for_hands() -> None:
     now = journal((50, xid(79, rest=DROP)))
     found = look(XID, {"kernel-log-previous": before, "kernel-log": now})
 
-    assert [one.data["boot"] for one in found] == ["previous", "current"]
+    assert [one.data["boot"] for one in found] == ["current", "previous"]
     assert [one.fix and one.fix.kind for one in found] == ["hands", "hands"]
     assert "come back" in str(found[1].fix)
     assert "Reboot once" not in str(found[1].fix)
@@ -230,8 +230,8 @@ def test_the_history_repeats_what_the_logs_said() -> None:
     found = look(XID, {"kernel-log": now, "kernel-log-previous": before, "xid-history": both})
 
     assert [(one.data["xid"], one.data["count"], one.data["boot"]) for one in found] == [
-        (62, 1, "previous"),
         (48, 2, "current"),
+        (62, 1, "previous"),
     ]
 
 
@@ -361,3 +361,12 @@ def test_losing_or_cutting_a_section_never_turns_a_failure_into_well(
 
     assert {one.status for one in found} & {"fail", "unknown"}
     assert not {one.status for one in found} & {"ok", "skipped"}
+
+
+def test_an_xid_of_this_boot_comes_before_those_of_the_boot_before() -> None:
+    before = journal((60, xid(79)), booted=BOOTED_BEFORE)
+    found = look(
+        XID, {"kernel-log-previous": before, "kernel-log": journal((9, xid(119, "42:00")))}
+    )
+
+    assert [one.data["boot"] for one in found] == ["current", "previous"]

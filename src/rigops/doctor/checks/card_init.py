@@ -107,7 +107,7 @@ def _ignores_cards(examined: Examined) -> bool:
 
 
 def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Finding:
-    now = [(which, one) for which, one in entries if which == "current" and not one.boot]
+    now = [(which, one) for which, one in entries if which == "current"]
     shown = now or entries
     times = sum(one.repeated for _, one in shown)
     codes = Counter(_code(one.message) for _, one in shown)

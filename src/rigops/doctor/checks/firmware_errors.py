@@ -108,9 +108,7 @@ def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
         + (f", {records} times" if records > 1 else "")
         + ("" if any(which == "current" for which, _ in entries) else " (in the previous boot)")
         + ("; whose link that is, is not known" if is_open else ""),
-        tuple(
-            Evidence(kernel_logs.SOURCES[which].name, one.line) for which, one in entries[:_SHOWN]
-        ),
+        kernel_logs.cited(entries[:_SHOWN], _SHOWN),
         subject=subject,
         why="The firmware watches memory and PCIe links and reports what it has seen. Errors of "
         "a link come of a riser, a cable, a slot or too high a speed.",

@@ -10,7 +10,9 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
+from rigops.doctor.views.cards import subject_of
 from rigops.doctor.views.driver_advice import DriverAdvice, advise
+from rigops.probe.address import normal
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.events import LogLine
 
+    _Entry = tuple[Which, LogLine]
+
 GSP = "drv.gsp"
 
 _XIDS: Final = frozenset({119, 120})
@@ -30,6 +34,9 @@ _XIDS: Final = frozenset({119, 120})
 _TROUBLE: Final = re.compile(
     r"NVRM: .{0,300}(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
     r"[Cc]annot initialize GSP|GSP task .{0,100} error|RmInitAdapter failed! \(0x62:)"
+)
+_CARD: Final = re.compile(
+    r"NVRM: GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):"
 )
 _SHOWN: Final = 3
 _WHY: Final = (
@@ -56,7 +63,8 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
 
     Reads the kernel logs of this boot and of the one before for Xid 119 and 120 and for timeouts of
     GSP calls. None is healthy. Where the catalog says that the loaded driver has this fault,
-    another release is the fix; otherwise power and the PCIe link of that card come first.
+    another release is the fix; otherwise power and the PCIe link of that card come first. What
+    this boot says comes before what the one before said.
     """
     found = _troubles(examined)
     if found:
@@ -75,32 +83,43 @@ def gsp(examined: Examined) -> Finding | list[Finding]:
     return Finding("ok", "no GSP trouble in the kernel log")
 
 
-def _troubles(examined: Examined) -> dict[str, list[tuple[Which, LogLine]]]:
-    """By subject. Lines in words name no card: they go with the card that an Xid names."""
+def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
+    """By subject, those of this boot first.
+
+    Lines that name no card go with the card that another one of that boot names.
+    """
     snapshot = examined.snapshot
-    found: dict[str, list[tuple[Which, LogLine]]] = {}
-    for which in kernel_logs.OLDEST_FIRST:
-        log = kernel_logs.read(snapshot, which).log
-        for xid in log.xids if log else ():
-            if xid.number in _XIDS:
-                subject = f"gpu {xid.address or 'unknown'}"
-                found.setdefault(subject, []).append((which, xid.entry))
-    words = kernel_logs.matching(snapshot, _TROUBLE)
-    if words and not found:
-        found[HOST] = words
+    xids = kernel_logs.of_both_boots(snapshot, lambda log: log.xids)
+    named = [
+        (f"gpu {xid.address or 'unknown'}", (which, xid.entry))
+        for which, xid in xids
+        if xid.number in _XIDS
+    ]
+    unnamed = []
+    for which, line in kernel_logs.matching(snapshot, _TROUBLE):
+        if card := _CARD.match(line.message):
+            named.append((subject_of(examined, normal(card["address"])), (which, line)))
+        else:
+            unnamed.append((HOST, (which, line)))
+    found: dict[str, list[_Entry]] = {}
+    for boot in kernel_logs.SOURCES:
+        with_card = [one for one in named if one[1][0] == boot]
+        without = [one for one in unnamed if one[1][0] == boot and found.keys() <= {HOST}]
+        for subject, entry in with_card or without:
+            found.setdefault(subject, []).append(entry)
     return found
 
 
-def _failed(examined: Examined, subject: str, entries: list[tuple[Which, LogLine]]) -> Finding:
+def _failed(examined: Examined, subject: str, entries: list[_Entry]) -> Finding:
     bad = _bad_verdict(examined)
-    is_over = all(which == "previous" for which, _ in entries)
-    times = sum(one.repeated for _, one in entries)
+    now = [one for one in entries if one[0] == "current"]
+    times = sum(one.repeated for _, one in now or entries)
     return Finding(
         "fail",
         "GSP firmware did not answer the driver"
         + (f", {times} times" if times > 1 else "")
-        + (" (in the previous boot)" if is_over else ""),
-        kernel_logs.cited(entries, _SHOWN),
+        + ("" if now else " (in the previous boot)"),
+        kernel_logs.cited(now or entries, _SHOWN),
         subject=subject,
         why=f"{_WHY} {bad.why}" if bad else _WHY,
         fix=_fix(examined, bad),

@@ -81,9 +81,8 @@ def fault(examined: Examined) -> Finding | list[Finding]:
     """
     snapshot = examined.snapshot
     by_device: dict[str | None, list[Fault]] = {}
-    for which in kernel_logs.OLDEST_FIRST:
-        for one in snapshot[kernel_logs.SOURCES[which]].or_empty.iommu_faults:
-            by_device.setdefault(one.address, []).append((which, one))
+    for which, one in kernel_logs.of_both_boots(snapshot, lambda log: log.iommu_faults):
+        by_device.setdefault(one.address, []).append((which, one))
     if views.has_no_gpu(examined) and not any(
         address and owner_of(examined, address).is_nvidia for address in by_device
     ):

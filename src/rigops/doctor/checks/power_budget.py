@@ -8,7 +8,7 @@ from rigops import power
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import reported
+from rigops.doctor.views import kernel_logs, reported
 from rigops.doctor.views.incidents import OFF_THE_BUS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -124,9 +124,8 @@ def _over(examined: Examined, reckoned: Budget) -> Finding:
 
 def _drops(examined: Examined) -> tuple[Evidence, ...]:
     found = [
-        Evidence(section.name, xid.entry.line)
-        for section in (KERNEL_LOG, KERNEL_LOG_PREVIOUS)
-        for xid in examined.snapshot[section].or_empty.xids
+        Evidence(kernel_logs.section_of(which, xid.entry), xid.entry.line)
+        for which, xid in kernel_logs.of_both_boots(examined.snapshot, lambda log: log.xids)
         if xid.number == OFF_THE_BUS or xid.bus_drop
     ]
     return tuple(found[:_SHOWN])

@@ -225,7 +225,7 @@ def _logged(examined: Examined) -> dict[str, LostCard]:
         shape = _LOGGED.search(entry.message)
         address = normal((shape and shape["address"]) or "")
         is_card = address is None or entry.message.startswith("nvidia ")
-        if entry.boot or not (is_card or (address or "").rpartition(".")[0] in slots):
+        if not (is_card or (address or "").rpartition(".")[0] in slots):
             continue
         if address is None and len(dropped) == 1:
             (address,) = dropped

@@ -76,7 +76,7 @@ def xid(examined: Examined) -> list[Finding]:
     """
     found = incidents(examined.snapshot, examined.catalog)
     boots = Counter((one.number, one.address) for one in found)
-    recent = [one for one in found if one.boot != "older"]
+    recent = [one for boot in ("current", "previous") for one in found if one.boot == boot]
     older = [one for one in found if one.boot == "older"]
     findings = [
         _incident(examined, one, came_back=boots[one.number, one.address] > 1) for one in recent

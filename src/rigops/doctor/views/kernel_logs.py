@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from rigops.doctor.finding import Evidence
+from rigops.probe.kernel_log.events import IommuFault, LogLine, Xid
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -16,12 +17,12 @@ from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
-    from rigops.probe.kernel_log.events import KernelLog, LogLine
+    from rigops.probe.kernel_log.events import KernelLog
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer, HostSnapshot
 
 Which = Literal["current", "previous"]
-OLDEST_FIRST: Final[tuple[Which, ...]] = ("previous", "current")
+Event = TypeVar("Event", bound="LogLine | Xid | IommuFault")
 SOURCES: Final[dict[Which, Section[KernelLog]]] = {
     "current": KERNEL_LOG,
     "previous": KERNEL_LOG_PREVIOUS,
@@ -73,17 +74,37 @@ def _gap(answer: Answer[KernelLog], which: Which) -> str:
 
 def cited(entries: Iterable[tuple[Which, LogLine]], most: int) -> tuple[Evidence, ...]:
     """The first of them and the last."""
-    lines = [Evidence(SOURCES[which].name, entry.line) for which, entry in entries]
+    lines = [Evidence(section_of(which, entry), entry.line) for which, entry in entries]
     return tuple(lines if len(lines) <= most else [*lines[: most - 1], lines[-1]])
 
 
-def matching(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> list[tuple[Which, LogLine]]:
-    """Of both logs, the older first."""
-    return [
-        (which, line)
-        for which in OLDEST_FIRST
-        for line in snapshot[SOURCES[which]].or_empty.matching(pattern)
+def section_of(which: Which, entry: LogLine) -> str:
+    """A log may go back beyond this boot."""
+    return SOURCES["current" if entry.boot else which].name
+
+
+def of_both_boots(
+    snapshot: HostSnapshot, events: Callable[[KernelLog], Iterable[Event]]
+) -> list[tuple[Which, Event]]:
+    """Of this boot first: that holds now. What is older than the boot before is left out."""
+    boots: dict[int, Which] = {0: "current", -1: "previous"}
+    found = [
+        (boots.get(_line_of(one).boot - (which == "previous")), one)
+        for which, section in SOURCES.items()
+        for one in events(snapshot[section].or_empty)
     ]
+    return [(boot, one) for boot in boots.values() for which, one in found if which == boot]
+
+
+def _line_of(event: LogLine | Xid | IommuFault) -> LogLine:
+    return event if isinstance(event, LogLine) else event.entry
+
+
+def matching(snapshot: HostSnapshot, pattern: re.Pattern[str]) -> list[tuple[Which, LogLine]]:
+    """Of both boots, this one first."""
+    return of_both_boots(
+        snapshot, lambda log: (one for one in log.lines if pattern.search(one.message))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

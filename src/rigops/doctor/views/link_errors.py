@@ -51,9 +51,10 @@ class LoggedErrors:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        section = kernel_logs.SOURCES["previous" if self.is_previous else "current"].name
-        lines = dict.fromkeys(line.line for one in self.errors for line in (one.first, one.last))
-        return tuple(Evidence(section, line) for line in lines)
+        which: kernel_logs.Which = "previous" if self.is_previous else "current"
+        entries = (line for one in self.errors for line in (one.first, one.last))
+        cited = (Evidence(kernel_logs.section_of(which, one), one.line) for one in entries)
+        return tuple(dict.fromkeys(cited))
 
 
 def logged(
@@ -64,8 +65,8 @@ def logged(
     """This boot's first, without the devices whose counters say it of this boot."""
     below = pcie.subjects_below(examined.snapshot, examined.cards)
     found: dict[tuple[bool, bool, str | None], list[LinkErrors]] = {}
-    for which in reversed(kernel_logs.OLDEST_FIRST):
-        log = examined.snapshot[kernel_logs.SOURCES[which]].or_empty
+    for which, section in kernel_logs.SOURCES.items():
+        log = examined.snapshot[section].or_empty
         cards = _cards_of(examined, log)
         # Of errors that are corrected the kernel names less.
         slots: dict[str, set[str]] = {}

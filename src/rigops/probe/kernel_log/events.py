@@ -91,7 +91,8 @@ class KernelLog:
         return self.total_lines > 0 and len(self.unparsed) <= self.total_lines
 
     def matching(self, pattern: re.Pattern[str]) -> tuple[LogLine, ...]:
-        return tuple(entry for entry in self.lines if pattern.search(entry.message))
+        """Of the last boot in the text."""
+        return tuple(one for one in self.lines if not one.boot and pattern.search(one.message))
 
 
 class Events:
