@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from rigops.doctor import views
 from rigops.doctor.finding import Finding
 from rigops.doctor.registry import CHECKS
 from rigops.probe.snapshot import HostSnapshot
@@ -41,7 +42,8 @@ def _watched(check: Check) -> Callable[[Examined], list[Finding]]:
         several = [found] if isinstance(found, Finding) else found
         if isinstance(examined.snapshot, _Watched):  # one check asks another
             examined.snapshot.seen.update(snapshot.seen)
-        undeclared = snapshot.seen - {section.name for section in check.sections}
+        known = {section.name for section in (*check.sections, *views.NAMES_THEM_IF_THERE)}
+        undeclared = snapshot.seen - known
         assert not undeclared, f"{check.id} does not say that it needs {sorted(undeclared)}"
         for one in several:
             assert one.fix is None or one.fix.kind in check.fixes, one

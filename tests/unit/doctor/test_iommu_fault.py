@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.doctor.examining import check_of
+from tests.unit.doctor.examining import check_of, judge
 from tests.unit.doctor.logged import BOOTED_BEFORE, SECTIONS, journal, look, xid
 from tests.unit.probe import answers
 
@@ -167,3 +167,15 @@ def test_losing_a_section_never_turns_a_failure_into_well(section: str, length: 
 
     assert found & {"fail", "warn"}
     assert not found & {"ok", "info", "skipped"}
+
+
+def test_a_line_of_the_driver_names_the_card_where_nothing_else_does() -> None:
+    log = (
+        "[  312.4] nvidia 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x000e "
+        "address=0xd0139068 flags=0x0030]\n"
+    )
+    found = judge({"kernel-log": log}, checks=[check_of("iommu.fault")])
+
+    assert [(one.status, one.subject) for one in found if one.status != "unknown"] == [
+        ("fail", "gpu 0000:41:00.0")
+    ]

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.doctor.examining import look, spec
+from tests.unit.doctor import pcie_rigs
+from tests.unit.doctor.examining import check_of, judge, look, spec
 from tests.unit.probe import answers
 
 MODE = "iommu.mode"
@@ -170,3 +171,55 @@ def test_damage_never_turns_a_failure_into_well(
 
     for check in (MODE, "drv.pin"):
         assert look(check, instead={section: damaged}).status not in {"ok", "info"}
+
+
+TWO_LISTED = pcie_rigs.smi(pcie_rigs.smi_card(pcie_rigs.ONE), pcie_rigs.smi_card(pcie_rigs.OTHER))
+ENUMERATED = """\
+[    0.000000] Linux version 6.1.0-18-amd64
+[    0.41] pci 0000:41:00.0: Adding to iommu group 13
+[    0.41] pci 0000:61:00.0: Adding to iommu group 14
+[    0.42] iommu: Default domain type: {}
+[    4.18] nvidia 0000:41:00.0: enabling device (0000 -> 0003)
+[    4.19] nvidia 0000:61:00.0: enabling device (0000 -> 0003)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "smi", "status"),
+    [
+        ("DMA-FQ", TWO_LISTED, "fail"),
+        ("identity", TWO_LISTED, "ok"),
+        ("identity", TWO_LISTED[:-40], "unknown"),
+        ("identity", None, "unknown"),
+    ],
+)
+def test_cards_that_nvidia_smi_alone_names(kind: str, smi: str | None, status: str) -> None:
+    groups = f"13 {kind} {pcie_rigs.ONE}\n14 {kind} {pcie_rigs.OTHER}\n"
+    (found,) = judge({"iommu-groups": groups, "nvidia-smi-xml": smi}, checks=[check_of(MODE)])
+
+    assert found.status == status
+    assert found.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "smi", "status"),
+    [
+        ("Translated", TWO_LISTED, "fail"),
+        ("Translated", None, "fail"),
+        ("Passthrough (set via kernel command line)", TWO_LISTED, "ok"),
+        ("Passthrough", None, "unknown"),
+    ],
+)
+def test_the_kernel_log_alone(kind: str, smi: str | None, status: str) -> None:
+    log = ENUMERATED.format(kind)
+    (found,) = judge({"kernel-log": log, "nvidia-smi-xml": smi}, checks=[check_of(MODE)])
+
+    assert found.status == status
+    assert "Default domain type" in found.evidence[0].line
+
+
+def test_the_default_domain_alone_proves_no_iommu() -> None:
+    log = ENUMERATED.format("Translated").replace("Adding to iommu group", "PME# supported")
+    (found,) = judge({"kernel-log": log, "nvidia-smi-xml": TWO_LISTED}, checks=[check_of(MODE)])
+
+    assert found.status == "unknown"

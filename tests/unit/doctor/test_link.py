@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.doctor.examining import spec
 from tests.unit.doctor.pcie_rigs import (
     HEALTHY,
     ONE,
@@ -167,3 +168,25 @@ def test_ports_that_may_sleep() -> None:
     assert look(check, aer=None).status == "skipped"
     assert look(check, aer=awake("0000:40:01.1")).status == "skipped"
     assert look(check, aer=sleepy, pci=PCI).status == "info"
+
+
+@pytest.mark.parametrize(("width", "status"), [(16, "ok"), (8, "info"), (1, "warn")])
+def test_nvidia_smi_alone(width: int, status: str) -> None:
+    texts = {"nvidia-smi-xml": smi(smi_card(ONE, width=width), smi_card(OTHER))}
+    (finding,) = found(WIDTH, texts)
+
+    assert finding.status == status
+    assert "current_link_width" in "".join(one.line for one in finding.evidence)
+    assert "lspci" in finding.why or status == "warn"
+
+
+def test_a_list_without_addresses_names_cards_by_their_index() -> None:
+    listed = (
+        "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
+        "GPU 1: NVIDIA GeForce RTX 3090 (UUID: GPU-11111111-2222-3333-4444-666666666666)\n"
+    )
+    texts = {"nvidia-smi-xml": listed}
+    (finding,) = found(WIDTH, texts)
+
+    assert (finding.status, finding.summary) == ("unknown", "the link of 0, 1 could not be read")
+    assert found("gpu.count", texts, spec(gpus={"RTX 3090": 2}))[0].status == "unknown"

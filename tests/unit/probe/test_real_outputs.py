@@ -25,7 +25,6 @@ ROWS = {file: facts for table in TABLES for file, facts in table.items()}
 
 OUT_OF_SCOPE = {
     "index.tsv": "the list of the files",
-    "01c-*/*.table.txt": "the table for people: it cuts names, and no section asks for it",
     "01c-*/*.csv": "--query-gpu: one unknown field fails the whole query, so no section uses it",
     "01c-*/*.dmon.txt": "a stream, not a state",
     "01c-*/*.version.txt": "only the tool's own version",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 XML: Final = "01-nvidia-smi-xml"
 TEXT: Final = "01b-nvidia-smi-q-text"
+TABLE: Final = "01c-nvidia-smi-other"
 TOPO: Final = "02-topo-m"
 PEERS: Final = "03-topo-p2p"
 
@@ -153,6 +154,23 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
         "remapped_uncorrected": 0, "ecc_volatile_uncorrected": 0, "ecc_aggregate_corrected": 177,
         "retired_pending": None,
     },
+    f"{TABLE}/h100mig-590-load.table.txt": {
+        "driver": "590.48.01", "cuda": "13.1", "name": "NVIDIA H100 80GB HBM3", "celsius": 52,
+        "address": "0000:00:09.0", "ecc": True, "fan_percent": None, "performance_state": "P0",
+        "watts": 432, "watts_limit": 700, "memory_total_mib": 81559, "processes": None,
+    },
+    f"{TABLE}/h200-590.table.txt": {"name": "NVIDIA H200", "address": "0000:83:00.0"},
+    f"{TABLE}/h200mig-590.table.txt": {"name": "NVIDIA H200"},
+    f"{TABLE}/jarkko-2x4090.table.txt": {
+        "driver": "580.126.09", "cards": 2, "name": "NVIDIA GeForce RTX 4090", "ecc": False,
+        "address": "0000:01:00.0", "persistence": False, "display_active": False, "celsius": 30,
+        "fan_percent": 0, "watts": 29, "watts_limit": 400, "utilization_percent": 0,
+    },
+    f"{TABLE}/l40s-595.table.txt": {"driver": "595.80", "ecc_volatile_uncorrected": 0},
+    f"{TABLE}/luigifcruz-4x6000ada.table.txt": {"cards": 4},
+    f"{TABLE}/rtx2080s-595.table.txt": {"name": "NVIDIA GeForce RTX 2080 ..."},
+    f"{TABLE}/rtx2080s-610.table.txt": {"driver": "610.57.04", "cuda": "13.3"},
+    f"{TABLE}/rtx2080s-win591.table.txt": {"driver": "591.86", "persistence": None},
 }  # fmt: skip
 
 ONE_CARD: Final[dict[str, Any]] = {"gpus": 1, "kinds": {}}
@@ -218,11 +236,12 @@ def _of_matrix(text: str) -> Mapping[str, object]:
 READERS: Final = {
     XML: _of_report,
     TEXT: _of_report,
+    TABLE: _of_report,
     TOPO: _of_topology,
     PEERS: _of_matrix,
 }
 USUAL: Final[dict[str, Any]] = {
-    "is_complete": True, "cards": 1, "unparsed": (), "failure": None, "troubles": (),
+    "is_complete": True, "cards": 1, "unparsed": (), "failure": None, "troubles": {},
     "warnings": (),
 }  # fmt: skip
 

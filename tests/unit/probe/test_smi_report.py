@@ -36,6 +36,7 @@ def test_every_field_of_a_card_is_read_from_its_own_element() -> None:
         generation=1,
         generation_max=4,
         width=8,
+        width_max=16,
         fan_percent=30,
         performance_state="P8",
         throttle=frozenset({"sw_power_cap", "hw_slowdown", "hw_power_brake"}),

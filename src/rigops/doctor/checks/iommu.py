@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, note, without_an_iommu
@@ -23,13 +24,18 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.probe.sections.iommu_groups import IommuGroups
-    from rigops.probe.sections.pci import Pci
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})
 _WHY = (
     "A translating IOMMU is between the cards: copies from one to another can hang or arrive "
     "wrong, while the driver says that they work. With iommu=pt devices reach memory directly."
 )
+_SURER = "`grep . /sys/kernel/iommu_groups/*/type` and `lspci -D` on the host make it surer."
+_JOINED = re.compile(
+    r"^(?:pci|nvidia) (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
+    r"Adding to iommu group [0-9]{1,5}"
+)
+_DOMAIN = re.compile(r"^iommu: Default domain type: (?:Translated|Passthrough)")
 IOMMU = "iommu.present"
 _ONLY_FOR_GUESTS = "P2P needs no IOMMU. To pass cards to virtual machines"
 
@@ -56,21 +62,43 @@ def mode(examined: Examined) -> Finding:
     Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
     `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
     translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
-    that is not known, and a warning where it is known to grant none but over NVLink. The kernel's
-    log line "Default domain type: Translated" is not looked at: it is printed even where no IOMMU
-    works.
+    that is not known, and a warning where it is known to grant none but over NVLink. Where the
+    groups were not collected, the kernel log decides, if it has both the "Default domain type" and
+    "Adding to iommu group" of the cards: the first alone is printed even where no IOMMU works.
     """
     snapshot = examined.snapshot
     groups = snapshot[IOMMU_GROUPS].value
     if groups is None:
-        return Finding("unknown", "the IOMMU groups were not collected")
+        return _by_log(examined)
     if groups.is_off and snapshot[IOMMU_GROUPS].is_complete:
         summary = "the IOMMU is off, so nothing is translated"
         return Finding("ok", summary, why=_why_off(examined))
-    pci = snapshot[PCI].value
-    if pci is None:
-        return Finding("unknown", "which groups are those of the cards is not known")
-    return _judged(examined, pci, groups)
+    if not examined.cards:
+        summary = "which groups are those of the cards is not known"
+        return Finding("unknown", summary, why="`lspci -D` names the cards with their addresses.")
+    return _judged(examined, groups)
+
+
+def _by_log(examined: Examined) -> Finding:
+    """Of this boot. The default is that of every group, but for what changed since."""
+    log = examined.snapshot[KERNEL_LOG].or_empty
+    own = {card.address for card in examined.cards}
+    joined = {
+        shape["address"]: entry
+        for entry in log.matching(_JOINED)
+        if not entry.boot and (shape := _JOINED.search(entry.message)) and shape["address"] in own
+    }
+    domains = [entry for entry in log.matching(_DOMAIN) if not entry.boot]
+    if not joined or not domains:
+        return Finding("unknown", "the IOMMU groups were not collected", why=_SURER)
+    lines = (domains[-1], *joined.values())
+    evidence = tuple(Evidence(KERNEL_LOG.name, entry.line) for entry in lines)
+    if "Translated" in domains[-1].message:
+        return _translated(examined, "Translated, by the kernel log", evidence)
+    if own == set(joined) and views.sees_all_driven(examined):
+        summary = "the cards reach memory directly (Passthrough, by the kernel log)"
+        return Finding("ok", summary, evidence, why=_SURER)
+    return Finding("unknown", "how the IOMMU treats all cards is not known", evidence, why=_SURER)
 
 
 def _why_off(examined: Examined) -> str:
@@ -85,42 +113,48 @@ def _why_off(examined: Examined) -> str:
     return note(declared, (*declared, *live), seen) if is_left_off else ""
 
 
-def _judged(examined: Examined, pci: Pci, groups: IommuGroups) -> Finding:
+def _judged(examined: Examined, groups: IommuGroups) -> Finding:
     snapshot = examined.snapshot
-    found = [groups.of(gpu.address) for gpu in pci.nvidia_gpus]
+    found = [groups.of(card.address) for card in examined.cards]
     members = tuple(member for member in found if member)
     translated = tuple(member for member in members if member.type in _TRANSLATED)
     evidence = tuple(Evidence(IOMMU_GROUPS.name, one.line) for one in translated or members)
-    count = views.gpu_count(examined)
-    if translated and count == 1:
-        return Finding("ok", "translated, and the only card has no peer to copy to", evidence)
-    if translated and count is None:
-        return Finding("unknown", "translated, and how many cards there are is not known", evidence)
     if translated:
-        spared = _spared(examined)
         kinds = " and ".join(sorted({member.type for member in translated}))
-        return Finding(
-            "warn" if spared else "fail",
-            f"the IOMMU translates what the cards send ({kinds}){spared}",
-            (*evidence, *peers.rows(snapshot)),
-            why=_WHY,
-            fix=kernel_arguments.passthrough_fix(examined),
-        )
+        return _translated(examined, kinds, evidence)
     granting = snapshot[P2P_READ].value
-    missed = granting is not None and len(granting.gpus) > len(pci.nvidia_gpus)
-    all_seen = snapshot[PCI].is_exhaustive and not missed and None not in found
-    if found and all_seen and all(member.type == "identity" for member in members):
-        return Finding("ok", "the cards reach memory directly (identity)", evidence)
-    return Finding("unknown", "how the IOMMU treats the cards could not be read", evidence)
+    missed = granting is not None and len(granting.gpus) > len(examined.cards)
+    all_seen = views.sees_all_driven(examined) and not missed and None not in found
+    if all_seen and all(member.type == "identity" for member in members):
+        why = "" if views.sees_the_bus(examined) else _SURER
+        return Finding("ok", "the cards reach memory directly (identity)", evidence, why=why)
+    summary = "how the IOMMU treats the cards could not be read"
+    return Finding("unknown", summary, evidence, why=_SURER)
+
+
+def _translated(examined: Examined, kinds: str, evidence: tuple[Evidence, ...]) -> Finding:
+    count = views.gpu_count(examined)
+    if count == 1:
+        return Finding("ok", "translated, and the only card has no peer to copy to", evidence)
+    if count is None:
+        return Finding("unknown", "translated, and how many cards there are is not known", evidence)
+    spared = _spared(examined)
+    return Finding(
+        "warn" if spared else "fail",
+        f"the IOMMU translates what the cards send ({kinds}){spared}",
+        (*evidence, *peers.rows(examined.snapshot)),
+        why=_WHY,
+        fix=kernel_arguments.passthrough_fix(examined),
+    )
 
 
 def _spared(examined: Examined) -> str:
     """Why no copy between cards meets the IOMMU, or nothing. P2P not known of counts as granted."""
     snapshot = examined.snapshot
-    granting, pci = snapshot[P2P_READ].value, snapshot[PCI].value
-    if granting is None or pci is None or not snapshot[P2P_READ].is_complete:
+    granting = snapshot[P2P_READ].value
+    if granting is None or not snapshot[P2P_READ].is_complete:
         return ""
-    if len(granting.gpus) < len(pci.nvidia_gpus):
+    if len(granting.gpus) < len(examined.cards):
         return ""
     if granting.refuses_all:
         return ", but no P2P is granted"

@@ -155,18 +155,12 @@ def _doubt(examined: Examined) -> str:
         return "not every line of lspci could be read"
     if (views.gpu_count(examined) or 0) > len(examined.cards):
         return "the driver reports more cards than the bus"
-    if _is_listed_whole(examined) or not _may_be_driven(examined):
+    if views.is_listed_whole(examined) or not _may_be_driven(examined):
         return ""
     seen = _cards(len(examined.cards))
     if snapshot[SMI].value is None:
         return f"{seen}, and which of them the driver has was not collected"
     return f"{seen}, and nvidia-smi did not list those that the driver has"
-
-
-def _is_listed_whole(examined: Examined) -> bool:
-    report = examined.snapshot[SMI].value
-    is_complete = report is not None and report.is_complete and not report.failure
-    return is_complete and examined.snapshot[SMI].is_complete
 
 
 def _may_be_driven(examined: Examined) -> bool:
@@ -265,7 +259,7 @@ def _answers(examined: Examined, card: Card) -> bool:
     """On the bus as lspci reads it, and to the driver that has it."""
     listed = examined.snapshot[LSPCI].value
     on_bus = listed is not None and (card.lspci is not None or not listed.functions)
-    if card.smi is not None and _is_listed_whole(examined):
+    if card.smi is not None and views.is_listed_whole(examined):
         return on_bus
     return card.lspci is not None and not _may_be_driven(examined)
 

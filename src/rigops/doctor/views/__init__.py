@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
@@ -14,10 +16,15 @@ if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu, Gpu
     from rigops.doctor.check import Examined
     from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
 
 
+_OF_DRIVER = re.compile(
+    r"^nvidia (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?!Adding to iommu group)"
+)
 NO_GPU: Final = "there is no NVIDIA GPU"
 NAMES_CARDS: Final[tuple[Section[Any], ...]] = (PCI, LSPCI, SMI)
+NAMES_THEM_IF_THERE: Final[tuple[Section[Any], ...]] = (KERNEL_LOG,)  # it is not asked for
 COUNTS_CARDS: Final[tuple[Section[Any], ...]] = (*NAMES_CARDS, TOPOLOGY, P2P_READ)
 
 
@@ -45,6 +52,29 @@ def sees_the_bus(examined: Examined) -> bool:
     snapshot = examined.snapshot
     by_lspci = bool(snapshot[LSPCI].or_empty.functions) and snapshot[LSPCI].is_complete
     return snapshot[PCI].is_exhaustive or by_lspci
+
+
+def is_listed_whole(examined: Examined) -> bool:
+    """By nvidia-smi: every card that the driver has."""
+    report = examined.snapshot[SMI].value
+    is_complete = report is not None and report.is_complete and not report.failure
+    return is_complete and examined.snapshot[SMI].is_complete
+
+
+def sees_all_driven(examined: Examined) -> bool:
+    """Copies go between cards that the driver has: of those none is missing."""
+    return sees_the_bus(examined) or is_listed_whole(examined)
+
+
+def logged_cards(snapshot: HostSnapshot) -> list[str]:
+    """Addresses that NVIDIA's driver names in this boot's kernel log."""
+    log = snapshot[KERNEL_LOG].or_empty
+    named = {
+        shape["address"]
+        for entry in log.matching(_OF_DRIVER)
+        if not entry.boot and (shape := _OF_DRIVER.search(entry.message))
+    }
+    return sorted(named | {one.address for one in log.xids if one.address and not one.entry.boot})
 
 
 def models(examined: Examined) -> tuple[Gpu | None, ...]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MEASURED: Final = frozenset(
     ("fan_speed", "performance_state", "temperature", "utilization", "fb_memory_usage", "clocks")
 )
+_SURER = "`lspci -vvv`, as root, shows every card and its slot."
+_BY_SMI_ALONE = f"By nvidia-smi alone, of the cards that the driver has. {_SURER}"
 _FEWEST = 2  # of them unreadable, before a card counts as dead
 
 
@@ -34,7 +36,7 @@ _FEWEST = 2  # of them unreadable, before a card counts as dead
 class Card:
     """None: that source did not see it, or was not collected."""
 
-    address: str
+    address: str  # an index where nothing names an address
     model: Gpu | None  # in the catalog
     name: str  # the best that is known
     unlisted: UnlistedGpu | None = None  # not in the catalog, and of a known generation
@@ -53,11 +55,19 @@ class Card:
 
 
 def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
-    """Ordered by address, which is also the order of nvidia-smi's indices."""
+    """Ordered by address, which is also the order of nvidia-smi's indices.
+
+    One source is enough: cards that nvidia-smi lists without addresses (-L) go by their index, and
+    where nothing else names any, those that the driver names in the kernel log.
+    """
     functions = {one.address: one for one in snapshot[PCI].or_empty.nvidia_gpus}
     listed = {one.address: one for one in snapshot[LSPCI].or_empty.nvidia_gpus}
-    reported = {one.address: one for one in snapshot[SMI].or_empty.gpus if one.address}
+    every = snapshot[SMI].or_empty.gpus
+    reported = {one.address: one for one in every if one.address}
     addresses = sorted({*functions, *listed, *reported}, key=_by_domain)
+    if not addresses and every:
+        return tuple(_card(catalog, str(at), None, None, one) for at, one in enumerate(every))
+    addresses = addresses or views.logged_cards(snapshot)
     return tuple(
         _card(catalog, address, functions.get(address), listed.get(address), reported.get(address))
         for address in addresses
@@ -148,14 +158,16 @@ def judge_answering(
     examined: Examined, judge: Callable[[Card], Finding], value: str, ok: Finding
 ) -> list[Finding]:
     """The cards that answer and are not ok; or `ok`, with the evidence of all."""
-    lost = lost_cards(examined)
+    lost, is_all = lost_cards(examined), views.sees_all_driven(examined)
     judged = [judge(card) for card in examined.cards if card.address not in lost]
     found = [one for one in judged if one.status not in {"ok", "unknown"}]
     unreadable = [one.subject.removeprefix("gpu ") for one in judged if one.status == "unknown"]
-    if unreadable or (not found and (lost or not judged or not views.sees_the_bus(examined))):
+    if unreadable or (not found and (lost or not judged or not is_all)):
         who = ", ".join(unreadable or lost) or "all cards"
-        found.append(Finding("unknown", f"the {value} of {who} could not be read"))
-    return found or [replace(ok, evidence=tuple(line for one in judged for line in one.evidence))]
+        found.append(Finding("unknown", f"the {value} of {who} could not be read", why=_SURER))
+    why = ok.why if views.sees_the_bus(examined) else f"{ok.why} {_BY_SMI_ALONE}".strip()
+    cited = tuple(line for one in judged for line in one.evidence)
+    return found or [replace(ok, evidence=cited, why=why)]
 
 
 def _loss(card: Card) -> LostCard | None:

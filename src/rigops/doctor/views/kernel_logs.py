@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from rigops.doctor import views
 from rigops.doctor.finding import Evidence
 from rigops.probe.kernel_log.events import IommuFault, LogLine, Xid
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
@@ -120,6 +121,7 @@ def owner_of(examined: Examined, address: str) -> Owner:
     # A card that the driver complained of may be gone from the bus since.
     logs = (snapshot[KERNEL_LOG].or_empty, snapshot[KERNEL_LOG_PREVIOUS].or_empty)
     complaints = {_slot(xid.address) for log in logs for xid in log.xids if xid.address}
+    complaints |= set(map(_slot, views.logged_cards(snapshot)))
     if slot in complaints or slot in {_slot(card.address) for card in examined.cards}:
         return Owner(name="an NVIDIA card", is_nvidia=True)
     for function in snapshot[PCI].or_empty.functions:

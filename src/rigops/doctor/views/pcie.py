@@ -11,6 +11,7 @@ from rigops.doctor.finding import Evidence
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import REDIRECTING
 from rigops.probe.sections.lspci import SECTION as LSPCI
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import ADDRESS
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
@@ -191,11 +192,15 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
     own = _most(
         _width(function.fastest_link if function and is_complete(function) else None),
         capability.width if capability else None,
+        smi.width_max if smi else None,
     )
     reported = [
         Evidence(PCI.name, function.line) if function else None,
         Evidence(LSPCI.name, status.line) if status else None,
     ]
+    if smi and not any(reported):
+        said = (line for path, line in smi.raw.items() if "link_width" in path)
+        reported += [Evidence(SMI.name, line) for line in said]
     port, about_port = _of_port(snapshot, card)
     by_model = card.model.pcie_width if card.model else None
     is_virtual = is_virtual_machine(snapshot) is True

@@ -1,4 +1,4 @@
-"""What nvidia-smi reports of the cards: its XML, its -q text, its table, or rows of --query-gpu."""
+"""What nvidia-smi reports of the cards: its XML, its -q text, its table, its list, or --query-gpu."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rigops.probe import address
-from rigops.probe.smi import query, smi_section, table, values, xml
+from rigops.probe.smi import listing, query, smi_section, table, values, xml
 from rigops.probe.smi import text as plain_text
 from rigops.probe.smi.report import FailureKind, SmiReport, read_card
 from rigops.probe.text import lines
@@ -54,6 +54,8 @@ def parse(text: str) -> SmiReport:
         output = table.read(clean)
     elif query.is_query(clean):
         output = query.read(clean, ends_a_line=text.endswith("\n"))
+    elif listing.is_list(clean):
+        output = listing.read(clean)
     else:
         output = plain_text.read(clean, ends_a_line=text.endswith("\n"))
     head = values.Values(output.head)

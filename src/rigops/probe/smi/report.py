@@ -114,6 +114,11 @@ class SmiGpu:
         f"{_LINK}/link_widths/current_link_width",
         f"{_LINK_TEXT}/link_width/current",
     )
+    width_max: int | None = _value(
+        values.lanes,
+        f"{_LINK}/link_widths/max_link_width",
+        f"{_LINK_TEXT}/link_width/max",
+    )
     fan_percent: int | None = _value(values.percent, "fan_speed")
     performance_state: str | None = _value(values.words, "performance_state")  # P0 … P12
     throttle: frozenset[str] | None = None  # active reasons, by the names in _REASONS
@@ -233,7 +238,8 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         processes=_processes(output, found),
         **{one.name: one.metadata[_READ](found) for one in fields(SmiGpu) if _READ in one.metadata},
     )
-    return card, tuple(found.unparsed if where else (*found.unparsed, output.line))
+    is_named = where or card.uuid  # a list (-L) has no addresses
+    return card, tuple(found.unparsed if is_named else (*found.unparsed, output.line))
 
 
 def _throttle(output: CardOutput, found: Values) -> frozenset[str] | None:

@@ -1,0 +1,23 @@
+"""The list of `nvidia-smi -L`."""
+
+from __future__ import annotations
+
+from rigops.probe.sections.nvidia_smi_xml import parse
+
+LIST = """\
+GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-11111111-2222-3333-4444-555555555555)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-11111111-2222-3333-4444-666666666666)
+  MIG 3g.20gb     Device  0: (UUID: MIG-11111111-2222-3333-4444-777777777777)
+"""
+
+
+def test_a_list_names_cards_without_addresses() -> None:
+    found = parse(LIST)
+
+    assert [(one.name, one.address) for one in found.gpus] == [
+        ("NVIDIA GeForce RTX 3090", None),
+        ("NVIDIA A100-SXM4-40GB", None),
+    ]
+    assert found.gpus[0].uuid == "GPU-11111111-2222-3333-4444-555555555555"
+    assert not found.is_complete
+    assert not found.unparsed
