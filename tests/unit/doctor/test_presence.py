@@ -130,6 +130,24 @@ def test_a_card_that_nvidia_smi_cannot_reach() -> None:
     assert ONE not in count.summary
 
 
+@pytest.mark.parametrize(
+    ("named", "subject"),
+    [
+        ("GPU 00000000:61:00.0: ", "gpu 0000:61:00.0"),
+        ("GPU 61:00.0: ", "gpu 0000:61:00.0"),
+        ("GPU0: 0000:61:00.0: ", "gpu 0000:61:00.0"),
+        ("GPU1: ", "gpu 0000:61:00.0"),
+        ("GPU: ", "gpu unknown"),
+    ],
+)
+def test_a_device_handle_that_cannot_be_had_is_a_lost_card(named: str, subject: str) -> None:
+    line = f"Unable to determine the device handle for {named}Unknown Error\n"
+    (lost,) = found(LOST, {**HEALTHY, "nvidia-smi-xml": line})
+
+    assert (lost.status, lost.subject) == ("fail", subject)
+    assert lost.evidence[0].line == line.strip()
+
+
 def test_a_card_that_reads_as_ones() -> None:
     (finding,) = found(LOST, {"lspci": RISERS})
     (count,) = found(COUNT, {"lspci": RISERS}, spec(gpus=8))

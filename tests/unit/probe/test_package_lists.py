@@ -51,6 +51,27 @@ def test_a_table_of_dpkg() -> None:
     assert found.managers == {"dpkg"}
 
 
+# Of a terminal with 100 columns: the second package is libnvidia-compute-535:amd64.
+CUT = """\
+||/ Name                 Version            Architecture Description
++++-====================-==================-============-===========================================
+ii  dkms                 3.0.10-8+deb12u1   all          Dynamic Kernel Module System (DKMS)
+ii  libnvidia-compute-53 535.183.01-1~deb12 amd64        NVIDIA libcompute package with CUDA and Ope
+ii  nvidia-driver        535.183.01-1       amd64        NVIDIA metapackage that needs all of the dr
+ii  nvidia-kernel-comm   535.183.01-1       amd64        NVIDIA binary kernel module support files,
+"""
+
+
+def test_a_terminal_of_any_width_cuts_columns() -> None:
+    found = packages.parse(CUT)
+    short = {line: line[:80] for line in CUT.splitlines()[3:5]}
+    whole = packages.parse("\n".join(short.get(line, line) for line in CUT.splitlines()))
+
+    assert [one.name for one in found.packages] == ["dkms", "nvidia-driver", "nvidia-kernel-comm"]
+    assert [line.split()[1] for line in found.unparsed] == ["libnvidia-compute-53"]
+    assert len(whole.packages) == 4
+
+
 def test_a_name_that_fills_its_column_may_have_lost_its_end() -> None:
     found = packages.parse(NARROW)
 

@@ -73,6 +73,10 @@ def test_what_goes_on_in_the_next_line_belongs_to_the_failure() -> None:
         ("GPU0: 0000:24:00.0: Unknown Error", "0000:24:00.0"),
         ("GPU 0001:24:00.0: GPU is lost.  Reboot the system to recover this GPU", "0001:24:00.0"),
         ("gpu 00000000:24:00.0: Not Found", "0000:24:00.0"),
+        ("GPU 0F:00.0: Unknown Error", "0000:0f:00.0"),
+        ("GPU0: 0F:00.0: Unknown Error", "0000:0f:00.0"),
+        ("GPU0: Unknown Error", None),
+        ("GPU : Unknown Error", None),
         ("gpu at some place", None),
     ],
 )

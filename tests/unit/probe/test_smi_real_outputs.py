@@ -157,7 +157,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
     f"{TABLE}/h100mig-590-load.table.txt": {
         "driver": "590.48.01", "cuda": "13.1", "name": "NVIDIA H100 80GB HBM3", "celsius": 52,
         "address": "0000:00:09.0", "ecc": True, "fan_percent": None, "performance_state": "P0",
-        "watts": 432, "watts_limit": 700, "memory_total_mib": 81559, "processes": None,
+        "watts": 432, "watts_limit": 700, "memory_total_mib": 81559, "processes": 3,
     },
     f"{TABLE}/h200-590.table.txt": {"name": "NVIDIA H200", "address": "0000:83:00.0"},
     f"{TABLE}/h200mig-590.table.txt": {"name": "NVIDIA H200"},

@@ -14,6 +14,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
+    from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_params import NvidiaParams
     from rigops.probe.smi.report import SmiReport
@@ -104,7 +105,9 @@ def persistence(examined: Examined) -> Finding | list[Finding]:
 
     Reads nvidia-smi's persistence mode of every card. Disabled is a warning: the driver then
     forgets power limits and clocks whenever the last program ends, and each start takes seconds.
-    Where the mode does not exist (N/A) the check does not apply.
+    Where nvidia-smi's output is all there is and nothing is declared, it is information: limits
+    that could be forgotten are not known of. Where the mode does not exist (N/A) the check does
+    not apply.
     """
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
@@ -120,10 +123,12 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
     off = [card for card in cards if card.smi and card.smi.persistence is False]
     if off and examined.spec.gpu_persistence is False:
         return [Finding("info", "persistence is off, as declared")]
+    is_host_seen = examined.snapshot[NVIDIA_VERSION].value is not None
+    status: Status = "warn" if is_host_seen or examined.spec.gpu_persistence else "info"
     if off and len(off) == len(cards):
-        return [_off(off[0], HOST)]
+        return [_off(off[0], HOST, status)]
     if off:
-        return [_off(card, card.subject) for card in off]
+        return [_off(card, card.subject, status) for card in off]
     if not any(states):
         return [Finding("skipped", "persistence does not exist here (N/A)")]
     is_complete = report.is_complete and examined.snapshot[SMI].is_complete
@@ -132,11 +137,11 @@ def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
     return [Finding("ok", "the driver keeps every card initialized (persistence)")]
 
 
-def _off(card: Card, subject: str) -> Finding:
+def _off(card: Card, subject: str, status: Status) -> Finding:
     which = "every card" if subject == HOST else card.name
     shown = (card.smi.line, card.smi.raw.get("persistence_mode", "")) if card.smi else ()
     return Finding(
-        "warn",
+        status,
         f"persistence is off for {which}",
         tuple(Evidence(SMI.name, line) for line in shown if line),
         subject=subject,
@@ -149,5 +154,7 @@ def _off(card: Card, subject: str) -> Finding:
             text="`rigops apply` turns persistence on, now and at every boot",
             by_hand="`systemctl enable --now nvidia-persistenced` (package nvidia-persistenced or "
             "nvidia-compute-utils); `nvidia-smi -pm 1` does it until the next boot",
-        ),
+        )
+        if status == "warn"
+        else None,
     )

@@ -1,4 +1,4 @@
-"""What nvidia-smi reports of the cards: its XML, its -q text, its table, its list, or --query-gpu."""
+"""What nvidia-smi reports of the cards: in XML, as -q text, a table, a list, or by --query-gpu."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _GOES_ON = ("make sure that", "please ", "nvml library version", "reboot the sys
 _WARNING = "warning:"
 _COMMAND = re.compile(r"(?:== |[$#] ).*|[^$#]{0,200}[$#] nvidia-smi.*|\S{0,200}nvidia-smi(?: -.*)?")
 _NUMBER = re.compile(r"handle for gpu ?(?P<number>[0-9]{1,3})\b(?!:[0-9a-f]{2}:)")
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,4}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -22,7 +23,7 @@ _ELSEWHERE = "nvidia|cuda|nccl|cudnn|nouveau|dkms|^linux|^kernel"
 
 _DPKG_TABLE = re.compile(
     r"(?P<status>[uihrp][ncHUFWti][ R]?) +(?P<name>[a-z0-9][a-z0-9+.:-]*)(?P<after_name> +)"
-    r"(?P<version>\S+)(?P<after_version> +)(?P<architecture>[a-z0-9-]+)(?: .*)?"
+    r"(?P<version>\S+)(?P<after_version> +)(?P<architecture>[a-z0-9-]+)(?: (?P<about>.*))?"
 )
 _DPKG_RULES = re.compile(r"Desired=|\| Status=|\|/ Err\?=|\|\|/ Name|\+\+\+-")
 _PACMAN = re.compile(r"(?P<name>[a-z0-9@_+][a-z0-9@._+-]*) (?P<version>[^\s-]\S*-[0-9.]+)")
@@ -33,7 +34,8 @@ _PROMPT = re.compile(
 _MANAGERS: Final[dict[str, Manager]] = {
     "dpkg-query": "dpkg", "dpkg": "dpkg", "pacman": "pacman", "rpm": "rpm"
 }  # fmt: skip
-_NARROW: Final = 80  # a terminal of this width makes dpkg cut names without a trace
+_NARROW: Final = 80  # a terminal makes dpkg cut names without a trace, and this one always does
+_RULE: Final = "+++-"
 _INSTALLED: Final = "ii"
 
 
@@ -92,17 +94,13 @@ def parse(text: str) -> Packages:
     managers: set[Manager] = set()
     named: Manager | None = None
     every = lines(text)
-    is_narrow = all(
-        len(line) <= _NARROW
-        for line in every
-        if line.startswith("+++-") or _DPKG_TABLE.fullmatch(line)
-    )
+    is_cut = _is_cut(every)
     for line in every:
         if line.startswith("== "):
             named = _MANAGERS.get(line.split()[1] if len(line.split()) > 1 else "")
             managers |= {named} if named else set()
             continue
-        found = _read(line, named, is_narrow=is_narrow)
+        found = _read(line, named, is_cut=is_cut)
         if found:
             manager, package = found
             managers.add(manager)
@@ -112,8 +110,20 @@ def parse(text: str) -> Packages:
     return Packages(tuple(packages), tuple(unparsed), frozenset(managers))
 
 
-def _read(line: str, named: Manager | None, *, is_narrow: bool) -> tuple[Manager, Package] | None:
-    if named in {None, "dpkg"} and (package := _dpkg(line) or _table(line, is_narrow=is_narrow)):
+def _is_cut(every: Iterable[str]) -> bool:
+    """By a terminal's width: then the descriptions end where the rule above them does.
+
+    Without one the rule is as long as the longest row: of two, the descriptions are the same.
+    """
+    rule = next((line.rstrip() for line in every if line.startswith(_RULE)), "")
+    rows = [shape for line in every if (shape := _DPKG_TABLE.fullmatch(line.rstrip()))]
+    if max([len(rule), *(len(row[0]) for row in rows)]) <= _NARROW:
+        return True
+    return len({row["about"] for row in rows if len(row[0]) == len(rule)}) > 1
+
+
+def _read(line: str, named: Manager | None, *, is_cut: bool) -> tuple[Manager, Package] | None:
+    if named in {None, "dpkg"} and (package := _dpkg(line) or _table(line, is_cut=is_cut)):
         return "dpkg", package
     if named in {None, "pacman"} and (shape := _PACMAN.fullmatch(line.strip())):
         return "pacman", Package(shape["name"], shape["version"], "", _INSTALLED, line=line)
@@ -138,12 +148,12 @@ def _dpkg(line: str) -> Package | None:
     )
 
 
-def _table(line: str, *, is_narrow: bool) -> Package | None:
+def _table(line: str, *, is_cut: bool) -> Package | None:
     """A row of `dpkg -l`. A column with no room to spare may have lost its end."""
     shape = _DPKG_TABLE.fullmatch(line)
     if shape is None:
         return None
-    if is_narrow and " " in {shape["after_name"], shape["after_version"]}:
+    if is_cut and " " in {shape["after_name"], shape["after_version"]}:
         return None
     version = "" if shape["version"] == "<none>" else shape["version"]
     name = shape["name"].partition(":")[0]

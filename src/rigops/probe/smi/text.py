@@ -55,7 +55,7 @@ class _Reading:
             self._margin = indent
         elif self._card is None:
             name, colon, value = plain.partition(" : ")
-            if colon and len(name) <= _LONGEST_NAME:
+            if colon and len(name) <= _LONGEST_NAME and not name.startswith("Unable to "):
                 self.output.head.setdefault(_key(name), Leaf(value.strip(), line))
             else:
                 self.output.outside.append(line)
