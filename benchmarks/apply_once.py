@@ -6,6 +6,7 @@
 # ruff: noqa: I001 - as in the command, gevent comes before everything else
 from __future__ import annotations
 
+import rigops.cli.main
 import rigops.converge.early
 
 import getpass

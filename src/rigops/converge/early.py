@@ -6,7 +6,6 @@ exists: imported late, it leaves locks behind that never wake up.
 
 from __future__ import annotations
 
-import gc
 import importlib
 
 from gevent import events, monkey
@@ -18,7 +17,5 @@ def _tell_no_plugin(_: object) -> None:
 
 events.notify_and_call_entry_points = _tell_no_plugin  # type: ignore[attr-defined]  # its stubs lack it
 monkey.patch_all()
-# What is imported stays: looking for garbage in it over and over takes a tenth of the start.
-gc.set_threshold(100_000)
 # pyinfra imports paramiko.
 importlib.import_module("rigops.transport.without_invoke")

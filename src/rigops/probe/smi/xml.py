@@ -7,7 +7,6 @@ value counts only once its closing tag has come.
 from __future__ import annotations
 
 import re
-from xml.sax.saxutils import unescape
 
 from rigops.probe.smi.values import DEEPEST, CardOutput, Leaf, SmiOutput
 
@@ -24,7 +23,8 @@ _SIGNS = re.compile(rf"</?{_ROOT}|<{_CARD}\s|<\?xml\s|</[a-z0-9_]{{1,64}}>")
 _DECLARATION = re.compile(r"<\?xml\s[^<>]{0,200}\?>")
 _DOCTYPE = "<!DOCTYPE"
 _END_OF_SUBSET = re.compile(r"\]\s{0,20}>")
-_QUOTES = {"&quot;": '"', "&apos;": "'"}
+# Not those of xml.sax.saxutils, which brings what reads from the network. The last one is last.
+_ENTITIES = {"&gt;": ">", "&lt;": "<", "&apos;": "'", "&quot;": '"', "&amp;": "&"}
 
 
 def is_xml(text: str) -> bool:
@@ -95,7 +95,9 @@ class _Reading:
     def _close(self, tag: re.Match[str], before: str) -> None:
         name = tag["name"]
         if self._opened_at is not None and self._stack[-1] == name:
-            value = unescape(before.strip(), _QUOTES)
+            value = before.strip()
+            for entity, character in _ENTITIES.items():
+                value = value.replace(entity, character)
             self._say(Leaf(value, self._text[self._opened_at : tag.end()].strip()))
         else:
             self._add_outside(before)
