@@ -10,7 +10,7 @@ from typing import Final
 
 _FIELD: Final = re.compile(r"\s*(?P<name>[A-Z_][A-Z0-9_]{0,63})=(?P<value>.*)")
 _VERBOSE_HEAD: Final = re.compile(r"\S.{10,60} \[s=")
-_NOISE: Final = "\x1e"
+_BEFORE_OBJECT: Final = "\x1e \t},"  # `-o json-seq`; the end of the one before in dmesg's
 _MICROSECONDS: Final = 1_000_000
 
 Entry = Mapping[str, object]
@@ -38,29 +38,38 @@ def _entries(lines: list[str]) -> Iterator[Entry]:
         yield from _of_fields(lines, fields)
         return
     decoder = json.JSONDecoder()
-    text = "\n".join(line.replace(_NOISE, "").removeprefix("data: ") for line in lines)
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("\n{", at)
-            at = at + 1 if at >= 0 else at
-            continue
-        yield from _objects(value)
-        at = text.find("{", end)
+    for text in _texts(lines):
+        at = 0
+        while at >= 0:
+            try:
+                value, end = decoder.raw_decode(text, at)
+            except (ValueError, RecursionError):
+                break
+            yield from _objects(value)
+            at = text.find("{", end)
+
+
+def _texts(lines: Iterable[str]) -> Iterator[str]:
+    """Each from where an object may begin: entries hold none, and a cut one is tried once."""
+    found: list[str] = []
+    for line in lines:
+        inner = line.lstrip(_BEFORE_OBJECT).removeprefix("data: ")
+        if inner.startswith("{"):
+            yield "\n".join(found)
+            found = []
+        found.append(inner if inner.startswith("{") else line)
+    yield "\n".join(found)
 
 
 def _objects(value: object) -> Iterator[Entry]:
     if not isinstance(value, dict):
         return
     ring = value.get("dmesg")
-    if not isinstance(ring, list):
-        yield value
-        return
-    for one in ring:
-        if isinstance(one, dict):
-            yield {"MESSAGE": one.get("msg"), "_TRANSPORT": "kernel", "seconds": one.get("time")}
+    for one in ring if isinstance(ring, list) else [value]:
+        if isinstance(one, dict) and "msg" in one:
+            yield {"MESSAGE": one["msg"], "_TRANSPORT": "kernel", "seconds": one.get("time")}
+        elif isinstance(one, dict):
+            yield one
 
 
 def _of_fields(lines: list[str], fields: list[re.Match[str] | None]) -> Iterator[Entry]:

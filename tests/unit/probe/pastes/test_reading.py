@@ -257,3 +257,30 @@ def test_nothing_is_made_of_prose() -> None:
     )
 
     assert read([("post.txt", text.encode())], host="post") is None
+
+
+def test_the_journal_as_objects_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = 0
+    decode = json.JSONDecoder.raw_decode
+
+    def counted(self: json.JSONDecoder, text: str, idx: int = 0) -> tuple[object, int]:
+        nonlocal decoded
+        decoded += len(text) - idx
+        return decode(self, text, idx)
+
+    monkeypatch.setattr(json.JSONDecoder, "raw_decode", counted)
+    for line in ('{"MESSAGE": "a"\n', '{"MESSAGE":{"a":[\n', "{\n", '{"MESSAGE":"a","x":{'):
+        decoded = 0
+        text = line * 1_000
+        read([("log.json", text.encode())], host="post")
+        assert decoded <= len(text)
+
+
+def test_what_is_whole_in_a_cut_log_of_objects_is_read() -> None:
+    whole = JOURNALS["dmesg --json"]
+
+    cut = pasted(whole[: whole.rindex('"time"')] + '"ti')
+    without_beginning = pasted(whole.partition("[\n")[2])
+
+    assert "nvidia: loading" in cut.sections["kernel-log"].text
+    assert xids(without_beginning) == [79]
