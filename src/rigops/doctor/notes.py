@@ -31,6 +31,11 @@ def of_paste(bundle: Bundle, findings: Iterable[Finding], checks: Iterable[Check
     if others := bundle.paste.others:
         lines = f"{len(others)} lines, the first is" if len(others) > 1 else "one line,"
         found.append(f"not recognized: {lines} {others[0]}")
+    if len(bundle.paste.hosts) > 1:
+        found.append(
+            f"prompts of several hosts ({', '.join(bundle.paste.hosts)}), judged as one machine; "
+            "give the outputs of each in a file of its own"
+        )
     sections = {check.id: check.sections for check in checks}
     decided: Counter[str] = Counter()
     for finding in findings:

@@ -45,10 +45,14 @@ class Collected:
 
 @dataclass(frozen=True)
 class Paste:
-    """What was recognized in outputs that somebody copied, and the lines that were not."""
+    """What was recognized in outputs that somebody copied, and the lines that were not.
+
+    `hosts`: whose prompts are in it.
+    """
 
     recognized: tuple[str, ...]
     others: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ def nouveau(examined: Examined) -> Finding | list[Finding]:
     taken = [one for one in found if one]
     if taken:
         return taken
-    if any(one is None for _, one in held) or len(held) != views.gpu_count(examined):
+    is_sure = views.sees_all_driven(examined) and len(held) == views.gpu_count(examined)
+    if any(one is None for _, one in held) or not is_sure:
         return _by_log(examined)
     free = [card for card, one in held if one and not one[0]]
     if free:

@@ -203,8 +203,9 @@ def lost(examined: Examined) -> Finding | list[Finding]:
     odd = [_odd(card, card.smi) for card in living if card.smi and card.smi.troubles]
     unsure = [card.address for card in living if not _answers(examined, card)]
     found = [*gone, *odd]
-    if all(one.status == "info" for one in found) and (unsure or not living):
-        who = ", ".join(unsure) or "the cards"
+    is_sure = living and not unsure and views.sees_all_driven(examined)
+    if all(one.status == "info" for one in found) and not is_sure:
+        who = ", ".join(unsure) or "every card"
         found.append(Finding("unknown", f"whether {who} would answer is not known"))
     return found or Finding("ok", "every card answers")
 

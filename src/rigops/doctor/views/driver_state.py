@@ -57,7 +57,8 @@ def loaded(examined: Examined) -> Loaded:
     if version is not None and snapshot[NVIDIA_VERSION].is_complete:
         return Loaded(is_loaded=False)
     others = tuple(bound_to(card) for card in examined.cards)
-    if others and None not in others and not any(one[0] == DRIVER for one in others if one):
+    is_other = None not in others and not any(one[0] == DRIVER for one in others if one)
+    if others and is_other and (snapshot[PCI].is_complete or snapshot[LSPCI].is_complete):
         return Loaded(is_loaded=False, evidence=tuple(one[1] for one in others if one))
     return Loaded(is_loaded=None)
 

@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import dataclass
 from typing import Final
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}\x07|[@-Z\\-_])")
-_LINE_END: Final = re.compile(r"\r{0,3}\n|\r")
-_QUOTED: Final = re.compile(r"(?:> ?){1,9}")
+_ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{2,4}|#x[0-9A-Fa-f]{2,4});")
+_IS_XML: Final = "<nvidia_smi_log"  # whose own entities are not those of a web page
+# Web pages set blanks and quote marks of their own, and forums set type: +- and -- become signs.
+_TYPOGRAPHY: Final = str.maketrans({
+    "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u200b": "", "\u2060": "", "\ufeff": "",
+    "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00b1": "+-",
+    "\u2013": "--", "\u2014": "---", "\u2026": "...",
+})  # fmt: skip
+_QUOTED: Final = re.compile(
+    r"(?:[>\u2502\u2503](?! ?(?:Peer access|GPU[0-9]{1,3} = )) ?){1,9}"  # simpleP2P's own lines
+)
+_PANE: Final = "\u2502\u2503"  # of tmux and screen
 _SEPARATOR: Final = re.compile(
     r"\s*(?:`{3,}.{0,40}|~{3,}.{0,40}|</?(?:details|summary|pre|code|p|br|div|blockquote)\b[^>]{0,200}>.*|"
     r"\[/?(?:code|quote|spoiler)[^\]]{0,80}\]|[-=_*]{4,})\s*"
 )
-_LEFT_OUT: Final = re.compile(r"\s*(?:\[?(?:\.{2,6}|\u2026)\]?|<?snip(?:ped)?>?)\s*", re.IGNORECASE)
+_PAGER: Final = re.compile(
+    r"lines [0-9]{1,9}-[0-9]{1,9}(?:/[0-9]{1,9})?(?: \(END\)| [0-9]{1,3}%)?|~|:|\(END\)|"
+    r"--More--(?:\([0-9]{1,3}%\))?|[\u2500-\u257f]{4,}"
+)
+_LEFT_OUT: Final = re.compile(
+    r"\s*(?:[\[(<]?(?:\.{2,6}|snip(?:ped)?|cut|truncated|omitted)[\])>]?)\s*", re.IGNORECASE
+)
 _AROUND: Final = re.compile(
+    r"PS [A-Z]:\\.{0,200}>|[\u276f\u279c\u00bb\u03bb$#%>]{1,3}(?: *~)?|\^C|"
     r"\[sudo\] .{0,200}|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} .{0,20}"
+)
+
+# What docker compose, kubectl and Ray put before each line of a container.
+_CONTAINER: Final = re.compile(
+    r"\[(?:pod|container)/[^\]\s]{1,200}\] |[\w.-]{1,60} {1,40}\| |\(\w{1,40} pid=[^)]{1,80}\) "
 )
 
 _PROGRAMS: Final = (
     r"(?:\S{0,80}/)?(?:nvidia-smi|lspci|dmesg|journalctl|cat|dkms|uname|apt|apt-get|apt-mark|dpkg|"
     r"dpkg-query|mokutil|grep|p2pBandwidthLatencyTest|simpleP2P|nvbandwidth|gpu_burn|"
-    r"\w{2,20}_perf|modinfo|lsmod|sh|bash|sudo|rigops|python3?|torchrun|mpirun)"
+    r"\w{2,20}_perf|modinfo|lsmod|sh|bash|sudo|watch|rigops|python3?|torchrun|mpirun)"
 )
 _SUDO: Final = r"(?:sudo (?:-\S{1,20} )?)?(?:[A-Z_]{2,40}=\S{1,80} )*"
+_MARK: Final = "$#%>\u276f\u279c\u00bb\u03bb"
+_USER: Final = r"[\w.-]{1,64}[@\u327f]"
+_DOMAIN: Final = r"(?:\.[\w.-]{1,200})?"
+_FOLDER: Final = rf"(?::(?:[~/][^{_MARK}]{{0,200}})?| ?[~/][^\s{_MARK}]{{0,200}})?"
 _PROMPT: Final = re.compile(
-    r"(?:[$#] )?(?:\([^)\s]{1,40}\) ?)?"
-    r"(?:\[[^\]\s]{1,60}@[^\]]{1,120}\]|[\w.-]{1,64}@[\w.-]{1,255}:?[^$#%>\s]{0,200}"
-    r"(?: [~/][^\s$#%]{0,200})?) ?[$#%>\u276f](?:\s+(?P<command>.*))?$"
+    r"(?:[$#] )?(?:\([^)\s]{1,40}\) ?)?"  # conda's
+    rf"(?:\[{_USER}(?P<bracketed>[\w-]{{1,64}}){_DOMAIN}(?:[: ][^\]]{{0,120}})?\]|"
+    rf"{_USER}(?P<host>[\w-]{{1,64}}){_DOMAIN}{_FOLDER}) ?[{_MARK}](?:\s+(?P<command>.*))?$"
 )
+_OF_TWO_LINES: Final = re.compile(rf"[\u250c\u256d]\u2500+ ?\(?{_USER}(?P<host>[\w-]{{1,64}}).*")
+# Without a host, and so only before a program that is known.
 _SIMPLE_PROMPT: Final = re.compile(
-    rf"(?:[~/]\S{{0,120}} ?)?[$#%>\u276f\u279c]+ +(?P<command>{_SUDO}{_PROGRAMS}(?: .*)?)$"
+    rf"[^|{_MARK}]{{0,80}}[{_MARK}]{{1,3}}(?: {{1,3}}(?:~|[\w./-]{{1,80}})"
+    rf"(?: git:\([^)\s]{{1,80}}\))?(?: \u2717)?)? {{0,3}}"
+    rf"(?P<command>{_SUDO}{_PROGRAMS}(?:\.exe)?(?: .*)?)$"
+)
+_WATCH: Final = re.compile(
+    r"[A-Z]\w{1,12}(?: \w{1,12})? [0-9]{1,4}[.,][0-9]s: (?P<command>\S{1,80}(?: \S{1,80}){0,20})"
+    r"(?: {2,}(?P<host>[\w-]{1,64})?.*)?$"
 )
 _BARE: Final = re.compile(
     rf"(?:== )?(?P<command>{_SUDO}(?:\S{{0,80}}/)?(?:nvidia-smi(?: (?:-|topo|nvlink).*)?|"
@@ -47,12 +83,35 @@ def decoded(content: bytes) -> str:
 
 def plain_lines(text: str) -> list[str]:
     """Each as it was in the terminal. Progress that overwrote itself becomes lines."""
-    return [_unquoted(line) for line in _LINE_END.split(_ESCAPES.sub("", text))]
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    if "&" in text and _IS_XML not in text:
+        text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    if not text.isascii():
+        text = text.translate(_TYPOGRAPHY)
+    for line_end in ("\r\r\n", "\r\n", "\r"):
+        text = text.replace(line_end, "\n")
+    return [
+        _unquoted(line) if (line and not line.isascii()) or line[:1] == ">" else line
+        for line in text.split("\n")
+    ]
 
 
 def _unquoted(line: str) -> str:
     quoted = _QUOTED.match(line)
-    return line[quoted.end() :] if quoted else line
+    line = line[quoted.end() :] if quoted else line
+    return line[:-1].rstrip() if line.endswith(tuple(_PANE)) else line
+
+
+def is_pagers(line: str) -> bool:
+    """What a pager or the frame of a terminal puts between the lines of one output."""
+    return _PAGER.fullmatch(line.strip()) is not None
+
+
+def margin_of(line: str) -> str:
+    """What may be before each line of an output: blanks, or the name of a container."""
+    container = _CONTAINER.match(line)
+    return container[0] if container else line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def parts_outputs(line: str) -> bool:
@@ -68,8 +127,17 @@ def leaves_out(line: str) -> bool:
     return _LEFT_OUT.fullmatch(line) is not None
 
 
-def typed_command(line: str) -> str | None:
-    """What was typed at a prompt; empty for a prompt alone."""
+@dataclass(frozen=True)
+class Typed:
+    command: str  # empty for a prompt alone
+    host: str | None = None  # whose prompt
+
+
+def typed_command(line: str) -> Typed | None:
     line = line.strip()
-    typed = _PROMPT.match(line) or _SIMPLE_PROMPT.match(line) or _BARE.match(line)
-    return (typed["command"] or "").strip() if typed else None
+    if typed := _PROMPT.match(line):
+        return Typed((typed["command"] or "").strip(), typed["bracketed"] or typed["host"])
+    if beginning := _OF_TWO_LINES.fullmatch(line):
+        return Typed("", beginning["host"])
+    typed = _SIMPLE_PROMPT.match(line) or _WATCH.match(line) or _BARE.match(line)
+    return Typed(typed["command"].strip()) if typed else None

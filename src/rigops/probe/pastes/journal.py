@@ -55,9 +55,10 @@ def _texts(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         inner = line.lstrip(_BEFORE_OBJECT).removeprefix("data: ")
         if inner.startswith("{"):
-            yield "\n".join(found)
-            found = []
-        found.append(inner if inner.startswith("{") else line)
+            yield "\n".join([*found, line.removesuffix(inner)])
+            found = [inner]
+        else:
+            found.append(line)
     yield "\n".join(found)
 
 

@@ -125,7 +125,7 @@ NCCL_LOG: Final = _kind(
     is_joined=True,
 )  # fmt: skip
 
-_NUMBERS: Final = r"\s+[0-9]{1,3}(?:\s+[0-9.]{1,12}|\s+N/A|\s+X)+\s*$"
+_NUMBERS: Final = r"\s*[0-9]{1,3}(?:\s+[0-9.]{1,12}|\s+N/A|\s+X)+\s*$"
 
 KINDS: Final = (
     XML,
@@ -188,7 +188,7 @@ KINDS: Final = (
         "nvbandwidth", "nvbandwidth",
         r"nvbandwidth Version|Running (?:host|device|all|one)_\S{1,80}\.",
         r"memcpy |SUM |WAIVED|CUDA Runtime|CUDA Driver|Driver Version: |Device [0-9]{1,3}: |"
-        r"Built from|ERROR|\[ERROR\]|NOTE: |" + _NUMBERS,
+        r"Built from|Additional system|ERROR|\[ERROR\]|NOTE: |" + _NUMBERS,
         r"[ \t]+\S", is_joined=True,
     ),
     _kind(
@@ -202,7 +202,7 @@ KINDS: Final = (
         "apt, dpkg or dkms", "apt-output",
         r"[EW]: |Err:[0-9]{1,4} |dpkg: |Reading package lists|The following packages have unmet|"
         r"Errors were encountered|Error! |Consult /var/lib/dkms|Setting up |Unpacking |"
-        r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You) |"
+        r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You) |ERROR \(dkms|"
         r"Building (?:initial )?module|Loading new |Deleting module|.{0,120}dpkg-deb: error|"
         r"make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
         r"Selecting |Get:[0-9]|Hit:[0-9]|Ign:[0-9]|Fetched |Need to get|After this|Do you want|"
@@ -230,8 +230,15 @@ COMMANDS: Final = {
 }
 
 
+# Programs and packages, whose names begin like those of the kernel's modules.
+_NO_MODULE: Final = re.compile(
+    r"nvidia(?: (?![0-9a-f]{4}:)|-(?!modeset|nvlink|uvm|nvswitch|drm|gpu))"
+)
+
+
 def is_log_line(line: str) -> bool:
     stamped = stamps.read(line)
     if stamped.form is not None:
         return True
-    return is_relevant(line) and looks_like_the_kernel(stamped.message)
+    is_kernels = looks_like_the_kernel(stamped.message) and not _NO_MODULE.match(stamped.message)
+    return is_relevant(line) and is_kernels

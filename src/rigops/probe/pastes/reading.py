@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected, Paste
+from rigops.probe.kernel_log import stamps
 from rigops.probe.pastes import journal
 from rigops.probe.pastes.copying import (
     decoded,
     is_no_output,
+    is_pagers,
     leaves_out,
+    margin_of,
     parts_outputs,
     plain_lines,
     typed_command,
@@ -51,6 +54,7 @@ _RICHEST: Final = (LIST, TABLE, QUERY, XML)
 _PREVIOUS: Final = "kernel-log-previous"
 _LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
 _SHOWN: Final = 60
+_CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
 
 @dataclass
@@ -63,6 +67,7 @@ class Part:
     command: str = ""
     lines: list[str] = field(default_factory=list)
     is_last: bool = False  # the text ends in its last line
+    has_gap: bool = False  # somebody left out lines
 
     @property
     def last(self) -> int:
@@ -76,10 +81,12 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
     """Several files are of one machine. None where nothing is recognized."""
     parts: list[tuple[str, Part]] = []
     others: list[str] = []
+    hosts: dict[str, None] = {}
     for name, content in files:
-        found, unrecognized = _split(decoded(content))
-        parts += [(name, part) for part in found]
-        others += unrecognized
+        splitter = _split(decoded(content))
+        parts += [(name, part) for part in splitter.parts]
+        others += splitter.others
+        hosts |= splitter.hosts
     if not parts:
         return None
     sections, recognized = _sections(parts)
@@ -88,38 +95,42 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
         collected_at=None,
         root=False,
         sections=sections,
-        paste=Paste(tuple(recognized), tuple(others)),
+        paste=Paste(tuple(recognized), tuple(others), tuple(hosts)),
     )
 
 
-def _split(text: str) -> tuple[list[Part], list[str]]:
+def _split(text: str) -> _Splitter:
     splitter = _Splitter()
     lines = plain_lines(text)
     for number, line in enumerate(lines, 1):
         splitter.take(number, line)
     splitter.close(is_end=bool(lines) and lines[-1].strip() != "")
-    return splitter.parts, splitter.others
+    return splitter
 
 
 class _Splitter:
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self.others: list[str] = []
+        self.hosts: dict[str, None] = {}  # that prompts name
         self._current: Part | None = None
         self._command = ""
         self._nccl: Part | None = None  # its lines come between those of other outputs
 
     def take(self, number: int, line: str) -> None:
-        if self._is_within_xml(line):
-            self._continues(line)
+        if not line or line.isspace():
+            self._take_blank()
+        elif (self._is_certain(line) and self._continues(line)) or is_pagers(line):
+            return
         elif parts_outputs(line):
             self.close()
         elif leaves_out(line):
             self._leave_out()
-        elif (command := typed_command(line)) is not None:
+        elif (typed := typed_command(line)) is not None:
             self.close()
-            self._command, self._nccl = command, None
-        elif NCCL_LOG.begins.match(line):
+            self._command, self._nccl = typed.command, None
+            self.hosts |= dict.fromkeys(filter(None, [typed.host]))
+        elif "NCCL" in line and NCCL_LOG.begins.match(line):
             self._take_nccl(number, line)
         elif not self._continues(line):
             self._begin(number, line)
@@ -142,14 +153,25 @@ class _Splitter:
         current.kind, current.is_last = kind, is_end
         self.parts.append(current)
 
-    def _is_within_xml(self, line: str) -> bool:
-        """Some of its tags are HTML's too."""
+    def _take_blank(self) -> None:
+        if self._current and self._current.kind.own:
+            self._current.lines.append("")
+        else:
+            self.close()
+
+    def _is_certain(self, line: str) -> bool:
+        """Of what is open, even if it looks like something else. The most lines of long pastes."""
         current = self._current
-        return current is not None and current.kind is XML and line.lstrip().startswith("<")
+        if current is None:
+            return False
+        if current.kind is LOG:
+            return "NCCL" not in line and stamps.read(line).form is not None
+        return line.lstrip().startswith(_CERTAIN.get(current.kind, ()))
 
     def _leave_out(self) -> None:
         if self._current:
             self._current.lines.append("")
+            self._current.has_gap = True
 
     def _take_nccl(self, number: int, line: str) -> None:
         if self._nccl is None:
@@ -172,10 +194,15 @@ class _Splitter:
             if current.kind.ends and current.kind.ends.match(inner):
                 self.close()
             return True
-        if current.kind.may.match(inner) and not self._kind(line):
+        if current.kind.may.match(inner) and not self._is_other(line):
             current.lines.append(inner)
             return True
         return False
+
+    def _is_other(self, line: str) -> bool:
+        """Package names look like lines of a log that lost its time stamps."""
+        found = self._kind(line)
+        return found is not None and (found[0] is not LOG or stamps.read(line).form is not None)
 
     def _begin(self, number: int, line: str) -> None:
         found = self._kind(line)
@@ -195,8 +222,8 @@ class _Splitter:
         """And what is before it, where the whole output is indented."""
         if not line.strip():
             return None
-        inner = line.lstrip(" \t")
-        margin = line[: len(line) - len(inner)]
+        margin = margin_of(line)
+        inner = line[len(margin) :]
         for kind in KINDS:
             if kind.begins.match(line):
                 return kind, ""
@@ -274,7 +301,9 @@ def _of_smi(parts: Sequence[Part]) -> Collected:
     if best is None:
         return Collected(_text(lines, failures))
     text = _text([*lines, *best.lines], [best])
-    return Collected(text, rc=0 if nvidia_smi_xml.parse(text).is_complete else BROKEN_PIPE)
+    return Collected(
+        text, rc=0 if nvidia_smi_xml.parse(text).is_complete and not best.has_gap else BROKEN_PIPE
+    )
 
 
 def _lines(part: Part) -> list[str]:
@@ -288,6 +317,8 @@ def _text(lines: Iterable[str], parts: Sequence[Part]) -> str:
 
 
 def _is_complete(part: Part) -> bool:
+    if part.has_gap:
+        return False
     if part.kind is MATRIX:
         rows = [line for line in part.lines if _ROW.match(line)]
         columns = part.lines[0].split("CPU", 1)[0].split()

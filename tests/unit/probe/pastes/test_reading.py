@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
 
 SMI = Path(__file__).resolve().parents[3] / "fixtures/smi"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=4711, name=python, GPU has fallen off the bus."
 LOG = f"[   11.000000] nvidia: loading out-of-tree module taints kernel.\n[  812.500000] {XID}\n"
 COMMAND_LINE = "BOOT_IMAGE=/vmlinuz-6.1.0-18-amd64 root=UUID=1c0a ro quiet iommu=pt\n"
@@ -95,6 +96,39 @@ def test_what_copying_adds_is_taken_off(dressed: str) -> None:
     assert xids(bundle) == [79]
     assert bundle.paste is not None
     assert bundle.paste.others == ()
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "me@rig ~> ",
+        "(base) me@rig:~/a folder$ ",
+        "rig:~ # ",
+        "root@3f2a9c0d1e2f:/workspace# ",
+        "\u250c\u2500\u2500(me\u327fkali)-[~]\n\u2514\u2500$ ",
+        "\u279c  src git:(main) \u2717 ",
+        "PS C:\\Users\\me> ",
+        "sh-5.1# ",
+        "1 me\u00b7rig ~ \u00bb ",
+        "Every 2.0s: ",
+        "Alle 2,0s: ",
+    ],
+)
+def test_a_prompt_parts_outputs(prompt: str) -> None:
+    bundle = pasted(f"{prompt}nvidia-smi topo -p2p w\n{P2P}{prompt}cat /proc/cmdline\nquiet\n")
+
+    assert list(bundle.sections) == ["nvidia-smi-p2p-write", "proc-cmdline"]
+    assert bundle.paste is not None
+    assert bundle.paste.others == ()
+
+
+def test_what_was_left_out_may_hold_cards() -> None:
+    xml = (FIXTURES / "smi/two-3090-525.xml").read_text()
+    whole = pasted(xml)
+    with_gap = pasted(xml.replace("</gpu>\n", "</gpu>\n[...]\n", 1))
+
+    assert whole.sections["nvidia-smi-xml"].is_complete
+    assert not with_gap.sections["nvidia-smi-xml"].is_complete
 
 
 def test_powershell_writes_utf_16() -> None:

@@ -1,0 +1,214 @@
+"""What people paste, in the layouts of forums, issues and terminals: recognized and judged.
+
+The files are made up in those layouts; their addresses, names and UUIDs are invented.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rigops.doctor import notes
+from rigops.doctor.registry import CHECKS, examine
+from rigops.errors import UsageError
+from rigops.probe.bundles.reading import read_all
+from rigops.probe.snapshot import HostSnapshot
+from tests.unit.doctor.examining import catalog
+
+if TYPE_CHECKING:
+    from rigops.probe.bundle import Bundle
+
+FOLDER: Final = Path(__file__).parents[2] / "fixtures/pastes"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """`findings` must be there, and no other alarm. `ok`: at most."""
+
+    kinds: str
+    findings: str = ""
+    ok: str = ""
+
+
+PASTES: Final = {
+    "aer-corrected-storm": Expected("kernel log", "info pci.aer.corr"),
+    "aer-fatal-human-times": Expected("kernel log", "fail xid; warn pci.aer.uncorr"),
+    "api-mismatch-after-update": Expected(
+        "the error of nvidia-smi; kernel log; /proc/driver/nvidia/version",
+        "fail drv.mismatch",
+        ok="drv.loaded drv.pin drv.secureboot",
+    ),
+    "apt-dkms-build-failed": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "apt-unmet-quoted": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "bar-no-space": Expected("kernel log", "fail bar1.size; fail gpu.init"),
+    "cmdline-and-grub-healthy": Expected(
+        "/proc/cmdline; /etc/default/grub; uname -a", ok="cmdline.bad"
+    ),
+    "cmdline-known-by-command": Expected("/proc/cmdline", "warn cmdline.bad; warn pci.aer.blind"),
+    "dkms-make-log-cut": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dkms-status-and-dpkg": Expected("dkms status; dpkg -l"),
+    "dmar-fault-syslog-crlf": Expected("kernel log", "warn iommu.fault"),
+    "dmesg-json-cut": Expected("kernel log", "fail xid"),
+    "gpu-burn-cut": Expected("gpu_burn"),
+    "gpu-burn-faulty": Expected("gpu_burn", "fail bench.burn"),
+    "gsp-timeout-details-summary": Expected("kernel log; uname -a", "fail drv.gsp; fail xid"),
+    "healthy-kmsg": Expected("kernel log"),
+    "healthy-log": Expected("kernel log"),
+    "iommu-faults-bbcode": Expected("kernel log", "fail iommu.fault"),
+    "journal-json-lines": Expected("kernel log", "fail xid"),
+    "journal-verbose": Expected("kernel log", "fail xid"),
+    "kern-log-localized-date": Expected("kernel log", "warn xid"),
+    "legacy-card-ignored": Expected("kernel log", "fail drv.flavor"),
+    "log-cut-mid-line": Expected("kernel log", "warn xid"),
+    "log-nbsp-smart-quotes": Expected("kernel log", "fail drv.gsp; fail xid"),
+    "log-wrapped-at-80": Expected("kernel log", "fail xid"),
+    "lspci-acs-ports": Expected("lspci", "info acs.path"),
+    "lspci-nn-rev-ff": Expected("lspci", "fail gpu.count; fail gpu.lost"),
+    "lspci-slow-riser": Expected("lspci", "warn pci.width"),
+    "lspci-tabs-lost-and-cut": Expected("lspci", "info bar1.size"),
+    "lspci-vfio": Expected("lspci", "warn drv.nouveau"),
+    "mixed-bench-and-burn-healthy": Expected("nccl-tests; gpu_burn", ok="bench.burn bench.nccl"),
+    "mixed-boot-before-and-now": Expected("kernel log", "fail drv.gsp; fail xid"),
+    "mixed-collect-env-cut": Expected("nvidia-smi topo"),
+    "mixed-forum-quote-and-answer": Expected(
+        "the error of nvidia-smi; lspci; kernel log",
+        "fail gpu.count; fail gpu.lost; fail xid",
+        ok="drv.loaded drv.secureboot",
+    ),
+    "mixed-hang-report-github": Expected(
+        "nvidia-smi topo; /proc/cmdline; kernel log; NCCL's log",
+        "fail iommu.fault; info nccl.log",
+        ok="cmdline.bad",
+    ),
+    "mixed-healthy-rig": Expected(
+        "/proc/cmdline; /proc/driver/nvidia/version; nvidia-smi topo; kernel log",
+        ok="cmdline.bad drv.loaded drv.pin drv.secureboot",
+    ),
+    "mixed-install-fails-then-no-driver": Expected(
+        "apt, dpkg or dkms; the error of nvidia-smi; uname -a", "fail drv.loaded; fail pkg.errors"
+    ),
+    "mixed-kubectl-prefix": Expected(
+        "NCCL's log; nvidia-smi", "info nccl.log", ok="drv.loaded drv.secureboot"
+    ),
+    "mixed-lspci-and-log-cut": Expected("lspci; kernel log", "warn pci.width; info pci.aer.corr"),
+    "mixed-screen-of-commands-without-prompts": Expected(
+        "uname -a; dkms status; nvidia-smi -L; /proc/cmdline",
+        ok="cmdline.bad drv.loaded drv.secureboot",
+    ),
+    "mixed-topo-and-p2p-test-cut": Expected("nvidia-smi topo; p2pBandwidthLatencyTest"),
+    "mixed-two-hosts-proxmox": Expected(
+        "lspci; /proc/cmdline; the error of nvidia-smi; kernel log",
+        "fail drv.loaded; fail gpu.init; warn drv.nouveau",
+        ok="cmdline.bad",
+    ),
+    "mixed-utf-16-powershell": Expected("/proc/cmdline; kernel log", "fail xid", ok="cmdline.bad"),
+    "nccl-log-compose-prefix-cut": Expected("NCCL's log", "info nccl.log"),
+    "nccl-log-ray-prefix": Expected("NCCL's log", "info nccl.log"),
+    "nccl-log-warn": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
+    "nccl-tests-hang": Expected("nccl-tests"),
+    "nccl-tests-healthy": Expected("nccl-tests", ok="bench.nccl"),
+    "nccl-tests-wrong-values": Expected("nccl-tests", "fail bench.nccl"),
+    "nouveau-and-secure-boot": Expected(
+        "mokutil --sb-state; kernel log; the error of nvidia-smi",
+        "fail drv.loaded; fail drv.secureboot",
+    ),
+    "nvbandwidth-slow-peers": Expected("nvbandwidth", "info bench.nvbandwidth"),
+    "nvlink-status": Expected("nvidia-smi nvlink"),
+    "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest"),
+    "p2p-bandwidth-slow-fish": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
+    "p2p-granted-all-letters": Expected("nvidia-smi topo"),
+    "p2p-not-supported": Expected("nvidia-smi topo"),
+    "p2p-of-what": Expected("nvidia-smi topo"),
+    "rm-init-adapter-with-no-devices": Expected(
+        "the error of nvidia-smi; kernel log", "fail gpu.init", ok="drv.loaded drv.secureboot"
+    ),
+    "simple-p2p-passed": Expected("p2pBandwidthLatencyTest", "info bench.p2p"),
+    "simple-p2p-values-lost": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
+    "smi-lost-powershell": Expected(
+        "the error of nvidia-smi", "fail gpu.count; fail gpu.lost", ok="drv.loaded drv.secureboot"
+    ),
+    "smi-lost-tmux-frame": Expected(
+        "the error of nvidia-smi", "fail gpu.count; fail gpu.lost", ok="drv.loaded drv.secureboot"
+    ),
+    "smi-lost-with-live-list": Expected(
+        "the error of nvidia-smi; nvidia-smi -L",
+        "fail gpu.count; fail gpu.lost",
+        ok="drv.loaded drv.secureboot",
+    ),
+    "smi-not-installed-oh-my-zsh": Expected("the error of nvidia-smi; lspci"),
+    "smi-q-healthy-excerpt": Expected(
+        "nvidia-smi -q",
+        ok="clk.throttle drv.loaded drv.secureboot inforom pci.width pwr.brake pwr.limit "
+        "tmp.core tmp.fan",
+    ),
+    "smi-q-throttling-cut": Expected(
+        "nvidia-smi -q",
+        "fail clk.throttle; fail tmp.core; info pci.width",
+        ok="drv.loaded drv.secureboot",
+    ),
+    "smi-table-discourse-cut": Expected(
+        "nvidia-smi", "info drv.persist", ok="drv.loaded drv.secureboot"
+    ),
+    "smi-table-err": Expected(
+        "nvidia-smi",
+        "fail gpu.count; fail gpu.lost; warn tmp.fan; info drv.persist",
+        ok="drv.loaded drv.secureboot",
+    ),
+    "smi-table-watch": Expected(
+        "nvidia-smi",
+        ok="drv.loaded drv.nouveau drv.persist drv.secureboot inforom tmp.core tmp.fan",
+    ),
+    "smi-xml-cut": Expected("nvidia-smi -q -x", "info drv.persist", ok="drv.loaded drv.secureboot"),
+    "topo-cut-in-table": Expected("nvidia-smi topo"),
+    "topo-healthy-nvlink": Expected("nvidia-smi topo"),
+    "topo-spaces-quoted": Expected("nvidia-smi topo"),
+    "xid-31-journal-pager": Expected("kernel log", "warn xid"),
+    "xid-79-proxmox-prompt": Expected("kernel log", "fail xid"),
+    "xid-79-quoted-html-entities": Expected("kernel log", "fail xid"),
+}
+
+
+def pasted(name: str) -> Bundle:
+    (bundle,) = read_all(FOLDER / f"{name}.txt")
+    return bundle
+
+
+def listed(words: str) -> set[str]:
+    return set(words.split("; ")) - {""}
+
+
+@pytest.mark.parametrize("name", PASTES)
+def test_a_paste_is_recognized_and_judged(name: str) -> None:
+    expected = PASTES[name]
+    bundle = pasted(name)
+    assert bundle.paste is not None
+    found = examine(HostSnapshot(bundle), None, catalog())
+
+    kinds = {one.partition(" (")[0] for one in bundle.paste.recognized}
+    shown = {f"{one.status} {one.id}" for one in found}
+    alarms = {one for one in shown if one.startswith(("fail ", "warn "))}
+    assert kinds == listed(expected.kinds)
+    assert listed(expected.findings) <= shown
+    assert alarms <= listed(expected.findings)
+    assert {one.id for one in found if one.status == "ok"} <= set(expected.ok.split())
+
+
+def test_every_file_is_in_the_table() -> None:
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {*PASTES, "prose-only"}
+
+
+def test_prose_is_no_output() -> None:
+    with pytest.raises(UsageError, match="no output is recognized"):
+        pasted("prose-only")
+
+
+def test_prompts_of_several_hosts_are_noted() -> None:
+    bundle = pasted("mixed-two-hosts-proxmox")
+    found = examine(HostSnapshot(bundle), None, catalog())
+
+    noted = notes.of_paste(bundle, found, CHECKS)
+
+    assert any(one.startswith("prompts of several hosts (pve, ai-vm)") for one in noted)
