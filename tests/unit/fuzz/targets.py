@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops import catalog
 from rigops.concerns.acs import facts as acs
 from rigops.concerns.kernel_args.trial_boot import conditions
-from rigops.doctor.registry import examine
+from rigops.doctor import notes
+from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership
 from rigops.packages import apt_simulated, dpkg, sources
@@ -27,6 +28,7 @@ from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles import bug_report
 from rigops.probe.bundles.reading import read_all
 from rigops.probe.bundles.redaction import Redaction
+from rigops.probe.pastes import reading as pastes
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.snapshot import HostSnapshot
 from rigops.record import journal, kernel_arguments, lockfile
@@ -86,6 +88,9 @@ _REAL: Final = {
 }
 
 
+_COPIED: Final = ("01b-nvidia-smi-q-text/*", "01c-nvidia-smi-other/*", "05-p2p-bench/*")
+
+
 def _sample(name: str) -> bytes:
     return SAMPLES[name].encode("utf-8", "replace")
 
@@ -119,6 +124,14 @@ def _judged(data: bytes) -> object:
     sections = {name: Collected(texts[name], root=True) for name in names}
     bundle = Bundle("rig", "2026-01-31T18:00:00Z", root=True, sections=sections)
     return examine(HostSnapshot(bundle), None, shipped(), concerns=EVERY_CONCERN)
+
+
+def _of_paste(data: bytes) -> object:
+    bundle = pastes.read([("post.txt", data)], host="rig")
+    if bundle is None:
+        return None
+    findings = examine(HostSnapshot(bundle), None, shipped(), concerns=EVERY_CONCERN)
+    return notes.of_paste(bundle, findings, CHECKS)
 
 
 def _redacted(data: bytes) -> object:
@@ -158,6 +171,10 @@ def targets() -> dict[str, Target]:
         "redaction": Target(_redacted, (_sample("kernel-log"), _sample("nccl"), _sample("uname"))),
         "doctor": Target(
             _judged, (b"\x01".join(_sample(one.name) for one in (*SECTIONS, *PASTED)),)
+        ),
+        "pastes": Target(
+            _of_paste,
+            (*_files("pastes/*.txt"), *(one for shape in _COPIED for one in _corpus(shape)[:8])),
         ),
         "owned": Target(_text(Ownership.parse), _RECORDS),
         "owned-packages": Target(_text(OwnedPackages.parse), _RECORDS),
