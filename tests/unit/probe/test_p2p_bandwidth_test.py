@@ -74,6 +74,12 @@ def test_simple_p2p(name: str, result: str, wrong: int) -> None:
     assert run.access[0, 1] == (result != "waived")
 
 
+def test_without_what_looks_like_a_quote_mark_it_is_the_same() -> None:
+    (run,) = parse(PASTED["waived"].replace("> Peer", "Peer")).runs
+
+    assert run.access == {(0, 1): False, (1, 0): False}
+
+
 def test_two_programs_in_one_text_are_two_runs() -> None:
     found = parse(PASTED["values-lost"] + PASTED["granted-and-fast"] + PASTED["tables-alone"])
 

@@ -25,7 +25,7 @@ _ACCESS = re.compile(
     r"Device=(?P<one>[0-9]{1,3}) (?P<can>CAN|CANNOT) Access Peer Device=(?P<other>[0-9]{1,3})"
 )
 _PEER_ACCESS = re.compile(
-    r"> Peer access from .{0,120}?\(GPU(?P<one>[0-9]{1,3})\) -> "
+    r"(?:> )?Peer access from .{0,120}?\(GPU(?P<one>[0-9]{1,3})\) -> "
     r".{0,120}?\(GPU(?P<other>[0-9]{1,3})\) ?: (?P<can>Yes|No)"
 )
 _TITLE = re.compile(
