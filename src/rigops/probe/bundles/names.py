@@ -171,7 +171,8 @@ def is_name(kind: WordKind, value: str) -> bool:
     if not value or is_pseudonym(value) or value == "***" or _VERSION.fullmatch(value):
         return False
     if kind == "serial":
-        return _NO_SERIAL.fullmatch(value) is None
+        is_word = value.isalpha() and _is_declared(value.lower())
+        return not is_word and _NO_SERIAL.fullmatch(value) is None
     if kind == "host":
         return not (value.lower() in _NO_HOST or value.isdigit() or _is_address(value))
     if kind == "user":

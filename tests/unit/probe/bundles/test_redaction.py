@@ -122,6 +122,7 @@ def test_a_name_in_each_of_its_places(said: str, left: str) -> None:
         "serial8250: ttyS0 Serial: 8250/16550 driver, 32 ports",
         "New USB device strings: Mfr=1, Product=2, SerialNumber=3",
         "Serial Number: N/A\nSerial Number : Not Specified\nSerial Number: 0",
+        "usb usb3: SerialNumber: NVRM",
         "Asset Tag: To Be Filled By O.E.M.",
         "crw-rw-rw- 1 root video 195, 0 Jan 31 18:00 /dev/nvidia0",
         "getty@tty1.service user@1000.service rootflags=subvol=@home crashkernel=512M@64M",
