@@ -50,6 +50,9 @@ def nvbandwidth(examined: Examined) -> list[Finding]:
     if not between:
         return [Finding("info", "nothing was copied from card to card")]
     speeds = {cell: one for one in between for cell in one.cells.values() if cell is not None}
+    if not speeds:
+        cite = cited(NVBANDWIDTH, [between[0].line])
+        return [Finding("unknown", "no speed between the cards could be read", cite)]
     slowest = min(speeds)
     words = "" if found.checks_data else ", and the data was not compared"
     return [
