@@ -26,7 +26,9 @@ NOT_LOADED = "no NVIDIA driver is loaded"
 
 # Failures of nvidia-smi that only a loaded driver can cause.
 _ANSWERED = frozenset({"mismatch", "no-devices", "lost"})
-_NUMBERS = re.compile(r"(?:[0-9]{1,3}:)?(?P<version>[0-9]{2,4}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)")
+_NUMBERS = re.compile(
+    r"(?:[0-9]{1,3}:)?(?P<version>[1-9][0-9]{1,3}\.[0-9]{1,3}(?:\.[0-9]{1,3})?)(?!\.?[0-9])"
+)
 
 
 @dataclass(frozen=True)
