@@ -71,6 +71,12 @@ QUERY: Final = _kind(
 TABLE: Final = _kind(
     "nvidia-smi", SMI, r"\+[-=]{20,}|\| NVIDIA-SMI ", r"[+|]", has=".{0,60}(?:NVIDIA-SMI |Bus-Id)"
 )
+ROWS: Final = _kind(
+    "nvidia-smi --query-gpu", SMI,
+    r"(?:index|name|timestamp|count|uuid|driver_version|pstate|[a-z]{2,20}\.[a-z._]{2,40})"
+    r"(?: \[[^\]]{1,12}\])?, [a-z]",
+    r"[^,]{1,80}, |Unable to determine the", has=r".{0,4000}?pci\.bus_id",
+)  # fmt: skip
 FAILURE: Final = _kind(
     "the error of nvidia-smi", SMI,
     r"NVIDIA-SMI has failed|Failed to initialize NVML|Unable to determine the|"
@@ -131,6 +137,7 @@ KINDS: Final = (
     XML,
     QUERY,
     TABLE,
+    ROWS,
     FAILURE,
     MATRIX,
     COMMAND_LINE,
@@ -179,36 +186,46 @@ KINDS: Final = (
         r"\[P2P \(Peer-to-Peer\)|Device: ?[0-9]{1,3}, |Device=[0-9]{1,3} CAN|"
         r"P2P Connectivity Matrix|(?:Uni|Bi)directional P2P=|P2P=(?:En|Dis)abled Latency|"
         r"\[.{0,80}simpleP2P.{0,5}\] - Starting|CUDA-capable device count",
-        r"\s*D\\D\s|\s+[GC]PU(?:\s+[0-9]{1,3})+\s*$|\*\*\*NOTE|So you can see|NOTE: The CUDA|"
+        r"\s*D\\D\s|\s*[GC]PU(?:\s+[0-9]{1,3})+\s*$|\*\*\*NOTE|So you can see|NOTE: The CUDA|"
+        r"Peer access from |Two or more GPUs|Peer to Peer access|CUDA error|"
         r"Checking |Enabling |Allocating |Creating |cudaMemcpy|Preparing |Run kernel|Copy data|"
         r"Verification |Disabling |Shutting |Test |> |waiving test|" + _NUMBERS,
         r"[ \t]+\S", is_joined=True,
     ),
     _kind(
         "nvbandwidth", "nvbandwidth",
-        r"nvbandwidth Version|Running (?:host|device|all|one)_\S{1,80}\.",
-        r"memcpy |SUM |WAIVED|CUDA Runtime|CUDA Driver|Driver Version: |Device [0-9]{1,3}: |"
+        r"nvbandwidth Version|(?:Running|Waiving) (?:host|device|all|one)_\S{1,80}\.|"
+        r"Device [0-9]{1,3}: .{1,80} \([0-9a-f]{8}:",
+        r"memcpy |SUM |COEFFICIENT|Waiv|ASSERT |Invalid value|Performance can|"
+        r"WAIVED|CUDA Runtime|CUDA Driver|Driver Version: |Device [0-9]{1,3}: |"
         r"Built from|Additional system|ERROR|\[ERROR\]|NOTE: |" + _NUMBERS,
         r"[ \t]+\S", is_joined=True,
     ),
     _kind(
         "nccl-tests", "nccl-tests",
         r"#?\s*nThread [0-9]{1,4} nGpus|#\s+Using devices|#\s+Rank\s+[0-9]|#\s+size\s+count|"
-        r"# (?:Out of bounds|Avg bus|nccl-tests)|.{0,120}?Test (?:NCCL|CUDA) failure",
-        r"#|\s*[0-9]{1,20}\s+[0-9]{1,20}\s+[a-z]{3,8}[0-9]{0,2}\s|\s+Rank\s+[0-9]",
+        r"#? ?(?:Out of bounds values|Avg bus bandwidth)|# nccl-tests|"
+        r".{0,120}?Test (?:NCCL|CUDA) failure",
+        r"\s*(?:Using devices|Rank\s|size\s+count|\(B\)\s|out-of-place|\.\. \S{1,80} pid)|#|"
+        r"\s*[0-9]{1,20}\s+[0-9]{1,20}\s+[a-z]{3,8}[0-9]{0,2}\s|\s+Rank\s+[0-9]",
         is_joined=True,
     ),
     _kind(
         "apt, dpkg or dkms", "apt-output",
         r"[EW]: |Err:[0-9]{1,4} |dpkg: |Reading package lists|The following packages have unmet|"
         r"Errors were encountered|Error! |Consult /var/lib/dkms|Setting up |Unpacking |"
-        r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You) |ERROR \(dkms|"
+        r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You|Installation) |"
+        r"ERROR \(dkms|"
         r"Building (?:initial )?module|Loading new |Deleting module|.{0,120}dpkg-deb: error|"
-        r"make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
+        r"DKMS make\.log|UEFI Secure Boot|Your system has UEFI|\(Reading database|"
+        r"Hit:[0-9]{1,4} |make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
         r"Selecting |Get:[0-9]|Hit:[0-9]|Ign:[0-9]|Fetched |Need to get|After this|Do you want|"
         r"Some packages|requested an|distribution that|or been moved|[0-9]{1,6} upgraded|"
         r"The following|Processing triggers|DKMS|Done|Building |Reading state|Building dependency|"
-        r"\(Reading database|trying to overwrite|Depends:|update-initramfs|Correcting dep",
+        r"trying to overwrite|update-initramfs|Correcting dep|.{0,120}?: {1,4}(?:Pre)?Depends: |"
+        r"\s+(?:Recommends|Conflicts|Breaks|Depends): |.{1,120}? (?:depends on|but it is not) |"
+        r"\s+Package \S{1,80} is not|ERROR |File: /var/lib/dkms|Please see the log|warning: |"
+        r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]|The system will assist|modprobe: ERROR",
         r"[ \t]+\S", is_joined=True,
     ),
     JOURNAL,

@@ -35,6 +35,7 @@ from rigops.probe.pastes.kinds import (
     NCCL_LOG,
     NVLINK,
     QUERY,
+    ROWS,
     SMI,
     TABLE,
     XML,
@@ -50,7 +51,7 @@ _READS_COMMAND_LINE: Final = re.compile(r"cat /proc/cmdline")
 _ROW: Final = re.compile(r"\s*GPU[0-9]{1,3}\s+(?=\S)(?!GPU)(.*)")
 _GRANTS: Final = frozenset({"OK", "CNS", "TNS", "GNS", "NS", "DR", "U"})
 _ONLY_OF_COPIES: Final = frozenset({"CNS", "TNS", "GNS"})  # not of NVLink
-_RICHEST: Final = (LIST, TABLE, QUERY, XML)
+_RICHEST: Final = (LIST, ROWS, TABLE, QUERY, XML)
 _PREVIOUS: Final = "kernel-log-previous"
 _LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
 _SHOWN: Final = 60

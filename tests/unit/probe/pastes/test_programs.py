@@ -1,0 +1,34 @@
+"""Outputs of programs and failed installations are recognized from the first line to the last."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigops.probe.pastes.reading import read
+from tests.unit.probe.pasted import OUTPUTS
+
+# nvbandwidth prints the bare name of the host; NCCL's lines may be within those of nccl-tests.
+UNRECOGNIZED = {("nvbandwidth", "three-cards"): ("line 9: rig",)}
+WITHIN = {("nccl-tests", "not-validated"): {"nccl-log"}}
+EACH = [(section, name) for section, outputs in OUTPUTS.items() for name in outputs]
+
+
+@pytest.mark.parametrize(("section", "name"), EACH)
+def test_it_is_recognized_as_one_output(section: str, name: str) -> None:
+    text = OUTPUTS[section][name]
+
+    found = read([("paste", text.encode())], host="paste")
+
+    assert found is not None
+    assert found.paste is not None
+    assert found.paste.others == UNRECOGNIZED.get((section, name), ())
+    assert set(found.sections) == {section} | WITHIN.get((section, name), set())
+
+
+def test_rows_of_a_query_are_recognized() -> None:
+    text = "name, pci.bus_id, temperature.gpu\nNVIDIA GeForce RTX 3090, 00000000:0A:00.0, 45\n"
+
+    found = read([("paste", text.encode())], host="paste")
+
+    assert found is not None
+    assert set(found.sections) == {"nvidia-smi-xml"}
