@@ -73,7 +73,7 @@ STEPS: Final = (
     Step(
         "Ctrl-C while it works leaves a host that the next run finishes.",
         ("apply",),
-        {"[N]o": "y", "of 19": CTRL_C},
+        {"[N]o": "y", "apt is at work": CTRL_C},
         130,
     ),
     Step("", ("apply",), {"[N]o": "y"}),

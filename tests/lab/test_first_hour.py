@@ -32,7 +32,7 @@ def test_ctrl_c_in_any_stage_leaves_what_the_next_run_finishes(tmp_path: Path) -
     laptop = Laptop(tmp_path)
     with hosts.running(["threadripper-3x3090=each-stage"]) as (host,):
         laptop.declare({host.name: {"driver": "535", "kernel_args": ["iommu=pt"]}})
-        stages = ("probe", "plan", "of 19", "verify", "waiting", "preflight", "vault")
+        stages = ("probe", "plan", "apt is at work", "verify", "waiting", "preflight", "vault")
         for stage in stages:
             person = Person({stage: CTRL_C}, sees_all=True)
             apply = ("apply", "--yes", "--reboot", "auto", *INVENTORY)
