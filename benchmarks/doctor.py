@@ -9,6 +9,7 @@ one-host    connecting, probing and reading the answer, against `ssh HOST sh -s 
 fleet       `rigops doctor` of 24 hosts, against `ansible -m setup` of the same. The hosts share the
             cores of the controller, so the work of both sides is compared
 judging     a saved bundle, from text to findings; no peer, so milliseconds
+pastes      ten megabytes of what people paste, and of what breaks readers; the whole command
 """
 
 from __future__ import annotations
@@ -46,6 +47,18 @@ RIG = "fresh-install"
 ONE_HOST_BOUND = 1.5
 FLEET_BOUND = 10.0
 JUDGING_BOUND_MS = 50.0
+PASTE_BYTES = 10_000_000
+PASTE_BOUND_S = 5.0  # of the processor
+PASTES = {
+    "dmesg": "[  812.500000] NVRM: Xid (PCI:0000:41:00): 31, pid=47, name=python, MMU Fault\n",
+    "journal": '{"_TRANSPORT": "kernel", "MESSAGE": "NVRM: Xid (PCI:0000:41:00): 31, pid=47"}\n',
+    "cut objects": '{"MESSAGE": {"a": [\n',
+    "prose": "I have two cards, and when I start the training it hangs. > see above | and\n",
+    "one line": "NVRM: Xid ",
+    "empty lines": "\n",
+    "braces": "{",
+    "rows without a head": "GPU0\t X \tPHB\t0-31\t0\n",
+}
 PROCESSES_BOUND = 150
 CPU_BOUND_S = 0.25
 
@@ -137,6 +150,20 @@ def judging(folder: Path, name: str) -> bool:
     return took * 1000 <= JUDGING_BOUND_MS
 
 
+def pastes(folder: Path) -> bool:
+    paste, slowest = folder / "paste.txt", 0.0
+    for name, piece in PASTES.items():
+        paste.write_text(piece * (PASTE_BYTES // len(piece)))
+        before = os.times()
+        command = [sys.executable, "-m", "rigops", "doctor", "--from", str(paste)]
+        subprocess.run(command, capture_output=True, check=False)  # 2: nothing is recognized
+        after = os.times()
+        took = sum(after[2:4]) - sum(before[2:4])
+        print(f"pastes     10 MB, {name}: {took:.2f} s, promised at most {PASTE_BOUND_S:g} s")
+        slowest = max(slowest, took)
+    return slowest <= PASTE_BOUND_S
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -155,6 +182,8 @@ def main() -> int:
                     held.append(one_host(folder, "bench-rig"))
                 if "judging" in chosen:
                     held.append(judging(folder, "bench-rig"))
+        if "pastes" in chosen:
+            held.append(pastes(folder))
         if "fleet" in chosen:
             names = [f"bench{number:02}" for number in range(1, FLEET + 1)]
             with hosts.running([f"{RIG}={name}" for name in names]):
