@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from rigops.probe.bundle import MOST_LINES
 from rigops.probe.pastes.kinds import COMMANDS
 from rigops.probe.registry import PASTED, SECTIONS
 
@@ -28,6 +29,9 @@ def of_paste(bundle: Bundle, findings: Iterable[Finding], checks: Iterable[Check
     if bundle.paste is None:
         return []
     found = [f"recognized: {', '.join(bundle.paste.recognized)}"]
+    if bundle.paste.left_out:
+        kept = f"of each file the last {MOST_LINES} are read"
+        found.append(f"left out: {bundle.paste.left_out} lines at the beginning; {kept}")
     if others := bundle.paste.others:
         lines = f"{len(others)} lines, the first is" if len(others) > 1 else "one line,"
         found.append(f"not recognized: {lines} {others[0]}")

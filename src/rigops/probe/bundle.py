@@ -47,12 +47,13 @@ class Collected:
 class Paste:
     """What was recognized in outputs that somebody copied, and the lines that were not.
 
-    `hosts`: whose prompts are in it.
+    `hosts`: whose prompts are in it. `left_out`: how many lines of its beginning were not read.
     """
 
     recognized: tuple[str, ...]
     others: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 @dataclass(frozen=True)

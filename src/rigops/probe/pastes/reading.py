@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rigops.probe.bundle import BROKEN_PIPE, Bundle, Collected, Paste
+from rigops.probe.bundle import BROKEN_PIPE, MOST_LINES, Bundle, Collected, Paste
 from rigops.probe.kernel_log import stamps
 from rigops.probe.pastes import journal
 from rigops.probe.pastes.copying import (
@@ -83,11 +83,13 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
     parts: list[tuple[str, Part]] = []
     others: list[str] = []
     hosts: dict[str, None] = {}
+    left_out = 0
     for name, content in files:
         splitter = _split(decoded(content))
         parts += [(name, part) for part in splitter.parts]
         others += splitter.others
         hosts |= splitter.hosts
+        left_out += splitter.left_out
     if not parts:
         return None
     sections, recognized = _sections(parts)
@@ -96,21 +98,23 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
         collected_at=None,
         root=False,
         sections=sections,
-        paste=Paste(tuple(recognized), tuple(others), tuple(hosts)),
+        paste=Paste(tuple(recognized), tuple(others), tuple(hosts), left_out),
     )
 
 
 def _split(text: str) -> _Splitter:
-    splitter = _Splitter()
     lines = plain_lines(text)
-    for number, line in enumerate(lines, 1):
+    splitter = _Splitter(left_out=max(len(lines) - MOST_LINES, 0))
+    lines = lines[splitter.left_out :]
+    for number, line in enumerate(lines, splitter.left_out + 1):
         splitter.take(number, line)
     splitter.close(is_end=bool(lines) and lines[-1].strip() != "")
     return splitter
 
 
 class _Splitter:
-    def __init__(self) -> None:
+    def __init__(self, left_out: int) -> None:
+        self.left_out = left_out  # lines: what happened last is at the end
         self.parts: list[Part] = []
         self.others: list[str] = []
         self.hosts: dict[str, None] = {}  # that prompts name

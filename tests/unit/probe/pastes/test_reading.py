@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.probe.bundle import MOST_LINES
 from rigops.probe.pastes.reading import read
 from rigops.probe.sections import kernel_log, nvidia_smi_p2p, nvidia_smi_topo, proc_cmdline
 from rigops.probe.snapshot import HostSnapshot
@@ -282,6 +283,15 @@ def test_lines_left_out_end_no_output() -> None:
 
     assert recognized(bundle) == ["kernel log"]
     assert xids(bundle) == [79]
+
+
+def test_of_a_text_without_end_the_last_lines_are_read() -> None:
+    bundle = pasted("x\n" * MOST_LINES + LOG)
+
+    assert xids(bundle) == [79]
+    assert bundle.paste is not None
+    assert bundle.paste.left_out == len(["loading", "Xid", "after the last end of line"])
+    assert bundle.paste.others[0] == "line 4: x"
 
 
 def test_nothing_is_made_of_prose() -> None:
