@@ -24,6 +24,7 @@ HEALTHY: Final = (
     "01b-nvidia-smi-q-text/*",
     "01c-nvidia-smi-other/*.table.txt",
     "01c-nvidia-smi-other/*nvlink*",
+    "01c-nvidia-smi-other/*.csv",
     "02-topo-m/*",
     "03-topo-p2p/*",
     "04-kernel-log/gpud-*",
@@ -34,7 +35,6 @@ HEALTHY: Final = (
 # No section takes them, or there is nothing in them.
 NOT_RECOGNIZED: Final = (
     "index.tsv",
-    "01c-nvidia-smi-other/*.csv",
     "01c-nvidia-smi-other/*.dmon.txt",
     "01c-nvidia-smi-other/*.version.txt",
     "02-topo-m/*-win591.topo-m.txt",
