@@ -18,7 +18,7 @@ _WHY: Final = (
 )
 _FIX: Final = Fix(
     kind="hands",
-    text="take back overclocking, look at power cables and temperature, and run it with this card "
+    text="remove overclocking, look at power cables and temperature, and run it with this card "
     "alone (`-i`); if it fails in another slot too, the card is defective. The kernel log of that "
     "time names a Xid: give it to doctor",
 )

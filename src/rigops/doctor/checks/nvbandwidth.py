@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 # Without P2P a copy is staged, which reaches about half of what a card reads from the host.
 _SLOWER_THAN_STAGED: Final = 0.25  # of the slowest copy from the host
 _MEASURED: Final = (
-    "nvbandwidth compares what it copied unless it is told not to, which its output does not show. "
-    "It runs no collective and no long load: `rigops preflight` does."
+    "nvbandwidth compares what it copied, unless an option keeps it from that, which its output "
+    "does not show. It runs no collective and no long load: `rigops preflight` does."
 )
 
 

@@ -151,7 +151,7 @@ def errors(examined: Examined) -> list[Finding]:
     """apt, dpkg, dkms and NVIDIA's installer ended without an error.
 
     Only where their output was given to doctor. Each kind of error is a failure with its line, what
-    it means and what to do; those that only follow from another one are not told again.
+    it means and what to do; those that only follow from another one are not repeated.
     """
     answer = examined.snapshot[APT_OUTPUT]
     if answer.collected is None:

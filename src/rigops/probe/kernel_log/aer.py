@@ -63,7 +63,7 @@ class AerLog:
 
     @property
     def found(self) -> list[LinkErrors]:
-        """A port's note that it was told of an error counts where no error is described."""
+        """A port's note that it received an error counts where no error is described."""
         kinds = {(boot, severity) for boot, _, severity in self._reported}
         for (boot, address, severity), note in self._received.items():
             if one := self._reported.get((boot, address, severity)):
