@@ -89,8 +89,8 @@ _PLACES: Final = (
     _place("serial", rf"\"serial\"{_GAP}:{_GAP}\"([^\"\n]{{1,80}})\"", '"serial"'),
     _place("serial", r"<[a-z_]{0,20}serial[a-z_]{0,20}>([^<>\n]{1,80})</", "</"),
     _place("serial", r"/by-id/\S{1,120}?_([A-Z0-9-]{8,40}?)(?=-part[0-9]|[\s\"',:]|$)", "/by-id/"),
-    _place("wifi", rf"\b(?:ESSID|SSID|ssid){_GAP}[:=]{_GAP}\"?([^\"\n]+)", "SSID", "ssid"),
-    _place("wifi", rf"^{_GAP}ssid ([^\n]+)$", "ssid"),
+    _place("wifi", rf"\b(?:ESSID|SSID|ssid){_GAP}[:=]{_GAP}\"?([^\"\r\n]+)", "SSID", "ssid"),
+    _place("wifi", rf"^{_GAP}ssid ([^\r\n]+)\r?$", "ssid"),
     _place("host", rf"({_NAME}):[0-9]{{1,9}}:[0-9]{{1,9}} \[[0-9]{{1,5}}\] ", "NCCL "),
     _place("host", rf"\bPid +[0-9]{{1,9}} on +({_NAME}) +device ", "Rank "),
     # In netplan's YAML: the only name that is on the line after its label.

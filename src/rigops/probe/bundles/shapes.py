@@ -73,7 +73,7 @@ _HIDDEN: Final = tuple(
             r"(\b(?:sshpass|mysql|mariadb|mongo|ldap|login)[^|\n]{0,512}[ \t]-p[ \t]{0,8})[^\s]+",
             r"\1***",
         ),
-        (r"(?i)\b(authorization[\"']?:[ \t]{0,8}[\"']?)[^\"'\n]+", r"\1***"),
+        (r"(?i)\b(authorization[\"']?:[ \t]{0,8}[\"']?)[^\"'\r\n]+", r"\1***"),
         (r"(?i)\b(bearer[ \t]{1,8})[a-z0-9][^\"'\s]{7,}", r"\1***"),
         # By their own marks: access tokens of the usual services, and signed web tokens.
         (rf"(?<![A-Za-z0-9]){_SHAPE}[A-Za-z0-9_-]{{16,255}}", "***"),

@@ -131,7 +131,9 @@ class _Reader:
             self._join(self._wrapped, line)
             return
         stamped = stamps.read(line)
-        is_kept = is_relevant(line) or any(words in line for words in _ALSO)
+        # Not by the name of the host, which may be nvidia.
+        said = stamped.message if stamped.is_kernels else stamped.message.partition(" ")[2]
+        is_kept = is_relevant(said) or any(words in said for words in _ALSO)
         if stamped.form is None and not (is_kept and looks_like_the_kernel(stamped.message)):
             is_rest = line[0] in " \t" and self._total > 0  # of the line before
             if not is_rest and len(self._unparsed) < _MOST_UNPARSED:

@@ -60,6 +60,9 @@ def test_an_xid_after_a_label_is_still_that_xid(before: str, stamp: str) -> None
     assert changed_by_redaction(bundle) is None
 
 
+INIT = "[    0.123456] NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x22:0x56:884)"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -98,6 +101,17 @@ def test_the_character_that_marks_an_address_in_between_is_only_a_character() ->
     assert without_names(log(text)).sections["kernel-log"].text == text.replace(
         "margarete", "user-1"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization:\r\n",
+        f"{INIT}\nJan 31 18:00:00 nvidia kernel: usb usb3: SerialNumber:\n{INIT}\n",
+    ],
+)
+def test_an_empty_value_and_a_host_named_nvidia_change_nothing(text: str) -> None:
+    assert changed_by_redaction(log(text)) is None
 
 
 @settings(max_examples=EXAMPLES)
