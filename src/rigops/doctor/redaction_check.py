@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
     from rigops.probe.bundles.redaction import Redaction
 
+Judged = tuple[tuple[object, ...], list[tuple[str, str]]]  # all but the evidence, and its lines
+
 
 def find_change(
     original: Bundle, redacted: Bundle, redaction: Redaction, catalog: Catalog
@@ -28,8 +30,16 @@ def find_change(
     expected = [_without_names(one, text, text) for one in before]
     found = [_without_names(one, text, lambda line, _: line) for one in after]
     changed = [
-        *(one for one, known in zip(before, expected, strict=True) if known not in found),
-        *(one for one, known in zip(after, found, strict=True) if known not in expected),
+        *(
+            one
+            for one, known in zip(before, expected, strict=True)
+            if not any(_is_same(known, other) for other in found)
+        ),
+        *(
+            one
+            for one, known in zip(after, found, strict=True)
+            if not any(_is_same(other, known) for other in expected)
+        ),
     ]
     if not changed and len(before) == len(after):
         return None
@@ -50,9 +60,18 @@ def _apart(before: list[Finding], after: list[Finding]) -> tuple[list[Finding], 
     return left, after
 
 
+def _is_same(before: Judged, after: Judged) -> bool:
+    """A line that is secret as a whole says nothing any more, wherever it is evidence."""
+    (finding, lines), (other, others) = before, after
+    return (finding, len(lines)) == (other, len(others)) and all(
+        known == found or found == (known[0], "***")
+        for known, found in zip(lines, others, strict=True)
+    )
+
+
 def _without_names(
     finding: Finding, redact: Callable[[str], str], redact_line: Callable[[str, str], str]
-) -> tuple[object, ...]:
+) -> Judged:
     """All that counts. Our own prose may look like a name, so both sides are redacted there."""
     fix = finding.fix
     return (
@@ -60,8 +79,7 @@ def _without_names(
         *map(redact, (finding.subject, finding.summary, finding.why, str(dict(finding.data)))),
         fix and (fix.kind, fix.concern, fix.is_declared),
         fix and redact(f"{fix.declare} {fix.text} {fix.by_hand}"),
-        [(one.section, redact_line(one.line, one.section)) for one in finding.evidence],
-    )
+    ), [(one.section, redact_line(one.line, one.section)) for one in finding.evidence]
 
 
 def _changed_line(original: Bundle, redacted: Bundle, check_id: str) -> Evidence:

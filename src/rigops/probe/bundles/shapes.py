@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Final
 
@@ -120,9 +121,14 @@ _GROUPS_OF_AN_IPV6: Final = 8
 
 
 def without_secrets(text: str) -> str:
+    """Line for line, so that a line of the original is known by its number."""
     for shape, instead in _HIDDEN:
-        text = shape.sub(instead, text)
+        text = shape.sub(partial(_hidden, instead), text)
     return text
+
+
+def _hidden(instead: str, found: re.Match[str]) -> str:
+    return found.expand(instead) + "\n***" * found[0].count("\n")
 
 
 def users_in(text: str) -> Iterator[str]:

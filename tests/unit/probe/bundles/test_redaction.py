@@ -241,10 +241,11 @@ def test_what_only_looks_secret_stays(line: str) -> None:
 
 def test_a_private_key_is_dropped_to_its_end_and_no_further() -> None:
     assert without_secrets(f"a=1\n{KEY_BLOCK}") == (
-        "a=1\n-----BEGIN OPENSSH PRIVATE KEY-----***\n-----END OPENSSH PRIVATE KEY-----\niommu=pt\n"
+        "a=1\n-----BEGIN OPENSSH PRIVATE KEY-----***\n***\n***\n"
+        "-----END OPENSSH PRIVATE KEY-----\niommu=pt\n"
     )
     assert without_secrets("-----BEGIN PRIVATE KEY-----\nabc\n== /etc/x\nquiet\n") == (
-        "-----BEGIN PRIVATE KEY-----***\n== /etc/x\nquiet\n"
+        "-----BEGIN PRIVATE KEY-----***\n***\n== /etc/x\nquiet\n"
     )
 
 

@@ -114,10 +114,28 @@ def test_the_character_that_marks_an_address_in_between_is_only_a_character() ->
     [
         "Authorization:\r\n",
         f"{INIT}\nJan 31 18:00:00 nvidia kernel: usb usb3: SerialNumber:\n{INIT}\n",
+        "token=[\n  access-points:\n",
+        f"keys: [\n\tone,\n\ttwo\n{XID}",
     ],
 )
-def test_an_empty_value_and_a_host_named_nvidia_change_nothing(text: str) -> None:
+def test_an_empty_value_a_host_named_nvidia_and_an_unfinished_list_change_nothing(
+    text: str,
+) -> None:
     assert changed_by_redaction(log(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("tokens = [\n  one,\n  two\n]\nx\n", "tokens = [***\n***\n***\n]\nx\n"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nABCD==\n-----END PRIVATE KEY-----\n",
+            "-----BEGIN PRIVATE KEY-----***\n***\n***\n-----END PRIVATE KEY-----\n",
+        ),
+    ],
+)
+def test_a_secret_of_several_lines_leaves_as_many(text: str, left: str) -> None:
+    assert without_names(log(text)).sections["kernel-log"].text == left
 
 
 @settings(max_examples=EXAMPLES)
