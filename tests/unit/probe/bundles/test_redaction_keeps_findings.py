@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 
 from rigops.doctor.registry import examine
 from rigops.probe.bundle import Bundle, Collected
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 IN_THE_SHARD = settings().max_examples > 1000
 EXAMPLES = 10_000 if IN_THE_SHARD else 200
 
-# A secret goes, also where it is a word that makes a line matter.
-SECRET_EVIDENCE = re.compile(
-    r"(?:Authorization:|token=|key:|pass:|PAT:|auth: \[|keys: \[|_SECRET = \[|password|-p|bearer|"
-    r"--token)\s*(?:NVRM|nvidia)"
-)
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python3, GPU has fallen off the bus.\n"
 
 
@@ -141,8 +135,6 @@ def test_a_secret_of_several_lines_leaves_as_many(text: str, left: str) -> None:
 @settings(max_examples=EXAMPLES)
 @given(kernel_logs(), HOSTS)
 def test_any_kernel_log_is_judged_the_same_without_names(text: str, host: str) -> None:
-    assume(not SECRET_EVIDENCE.search(text))
-
     assert changed_by_redaction(log(text, host)) is None
 
 
@@ -151,7 +143,6 @@ def test_any_kernel_log_is_judged_the_same_without_names(text: str, host: str) -
 def test_any_logs_of_several_boots_are_judged_the_same_without_names(
     current: str, previous: str, history: str
 ) -> None:
-    assume(not SECRET_EVIDENCE.search(current + previous + history))
     texts = {"kernel-log": current, "kernel-log-previous": previous, "xid-history": history}
     sections = {name: Collected(text, root=True) for name, text in texts.items()}
 
