@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import ParamSpec
+
+from rigops.dataclass import dataclass
 
 P = ParamSpec("P")
 

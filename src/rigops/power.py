@@ -6,8 +6,10 @@ Watts are supply output, except those of circuits, which include the losses of s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.inventory.spec.model import Circuit, Psu

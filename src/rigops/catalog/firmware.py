@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +27,7 @@ from rigops.catalog.model import (
     Xid,
 )
 from rigops.catalog.reader import Place, Reader, Values, build, shown
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
 from rigops.catalog.model import EVERY_CARD, UnlistedGpu
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from packaging.version import Version

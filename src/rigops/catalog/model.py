@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from rigops.dataclass import dataclass
 
 Status = Literal["known-good", "caution", "bad"]
 RowStatus = Literal["known-good", "caution", "bad", "unknown", "unsupported"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 # From near to far, as `nvidia-smi topo -m` names the paths; NV stands for any number of NVLinks.
 NEAR_TO_FAR: Final = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")

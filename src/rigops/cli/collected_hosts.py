@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigops.cli.failure import REPORT_IT
 from rigops.cli.hosts import for_each
 from rigops.cli.progress import Progress
+from rigops.dataclass import dataclass
 from rigops.doctor import notes
 from rigops.errors import HostError, RigopsError, UsageError
 from rigops.probe.collect import ProbeError, collect

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ import click
 from rigops.cli.apply_common import failed_hosts
 from rigops.cli.options import is_verbose
 from rigops.cli.output import has_terminal, text_width
+from rigops.dataclass import dataclass
 from rigops.report.plan import plan_lines
 from rigops.report.terminal import print_lines, visible
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import click
 from rigops.cli.hosts import accept_host_key_option, choose_hosts, for_each, host_key_policy
 from rigops.cli.options import common, inventory_option, json_option
 from rigops.cli.output import print_json, warn
+from rigops.dataclass import dataclass
 from rigops.record import journal
 from rigops.record.journal_shell import JOURNAL, MOST_RUNS, READ
 from rigops.report.history import history_lines

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +15,7 @@ import click
 from rigops.catalog import load_once
 from rigops.cli.options import default_inventory, existing_inventory, read_inventory, words
 from rigops.cli.output import has_keyboard, has_terminal, warn
+from rigops.dataclass import dataclass
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target

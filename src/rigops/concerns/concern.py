@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rigops import assets, json_fields
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact

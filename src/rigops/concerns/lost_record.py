@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rigops import json_fields
 from rigops.concerns import registry
 from rigops.concerns.nvidia_driver import record as driver
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import OwnedFile, Ownership, Previous, digest, previous_of
 from rigops.ownership.ownership import owned_file as entry_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.concerns import registry
 from rigops.converge.result import Blocked
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.names import did_you_mean
 

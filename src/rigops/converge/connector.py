@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import IOBase
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,6 +18,7 @@ from pyinfra.connectors.util import (
 
 from rigops.converge.errors import DeployError
 from rigops.converge.fact_cache import FactCache
+from rigops.dataclass import dataclass
 from rigops.ownership.file_work import FileWorkCommand, joined, script
 from rigops.plan.context import is_reported
 from rigops.plan.streaming import ReportedCommand, StreamingCommand

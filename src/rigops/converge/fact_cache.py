@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.facts.files import FileAt, FileFound, files_section
 from rigops.facts.sections import RigopsState, SectionFact
 from rigops.packages.facts import AptWould, Dpkg, packages_section, simulated_section

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import pack
 from rigops.numbers import whole

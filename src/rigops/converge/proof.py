@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
+from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import REFUSED
 from rigops.json_fields import readable
 from rigops.probe import address

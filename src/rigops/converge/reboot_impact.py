@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.gpu_jobs import DAEMONS, DESKTOP
+from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe.collect import collect
 from rigops.probe.section import Section

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.converge.concerns import Selection

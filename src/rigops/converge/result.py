@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Literal
 
+from rigops.dataclass import dataclass
 from rigops.plan.change import Plan
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ the login.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rigops.concerns.lost_record import with_rebuilt
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
 from rigops.converge.proof import SECTION as SILICON
+from rigops.dataclass import dataclass
 from rigops.facts.files import FileFound, files_section
 from rigops.facts.sections import (
     Boot,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from functools import cached_property
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Finding
 from rigops.doctor.views.cards import find_cards

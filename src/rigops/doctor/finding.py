@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Literal
+
+from rigops.dataclass import dataclass
 
 Status = Literal["fail", "warn", "unknown", "info", "ok", "skipped"]
 FixKind = Literal["apply", "apply+reboot", "bios", "hands", "buy", "accept"]

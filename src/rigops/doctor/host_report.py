@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.views.cards import find_cards
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION

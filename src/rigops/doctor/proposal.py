@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns import registry
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.concerns.nvidia_driver.resolver import request
+from rigops.dataclass import dataclass
 from rigops.doctor.registry import examine
 from rigops.doctor.views.cards import find_cards
 from rigops.inventory.spec.read import examine as examine_spec

@@ -8,11 +8,11 @@ from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from pyinfra.api.command import QuoteString, StringCommand
 from pyinfra.api.facts import FactBase
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.text import matches

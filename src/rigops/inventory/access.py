@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError
 from rigops.inventory.spec.faults import shown
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem
 from rigops.inventory.spec.faults import shown
 

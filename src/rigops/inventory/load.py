@@ -7,12 +7,13 @@ import importlib
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError, usage_error
 from rigops.inventory import userfile
 from rigops.inventory.groups import EXAMPLE, group_of

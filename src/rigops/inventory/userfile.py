@@ -6,13 +6,14 @@ import ast
 import contextlib
 import sys
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from types import CodeType
 from typing import Final
 
 from rigops import regular_file
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, UsageError, usage_error
 
 _MOST_BYTES: Final = 16 * 1024 * 1024  # generated ones too have some hundred kilobytes

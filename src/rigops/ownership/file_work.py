@@ -9,12 +9,13 @@ from __future__ import annotations
 import shlex
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyinfra.api.command import StringCommand
 
 from rigops.atomic_file import SHELL, shell_aside, shell_replace
+from rigops.dataclass import dataclass
 from rigops.ownership.ownership import (
     PREVIOUS_FOLDER,
     Conflict,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.dataclass import dataclass
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, replaced, target

@@ -9,11 +9,12 @@ import json
 import posixpath
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.probe.sections.rigops_state import RECORD, ROOT, Present
 

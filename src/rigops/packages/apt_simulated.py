@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 
+from rigops.dataclass import dataclass
 from rigops.plan.change import Package
 from rigops.probe.text import blocks, lines
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cmp_to_key
 from itertools import zip_longest
 from typing import Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.text import blocks, lines
 
 Manager = Literal["apt", "dnf", "zypper", "pacman"]

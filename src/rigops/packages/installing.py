@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rigops.atomic_file import SHELL, shell_replace
+from rigops.dataclass import dataclass
 from rigops.packages.facts import HOLDER, SIMULATE, STATUS, UNFINISHED
 from rigops.packages.records import PACKAGES_RECORD, WORK_RECORD
 from rigops.probe.script import PATH

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.command import StringCommand
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.facts.sections import GpuPackages, RigopsState
 from rigops.ownership.file_work import Effect, FileWork, noted

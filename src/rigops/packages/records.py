@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 from rigops.plan.change import Package
 
 if TYPE_CHECKING:

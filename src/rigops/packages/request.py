@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.packages.dpkg import nearest
 from rigops.probe import package_names
 from rigops.vault.store import amount

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 
 Kind = Literal["file", "unit", "argument", "setting", "module", "hold"]

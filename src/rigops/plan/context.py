@@ -7,9 +7,10 @@ anything, and nobody reads the log.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.plan.change import PackageChanges, Plan
 
 if TYPE_CHECKING:

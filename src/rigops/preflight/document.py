@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import SKIPPED, gravest
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import VERDICTS
 from rigops.json_fields import Fields
 from rigops.preflight.document import GpuSeen, PairFound

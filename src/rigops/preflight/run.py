@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError
 from rigops.hostside.p2p.verdict import REFUSED, SKIPPED, UNKNOWN
 from rigops.hostside.packing import pack

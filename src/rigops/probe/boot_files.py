@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 RUNNING: Final = "/proc/cmdline"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from rigops.dataclass import dataclass
 from rigops.probe.text import lines, matches
 
 STATS = "btrfs device stats "

@@ -7,12 +7,13 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from rigops import json_fields, regular_file
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, UsageError, usage_error
 
 SCHEMA: Final = "rigops.bundle/1"

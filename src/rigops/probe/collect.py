@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.probe import reading
 from rigops.probe.script import MOST_BYTES, longest_s, script

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rigops.dataclass import dataclass
 from rigops.probe import address as addresses
 
 _HEAD = re.compile(

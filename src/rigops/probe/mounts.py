@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from rigops.dataclass import dataclass
 from rigops.probe.text import lines, matches
 
 _MOUNTED = re.compile(r"(?P<source>\S+) (?P<target>/\S*) (?P<type>\S+) (?P<options>\S+)(?: 0 0)?")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle, Collected

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rigops import json_fields
 from rigops.atomic_file import SHELL_SETTLE
+from rigops.dataclass import dataclass
 from rigops.probe.sections.rigops_state import STATE
 
 PATH: Final = f"{STATE}/declared.json"

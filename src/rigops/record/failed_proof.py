@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 from rigops.record.proven import Pair
 
 BEGUN: Final = "begun"  # of a pair: copies were about to be made

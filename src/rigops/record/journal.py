@@ -10,12 +10,12 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields, regular_file
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.record.proven import Pair
 

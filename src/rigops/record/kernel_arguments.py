@@ -11,10 +11,10 @@ reason. It is about one boot: after the next it means nothing.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 
 UNREADABLE_FIX: Final = (

@@ -11,11 +11,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops import atomic_file, json_fields, regular_file
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError, UsageError
 from rigops.record.proven import ProvenGpu
 from rigops.vault.pinned_set import PinnedSet, merged, set_json, set_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.json_fields import Fields

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.doctor.finding import HOST
 from rigops.doctor.host_report import WORST_FIRST as WORST_HOST_FIRST
 from rigops.python_literal import literal

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog.model import Gpu
+from rigops.dataclass import dataclass
 from rigops.python_literal import literal
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
+from rigops.dataclass import dataclass
 from rigops.report.terminal import styled
 from rigops.report.words import grouped, wrapped
 

@@ -6,9 +6,10 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.transport.errors import clean, timed_out
 from rigops.transport.holding import Holding
 from rigops.transport.privilege import AS_LOGIN, Conversation, Privilege, without_prompts

@@ -6,9 +6,9 @@ import logging
 import shlex
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.transport.errors import TransportError
 from rigops.transport.key_files import append, fingerprint, lookup
 

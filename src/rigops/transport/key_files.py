@@ -16,9 +16,10 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_LINE: Final = 64 * 1024

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.transport.errors import TransportError, clean
 from rigops.transport.result import BEGIN
 

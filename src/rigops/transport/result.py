@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
+
+from rigops.dataclass import dataclass
 
 _NOISE: Final = 64 * 1024
 _LONGEST_PID: Final = 32

@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError, usage_error
 from rigops.transport.errors import clean, timed_out
 from rigops.transport.target import Target

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.errors import UsageError, usage_error
 from rigops.transport.errors import clean
 

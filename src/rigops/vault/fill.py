@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.atomic_file import SHELL, SHELL_SETTLE, shell_replace
+from rigops.dataclass import dataclass
 from rigops.probe.package_names import RUN_FILE, RUN_FILE_ARCHITECTURE
 from rigops.probe.script import PATH
 from rigops.probe.text import blocks, lines

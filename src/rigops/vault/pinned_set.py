@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.probe.package_names import RUN_FILE
 

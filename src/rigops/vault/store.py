@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from rigops import atomic_file, regular_file
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 
 SCHEMA: Final = "rigops.references/1"

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.base import limits
 from rigops.concerns.base.limits import MADE, LimitPlan, PlannedFile, as_bytes, others
+from rigops.dataclass import dataclass
 from rigops.numbers import whole
 
 if TYPE_CHECKING:

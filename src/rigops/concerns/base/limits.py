@@ -10,9 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.concerns.base.facts import HostState

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import grub, grub_menu
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
+from rigops.dataclass import dataclass
 from rigops.ownership.file_work import Effect, replaced
 from rigops.ownership.ownership import WantedFile, digest
 from rigops.plan.change import Change

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.iommu import PASSTHROUGH
 from rigops.concerns.preconditions.words import listed, shortened
+from rigops.dataclass import dataclass
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.text import assignments
 

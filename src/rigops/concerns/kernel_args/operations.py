@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pyinfra.api.operation import operation
@@ -15,6 +15,7 @@ from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.concerns.kernel_args.trial_boot import conditions
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM, PROGRAM, UNIT_FILE, NoTrial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, SectionFact

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.resolver.offers import (
@@ -17,6 +17,7 @@ from rigops.concerns.nvidia_driver.resolver.offers import (
     offer_of,
 )
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.dataclass import dataclass
 from rigops.packages import apt_beside, sources
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from pyinfra.context import host
 from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
 from rigops.concerns.preconditions.words import shortened
+from rigops.dataclass import dataclass
 from rigops.facts.sections import CommandLine, DriverLoaded, Modprobe
 from rigops.plan.context import notice
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 
 if TYPE_CHECKING:

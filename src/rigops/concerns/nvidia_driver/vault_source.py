@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Generator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.command import QuoteString, StringCommand
@@ -14,6 +13,7 @@ from pyinfra.context import host
 from rigops.atomic_file import SHELL, shell_replace
 from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import VaultPool
+from rigops.dataclass import dataclass
 from rigops.ownership.owned_files import owned_file
 from rigops.plan.change import LaterChange
 from rigops.plan.context import announce_later, housekeeping, notice, plan_log

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 _DAY_S: Final = 86_400
 _YEAR_S: Final = 31_556_952

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.facts.sections import SectionFact
 from rigops.probe import mounts
 from rigops.probe.section import Section

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views.program_runs import FIX, HANG, cited

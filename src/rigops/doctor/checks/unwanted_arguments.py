@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.iommu import INSTEAD_OF_AMD_ON
+from rigops.dataclass import dataclass
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of

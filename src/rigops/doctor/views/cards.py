@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_gpu, find_unlisted
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.lspci import SECTION as LSPCI

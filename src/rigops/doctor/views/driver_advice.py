@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from rigops.catalog import lookup, versions
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Fix
 from rigops.doctor.views.driver_state import CONCERN, numbers

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rigops.catalog import versions
+from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_advice import advise

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog import find_xid
+from rigops.dataclass import dataclass
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG

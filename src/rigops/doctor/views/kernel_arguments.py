@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.bootloader import entries, grub
@@ -10,6 +10,7 @@ from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
 from rigops.concerns.kernel_args.bootloader.unified import Mkinitcpio
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off
+from rigops.dataclass import dataclass
 from rigops.doctor.finding import Fix
 from rigops.doctor.views import board
 from rigops.probe.boot_files import KERNEL_CMDLINE

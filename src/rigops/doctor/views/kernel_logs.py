@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence
 from rigops.probe.kernel_log.events import IommuFault, LogLine, Xid

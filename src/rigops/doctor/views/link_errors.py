@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import HOST, Evidence
 from rigops.doctor.views import kernel_logs, pcie

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.probe.sections.dkms import SECTION as DKMS
 from rigops.probe.sections.nvidia_modinfo import SECTION as NVIDIA_MODINFO

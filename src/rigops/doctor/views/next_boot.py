@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.numbers import whole
 from rigops.probe.sections.bootloader import GRUB_DEFAULTS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.lspci import REDIRECTING

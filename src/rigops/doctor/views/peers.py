@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ

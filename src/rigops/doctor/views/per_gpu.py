@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card

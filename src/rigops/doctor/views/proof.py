@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.json_fields import readable
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Final
 
+from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI

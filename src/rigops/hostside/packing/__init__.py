@@ -6,12 +6,12 @@ hostside/ or in the folder of the concern that it belongs to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.hostside.packing import python, shell
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, TypeVar
+
+from rigops.dataclass import dataclass
 
 T = TypeVar("T")
 

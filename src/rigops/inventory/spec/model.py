@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar, cast
+
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

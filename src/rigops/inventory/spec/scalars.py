@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.names import did_you_mean
 

@@ -10,10 +10,10 @@ import gzip
 import tarfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BufferedReader
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.errors import UsageError, usage_error
 from rigops.probe.bundle import MOST_BYTES, MOST_MEMBERS
 

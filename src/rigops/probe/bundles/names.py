@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
 from typing import Final, get_args
 
+from rigops.dataclass import dataclass
 from rigops.probe.bundles.pseudonyms import WordKind, is_pseudonym
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.section import EVERY_WORD

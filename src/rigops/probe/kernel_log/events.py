@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.aer import AerLog, LinkErrors
 from rigops.probe.kernel_log.ignored import IgnoredCard, IgnoredCards

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.address import normal
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 # Quoting and indentation of a copy, then what dmesg -x and dmesg -r put first.
 _BEFORE: Final = re.compile(

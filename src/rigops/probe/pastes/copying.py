@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}\x07|[@-Z\\-_])")
 _ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{2,4}|#x[0-9A-Fa-f]{2,4});")

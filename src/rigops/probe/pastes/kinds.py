@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.kernel_log import stamps
 from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
 

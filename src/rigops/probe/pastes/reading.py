@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.bundle import BROKEN_PIPE, MOST_LINES, Bundle, Collected, Paste
 from rigops.probe.kernel_log import stamps
 from rigops.probe.pastes import journal

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.probe import address
 from rigops.probe.smi import values
 from rigops.probe.smi.values import Values

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
+from rigops.dataclass import dataclass
 from rigops.numbers import whole
 
 Value = TypeVar("Value")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.concerns.kernel_args.bootloader import entries, grub
 from rigops.concerns.kernel_args.bootloader.entries import Kernelstub, SystemdBoot
 from rigops.concerns.kernel_args.bootloader.unified import KernelInstall, Mkinitcpio
+from rigops.dataclass import dataclass
 from rigops.probe.boot_files import (
     EXTLINUX,
     GRUB_MENUS,

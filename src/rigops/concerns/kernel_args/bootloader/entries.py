@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ from rigops.concerns.kernel_args.bootloader import grub_menu, tokens
 from rigops.concerns.kernel_args.bootloader.shell import apart, synced
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError, edit
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID
+from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe import kernel_arguments as arguments
 from rigops.probe.boot_files import LOADER_ENTRIES

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 _LINUX: Final = re.compile(
     r"^(?P<indent>[ \t]*)(?P<command>linux(?:16|efi)?)[ \t]+(?P<kernel>\S+)(?P<rest>[^\n]*)$",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from rigops.dataclass import dataclass
 
 BARE: Final = ""
 SINGLE: Final = "'"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import shell
 from rigops.concerns.kernel_args.bootloader.shell import BARE, Unit, Value
+from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rigops.concerns.kernel_args.bootloader.trial_marks import ENTRY_ID, UNIT
 from rigops.concerns.kernel_args.trial_boot.conditions import ESPS, GRUB_FOLDERS, LOADER_VENDOR
+from rigops.dataclass import dataclass
 from rigops.hostside.packing import MODE, installed_at, pack
 from rigops.record.trial_boot import CONFIRMED, LOG
 from rigops.rendering import render

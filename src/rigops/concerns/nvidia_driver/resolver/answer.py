@@ -7,7 +7,7 @@ what: package sources and vaults take long to read, and mostly nothing has to be
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from packaging.specifiers import SpecifierSet
@@ -26,6 +26,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import (
     offers,
     tampered,
 )
+from rigops.dataclass import dataclass
 from rigops.inventory.spec.model import DriverDeclaration
 from rigops.packages.sources import uris
 from rigops.probe.package_names import RUN_FILE, is_driver

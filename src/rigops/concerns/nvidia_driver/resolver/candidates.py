@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog.versions import branch_of
+from rigops.dataclass import dataclass
 from rigops.probe.package_names import RUN_FILE, driver_version
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ from rigops.concerns.nvidia_driver.resolver import request
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request
 from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
+from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.inventory.spec import RigSpec
 from rigops.probe.package_names import RUN_FILE, is_driver

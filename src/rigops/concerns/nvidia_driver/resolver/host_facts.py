@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog.lookup import find_gpu, find_unlisted
 from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine, RunFile
 from rigops.concerns.nvidia_driver.resolver.offers import is_shared
+from rigops.dataclass import dataclass
 from rigops.packages import sources
 from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.probe.section import Section

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from rigops.concerns.nvidia_driver.resolver.offers import is_same_version
+from rigops.dataclass import dataclass
 from rigops.probe.package_names import driver_version
 
 if TYPE_CHECKING:

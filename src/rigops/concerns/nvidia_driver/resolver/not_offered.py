@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import versions
 from rigops.concerns.nvidia_driver.resolver.candidates import named_for_branches
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
 from rigops.concerns.nvidia_driver.resolver.resolution import closure
+from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine

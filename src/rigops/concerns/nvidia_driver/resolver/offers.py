@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, cmp_to_key
 
+from rigops.dataclass import dataclass
 from rigops.packages.dpkg import compare
 from rigops.probe.package_names import driver_version, is_driver
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,7 @@ from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import available, offers
+from rigops.dataclass import dataclass
 from rigops.inventory.spec.model import DriverDeclaration
 from rigops.numbers import whole
 from rigops.probe.package_names import RUN_FILE

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
+from rigops.dataclass import dataclass
 from rigops.probe.package_names import RUN_FILE
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
@@ -16,6 +15,7 @@ from rigops.concerns.nvidia_driver.resolver import fitness
 from rigops.concerns.nvidia_driver.resolver.by_hand import signed_note
 from rigops.concerns.nvidia_driver.resolver.offers import conflicts, is_shared
 from rigops.concerns.nvidia_driver.resolver.request import Resolution
+from rigops.dataclass import dataclass
 from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:

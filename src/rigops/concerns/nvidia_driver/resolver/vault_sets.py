@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver.resolver.offers import Offer, Offers, in_order, offer_of
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
+from rigops.dataclass import dataclass
 from rigops.packages.request import few
 from rigops.probe.package_names import is_driver
 from rigops.probe.section import Section

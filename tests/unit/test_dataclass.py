@@ -1,0 +1,95 @@
+"""Classes made by rigops' own decorator behave as those of the standard library."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import KW_ONLY, asdict, field, replace
+
+import pytest
+
+from rigops.dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Card:
+    slot: str
+    watts: int = 0
+    note: str = field(default="", compare=False)
+    raw: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class NamedCard(Card):
+    """A card that somebody gave a name."""
+
+    name: str = ""
+
+
+@dataclass
+class Counter:
+    _: KW_ONLY
+    counts: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Standard:
+    slot: str
+    watts: int = 0
+    note: str = field(default="", compare=False)
+    raw: bytes = field(default=b"", repr=False)
+
+
+Standard.__qualname__ = "Card"
+
+
+def test_a_card_reads_as_one_of_the_standard_library() -> None:
+    assert repr(Card("0a", 285, "hot", b"x")) == repr(Standard("0a", 285, "hot", b"x"))
+
+
+def test_cards_are_compared_by_what_is_compared() -> None:
+    assert Card("0a", 285, "hot") == Card("0a", 285, "cold")
+    assert Card("0a", 285) != Card("0a", 350)
+    assert hash(Card("0a", 285, "hot")) == hash(Card("0a", 285, "cold"))
+    assert {Card("0a"), Card("0a"), Card("0b")} == {Card("0a"), Card("0b")}
+
+
+def test_a_subclass_is_another_thing() -> None:
+    card: Card = NamedCard("0a", name="left")
+    assert card != Card("0a")
+    assert card != NamedCard("0a", name="right")
+    assert card == NamedCard("0a", name="left")
+
+
+def test_classes_without_values_are_equal_to_themselves_alone() -> None:
+    others: list[object] = [Nothing(), Counter()]
+    assert [Nothing() == other for other in others] == [True, False]
+
+
+def test_what_may_change_has_no_hash() -> None:
+    counter = Counter(counts=[1])
+    counter.counts = [2]
+    assert counter == Counter(counts=[2])
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counter)
+
+
+def test_the_functions_of_the_standard_library_take_them() -> None:
+    card = NamedCard("0a", 285, name="left")
+    assert replace(card, watts=350) == NamedCard("0a", 350, name="left")
+    assert asdict(Counter(counts=[1])) == {"counts": [1]}
+    assert [one.name for one in dataclasses.fields(card)][-1] == "name"
+
+
+def test_no_method_but_init_is_compiled_for_a_class() -> None:
+    own = {
+        name
+        for name in ("__eq__", "__hash__", "__repr__")
+        if vars(Card)[name] is not vars(NamedCard)[name]
+    }
+    assert own == set()
+    assert "__setattr__" not in vars(Card)
