@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.views import driver_state
 from rigops.doctor.views.cards import find_cards
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
@@ -95,10 +96,11 @@ def exit_code(statuses: Iterable[HostStatus], *, strict: bool = False) -> int:
 def summary(snapshot: HostSnapshot, catalog: Catalog) -> dict[str, object]:
     """None where it was not collected; `gpus` are those on the bus, driven or not."""
     system = snapshot[OS_RELEASE].value
+    driver = driver_state.loaded_version(snapshot)
     return {
         "os": system and (system.pretty_name or system.id),
         "kernel": snapshot[UNAME].or_empty.release,
-        "driver": snapshot[NVIDIA_VERSION].or_empty.version,
+        "driver": driver[0] if driver else snapshot[NVIDIA_VERSION].or_empty.version,
         "gpus": _gpus(snapshot, catalog),
     }
 

@@ -98,6 +98,20 @@ def test_no_driver() -> None:
     assert declared.fix.declare == {"driver": "535"}
 
 
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [("545.29.06", "fail"), ("550.163.01", "info"), ("591.44", "info"), ("535.261.03", "ok")],
+)
+def test_without_proc_the_version_that_nvidia_smi_names_is_judged(
+    version: str, status: str
+) -> None:
+    head = f"| NVIDIA-SMI {version}    Driver Version: {version}    CUDA Version: 12.3     |\n"
+    found = look(PIN, nvidia_version=None, nvidia_smi_xml=head)
+
+    assert found.status == status
+    assert found.evidence[0].section == "nvidia-smi-xml"
+
+
 @pytest.mark.parametrize("text", [None, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  545.2"])
 def test_a_version_that_could_not_be_read(text: str | None) -> None:
     found = look(PIN, spec(driver="535"), nvidia_version=text)

@@ -141,13 +141,13 @@ PASTES: Final = {
     "smi-not-installed-oh-my-zsh": Expected("the error of nvidia-smi; lspci"),
     "smi-q-healthy-excerpt": Expected(
         "nvidia-smi -q",
-        ok="clk.throttle drv.loaded drv.secureboot inforom pci.width pwr.brake pwr.limit "
+        ok="clk.throttle drv.loaded drv.pin drv.secureboot inforom pci.width pwr.brake pwr.limit "
         "tmp.core tmp.fan",
     ),
     "smi-q-throttling-cut": Expected(
         "nvidia-smi -q",
         "fail clk.throttle; fail tmp.core; info pci.width",
-        ok="drv.loaded drv.secureboot",
+        ok="drv.loaded drv.pin drv.secureboot",
     ),
     "smi-table-discourse-cut": Expected(
         "nvidia-smi", "info drv.persist", ok="drv.loaded drv.secureboot"
@@ -159,9 +159,11 @@ PASTES: Final = {
     ),
     "smi-table-watch": Expected(
         "nvidia-smi",
-        ok="drv.loaded drv.nouveau drv.persist drv.secureboot inforom tmp.core tmp.fan",
+        ok="drv.loaded drv.nouveau drv.persist drv.pin drv.secureboot inforom tmp.core tmp.fan",
     ),
-    "smi-xml-cut": Expected("nvidia-smi -q -x", "info drv.persist", ok="drv.loaded drv.secureboot"),
+    "smi-xml-cut": Expected(
+        "nvidia-smi -q -x", "fail drv.pin; info drv.persist", ok="drv.loaded drv.secureboot"
+    ),
     "topo-cut-in-table": Expected("nvidia-smi topo"),
     "topo-healthy-nvlink": Expected("nvidia-smi topo"),
     "topo-spaces-quoted": Expected("nvidia-smi topo"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.catalog import judge, versions
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import driver_state
 from rigops.doctor.views.driver_advice import DriverAdvice, advise, drives, verdicts
 from rigops.doctor.views.driver_state import CONCERN
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import SECTION as PCI
@@ -18,12 +21,11 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Verdict
     from rigops.doctor.finding import Status
-    from rigops.probe.sections.nvidia_version import NvidiaVersion
 
 
 @Check(
     "drv.pin",
-    needs=(PCI, NVIDIA_VERSION, PACKAGES),
+    needs=(PCI, NVIDIA_VERSION, SMI, PACKAGES),
     fixes=("apply+reboot", "hands"),
     keys=frozenset({"driver"}),
     cause_rank=60,
@@ -31,12 +33,20 @@ if TYPE_CHECKING:
 def pin(examined: Examined) -> Finding:
     """The loaded driver is the declared one, and not known to be bad.
 
-    Looks at the kernel module that is loaded (/proc/driver/nvidia/version), never at the names of
-    packages: nvidia-driver-535 has come to install 580. With `driver` declared the version must
+    Looks at the kernel module that is loaded (/proc/driver/nvidia/version, or where that was not
+    collected the driver that nvidia-smi names), never at the names of packages: nvidia-driver-535
+    has come to install 580. With `driver` declared the version must
     satisfy it. In any case it is looked up in the catalog for the cards of this host (`rigops
     drivers`): a version that is known to be bad fails, with the reports that say so; one without
-    reports is a warning, never ok.
+    reports is a warning, never ok. By nvidia-smi alone, whose output may be of another day or of
+    Windows, these warnings are notes.
     """
+    named = driver_state.loaded_version(examined.snapshot)
+    version = _version(named[0]) if named else None
+    if named and version:
+        found = _judged(examined, version, named[1])
+        is_by_smi = all(one.section == SMI.name for one in named[1])
+        return replace(found, status="info") if is_by_smi and found.status == "warn" else found
     loaded = examined.snapshot[NVIDIA_VERSION].value
     if loaded is None:
         return Finding("unknown", "the loaded driver could not be read")
@@ -48,23 +58,20 @@ def pin(examined: Examined) -> Finding:
             f"no NVIDIA driver is loaded, and {examined.spec.driver.text} is declared",
             fix=_fix(examined),
         )
-    version = _version(loaded)
-    if version is None:
-        evidence = tuple(
-            Evidence(NVIDIA_VERSION.name, line) for line in loaded.unparsed or (loaded.line,)
-        )
-        return Finding("unknown", "a driver is loaded, and its version could not be read", evidence)
-    return _judged(examined, loaded, version)
+    evidence = tuple(
+        Evidence(NVIDIA_VERSION.name, line) for line in loaded.unparsed or (loaded.line,)
+    )
+    return Finding("unknown", "a driver is loaded, and its version could not be read", evidence)
 
 
-def _judged(examined: Examined, loaded: NvidiaVersion, version: Version) -> Finding:
+def _judged(examined: Examined, version: Version, loaded: tuple[Evidence, ...]) -> Finding:
     worst = next(iter(verdicts(examined, version)), None)
     status, summary = _opinion(examined, version, worst)
     return Finding(
         status,
         summary,
         (
-            Evidence(NVIDIA_VERSION.name, loaded.line),
+            *loaded,
             *(Evidence("catalog", str(one)) for one in (worst.evidence if worst else ())),
         ),
         why=worst.why if worst else "",
@@ -104,9 +111,9 @@ def _not_bad(examined: Examined, version: Version, worst: Verdict | None) -> tup
     return "ok", f"{driver} is known to be good" + (" and declared" if wish else "")
 
 
-def _version(loaded: NvidiaVersion) -> Version | None:
+def _version(spelled: str) -> Version | None:
     try:
-        return versions.parse(loaded.version or "")
+        return versions.parse(spelled)
     except ValueError:
         return None
 

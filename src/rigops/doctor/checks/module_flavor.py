@@ -51,7 +51,7 @@ def flavor(examined: Examined) -> Finding | list[Finding]:
 
 
 def _undriven(examined: Examined) -> list[Finding]:
-    loaded = driver_state.loaded_version(examined)
+    loaded = driver_state.loaded_version(examined.snapshot)
     return ignored_cards.judge_undriven(examined, *loaded) if loaded else []
 
 

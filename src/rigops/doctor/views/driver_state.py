@@ -65,9 +65,9 @@ def loaded(examined: Examined) -> Loaded:
     return Loaded(is_loaded=None)
 
 
-def loaded_version(examined: Examined) -> tuple[str, tuple[Evidence, ...]] | None:
+def loaded_version(snapshot: HostSnapshot) -> tuple[str, tuple[Evidence, ...]] | None:
     """NVIDIA's, of the module that is loaded; of nvidia-smi, where /proc was not read."""
-    snapshot, report = examined.snapshot, examined.snapshot[SMI].or_empty
+    report = snapshot[SMI].or_empty
     if (version := snapshot[NVIDIA_VERSION].or_empty.version) and numbers(version):
         return version, _version_line(snapshot)
     if report.driver and numbers(report.driver):
