@@ -445,3 +445,10 @@ def test_no_rubbish_is_passed_over_in_silence(text: str) -> None:
     log = parse(f"zz{text}")
 
     assert log.unparsed or log.total_lines
+
+
+def test_the_beginning_is_that_of_the_last_boot() -> None:
+    line = "2026-01-{}T18:00:00+0000 rig kernel: usb 1-1: reset\n"
+    log = parse(f"{line.format(29)}-- Reboot --\n{line.format(30)}{line.format(31)}")
+
+    assert log.first_at == "2026-01-30T18:00:00Z"

@@ -56,7 +56,7 @@ nvidia 0000:65:00.0: AER: can't recover (no error_detected callback)
 
 
 def rows(text: str) -> list[tuple[str, str, int]]:
-    return [(one.address, one.severity, one.count) for one in parse(text).link_errors]
+    return [(one.address, one.severity, one.most.count) for one in parse(text).link_errors]
 
 
 def test_old_kernels() -> None:
@@ -65,7 +65,7 @@ def test_old_kernels() -> None:
     assert (corrected.severity, corrected.names) == ("corrected", ["Replay Timer Timeout"])
     assert (fatal.severity, fatal.names) == ("fatal", ["Surprise Down Error"])
     assert fatal.cards_below == {"0000:02:00.0"}
-    assert "PCIe Bus Error" in fatal.first.line
+    assert "PCIe Bus Error" in fatal.most.first.line
 
 
 def test_new_kernels() -> None:
@@ -91,7 +91,7 @@ def test_a_note_counts_where_the_error_is_not_described() -> None:
     note = "pcieport 0000:00:01.1: AER: Corrected error received: id=0900\n"
     (found,) = parse(note * 3).link_errors
 
-    assert (found.address, found.count, found.below) == ("0000:00:01.1", 3, {"0000:09:00.0"})
+    assert (found.address, found.most.count, found.below) == ("0000:00:01.1", 3, {"0000:09:00.0"})
 
 
 def test_a_storm_is_added_up() -> None:
@@ -106,9 +106,20 @@ def test_a_storm_is_added_up() -> None:
     ]
 
 
+def test_the_same_log_in_two_forms_has_the_errors_once() -> None:
+    messages = [line for line in NEW.splitlines() if "Bus Error" in line] * 3
+    dmesg = "".join(f"[  28{at}.5] {one}\n" for at, one in enumerate(messages))
+    journal = "".join(f"Mar 02 20:00:0{at} rig kernel: {one}\n" for at, one in enumerate(messages))
+
+    assert rows(dmesg + journal) == rows(dmesg)
+    assert rows(dmesg + journal * 2) == rows(dmesg)
+    last = parse(dmesg + journal).link_errors[0].most.last
+    assert last.line.startswith("[  28")
+
+
 def test_boots_are_apart() -> None:
     text = f"-- Boot a --\n{NEW}-- Boot b --\n{NEW}"
-    boots = [one.first.boot for one in parse(text).link_errors]
+    boots = [one.most.first.boot for one in parse(text).link_errors]
 
     assert sorted(boots) == [-1, -1, -1, 0, 0, 0]
 

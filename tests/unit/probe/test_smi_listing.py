@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rigops.probe.sections.nvidia_smi_xml import parse
 
 LIST = """\
@@ -20,4 +22,12 @@ def test_a_list_names_cards_without_addresses() -> None:
     ]
     assert found.gpus[0].uuid == "GPU-11111111-2222-3333-4444-555555555555"
     assert not found.is_complete
+    assert not found.unparsed
+
+
+@pytest.mark.parametrize("end", ["GPU-xxxxxxxx-xxxx-xxxx)", "GPU-[redacted])", "GPU-111"])
+def test_a_uuid_that_somebody_masked_or_cut_names_the_card(end: str) -> None:
+    found = parse(f"GPU 0: NVIDIA GeForce RTX 3090 (UUID: {end}")
+
+    assert [one.name for one in found.gpus] == ["NVIDIA GeForce RTX 3090"]
     assert not found.unparsed

@@ -14,6 +14,7 @@ from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
+from rigops.probe.kernel_log.events import count
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -109,7 +110,7 @@ def _ignores_cards(examined: Examined) -> bool:
 def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Finding:
     now = [(which, one) for which, one in entries if which == "current"]
     shown = now or entries
-    times = sum(one.repeated for _, one in shown)
+    times = count(one for _, one in shown)
     codes = Counter(_code(one.message) for _, one in shown)
     (first, second), _ = codes.most_common(1)[0]
     known = find_init_codes(examined.catalog, first, second)

@@ -13,6 +13,7 @@ from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import subject_of
 from rigops.doctor.views.driver_advice import DriverAdvice, advise
 from rigops.probe.address import normal
+from rigops.probe.kernel_log.events import count
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -113,7 +114,7 @@ def _troubles(examined: Examined) -> dict[str, list[_Entry]]:
 def _failed(examined: Examined, subject: str, entries: list[_Entry]) -> Finding:
     bad = _bad_verdict(examined)
     now = [one for one in entries if one[0] == "current"]
-    times = sum(one.repeated for _, one in now or entries)
+    times = count(one for _, one in now or entries)
     return Finding(
         "fail",
         "GSP firmware did not answer the driver"

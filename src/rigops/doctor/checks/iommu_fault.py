@@ -10,6 +10,7 @@ from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import board, kernel_arguments, kernel_logs
 from rigops.doctor.views.kernel_logs import Owner, owner_of
+from rigops.probe.kernel_log.events import count
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.iommu_groups import SECTION as IOMMU_GROUPS
@@ -98,8 +99,9 @@ def fault(examined: Examined) -> Finding | list[Finding]:
 def _device(examined: Examined, address: str | None, faults: Sequence[Fault]) -> Finding:
     owner = owner_of(examined, address) if address else Owner()
     evidence = _evidence(faults)
-    count = sum(one.entry.repeated for _, one in faults)
-    times = f"{count} times" if count > 1 else "once"
+    boots = kernel_logs.SOURCES
+    number = sum(count(one.entry for which, one in faults if which == boot) for boot in boots)
+    times = f"{number} times" if number > 1 else "once"
     where = "" if any(which == "current" for which, _ in faults) else " in the previous boot"
     if owner.is_nvidia:
         return _of_nvidia(examined, address, f"{times}{where}", faults)

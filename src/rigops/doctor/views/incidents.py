@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.catalog import find_xid
 from rigops.dataclass import dataclass
+from rigops.probe.kernel_log import events
 from rigops.probe.sections.boots import SECTION as BOOTS
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS, XID_HISTORY
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -42,11 +43,7 @@ class Incident:
     def count(self) -> int:
         """How often the cause was reported. The same logs in two forms are no two reports."""
         counted = [one for one in self._of_cause if not one.xid.bus_drop] or self._of_cause
-        by_log = [
-            sum(one.xid.entry.repeated for one in counted if _keeps_seconds(one) is seconds)
-            for seconds in (True, False)
-        ]
-        return max(by_log)
+        return events.count(one.xid.entry for one in counted)
 
     @property
     def first(self) -> str | None:

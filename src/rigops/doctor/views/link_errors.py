@@ -33,12 +33,12 @@ class LoggedErrors:
     @property
     def count(self) -> int:
         """Both ends of a link report the same error."""
-        return max(one.count for one in self.errors)
+        return max(one.most.count for one in self.errors)
 
     @property
     def per_minute(self) -> float:
         """While they came."""
-        return max(one.count * 60 / max(_seconds(one), _SHORTEST_S) for one in self.errors)
+        return max(one.most.count * 60 / max(_seconds(one), _SHORTEST_S) for one in self.errors)
 
     @property
     def where(self) -> str:
@@ -52,7 +52,7 @@ class LoggedErrors:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         which: kernel_logs.Which = "previous" if self.is_previous else "current"
-        entries = (line for one in self.errors for line in (one.first, one.last))
+        entries = (line for one in self.errors for line in (one.most.first, one.most.last))
         cited = (Evidence(kernel_logs.section_of(which, one), one.line) for one in entries)
         return tuple(dict.fromkeys(cited))
 
@@ -74,7 +74,7 @@ def logged(
             named = (one.address, *one.below, *one.cards_below)
             slots.setdefault(one.address, set()).update(_slot(address) for address in named)
         for one in log.link_errors:
-            is_previous = which == "previous" or one.first.boot < 0
+            is_previous = which == "previous" or one.most.first.boot < 0
             if one.severity == severity and (is_previous or one.address not in counted):
                 subjects = {*below.get(one.address, ())}
                 subjects |= {f"gpu {slot}.0" for slot in slots[one.address] & cards}
@@ -117,5 +117,5 @@ def _slot(address: str) -> str:
 
 
 def _seconds(error: LinkErrors) -> float:
-    first, last = error.first.clock, error.last.clock
+    first, last = error.most.first.clock, error.most.last.clock
     return 0.0 if first is None or last is None else last - first

@@ -35,19 +35,31 @@ _NOT_RECOVERED: Final = ("can't recover", "device has no AER-aware driver")
 
 
 @dataclass(kw_only=True)
+class Logged:
+    """In one form of time stamps: another form is another log of the same errors."""
+
+    first: LogLine
+    last: LogLine
+    count: int = 0
+
+
+@dataclass(kw_only=True)
 class LinkErrors:
     """What one device reported in one boot. `address` is at one end of the link that fails."""
 
     address: str
     severity: LinkSeverity
     driver: str  # nvidia, pcieport: who had the device
-    first: LogLine
-    last: LogLine
-    count: int = 0
+    logs: dict[str, Logged] = field(default_factory=dict)
     vendor: str = ""  # four hexadecimal digits
     names: list[str] = field(default_factory=list)  # SDES, Surprise Down Error, BadTLP
     below: set[str] = field(default_factory=set)  # devices that the kernel named as below it
     cards_below: set[str] = field(default_factory=set)  # of them, those that NVIDIA's driver has
+
+    @property
+    def most(self) -> Logged:
+        """The log that has most of them."""
+        return max(self.logs.values(), key=lambda log: log.count)
 
 
 _Key = tuple[int, str, LinkSeverity]  # boot, address
@@ -81,7 +93,8 @@ class AerLog:
         address, rest = shape["address"], shape["rest"].removeprefix("AER:").strip()
         if error := _ERROR.match(rest):
             one = _added(self._reported, entry, shape["driver"], address, error["severity"])
-            one.count, self._before = one.count + self._before, 0
+            one.logs[entry.form].count += self._before
+            self._before = 0
             self._last = one
             if shape["driver"] == _PORT:
                 self._port = one
@@ -99,8 +112,9 @@ class AerLog:
             self._describe(shape["driver"], address, rest)
 
     def take_suppressed(self, entry: LogLine, count: int) -> None:
-        if self._last and self._last.last.boot == entry.boot:
-            self._last.count += count
+        log = self._last.logs.get(entry.form) if self._last else None
+        if log and log.last.boot == entry.boot:
+            log.count += count
         else:
             self._before += count
 
@@ -121,13 +135,12 @@ def _added(
 ) -> LinkErrors:
     severity = _kind(words)
     key = (entry.boot, address, severity)
-    one = counted.get(key) or LinkErrors(
-        address=address, severity=severity, driver=driver, first=entry, last=entry
-    )
+    one = counted.get(key) or LinkErrors(address=address, severity=severity, driver=driver)
     if len(counted) < _MOST:
         counted[key] = one
-    one.count += entry.repeated
-    one.last = entry
+    log = one.logs.setdefault(entry.form, Logged(first=entry, last=entry))
+    log.count += entry.repeated
+    log.last = entry
     return one
 
 

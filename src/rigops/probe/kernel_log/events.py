@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -48,6 +50,7 @@ class LogLine:
     at: str | None = None  # RFC 3339 UTC where the log has year and zone
     seconds: float | None = None  # since that boot
     clock: float | None = None  # seconds on whatever clock the log keeps: for differences only
+    form: str = ""  # of its time stamp: that of several logs tells their lines apart
     repeated: int = 1  # "message repeated 3 times"; of an event with those that were suppressed
     boot: int = 0  # 0: of the last boot in the text, -1: of the one before
 
@@ -82,7 +85,7 @@ class KernelLog:
     starts_at_boot: bool | None = None  # None: unknown; False: the beginning is lost
     total_lines: int = 0  # that were log lines, with those that were left out
     left_out: int = 0
-    first_at: str | None = None  # of any line, RFC 3339 UTC
+    first_at: str | None = None  # of any line of the last boot, RFC 3339 UTC
     absent: str | None = None  # why there is no such log on this host, as it reports
     unparsed: tuple[str, ...] = ()
 
@@ -94,6 +97,14 @@ class KernelLog:
     def matching(self, pattern: re.Pattern[str]) -> tuple[LogLine, ...]:
         """Of the last boot in the text."""
         return tuple(one for one in self.lines if not one.boot and pattern.search(one.message))
+
+
+def count(entries: Iterable[LogLine]) -> int:
+    """How often it happened in one boot: the same log in two forms, dmesg's and journalctl's."""
+    by_form: Counter[str] = Counter()
+    for one in entries:
+        by_form[one.form] += one.repeated
+    return max(by_form.values(), default=0)
 
 
 class Events:

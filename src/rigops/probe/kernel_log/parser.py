@@ -118,7 +118,7 @@ class _Reader:
         self._left_out = 0
         self._last: tuple[LogLine, bool] | None = None  # the line before, and whose it is
         self._absent: str | None = None
-        self._first: stamps.Stamped | None = None
+        self._first: tuple[int, stamps.Stamped] | None = None  # of the last boot, and its number
         self._wrapped: LogLine | None = None
 
     def take(self, line: str) -> None:
@@ -140,10 +140,11 @@ class _Reader:
                 self._unparsed.append(line)
             return
         self._total += 1
-        self._first = self._first or stamped
         # dmesg -H gives most lines as what passed since the last one, so that none may be skipped.
         clock = self._clock.read(stamped) if is_kept or stamped.form in stamps.RELATIVE else None
         self._boots.take(stamped)
+        if self._first is None or self._first[0] != self._boots.last:
+            self._first = self._boots.last, stamped
         self._wrapped = None
         before, self._last = self._last, None
         if not is_kept:
@@ -175,13 +176,21 @@ class _Reader:
                 for one in events.ignored.found
             ),
             link_errors=tuple(
-                replace(one, first=counted_back(one.first), last=counted_back(one.last))
+                replace(
+                    one,
+                    logs={
+                        form: replace(
+                            log, first=counted_back(log.first), last=counted_back(log.last)
+                        )
+                        for form, log in one.logs.items()
+                    },
+                )
                 for one in events.aer.found
             ),
             starts_at_boot=self._boots.starts_at_boot,
             total_lines=self._total,
             left_out=self._left_out,
-            first_at=stamps.utc(self._first) if self._first else None,
+            first_at=stamps.utc(self._first[1]) if self._first else None,
             absent=self._absent,
             unparsed=tuple(self._unparsed),
         )
@@ -204,6 +213,7 @@ class _Reader:
             at=stamps.utc(stamped),
             seconds=stamped.seconds,
             clock=stamped.seconds if stamped.seconds is not None else clock,
+            form="up" if stamped.seconds is not None else stamped.form or "",
             repeated=int(repeated["count"]) if repeated else 1,
             boot=self._boots.last,
         )

@@ -90,7 +90,7 @@ LIST: Final = _kind(
 )
 NVLINK: Final = _kind(
     "nvidia-smi nvlink", "nvidia-smi-nvlink", LIST.begins.pattern,
-    r"\s+Link [0-9]{1,2}[:,] |NVML: Unable to retrieve|Device does not have or support Nv",
+    r"\s+Link [0-9]{1,2}[:,] |NVML: Unable to retrieve|Device does not have or support Nv|\s+MIG ",
     has=r"\s+Link [0-9]|NVML: |Device does not",
 )  # fmt: skip
 MATRIX: Final = _kind(
@@ -224,7 +224,7 @@ KINDS: Final = (
         r"The following|Processing triggers|DKMS|Done|Building |Reading state|Building dependency|"
         r"trying to overwrite|update-initramfs|Correcting dep|.{0,120}?: {1,4}(?:Pre)?Depends: |"
         r"\s+(?:Recommends|Conflicts|Breaks|Depends): |.{1,120}? (?:depends on|but it is not) |"
-        r"\s+Package \S{1,80} is not|ERROR |File: /var/lib/dkms|Please see the log|warning: |"
+        r"\s+Package \S{1,80} is not|ERROR |File: |Please see the log|warning: |"
         r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]|The system will assist|modprobe: ERROR",
         r"[ \t]+\S", is_joined=True,
     ),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rigops.probe.smi.values import Leaf, SmiOutput
 
 _CARD = re.compile(
-    r"GPU [0-9]{1,3}: (?P<product_name>[^(]{1,80}) \(UUID: (?P<gpu_uuid>GPU-[0-9a-f-]{4,40})\)"
+    r"GPU [0-9]{1,3}: (?P<product_name>[^(]{1,80}) \(UUID: (?P<gpu_uuid>GPU-[^\s()]{0,80})\)?"
 )
 _PART_OF_CARD = re.compile(r"\s{1,9}MIG ")
 
