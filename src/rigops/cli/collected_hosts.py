@@ -14,10 +14,8 @@ from rigops.cli.failure import REPORT_IT
 from rigops.cli.hosts import for_each
 from rigops.cli.progress import Progress
 from rigops.dataclass import dataclass
-from rigops.doctor import notes
 from rigops.errors import HostError, RigopsError, UsageError
 from rigops.probe.collect import ProbeError, collect
-from rigops.probe.registry import SECTIONS
 from rigops.record import journal
 from rigops.report.terminal import print_lines
 from rigops.transport import TransportError, connect, with_password
@@ -33,6 +31,12 @@ if TYPE_CHECKING:
 Outcome = TypeVar("Outcome")
 
 log = logging.getLogger(__name__)
+
+
+def all_sections() -> Sequence[Section[Any]]:
+    from rigops.probe.registry import SECTIONS
+
+    return SECTIONS
 
 
 def internal_error(host: str, error: Exception) -> HostError:
@@ -61,7 +65,7 @@ class ProbeOptions:
     policy: HostKeyPolicy
     root: bool = True
     sudo_password: str | None = None
-    sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: SECTIONS
+    sections: Callable[[RigSpec | None], Sequence[Section[Any]]] = lambda _: all_sections()
     more: Callable[[Bundle, RigSpec | None], Sequence[Section[Any]]] = lambda *_: ()
 
 
@@ -69,6 +73,7 @@ def probe_hosts(
     hosts: Sequence[Chosen],
     options: ProbeOptions,
     then: Callable[[CollectedHost], tuple[Outcome, str]],
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
     """`then` turns each collected host into an outcome and a word for the progress line."""
     with Progress("examining") as progress:
@@ -88,7 +93,7 @@ def probe_hosts(
             return made
 
         try:
-            return for_each(hosts, work)
+            return for_each(hosts, work, meanwhile)
         except KeyboardInterrupt:
             names = ", ".join(progress.unfinished)
             print_lines("", f"Not finished: {names}. Nothing was changed.", err=True)
@@ -133,6 +138,8 @@ def _connect_and_collect(
             ):  # what is known without it is said nevertheless
                 sections = {**bundle.sections, **ask(more).bundle.sections}
                 bundle = replace(bundle, sections=sections)
+    from rigops.doctor import notes
+
     login = notes.of_login(found.login_noise, found.login_seconds)
     return replace(collected, bundle=bundle, notes=(*login, *notes.of_bundle(bundle)))
 

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.concerns.nvidia_driver.resolver.options import choose
-from rigops.record import lockfile
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
-    from rigops.cli.hosts import Chosen
     from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
     from rigops.record.lockfile import LockedHost
-
-
-def locked_hosts(chosen: Sequence[Chosen], inventory: Path) -> Mapping[str, LockedHost]:
-    """What the lockfile of the inventory has of its hosts."""
-    own = {one.name for one in chosen if one.spec is not None}
-    known = lockfile.read(lockfile.path_of(inventory)).hosts if own else {}
-    return {name: one for name, one in known.items() if name in own}
 
 
 def unasked(bundle: Bundle, spec: RigSpec | None) -> tuple[Section[Any], ...]:

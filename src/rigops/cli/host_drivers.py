@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 from rigops.catalog import driver_rows
 from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
-from rigops.cli.driver_choice import choice, locked_hosts
+from rigops.cli.driver_choice import choice
 from rigops.cli.drivers import SCHEMA
-from rigops.cli.hosts import choose_hosts, host_catalog, host_key_policy, sudo_password
+from rigops.cli.hosts import (
+    choose_hosts,
+    host_catalog,
+    host_key_policy,
+    locked_hosts,
+    read_catalogs,
+    sudo_password,
+)
 from rigops.cli.options import default_inventory
 from rigops.cli.output import print_json, text_width
 from rigops.concerns.nvidia_driver import from_bundle
@@ -35,8 +42,7 @@ def show_hosts(
     as_json: bool,
 ) -> int:
     chosen = choose_hosts(hosts, inventory_path)
-    for one in chosen:  # a broken catalog or lockfile is a usage error, not a host's
-        host_catalog(one.spec, inventory_path)
+    read_catalogs((one.spec for one in chosen), inventory_path)
     locked = locked_hosts(chosen, inventory_path or default_inventory())
     options = ProbeOptions(
         policy=host_key_policy(accepted_keys),

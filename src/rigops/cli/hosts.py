@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rigops.catalog import load_once
 from rigops.cli.options import default_inventory, existing_inventory, read_inventory, words
 from rigops.cli.output import has_keyboard, has_terminal, warn
 from rigops.dataclass import dataclass
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
+    from rigops.record.lockfile import LockedHost
     from rigops.transport import UnknownKey
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -127,12 +127,34 @@ def host_key_policy(
 
 def host_catalog(spec: RigSpec | None, inventory_path: Path | None) -> Catalog:
     """With the entries that a host's declaration adds."""
+    from rigops.catalog import load_once
+
     folder = (inventory_path or default_inventory()).parent
     named = spec.catalog if spec else None
     return load_once(folder / Path(named).expanduser() if named else None)
 
 
-def for_each(hosts: Sequence[Host], work: Callable[[Host], Outcome]) -> list[Outcome]:
+def read_catalogs(specs: Iterable[RigSpec | None], inventory_path: Path | None) -> None:
+    """Those that declarations name: a broken one is a usage error, not a host's."""
+    for spec in specs:
+        if spec and spec.catalog:
+            host_catalog(spec, inventory_path)
+
+
+def locked_hosts(chosen: Sequence[Chosen], inventory: Path) -> Mapping[str, LockedHost]:
+    """What the lockfile of the inventory has of its hosts."""
+    from rigops.record import lockfile
+
+    own = {one.name for one in chosen if one.spec is not None}
+    known = lockfile.read(lockfile.path_of(inventory)).hosts if own else {}
+    return {name: one for name, one in known.items() if name in own}
+
+
+def for_each(
+    hosts: Sequence[Host],
+    work: Callable[[Host], Outcome],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> list[Outcome]:
     """Outcomes in the order of the hosts; an exception from `work` ends all.
 
     Each host has a thread, which Ctrl-C does not wait for.
@@ -144,6 +166,7 @@ def for_each(hosts: Sequence[Host], work: Callable[[Host], Outcome]) -> list[Out
             return work(host)
 
     futures = [start_thread(partial(run, host)) for host in hosts]
+    meanwhile()
     for future in wait(futures, return_when=FIRST_EXCEPTION).done:
         future.result()
     return [future.result() for future in futures]

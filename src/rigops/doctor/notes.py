@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from rigops.probe.bundle import MOST_LINES
-from rigops.probe.pastes.kinds import COMMANDS
 from rigops.probe.registry import PASTED, SECTIONS
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Check
-    from rigops.doctor.finding import Finding
     from rigops.probe.bundle import Bundle
     from rigops.probe.snapshot import HostSnapshot
 
@@ -22,35 +16,6 @@ _SHOWN: Final = 60
 
 def of_bundle(bundle: Bundle) -> list[str]:
     return [*_without_root(bundle), *_out_of_time(bundle)]
-
-
-def of_paste(bundle: Bundle, findings: Iterable[Finding], checks: Iterable[Check]) -> list[str]:
-    """What was recognized, what was not, and what to paste besides."""
-    if bundle.paste is None:
-        return []
-    found = [f"recognized: {', '.join(bundle.paste.recognized)}"]
-    if bundle.paste.left_out:
-        kept = f"of each file the last {MOST_LINES} are read"
-        found.append(f"left out: {bundle.paste.left_out} lines at the beginning; {kept}")
-    if others := bundle.paste.others:
-        lines = f"{len(others)} lines, the first is" if len(others) > 1 else "one line,"
-        found.append(f"not recognized: {lines} {others[0]}")
-    if len(bundle.paste.hosts) > 1:
-        found.append(
-            f"prompts of several hosts ({', '.join(bundle.paste.hosts)}), judged as one machine; "
-            "give the outputs of each in a file of its own"
-        )
-    sections = {check.id: check.sections for check in checks}
-    decided: Counter[str] = Counter()
-    for finding in findings:
-        if finding.status == "unknown":
-            asked = {one.name for one in sections.get(finding.id, ())} - set(bundle.sections)
-            decided.update(dict.fromkeys(asked & set(COMMANDS), 1 + 2 * finding.essential))
-    for section, _ in decided.most_common(1):
-        found.append(
-            f"a paste is all there is to judge by; more is decided by: {COMMANDS[section]}"
-        )
-    return found
 
 
 def of_login(noise: str, seconds: float) -> list[str]:

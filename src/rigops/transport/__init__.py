@@ -28,8 +28,15 @@ __all__ = [
     "TransportError",
     "UnknownKey",
     "connect",
+    "import_ssh",
     "with_password",
 ]
+
+
+def import_ssh() -> None:
+    """For who can do it while others work: paramiko takes as long as a login."""
+    import rigops.transport.without_invoke  # noqa: F401, PLC0415
+    from rigops.transport import ssh  # noqa: F401, PLC0415
 
 
 def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy) -> Connection:
@@ -45,8 +52,8 @@ def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy)
     route = resolve(target, clock)
     reason = route.only_openssh
     if not reason:
-        import rigops.transport.without_invoke  # noqa: F401, PLC0415 - paramiko takes 100 ms to import
-        from rigops.transport.ssh import open_ssh  # noqa: PLC0415 - as above
+        import_ssh()
+        from rigops.transport.ssh import open_ssh  # noqa: PLC0415 - as there
 
         try:
             return open_ssh(route, host_keys, clock)

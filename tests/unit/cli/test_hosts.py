@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.cli.hosts import choose_hosts, host_key_policy
+from rigops.cli.hosts import choose_hosts, for_each, host_key_policy
 from rigops.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,3 +99,17 @@ def test_only_a_fingerprint_can_be_accepted_beforehand() -> None:
     assert host_key_policy(["SHA256:abc"]).accepts("SHA256:abc")
     with pytest.raises(UsageError, match="fingerprint"):
         host_key_policy(["yes"])
+
+
+def test_what_can_be_done_meanwhile_is_done_while_the_hosts_answer() -> None:
+    asked, done = Event(), Event()
+
+    def answer(_: str) -> bool:
+        asked.set()
+        return done.wait(5)
+
+    def meanwhile() -> None:
+        assert asked.wait(5)
+        done.set()
+
+    assert for_each(["threadripper"], answer, meanwhile) == [True]

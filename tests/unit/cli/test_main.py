@@ -52,6 +52,25 @@ def test_commands_that_change_no_host_do_not_import_pyinfra(command: str) -> Non
     assert not {"pyinfra", "gevent", "http.client"} & set(loaded)
 
 
+def test_doctor_reaches_hosts_before_it_imports_what_judges_them() -> None:
+    asked = "import sys, rigops.cli.doctor, rigops.cli.collected_hosts; print(*sys.modules)"
+    loaded = set(subprocess.check_output([sys.executable, "-c", asked], text=True).split())
+
+    assert "rigops.transport" in loaded
+    late = {"rigops.catalog", "rigops.doctor.registry", "rigops.probe.registry", "paramiko"}
+    assert not late & loaded
+
+
+def test_doctor_of_hosts_imports_nothing_that_reads_pastes_or_removes_names() -> None:
+    asked = "import sys, rigops.cli.doctor, rigops.cli.examiner; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()
+
+    assert "rigops.doctor.registry" in loaded
+    assert not [
+        name for name in loaded if name.startswith(("rigops.probe.pastes", "rigops.probe.bundles"))
+    ]
+
+
 def test_commands_that_change_hosts_import_no_more_of_paramiko_than_they_use() -> None:
     asked = "import sys, rigops.converge.early, rigops.cli.apply; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", asked], text=True).split()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.doctor import notes
+from rigops.doctor.paste_notes import notes_of_paste
 from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import UsageError
 from rigops.probe.bundles.reading import read_all
@@ -211,6 +211,7 @@ def test_prompts_of_several_hosts_are_noted() -> None:
     bundle = pasted("mixed-two-hosts-proxmox")
     found = examine(HostSnapshot(bundle), None, catalog())
 
-    noted = notes.of_paste(bundle, found, CHECKS)
+    assert bundle.paste
+    noted = notes_of_paste(bundle.paste, bundle.sections, found, CHECKS)
 
     assert any(one.startswith("prompts of several hosts (pve, ai-vm)") for one in noted)

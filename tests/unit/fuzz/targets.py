@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops import catalog
 from rigops.concerns.acs import facts as acs
 from rigops.concerns.kernel_args.trial_boot import conditions
-from rigops.doctor import notes
+from rigops.doctor.paste_notes import notes_of_paste
 from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership
@@ -128,10 +128,10 @@ def _judged(data: bytes) -> object:
 
 def _of_paste(data: bytes) -> object:
     bundle = pastes.read([("post.txt", data)], host="rig")
-    if bundle is None:
+    if bundle is None or bundle.paste is None:
         return None
     findings = examine(HostSnapshot(bundle), None, shipped(), concerns=EVERY_CONCERN)
-    return notes.of_paste(bundle, findings, CHECKS)
+    return notes_of_paste(bundle.paste, bundle.sections, findings, CHECKS)
 
 
 def _redacted(data: bytes) -> object:

@@ -1,0 +1,106 @@
+"""Bundles that doctor reads instead of hosts, and those that it saves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rigops.cli.collected_hosts import CollectedHost
+from rigops.cli.hosts import host_catalog
+from rigops.cli.options import existing_inventory
+from rigops.cli.output import warn
+from rigops.doctor import notes
+from rigops.doctor.redaction_check import find_change
+from rigops.errors import usage_error
+from rigops.probe.bundles.reading import MOST_PASTED, read_all, read_content
+from rigops.probe.bundles.redaction import Redaction
+from rigops.probe.bundles.saving import save, save_all
+from rigops.report.terminal import print_lines
+
+if TYPE_CHECKING:
+    from rigops.inventory import Inventory
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.bundle import Bundle
+
+_STANDARD_INPUT = Path("-")
+
+
+def hosts_from_bundles(
+    paths: Sequence[Path], hosts: Sequence[str], inventory_path: Path | None
+) -> list[CollectedHost]:
+    """With one bundle, HOST names the declarations to use; with several, the bundles to read.
+
+    A saved bundle holds its host's real name only if it was saved with --raw.
+    """
+    found = [bundle for path in paths for bundle in _read(path)]
+    inventory = existing_inventory(inventory_path)
+    if len(hosts) == 1 and len(found) == 1:
+        return [_collected(found[0], _declared(inventory, hosts[0], required=True))]
+    named = {bundle.host for bundle in found}
+    for host in hosts:
+        if host not in named:
+            raise usage_error(
+                message="no bundle has this host",
+                key="HOST",
+                value=host,
+                accepted=", ".join(sorted(named)),
+            )
+    return [
+        _collected(bundle, _declared(inventory, bundle.host, required=False))
+        for bundle in found
+        if not hosts or bundle.host in hosts
+    ]
+
+
+def _read(path: Path) -> list[Bundle]:
+    if path != _STANDARD_INPUT:
+        return read_all(path)
+    content = sys.stdin.buffer.read(MOST_PASTED + 1)
+    return read_content(content, place="standard input", host="paste")
+
+
+def _collected(bundle: Bundle, spec: RigSpec | None) -> CollectedHost:
+    about = tuple(notes.of_bundle(bundle))
+    return CollectedHost(host=bundle.host, source="bundle", spec=spec, bundle=bundle, notes=about)
+
+
+def _declared(inventory: Inventory | None, name: str, *, required: bool) -> RigSpec | None:
+    host = inventory.host(name) if inventory else None
+    if host is None and required:
+        raise usage_error(
+            message="not in the inventory",
+            key="HOST",
+            value=name,
+            fix=(inventory.nearest(name) if inventory else "") or "name the inventory with -i",
+        )
+    return host.spec if host else None
+
+
+def save_bundles(bundles: Sequence[Bundle], path: Path, *, redacted: bool) -> None:
+    if not bundles:
+        warn([f"no host was reached; {path} not written"])
+        return
+    if redacted:
+        bundles = _without_names(bundles, path)
+    saved = save(bundles[0], path) if len(bundles) == 1 else save_all(bundles, path)
+    replaced = "replaced; read it before you publish it" if redacted else "not replaced"
+    print_lines(f"Saved {saved}: names, addresses and serials {replaced}.", err=True)
+
+
+def _without_names(bundles: Sequence[Bundle], path: Path) -> list[Bundle]:
+    """Refuses where whoever reads them would find something else than there is."""
+    redaction = Redaction(bundles)
+    redacted = [redaction.bundle(one) for one in bundles]
+    for original, one in zip(bundles, redacted, strict=True):
+        if change := find_change(original, one, redaction, host_catalog(None, None)):
+            check_id, line = change
+            raise usage_error(
+                message=f"not written: without names, {check_id} finds something else by this "
+                f"line of {line.section}: {line.line.strip()!r}",
+                file=str(path),
+                host=original.host,
+                fix="Add --raw to save it with all names, and report that line as a bug of rigops.",
+            )
+    return redacted

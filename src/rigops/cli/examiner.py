@@ -1,0 +1,127 @@
+"""What hosts are examined with: the chosen checks, and the reports that they make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigops.cli.collected_hosts import CollectedHost, internal_error
+from rigops.cli.driver_choice import chooser, unasked
+from rigops.cli.hosts import host_catalog
+from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
+from rigops.doctor import notes
+from rigops.doctor.host_report import HostReport, summary
+from rigops.doctor.registry import CHECKS, examine, sections_for
+from rigops.errors import usage_error
+from rigops.inventory.spec.names import did_you_mean
+from rigops.probe.registry import SECTIONS
+from rigops.probe.snapshot import HostSnapshot
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.doctor.check import Check
+    from rigops.doctor.finding import Finding
+    from rigops.inventory.spec import RigSpec
+    from rigops.probe.bundle import Bundle
+    from rigops.probe.section import Section
+    from rigops.record.lockfile import LockedHost
+
+Examination = tuple[CollectedHost, HostReport]
+
+
+class Examiner:
+    def __init__(
+        self, only: Sequence[str], skip: Sequence[str], inventory_path: Path | None
+    ) -> None:
+        wanted = {find_check(word, "--only").id for word in only}
+        unwanted = {find_check(word, "--skip").id for word in skip}
+        self._checks = [
+            check
+            for check in CHECKS
+            if (not wanted or check.id in wanted) and check.id not in unwanted
+        ]
+        self._inventory_path = inventory_path
+
+    @property
+    def sections(self) -> Sequence[Section[Any]]:
+        """All sections for all checks: also what no check needs is reported if it is unparsed."""
+        return SECTIONS if len(self._checks) == len(CHECKS) else sections_for(self._checks)
+
+    def read_catalogs(self, specs: Iterable[RigSpec | None]) -> None:
+        """The tables that most checks look into; each is else read on first use."""
+        for spec in specs:
+            catalog = host_catalog(spec, self._inventory_path)
+            _ = catalog.gpus, catalog.drivers, catalog.firmware
+
+    def ask_for_a_driver(self, bundle: Bundle, spec: RigSpec | None) -> Sequence[Section[Any]]:
+        """Only where the driver is in question: apt takes seconds for its lists."""
+        catalog = host_catalog(spec, self._inventory_path)
+        findings = examine(HostSnapshot(bundle), spec, catalog, checks=self._checks)
+        in_question = any(one.fix and one.fix.concern == NVIDIA_DRIVER.name for one in findings)
+        return unasked(bundle, spec) if in_question else ()
+
+    def judge(self, collected: CollectedHost, locked: LockedHost | None) -> Examination:
+        catalog = host_catalog(collected.spec, self._inventory_path)
+        try:
+            report = self._report(collected, catalog, locked)
+        except Exception as error:  # noqa: BLE001 - logged and reported
+            report = HostReport(
+                host=collected.host,
+                source=collected.source,
+                collected_at=None,
+                duration_ms=collected.duration_ms,
+                error=internal_error(collected.host, error),
+            )
+        return collected, report
+
+    def _report(
+        self, collected: CollectedHost, catalog: Catalog, locked: LockedHost | None
+    ) -> HostReport:
+        began, bundle = time.monotonic(), collected.bundle
+        report = HostReport(
+            host=collected.host,
+            source=collected.source,
+            collected_at=bundle.collected_at if bundle else None,
+            duration_ms=collected.duration_ms,
+            error=collected.error,
+            notes=collected.notes,
+        )
+        if bundle is None:
+            return report
+        snapshot = HostSnapshot(bundle)
+        choose_driver = chooser(bundle, catalog, collected.spec, locked)
+        findings = examine(
+            snapshot, collected.spec, catalog, checks=self._checks, choose_driver=choose_driver
+        )
+        return replace(
+            report,
+            duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
+            facts=summary(snapshot, catalog),
+            findings=tuple(findings),
+            notes=(*collected.notes, *self._notes_of_paste(bundle, findings)),
+            unparsed=notes.unparsed(snapshot),
+        )
+
+    def _notes_of_paste(self, bundle: Bundle, findings: Sequence[Finding]) -> Sequence[str]:
+        if bundle.paste is None:
+            return ()
+        from rigops.doctor.paste_notes import notes_of_paste
+
+        return notes_of_paste(bundle.paste, bundle.sections, findings, self._checks)
+
+
+def find_check(word: str, option: str) -> Check:
+    for check in CHECKS:
+        if check.id == word:
+            return check
+    ids = [check.id for check in CHECKS]
+    raise usage_error(
+        message="no such check",
+        key=option,
+        value=word,
+        accepted=", ".join(ids),
+        fix=did_you_mean(word, ids),
+    )
