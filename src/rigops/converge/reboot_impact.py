@@ -234,7 +234,7 @@ if command -v loginctl >/dev/null; then
 fi
 if command -v who >/dev/null; then block "{_WHO}"; who 2>/dev/null; fi
 if command -v busctl >/dev/null; then block "{_LOCKS}"; {LIST_INHIBITORS} 2>/dev/null; fi
-exit 0
+return 0
 """
 
 # ---- containers
@@ -251,13 +251,13 @@ def containers(text: str) -> tuple[str, ...]:
 # conmon that was given its name.
 _CONTAINERS_SNIPPET = """
 if grep -qsx dockerd /proc/[0-9]*/comm && command -v docker >/dev/null; then
-    block docker; docker ps --format '{{.Names}}' 2>/dev/null || exit
+    block docker; docker ps --format '{{.Names}}' 2>/dev/null || return
 fi
 block podman
 grep -lsx conmon /proc/[0-9]*/comm | while read -r comm; do
     tr '\\0' '\\n' <"${comm%comm}cmdline" 2>/dev/null | sed -n '/^\\(-n\\|--name\\)$/{n;p;q;}'
 done
-exit 0
+return 0
 """
 
 # ---- whose the processes are, and how old
@@ -293,7 +293,7 @@ block began
 cat /proc/[0-9]*/stat 2>/dev/null | awk '{ pid = $1; sub(/^.*\\) /, ""); print pid, $20 }'
 block owners
 stat -c '%n %U' /proc/[0-9]* 2>/dev/null | sed 's|^/proc/||'
-exit 0
+return 0
 """
 
 SECTIONS: Final = (

@@ -6,12 +6,12 @@ behind with no descriptor of ours. The lanes form a pipeline in which each says 
 passes on what those before it said, so that no file and no lock is needed.
 
 A process costs the host a millisecond, and a fleet asks many hosts at once: sections that are quick
-share a lane, and what a shell can do by its own words takes no program.
+share a lane and its shell, and what a shell can do by its own words takes no program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -23,8 +23,10 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
 
 _LANE_BYTES: Final = MOST_BYTES + 4096
 
-# What is asked one after the other needs more time than one of it, on a slow host.
-_SHARED_S = 20
+# What is asked one after the other needs more time than one of it, on a slow host. Quick sections
+# are asked in one shell first.
+_SHARED_S: Final = 20
+_TOGETHER_S: Final = 6
 
 # A section's timeout is when its reader ends. Before that its command gets TERM, and then KILL.
 _TERM_S: Final = 2
@@ -134,42 +136,71 @@ kill "$guard"; wait "$guard"
 exit "$code"
 """
 
+# Begins and ends one section: its name and limit, its answer, how it ended and when, and that this
+# was all. It is left out where the time of its lane is up.
+_FRAME = r"""
+until=2147483647 # by the seconds that the host is up
+begin() { # NAME LIMIT
+    read -r began _ </proc/uptime || began=0
+    limit=$2 left=$((until - ${began%.*}))
+    [ "$left" -gt 0 ] || return
+    [ "$limit" -le "$left" ] || limit=$left
+    echo; echo "$mark begin $1 root=$had limit=$limit"
+}
+end() { # NAME CODE
+    read -r ended _ </proc/uptime
+    echo; echo "$mark rc=$2 from=$began to=$ended"; echo; echo "$mark end $1"
+}
+"""
+
 _LANES = r"""
 # In place of this shell: a command that gets TERM, and then KILL, when its time is up.
 if timeout --version >/dev/null 2>&1; then limited() { exec timeout -k @KILL@ "$@"; }
 else limited() { exec sh -c "$watchdog" limited "$@"; }
 fi
 
-until=2147483647 # by the seconds that the host is up
-
-# One section: its name and limit, its answer, how it ended and when, and that this was all. It is
-# left out where the time of its lane is up.
-begin() {
-    read -r from _ </proc/uptime || from=0
-    limit=$2 left=$((until - ${from%.*}))
-    [ "$left" -gt 0 ] || return
-    [ "$limit" -le "$left" ] || limit=$left
-    echo; echo "$mark begin $1 root=$had limit=$limit"
-}
-end() {
-    code=$?
-    read -r to _ </proc/uptime
-    echo; echo "$mark rc=$code from=$from to=$to"; echo; echo "$mark end $1"
-}
-calm() { ! begin "$1" "$2" || { (eval "$3"); end "$1"; }; }
 # With the trap the shell stays until its command has ended too: else TERM would end the shell
 # alone, and a command that ignores TERM would never get its KILL.
-wary() {
-    ! begin "$1" "$2" || { (limited "$limit" sh -c "trap 'exit 143' TERM; $tools$3"); end "$1"; }
+stays="trap 'exit 143' TERM"
+
+# Each section in a shell of its own, with a limit of its own.
+apart() { # FUNCTIONS NUMBER:NAME:LIMIT…
+    functions=$1; shift
+    for asked; do
+        number=${asked%%:*} name=${asked#*:}; limit=${name#*:} name=${name%:*}
+        ! begin "$name" "$limit" || {
+            (limited "$limit" sh -c "$stays; $tools$functions section_$number")
+            end "$name" "$?"
+        }
+    done
 }
-quiet() { begin "$1" "$2"; end "$1"; }
+# All in one shell, which tells by a byte that a section is done. Those that are not when the time
+# of all is up are asked apart.
+together() { # FUNCTIONS NUMBER:NAME:LIMIT…
+    functions=$1; shift
+    { answered=$(limited @TOGETHER@ sh -c "$stays; $tools$frame$functions$ask_all" "" "$@" \
+        3>&1 >&5 5>&-); } 5>&1
+    shift ${#answered}
+    apart "$functions" "$@"
+}
+ask_all='
+for asked; do
+    number=${asked%%:*} name=${asked#*:}; limit=${name#*:} name=${name%:*}
+    begin "$name" "$limit"
+    "section_$number" 3>&-; code=$?
+    set +f; unset IFS; cd /
+    end "$name" "$code"
+    printf . >&3
+done
+'
+quiet() { begin "$1" "$2"; end "$1" 0; }
 
 # What these sections say, and then what earlier lanes said, which comes on stdin. They get so many
 # seconds. Nobody waits for a lane but by reading all to its end.
 lane() { # SECONDS BYTES COMMAND…
     seconds=$1 bytes=$2; shift 2
-    read -r from _ </proc/uptime || from=0
-    until=$((${from%.*} + seconds - 1))
+    read -r began _ </proc/uptime || began=0
+    until=$((${began%.*} + seconds - 1))
     {
         { exec 4<&- 2>/dev/null; "$@"; } | # exec: else the shell keeps what was there before
         (limited "$seconds" cat) 2>/dev/null | # cat, since it buffers nothing
@@ -186,19 +217,14 @@ PATH=@PATH@
 LC_ALL=C
 export PATH LC_ALL
 
-tools=$(cat <<'END_OF_TOOLS'@TOOLS@END_OF_TOOLS
-)
-
-watchdog=$(cat <<'END_OF_WATCHDOG'@WATCHDOG@END_OF_WATCHDOG
-)
-
-program=$(cat <<'END_OF_PROGRAM'@LANES@
+program=$(cat <<'END_OF_PROGRAM'
+@TEXTS@
 @FUNCTIONS@
 END_OF_PROGRAM
 )
 
-eval "$tools"
 eval "$program"
+eval "$tools$frame$lanes"
 
 had=0 root=0 own_id=$(id -u)
 if is_root; then had=1 root=1
@@ -207,7 +233,7 @@ if is_root; then had=1 root=1
     read -r mark </proc/sys/kernel/random/uuid || mark=$$-$(date +%s)
     read -r node </proc/sys/kernel/hostname || node=$(uname -n)
 } 2>/dev/null
-export mark own_id
+export mark own_id had
 echo "@FORMAT@ $mark root=$root at=$(date -u +%Y-%m-%dT%H:%M:%SZ) host=$node"
 echo "$mark asked@NAMES@"
 @ROOTLY@
@@ -228,17 +254,9 @@ rootly() { # FUNCTION SECONDS BYTES
 }
 as_root() { # FUNCTION
     cat <<END_OF_ROOTS | sudo -n sh -s
-PATH=$PATH LC_ALL=C mark=$mark had=1 own_id=0; export PATH LC_ALL mark own_id
-tools=\$(cat <<'END_OF_TOOLS'
-$tools
-END_OF_TOOLS
-)
-watchdog=\$(cat <<'END_OF_WATCHDOG'
-$watchdog
-END_OF_WATCHDOG
-)
-$tools
+PATH=$PATH LC_ALL=C mark=$mark had=1 own_id=0; export PATH LC_ALL mark own_id had
 $program
+eval "\$tools\$frame\$lanes"
 $1 </dev/null | cat
 END_OF_ROOTS
 }
@@ -249,14 +267,20 @@ _WITHOUT_ROOT = 'rootly() { "$1"; }'
 def script(sections: Iterable[Section[Any]], *, root: bool = True, path: str = PATH) -> str:
     """The whole probe. Without `root` it does not ask for more rights than the login has."""
     every = tuple(sections)
-    asked = [_Round(number, one) for number, one in enumerate(rounds(every), 1)]
+    numbers = {one.name: number for number, one in enumerate(every, 1)}
+    asked = [_Round(number, one, numbers) for number, one in enumerate(rounds(every), 1)]
+    lanes = _LANES
+    for name, value in {
+        "TOGETHER": str(_TOGETHER_S),
+        "KILL": str(_TERM_S - _KILL_S),
+        "MOST": str(_LANE_BYTES * len(every)),
+    }.items():
+        lanes = lanes.replace(f"@{name}@", value)
+    texts = {"tools": _TOOLS, "frame": _FRAME, "watchdog": _WATCHDOG, "lanes": lanes}
     text = _BODY
     for name, value in {
         "PATH": path,
-        "TOOLS": _TOOLS,
-        "WATCHDOG": _WATCHDOG,
-        "LANES": _LANES.replace("@KILL@", str(_TERM_S - _KILL_S)),
-        "MOST": str(_LANE_BYTES * len(every)),
+        "TEXTS": "\n".join(f"{name}={_quoted(one)}" for name, one in texts.items()),
         "FUNCTIONS": "\n\n".join(text for one in asked for text in one.functions()),
         "SUDO": _SUDO if root else "",
         "ROOTLY": _ROOTLY if root else _WITHOUT_ROOT,
@@ -281,26 +305,29 @@ def rounds(sections: Iterable[Section[Any]]) -> list[Sequence[Section[Any]]]:
 
 
 class _Round:
-    """Sections that are asked at the same time, as shell functions."""
+    """Sections that are asked at the same time, as texts of functions and functions."""
 
-    def __init__(self, number: int, sections: Sequence[Section[Any]]) -> None:
+    def __init__(
+        self, number: int, sections: Sequence[Section[Any]], numbers: Mapping[str, int]
+    ) -> None:
         self._shares = {
             f"as_user_{number}": [one for one in sections if not one.wants_root],
             f"as_root_{number}": [one for one in sections if one.wants_root],
         }
+        self._numbers = numbers
 
     def functions(self) -> Iterator[str]:
-        for name, sections in self._shares.items():
+        for share, sections in self._shares.items():
             lanes = []
             for members in _lanes(sections):
-                if len(members) == 1:
-                    lanes.append(f"lane {_time(members)} {_LANE_BYTES} {_call(members[0])}")
-                else:
-                    function = f"{name}_{members[0].lane or 'files'}"
-                    yield _function(function, "\n".join(map(_call, members)))
-                    lanes.append(f"lane {_time(members)} {_LANE_BYTES * len(members)} {function}")
-            if sections:
-                yield _function(name, " |\n".join(lanes))
+                text = f"{share}_{self._numbers[members[0].name]}"
+                yield f"{text}={_quoted(''.join(map(self._function, members)))}"
+                how = "together" if _are_quick(members) else "apart"
+                asked = " ".join(map(self._asked, members))
+                most = _LANE_BYTES * len(members)
+                lanes.append(f'lane {_time(members)} {most} {how} "${text}" {asked}')
+            if lanes:
+                yield "\n".join((f"{share}() {{", " |\n".join(lanes), "}"))
 
     def call(self) -> str:
         calls = []
@@ -312,12 +339,22 @@ class _Round:
         every = [one for sections in self._shares.values() for one in sections]
         return _unless_missing(every, " | ".join([*calls, "cat"]))
 
+    def _function(self, section: Section[Any]) -> str:
+        return f"section_{self._numbers[section.name]}() {{\n{section.snippet.strip()}\n}}\n"
+
+    def _asked(self, section: Section[Any]) -> str:
+        return f"{self._numbers[section.name]}:{section.name}:{section.timeout_s - _TERM_S}"
+
 
 def _lanes(sections: Iterable[Section[Any]]) -> list[list[Section[Any]]]:
     found: dict[str, list[Section[Any]]] = {}
     for one in sections:
-        found.setdefault(one.lane or ("files" if one.calm else one.name), []).append(one)
+        found.setdefault(one.lane or one.name, []).append(one)
     return list(found.values())
+
+
+def _are_quick(members: Sequence[Section[Any]]) -> bool:
+    return len(members) > 1 and not any(one.is_slow or one.asks_driver for one in members)
 
 
 def _unless_missing(sections: Sequence[Section[Any]], lanes: str) -> str:
@@ -329,10 +366,6 @@ def _unless_missing(sections: Sequence[Section[Any]], lanes: str) -> str:
     return f"if command -v {needs.pop()} >/dev/null; then\n{lanes}\nelse\n{silence}\nfi"
 
 
-def _function(name: str, body: str) -> str:
-    return f"{name}() {{\n{body}\n}}"
-
-
 def _patience(sections: Iterable[Section[Any]]) -> int:
     return max(map(_time, _lanes(sections)), default=0)
 
@@ -340,10 +373,10 @@ def _patience(sections: Iterable[Section[Any]]) -> int:
 def _time(members: Sequence[Section[Any]]) -> int:
     """That one lane is given."""
     longest = max(one.timeout_s for one in members)
-    return longest if len(members) == 1 else max(longest, _SHARED_S)
+    if len(members) == 1:
+        return longest
+    return max(longest, _SHARED_S) + (_TOGETHER_S if _are_quick(members) else 0)
 
 
-def _call(section: Section[Any]) -> str:
-    quoted = "'" + f"\n{section.snippet.strip()}\n".replace("'", "'\\''") + "'"
-    kind = "calm" if section.calm else "wary"
-    return f"{kind} {section.name} {section.timeout_s - _TERM_S} {quoted}"
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

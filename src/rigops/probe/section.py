@@ -19,7 +19,8 @@ class Section(Generic[Facts]):
     It is `str` where only people read the output.
     The snippet may use `block HEAD`, `show FILE…`, `show_kernel FILE…`, `run COMMAND…`, `hide` at
     the end of a pipeline, `copy`, `say LINE`, `there PATH` and `is_root` of the script's tools.
-    It ends with 0 where its answer is whole, an empty one included.
+    It is the body of a function, in a shell that asks other sections before it and after it. It
+    returns 0 where its answer is whole, an empty one included.
     """
 
     name: str
@@ -28,8 +29,8 @@ class Section(Generic[Facts]):
     timeout_s: int = 8  # after which the script goes on without it
     wants_root: bool = False
     asks_driver: bool = False  # only when everything else has been answered: the driver may hang
-    calm: bool = False  # only reads small files of the kernel and of /etc: nothing that may hang
-    lane: str = ""  # those with the same name are asked one after the other: quick, and alike
+    lane: str = ""  # those with the same name are asked one after the other
+    is_slow: bool = False  # it may need all its time on a host that is well
     needs: str = ""  # the command without which there is nothing to say
     # The words in the output that its parser or a check looks for. Redaction leaves them, though a
     # host or a user may be called so.

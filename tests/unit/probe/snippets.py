@@ -51,7 +51,7 @@ def run(
         snippet = snippet.replace(place, f"{root}{place}")
     sh = [found, "sh"] if shell == "busybox" else [found]
     done = subprocess.run(
-        [*sh, "-c", f"{TOOLS}\n{commands}\n{snippet}"],
+        [*sh, "-c", f"{TOOLS}\n{commands}\n{called(snippet)}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -60,6 +60,10 @@ def run(
     )
     assert not done.stderr
     return done.returncode, as_collected(done.stdout).replace(str(root), "")
+
+
+def called(snippet: str) -> str:
+    return f"section() {{\n{snippet}\n}}\nsection"
 
 
 def as_collected(output: str) -> str:

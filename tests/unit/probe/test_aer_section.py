@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections import aer
-from tests.unit.probe.snippets import TOOLS, as_collected
+from tests.unit.probe.snippets import TOOLS, as_collected, called
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ def test_the_snippet_reads_each_card_and_the_ports_above_it_once(
     snippet = aer.SECTION.snippet.replace("/sys", str(tmp_path))
 
     answer = subprocess.run(
-        [*shell, "-c", f"{TOOLS}\n{snippet}"], capture_output=True, text=True, check=False
+        [*shell, "-c", f"{TOOLS}\n{called(snippet)}"], capture_output=True, text=True, check=False
     )
     found = aer.parse(as_collected(answer.stdout).replace(str(tmp_path), "/sys"))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rigops.probe.sections import dkms
 from tests.unit.doctor import module_rigs as rigs
-from tests.unit.probe.snippets import TOOLS, as_collected
+from tests.unit.probe.snippets import TOOLS, as_collected, called
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,7 +107,7 @@ def test_the_question_to_a_host(tmp_path: Path, shell: str) -> None:
     snippet = dkms.SECTION.snippet.replace("in /lib/modules", f"in {tmp_path}")
 
     done = subprocess.run(
-        [shell, "-c", f"{TOOLS}\n{snippet}"],
+        [shell, "-c", f"{TOOLS}\n{called(snippet)}"],
         capture_output=True,
         text=True,
         check=True,

@@ -16,7 +16,7 @@ import pytest
 from rigops.probe import script
 from rigops.probe.homes import IN_HOMES
 from rigops.probe.sections import backups, nccl
-from tests.unit.probe.snippets import SHELLS, TOOLS, as_collected, entered_by_everybody
+from tests.unit.probe.snippets import SHELLS, TOOLS, as_collected, called, entered_by_everybody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Home:
         if found is None:
             pytest.skip(f"{shell} is not installed")
         done = subprocess.run(
-            [found, *(["sh"] if shell == "busybox" else []), "-c", f"{TOOLS}\n{snippet}"],
+            [found, *(["sh"] if shell == "busybox" else []), "-c", f"{TOOLS}\n{called(snippet)}"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rigops.probe.lspci_text import read_head
 from rigops.probe.sections import lspci
+from tests.unit.probe.snippets import called
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/lspci"
 ROOT_PORTS = (FIXTURES / "root-ports.txt").read_text()
@@ -242,7 +243,7 @@ def test_the_snippet_keeps_cards_and_bridges_whole_and_heads_of_the_rest(
 
     def ask(code: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*shell, "-c", lspci.SECTION.snippet],
+            [*shell, "-c", called(lspci.SECTION.snippet)],
             env={"PATH": f"{tmp_path}:/usr/bin:/bin", "CODE": str(code)},
             capture_output=True,
             text=True,
@@ -261,7 +262,7 @@ def test_without_lspci_the_snippet_says_nothing(shell: list[str], tmp_path: Path
     if program is None:
         pytest.skip(f"{shell[0]} is not installed")
     answer = subprocess.run(
-        [program, *shell[1:], "-c", lspci.SECTION.snippet],
+        [program, *shell[1:], "-c", called(lspci.SECTION.snippet)],
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,

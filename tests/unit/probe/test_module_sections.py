@@ -18,7 +18,7 @@ from rigops.probe.sections import (
     secure_boot,
 )
 from tests.unit.doctor import module_rigs as rigs
-from tests.unit.probe.snippets import TOOLS, as_collected
+from tests.unit.probe.snippets import TOOLS, as_collected, called
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,7 +199,7 @@ def _asked(snippet: str, shell: str, **names: str) -> str:
     for old, new in names.items():
         snippet = snippet.replace(old, new)
     done = subprocess.run(
-        [shell, "-c", f"{TOOLS}\n{snippet}"],
+        [shell, "-c", f"{TOOLS}\n{called(snippet)}"],
         capture_output=True,
         text=True,
         check=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe import reading
+from rigops.probe import script as probe
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import MOST_BYTES, PATH, longest_s, script
 from rigops.probe.section import Section
@@ -24,6 +26,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.probe.snapshot import HostSnapshot
 from rigops.probe.text import blocks
 from tests.unit.probe.secrets import HIDDEN, KEPT, KEY_BLOCK
+from tests.unit.probe.snippets import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,10 +87,15 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
 
 
 def section(
-    name: str, snippet: str, timeout_s: int = 8, *, asks_driver: bool = False
+    name: str, snippet: str, timeout_s: int = 8, *, asks_driver: bool = False, lane: str = ""
 ) -> Section[str]:
     return Section(
-        name=name, snippet=snippet, parse=str, timeout_s=timeout_s, asks_driver=asks_driver
+        name=name,
+        snippet=snippet,
+        parse=str,
+        timeout_s=timeout_s,
+        asks_driver=asks_driver,
+        lane=lane,
     )
 
 
@@ -162,6 +170,47 @@ def test_a_hanging_driver_costs_its_own_section_only(host: Host, *, with_timeout
         assert (links["0"], links["2"]) == ("/dev/null", "/dev/null")
         # Its own output, into a pipe that nobody reads any more; nothing of the session.
         assert [name for name, link in links.items() if link.startswith("pipe:")] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "with_timeout"),
+    [("dash", True), ("bash", False), ("mksh", True), ("busybox", False)],
+    indirect=["host"],
+)
+def test_what_hangs_or_ends_the_shell_of_a_lane_costs_its_own_section_only(
+    host: Host, monkeypatch: pytest.MonkeyPatch, *, with_timeout: bool
+) -> None:
+    monkeypatch.setattr("rigops.probe.script._TOGETHER_S", 1)
+    monkeypatch.setattr("rigops.probe.script._SHARED_S", 8)
+    host.command("stubborn", "trap '' TERM; echo begun; sleep 8 & wait; sleep 8; sleep 8")
+    host.command("unreachable", "trap '' TERM; sleep 8; sleep 8")
+    if not with_timeout:
+        host.without("timeout")
+
+    bundle = host.run(
+        section("first", "echo before; false", lane="files"),
+        section("ignores-term", "stubborn", 3, lane="files"),
+        section("cannot-be-killed", "echo begun; setsid unreachable; echo", 3, lane="files"),
+        section("ends-the-shell", "echo last; exit 7", lane="files"),
+        section("well", "echo fine", lane="files"),
+        section("other", "echo other", lane="others"),
+        section("leaves", "set -f; IFS=x; cd /proc; f() { :; }; echo left", lane="others"),
+        section("next", "echo $PWD $(echo axb) /et*", lane="others"),
+        only_own=not with_timeout,
+    )
+
+    texts = {name: (one.text, one.rc, one.timed_out) for name, one in bundle.sections.items()}
+    ended = {name: (text, rc) for name, (text, rc, timed_out) in texts.items() if not timed_out}
+    assert ended == {
+        "first": ("before\n", 1),
+        "ends-the-shell": ("last\n", 7),
+        "well": ("fine\n", 0),
+        "other": ("other\n", 0),
+        "leaves": ("left\n", 0),
+        "next": ("/ axb /etc\n", 0),
+    }
+    for name in ("ignores-term", "cannot-be-killed"):
+        assert texts[name][::2] == ("begun\n", True)
 
 
 def test_a_watched_command_that_ends_leaves_no_process(host: Host) -> None:
@@ -275,14 +324,13 @@ def test_no_program_gets_the_mark_as_a_word(host: Host) -> None:
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-@pytest.mark.parametrize("part", ["SCRIPT", "TOOLS", "WATCHDOG", "PROGRAM"])
-def test_shellcheck_has_nothing_to_say(part: str) -> None:
-    whole = script(SECTIONS)
-    text = whole.partition(f"<<'END_OF_{part}'\n")[2].partition(f"END_OF_{part}\n")[0]
+@pytest.mark.parametrize("part", [None, "_TOOLS", "_FRAME", "_WATCHDOG", "_LANES"])
+def test_shellcheck_has_nothing_to_say(part: str | None) -> None:
+    text = getattr(probe, part) if part else script(SECTIONS)
     # What is meant: the quoted programs run elsewhere, and some variables are set elsewhere.
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "--exclude=SC2016,SC2154,SC2034,SC2317,SC2086,SC2329", "-"],
-        input=text or whole,
+        input=re.sub("@[A-Z]+@", "1", text),
         text=True,
         capture_output=True,
         check=False,
@@ -297,7 +345,7 @@ def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[object]) -> Non
     # What is meant: splitting of a glob's or ls's fields, and variables that hold several words.
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "--exclude=SC2046,SC2012,SC2086,SC2317", "-"],
-        input="show() { :; }; run() { :; }; hide() { :; }; block() { :; }\n" + one.snippet,
+        input="show() { :; }; run() { :; }; hide() { :; }; block() { :; }\n" + called(one.snippet),
         text=True,
         capture_output=True,
         check=False,

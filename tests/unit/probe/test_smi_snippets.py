@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.registry import SECTIONS
+from tests.unit.probe.snippets import called
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def _run(section: Section[object], folder: Path, shell: str) -> subprocess.Compl
         pytest.skip(f"{shell} is not installed")
     command = [found, "sh"] if shell == "busybox" else [found]
     return subprocess.run(
-        [*command, "-c", section.snippet],
+        [*command, "-c", called(section.snippet)],
         env={"PATH": str(folder), "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -36,7 +36,7 @@ run {MEMORY}
 show {MOST_FILES} {FSTAB} {_CONF}
 block "{MAY_RAISE}"
 if ({MAY_RAISE}) 2>/dev/null; then echo yes; else echo no; fi
-exit 0
+return 0
 """
 
 
@@ -68,7 +68,7 @@ def parse(text: str) -> HostState:
 
 
 SECTION = Section(
-    name="limit-surroundings", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True
+    name="limit-surroundings", snippet=_SNIPPET, parse=parse, wants_root=True, lane="files"
 )
 
 

@@ -221,7 +221,7 @@ def offers_section(
     call = "\n".join((apt_beside.beside(source), asks))
     snippet = (
         f"{_ASK}if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then\n"
-        f"{call}\nfi\nexit 0\n"
+        f"{call}\nfi\nreturn 0\n"
     )
     return Section(
         name=NAME,

@@ -54,7 +54,7 @@ def unpinned_section(names: Iterable[str]) -> Section[dict[str, str]]:
     asked = shlex.join(("unpinned", *sorted(names)))
     return Section(
         name="unpinned",
-        snippet=f"{_ASK}if command -v apt-cache >/dev/null; then {asked}; fi\nexit 0\n",
+        snippet=f"{_ASK}if command -v apt-cache >/dev/null; then {asked}; fi\nreturn 0\n",
         parse=_parse,
         timeout_s=_APT_S,
     )

@@ -56,10 +56,10 @@ for file in {_SNAPPER}*; do
     block "$file"
     grep -E '^[[:space:]]*SUBVOLUME=' "$file" | head -n 1
 done
-exit 0
+return 0
 """
 
-SECTION = Section(name="root", snippet=_SNIPPET, parse=parse, wants_root=True, calm=True)
+SECTION = Section(name="root", snippet=_SNIPPET, parse=parse, wants_root=True, lane="files")
 
 
 class Root(SectionFact[RootState]):

@@ -96,7 +96,7 @@ def _device(address: str, kind: Kind, head: str, counted: list[tuple[str, int, s
 
 # Built-ins only. The files come from memory: no card is asked, not even one that is gone.
 _SNIPPET = r"""
-[ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; exit; }
+[ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; return; }
 print_file() {
     [ -r "$1" ] || return 0
     block "$1"
@@ -121,7 +121,7 @@ for card in /sys/bus/pci/devices/*; do
         [ "$function" = "$own" ] || print_file "$here/power/control"
     done
 done
-exit 0
+return 0
 """
 
-SECTION = Section(name="aer", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(name="aer", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD)

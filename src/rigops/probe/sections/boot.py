@@ -66,7 +66,7 @@ show_kernel {BOOT_ID} {UPTIME}
 show {REBOOT_REQUIRED} {REBOOT_PACKAGES}
 run {CLOCK}
 if command -v {VIRTUALIZATION} >/dev/null; then run {VIRTUALIZATION}; fi
-exit 0  # on bare metal it says "none" and ends with 1
+return 0  # on bare metal it says "none" and ends with 1
 """
 
-SECTION = Section(name="boot", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(name="boot", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD)

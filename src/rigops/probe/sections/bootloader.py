@@ -179,7 +179,7 @@ for variable in LoaderInfo LoaderEntrySelected; do
     tail -c +5 "{_VARIABLES}/$variable-{_VENDOR}" 2>/dev/null | tr -d "\\000"
     echo
 done
-exit 0
+return 0
 """
 
 SECTION = Section(

@@ -72,7 +72,7 @@ def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
 
 # TZ: so that the list is in a known zone. The list comes last, being the slowest.
 _SNIPPET = rf"""
-command -v journalctl >/dev/null || exit 0
+command -v journalctl >/dev/null || return 0
 has() {{ [ -e "$1" ]; }}
 TZ=UTC; export TZ
 block '{_STORAGE}'
@@ -101,5 +101,6 @@ SECTION = Section(
     timeout_s=12,
     wants_root=True,
     lane="journal",
+    is_slow=True,
     technical=_TECHNICAL,
 )

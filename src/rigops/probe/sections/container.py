@@ -117,7 +117,7 @@ if [ -e /run/docker.pid ] && command -v docker >/dev/null; then
     block "{DOCKER}"
     docker info --format '{{{{json .Runtimes}}}}' 2>&1 | head -c 20000
 fi
-exit 0
+return 0
 """
 
 _TECHNICAL = (

@@ -121,7 +121,7 @@ for policy in {POLICIES}/policy[0-9]*; do
     get "$policy/cpuinfo_max_freq"; echo "$line most=$value"
 done
 show_kernel {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
-exit 0
+return 0
 """
 
-SECTION = Section(name="cpufreq", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(name="cpufreq", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD)

@@ -102,7 +102,7 @@ def _nodes(body: str, unparsed: list[str]) -> tuple[DevNode, ...]:
 
 
 _SNIPPET = f"""
-[ -e /dev/null ] || exit
+[ -e /dev/null ] || return
 block "{_DEVICES}"
 while IFS= read -r line; do
     case $line in *nvidia*) say "$line" ;; esac
@@ -115,7 +115,9 @@ block "{_NODES}"
 for node in /dev/nvidia* /dev/dri/render*; do
     if [ -e "$node" ]; then ls -lnd "$node"; fi
 done
-exit 0
+return 0
 """
 
-SECTION = Section(name="dev-nodes", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(
+    name="dev-nodes", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
+)

@@ -99,7 +99,7 @@ block "{_BUILD}"
 for tree in /lib/modules/*/build; do
     if [ -e "$tree/." ]; then echo "$tree"; fi
 done
-command -v dkms >/dev/null || exit 0
+command -v dkms >/dev/null || return 0
 run {_STATUS}
 [ "$?" -lt 124 ]  # less: it says itself what is wrong
 """

@@ -96,7 +96,9 @@ for file in "/boot/config-$release" "/usr/lib/modules/$release/config" /proc/con
     esac
     break
 done
-exit 0
+return 0
 """
 
-SECTION = Section(name="firmware", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(
+    name="firmware", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
+)

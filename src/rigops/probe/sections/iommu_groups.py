@@ -41,7 +41,7 @@ def parse(text: str) -> IommuGroups:
 
 
 _SNIPPET = r"""
-[ -d /sys/kernel ] || exit
+[ -d /sys/kernel ] || return
 for device in /sys/kernel/iommu_groups/*/devices/*; do
     [ -L "$device" ] || [ -e "$device" ] || continue
     group=${device%/devices/*}
@@ -51,5 +51,5 @@ done
 """
 
 SECTION = Section(
-    name="iommu-groups", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+    name="iommu-groups", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
 )

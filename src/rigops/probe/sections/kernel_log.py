@@ -77,17 +77,17 @@ if [ -n "$({_JOURNAL} -o cat -n 1 2>/dev/null)" ]; then
     log {_JOURNAL} -o short-iso-precise
     code=$?
     [ "$code" != 124 ] || {_JOURNAL} -o short-iso-precise -n 300 2>/dev/null | hide
-    exit "$code"
+    return "$code"
 fi
 if [ -n "$(dmesg 2>/dev/null | head -n 1)" ]; then
     log dmesg
-    exit
+    return
 fi
 run {_JOURNAL} -n 1
 block dmesg
 dmesg 2>&1 | tail -n 3
 [ ! -r /var/log/dmesg ] || log cat /var/log/dmesg  # of this boot's first minute only
-exit 1
+return 1
 """
 
 SECTION = Section(
@@ -96,25 +96,27 @@ SECTION = Section(
     parse=parse,
     timeout_s=18,
     wants_root=True,
+    lane="journal",
+    is_slow=True,
     technical=TECHNICAL,
 )
 
 # A login that sees this boot's kernel log may see the one before, if there is one.
 _PREVIOUS_SNIPPET = rf"""{_BRIEF}
-command -v journalctl >/dev/null || {{ block "absent: there is no journal"; exit 0; }}
+command -v journalctl >/dev/null || {{ block "absent: there is no journal"; return 0; }}
 newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1 2>/dev/null; }}
 if [ -n "$(newest -1)" ]; then
     log journalctl -k -b -1 -q --no-pager -o short-iso-precise
-    exit
+    return
 fi
 why=$(journalctl -k -b -1 -q --no-pager -n 1 2>&1 | head -n 1)
 case "$why" in "No journal files were found"*) none=1 ;; *) none= ;; esac
 if is_root || [ -n "$none" ] || [ -n "$(newest 0)" ]; then
     block "absent: ${{why:-the journal holds this boot only}}"
-    exit 0
+    return 0
 fi
 echo "$why"
-exit 1
+return 1
 """
 
 KERNEL_LOG_PREVIOUS = Section(
@@ -124,6 +126,7 @@ KERNEL_LOG_PREVIOUS = Section(
     timeout_s=18,
     wants_root=True,
     lane="journal",
+    is_slow=True,
     technical=TECHNICAL,
 )
 
@@ -146,15 +149,15 @@ from_files() {{
 }}
 shown=
 [ -z "$(journalctl _TRANSPORT=kernel -q --no-pager -o cat -n 1 2>/dev/null)" ] || shown=1
-if [ -n "$shown" ] && has /var/log/journal/*/*.journal; then log $JOURNAL; exit; fi
+if [ -n "$shown" ] && has /var/log/journal/*/*.journal; then log $JOURNAL; return; fi
 for name in kern.log messages; do
     has "/var/log/$name" || continue
-    [ -r "/var/log/$name" ] || exit 1
+    [ -r "/var/log/$name" ] || return 1
     files=$(find /var/log -maxdepth 1 -name "$name*" -type f -mtime -90 -exec ls -tr {{}} +)
     log from_files $files
-    exit
+    return
 done
-if [ -n "$shown" ]; then log $JOURNAL; exit; fi
+if [ -n "$shown" ]; then log $JOURNAL; return; fi
 is_root
 """
 
@@ -165,5 +168,6 @@ XID_HISTORY = Section(
     timeout_s=18,
     wants_root=True,
     lane="journal",
+    is_slow=True,
     technical=TECHNICAL,
 )

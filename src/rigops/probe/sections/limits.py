@@ -193,7 +193,7 @@ if command -v stat >/dev/null; then
     done
     [ $# = 0 ] || stat -c '%Y %s %n' "$@"
 fi
-[ -d /run/systemd/system ] || exit 0
+[ -d /run/systemd/system ] || return 0
 block "{LINGER}"
 if [ -e "/var/lib/systemd/linger/$(id -un)" ]; then echo yes; else echo no; fi
 block "{MANAGER}"
@@ -211,7 +211,7 @@ elif command -v chronyc >/dev/null; then
     block "{CHRONY}"
     {CHRONY} 2>&1 | grep -i '^leap status'
 fi
-exit 0
+return 0
 """
 
 _TECHNICAL = (

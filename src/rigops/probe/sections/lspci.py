@@ -237,7 +237,7 @@ def _acs(body: list[str]) -> AcsControl | None:
 
 # Of a server's hundreds of functions only NVIDIA's and the bridges are collected in full.
 _SNIPPET = r"""
-command -v lspci >/dev/null || exit 0
+command -v lspci >/dev/null || return 0
 { lspci -Dnnvvv 2>/dev/null; echo "ended $?"; } | awk '
     BEGIN { code = 1 }
     /^ended [0-9]+$/ { code = $2; next }

@@ -25,7 +25,7 @@ for mc in /sys/devices/system/edac/mc/mc[0-9]*; do
     done
 done
 if is_root && command -v dmidecode >/dev/null; then run dmidecode -t memory; fi
-exit 0
+return 0
 """
 
 SECTION = Section(

@@ -171,7 +171,7 @@ if command -v stat >/dev/null; then
     [ $# = 0 ] || stat -c '%Y %n' "$@"
 fi
 show_kernel {HMM}
-exit $code
+return $code
 """
 
 _TECHNICAL = (
@@ -181,4 +181,6 @@ _TECHNICAL = (
     "nvidia_peermem nouveau nova_core vfio-pci vfio_pci"
 )
 
-SECTION = Section(name="modprobe", snippet=_SNIPPET, parse=parse, calm=True, technical=_TECHNICAL)
+SECTION = Section(
+    name="modprobe", snippet=_SNIPPET, parse=parse, lane="files", technical=_TECHNICAL
+)

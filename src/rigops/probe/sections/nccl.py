@@ -214,7 +214,7 @@ for top in /usr/lib /usr/local/lib /opt/*/lib; do
     done
 done
 of_homes library
-exit 0
+return 0
 """
 
 _TECHNICAL = (

@@ -150,7 +150,7 @@ of() {{
         /etc/NetworkManager/system-connections/*.nmconnection
     of 'NAME[:+]?=' /etc/udev/rules.d/*net*.rules
 }} | hide
-exit 0
+return 0
 """
 
 _TECHNICAL = (
@@ -163,7 +163,6 @@ SECTION = Section(
     snippet=_SNIPPET,
     parse=parse,
     wants_root=True,
-    calm=True,
     lane="machine",
     technical=_TECHNICAL,
 )

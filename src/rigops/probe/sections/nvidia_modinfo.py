@@ -98,7 +98,7 @@ def _listed(kernel: str | None, body: str) -> ModuleOnDisk | None:
 # Debian's module is nvidia-current, or nvidia-tesla-… and the like, and modinfo knows no alias of
 # theirs. Another kernel's modules only kmod's modinfo can find, not that of busybox.
 _SNIPPET = r"""
-[ -d /lib/modules ] || exit 0
+[ -d /lib/modules ] || return 0
 { read -r running </proc/sys/kernel/osrelease || running=$(uname -r); } 2>/dev/null
 kmod=; case "$(modinfo --version 2>&1)" in kmod*) kmod=1 ;; esac
 show_module() {
@@ -128,7 +128,7 @@ for folder in "/lib/modules/$running" /lib/modules/*; do
         show_module "$kernel" "${name:-nvidia}"
     fi
 done
-exit 0
+return 0
 """
 
 SECTION = Section(

@@ -29,11 +29,11 @@ def parse(text: str) -> NvidiaParams:
 
 
 _SNIPPET = """
-[ -e /proc/version ] || exit
-[ -e /proc/driver/nvidia/params ] || exit 0
+[ -e /proc/version ] || return
+[ -e /proc/driver/nvidia/params ] || return 0
 copy </proc/driver/nvidia/params
 """
 
 SECTION = Section(
-    name="nvidia-params", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+    name="nvidia-params", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
 )

@@ -41,11 +41,11 @@ def parse(text: str) -> NvidiaVersion:
 
 
 _SNIPPET = """
-[ -e /proc/version ] || exit
-[ -e /proc/driver/nvidia/version ] || exit 0
+[ -e /proc/version ] || return
+[ -e /proc/driver/nvidia/version ] || return 0
 copy </proc/driver/nvidia/version
 """
 
 SECTION = Section(
-    name="nvidia-version", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+    name="nvidia-version", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
 )

@@ -32,11 +32,11 @@ SECTION = Section(
     name="os-release",
     snippet="""
 for file in /etc/os-release /usr/lib/os-release; do
-    if [ -r "$file" ]; then copy <"$file"; exit 0; fi
+    if [ -r "$file" ]; then copy <"$file"; return 0; fi
 done
-exit 1
+return 1
 """,
     parse=parse,
-    calm=True,
+    lane="files",
     technical=EVERY_WORD,
 )

@@ -185,7 +185,7 @@ for file in /var/log/dpkg.log.1 /var/log/dpkg.log /var/log/pacman.log /var/log/d
     awk '/{_LINES}/ && /{_RELEVANT}|\] [a-z]+ linux/ {{ kept[n++ % 150] = substr($0, 1, 500) }}
         END {{ for (i = n > 150 ? n - 150 : 0; i < n; i++) print kept[i % 150] }}' "$file" | hide
 done
-exit $code
+return $code
 """
 
 SECTION = Section(

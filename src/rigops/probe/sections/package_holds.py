@@ -232,7 +232,7 @@ if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then
         {POLICY} $names 2>/dev/null | hide
     fi
 fi
-exit 0
+return 0
 """
 
 SECTION = Section(

@@ -179,7 +179,7 @@ if [ ! -s /var/lib/dpkg/status ] && command -v rpm >/dev/null; then
     rpm -qa --qf '%{{NAME}}\t%{{VERSION}}-%{{RELEASE}}\t%{{ARCH}}\n' | grep -E '{_ELSEWHERE}'
     [ $? -le 1 ] || code=1
 fi
-exit $code
+return $code
 """
 
 SECTION = Section(

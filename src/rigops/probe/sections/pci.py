@@ -101,7 +101,7 @@ def link(value: str) -> Link | None:
 
 # Built-ins only, but for the size of an NVIDIA card's BAR1: a host may have hundreds of functions.
 _SNIPPET = r"""
-[ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; exit; }
+[ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; return; }
 get() { value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; } 2>/dev/null
 go() { cd -P "$1" 2>/dev/null || return; here=$PWD; [ "$here" != "$1" ] || here=$(pwd -P); }  # mksh
 for function in /sys/bus/pci/devices/*; do
@@ -134,4 +134,4 @@ for function in /sys/bus/pci/devices/*; do
 done
 """
 
-SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD)
+SECTION = Section(name="pci", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD)

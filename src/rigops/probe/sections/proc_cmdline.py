@@ -22,5 +22,9 @@ def parse(text: str) -> CommandLine:
 
 
 SECTION = Section(
-    name="proc-cmdline", snippet="hide </proc/cmdline", parse=parse, calm=True, technical=EVERY_WORD
+    name="proc-cmdline",
+    snippet="(hide </proc/cmdline)",
+    parse=parse,
+    lane="files",
+    technical=EVERY_WORD,
 )

@@ -109,7 +109,7 @@ def _task(line: str) -> Task | None:
 # A moment in state D is nothing: only what is in it twice, a second apart, is reported. In the same
 # second it is measured how busy the driver's threads are, in hundredths, as the kernel counts.
 _SNIPPET = f"""
-[ -e /proc/self/stat ] || exit
+[ -e /proc/self/stat ] || return
 look() {{ # PID: sets comm, state and what follows it, or fails
     # Whoever runs it chooses its name, line feeds and brackets included.
     {{
@@ -154,7 +154,7 @@ for pid in $(ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
 '); do
     look "$pid" && echo "pid=$pid comm=$comm"
 done
-exit 0
+return 0
 """
 
 _TECHNICAL = f"{_TASKS} {_HOLDERS} pid ppid state wchan comm nvidia-smi nv_queue irq os_acquire uvm"

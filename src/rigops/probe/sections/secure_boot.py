@@ -91,16 +91,16 @@ def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | No
 
 # What mokutil reads is the variable, whose first four bytes are attributes.
 _SNIPPET = f"""
-[ -d /sys/kernel ] || exit
+[ -d /sys/kernel ] || return
 show_kernel {_TAINTED} {_LOCKDOWN}
-if [ ! -d /sys/firmware/efi ]; then run {_NO_EFI}; exit 0; fi
+if [ ! -d /sys/firmware/efi ]; then run {_NO_EFI}; return 0; fi
 command -v mokutil >/dev/null && run {_MOKUTIL}
 for variable in /sys/firmware/efi/efivars/SecureBoot-*; do
     if [ -r "$variable" ]; then run od -An -t u1 "$variable"; fi
 done
-exit 0
+return 0
 """
 
 SECTION = Section(
-    name="secure-boot", snippet=_SNIPPET, parse=parse, calm=True, technical=EVERY_WORD
+    name="secure-boot", snippet=_SNIPPET, parse=parse, lane="files", technical=EVERY_WORD
 )

@@ -227,12 +227,12 @@ for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
     [ "$core $value" = "0 0" ] || echo "${{cpu##*/}} core=$core package=$value"
 done
 echo "cpus=$cpus"
-command -v ipmitool >/dev/null && command -v timeout >/dev/null || exit 0
-[ -r /dev/ipmi0 ] || [ -r /dev/ipmi/0 ] || [ -r /dev/ipmidev/0 ] || exit 0
+command -v ipmitool >/dev/null && command -v timeout >/dev/null || return 0
+[ -r /dev/ipmi0 ] || [ -r /dev/ipmi/0 ] || [ -r /dev/ipmidev/0 ] || return 0
 code=0
 block "{SDR}"; timeout 8 ipmitool sdr || code=1
 block "{SEL} last 50"; timeout 3 ipmitool sel list last 50 || code=1
-exit $code
+return $code
 """
 
 SECTION = Section(

@@ -22,7 +22,7 @@ for disk in /sys/class/nvme/nvme*; do
     get "$disk/model"
     echo "${{disk##*/}} address=$address link=$link max=$most model=$value"
 done
-is_root || exit 0
+is_root || return 0
 brief() {{ if command -v timeout >/dev/null; then timeout 3 "$@"; else "$@"; fi; }}
 for disk in /sys/block/sd* /sys/block/nvme* /sys/block/hd*; do
     [ -e "$disk/device" ] || continue
@@ -35,7 +35,7 @@ for disk in /sys/block/sd* /sys/block/nvme* /sys/block/hd*; do
     brief $ask"$disk" 2>&1 | grep -v '"serial_number"' | head -c 60000
     echo
 done
-exit 0
+return 0
 """
 
 SECTION = Section(

@@ -133,7 +133,7 @@ if command -v btrfs >/dev/null; then
         fi
     done <{MOUNTS}
 fi
-exit 0
+return 0
 """
 
 _TECHNICAL = (

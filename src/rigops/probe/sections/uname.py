@@ -25,6 +25,4 @@ def parse(text: str) -> Uname:
     return Uname(unparsed=(text[:200],))
 
 
-SECTION = Section(
-    name="uname", snippet="exec uname -a", parse=parse, calm=True, technical=EVERY_WORD
-)
+SECTION = Section(name="uname", snippet="uname -a", parse=parse, lane="files", technical=EVERY_WORD)

@@ -202,7 +202,7 @@ else code=0
 fi
 block "{GREP}"
 [ -z "$found" ] || printf '%s\n' "$found"
-exit $code
+return $code
 """
 
 _TECHNICAL = (

@@ -161,7 +161,7 @@ if [ -d /sys/firmware/efi ] && command -v mokutil >/dev/null; then
         openssl x509 -inform DER -in "$certificate" -noout -serial 2>/dev/null
     fi
 fi
-exit 0
+return 0
 """,
     parse=parse,
     wants_root=True,

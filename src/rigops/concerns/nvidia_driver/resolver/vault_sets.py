@@ -64,7 +64,7 @@ if cd {POOL} 2>/dev/null; then
         block "{_INDEX}$index"; head -c 1000000 "$index"
     done
 fi
-exit 0
+return 0
 """,
     parse=parse,
     timeout_s=_LONGEST_S,
