@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shard(LAB_DOCTOR)
 
-MOST_PROCESSES = 230
+MOST_PROCESSES = 150
 
 
 def test_a_probe_starts_few_processes(module_lab: Lab) -> None:

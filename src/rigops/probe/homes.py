@@ -12,11 +12,13 @@ from typing import Final
 AS_USER: Final = r"""
 own=${own_id:-$(id -u)} change='' limit='' apart=''
 if [ "$own" = 0 ]; then
-    setpriv=$(command -v setpriv)
-    if [ -L "$setpriv" ]; then  # busybox, which has one that changes no user
-        case $(setpriv --version 2>/dev/null) in *util-linux*) ;; *) setpriv= ;; esac
+    # That of busybox, a link, changes no user.
+    if command -v setpriv >/dev/null; then
+        if [ -f /usr/bin/setpriv ] && [ ! -L /usr/bin/setpriv ]; then change=/usr/bin/setpriv
+        else case $(setpriv --version 2>/dev/null) in *util-linux*) change=setpriv ;; esac
+        fi
     fi
-    if [ "$setpriv" ]; then change=setpriv; elif command -v su >/dev/null; then change=su; fi
+    if [ -z "$change" ] && command -v su >/dev/null; then change=su; fi
 fi
 if command -v timeout >/dev/null; then limit='timeout 7'; fi
 { read -r stat && stat=${stat##*) } && stat=${stat#* * * * } && stat=${stat%% *}; } </proc/self/stat
@@ -28,7 +30,7 @@ as_user() { # UID GID NAME COMMAND…
     if [ "$own" != "$uid" ]; then
         # shellcheck disable=SC2016  # for that shell to expand
         case $change in
-            setpriv) set -- setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@" ;;
+            *setpriv) set -- "$change" --reuid "$uid" --regid "$gid" --clear-groups "$@" ;;
             su) set -- su -s /bin/sh "$name" -c 'exec "$0" "$@"' "$@" ;;
             *) return 0 ;;
         esac
@@ -72,6 +74,7 @@ of_home='
 ulimit -v 1000000
 ulimit -t 5
 cd "$1" || exit
+unread=unread
 # Regular files of its owner are given to the function, if there are any.
 take() {{ # FUNCTION FILE…
     call=$1; shift
@@ -80,7 +83,7 @@ take() {{ # FUNCTION FILE…
         if [ -f "$file" ] && [ ! -L "$file" ] && [ -O "$file" ] && [ -r "$file" ]; then
             set -- "$@" "$file"
         elif [ -e "$file" ] || [ -L "$file" ]; then
-            echo "unread $file"
+            echo "$unread $file"
         fi
     done
     [ $# = 0 ] || "$call" "$@"
@@ -88,7 +91,7 @@ take() {{ # FUNCTION FILE…
 enter() {{ # FOLDER…: says of which nobody can tell what is in them
     for folder; do
         [ -e "$folder" ] || [ -L "$folder" ] || continue
-        [ -d "$folder" ] && [ -r "$folder" ] && [ -x "$folder" ] || echo "unread $folder"
+        [ -d "$folder" ] && [ -r "$folder" ] && [ -x "$folder" ] || echo "$unread $folder"
     done
 }}
 '
@@ -96,5 +99,50 @@ of_homes() {{ # KIND: of what in_homes has put into homes
     case $homes in
         *"$1 "*) printf '%s\n' "$homes" | sed -n "s/^$1 //p" | hide ;;
     esac
+}}
+"""
+
+# A visit of all homes costs as much as ten programs, so it is one for all that is looked for: what
+# NCCL is told there, and what backups leave. `unstamped` is the `unread` of the latter.
+VISITED_HOMES: Final = rf"""{IN_HOMES}
+visit_homes() {{ # of the passwd file on stdin; once in a shell
+    [ -z "${{visited:-}}" ] || return 0
+    visited=1
+    # shellcheck disable=SC2016  # for that shell to expand
+    homes=$(in_homes '
+settings() {{
+    find "$@" -maxdepth 0 -size -1048577c -exec \
+        grep -Hn -m 40 "NCCL_[A-Z0-9_]*[[:space:]]*=" /dev/null {{}} + -o -exec echo unread {{}} \;
+}}
+caches() {{ stat -c "cache %Y %n" "$@"; }}
+libraries() {{
+    count=0
+    for file; do
+        [ -e "$file" ] || continue
+        echo "library $file"
+        count=$((count + 1)); [ "$count" -lt 100 ] || break
+    done
+}}
+enter "$1/.config" "$1/.config/environment.d" "$1/.config/systemd" "$1/.config/systemd/user" \
+    "$1/.cache" "$1/.cache/vllm"
+take settings "$1/.nccl.conf" "$1/.profile" "$1/.bash_profile" "$1/.bashrc" "$1/.zshenv" \
+    "$1/.zshrc" "$1/.config/environment.d"/*.conf "$1/.config/systemd/user"/*.service
+take caches "$1/.cache/vllm"/gpu_p2p_access_cache_for_*.json
+libraries "$1"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/*/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/*/.venv/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
+    "$1"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info
+unread=unstamped
+stamps() {{ stat -c "stamp %Y %n" "$@"; }}
+enter "$1/.config" "$1/.config/borgmatic" "$1/.config/borgmatic.d" "$1/.borgmatic" \
+    "$1/.borgmatic/checks" "$1/.local" "$1/.local/state" "$1/.local/state/borgmatic" \
+    "$1/.local/state/borgmatic/checks" "$1/.config/borg" "$1/.config/borg/security" \
+    "$1/.config/borg/keys" "$1/.cache" "$1/.cache/borg"
+take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
+    "$1/.borgmatic/checks"/*/* "$1/.local/state/borgmatic/checks"/*/* \
+    "$1/.config/borg/security"/*/manifest-timestamp "$1/.config/borg/keys"/* \
+    "$1/.cache/borg"/*/config
+')
 }}
 """

@@ -79,15 +79,20 @@ block() { echo; echo "$mark == $*"; }
 show() {
     for file; do
         shift
-        [ ! -f "$file" ] || set -- "$@" "$file"
+        [ -f "$file" ] || continue
+        if [ -r "$file" ]; then set -- "$@" "$file"; else run cat "$file"; echo; fi
     done
     case $# in
         0) ;;
-        1) if [ -r "$1" ]; then block "$1"; (hide <"$1"); else run cat "$1"; fi; echo ;;
-        *) for file; do
-            if [ -r "$file" ]; then block "$file"; cat "$file"; else run cat "$file"; fi
-            echo
-        done | hide ;;
+        1) block "$1"; (hide <"$1"); echo ;;
+        *) awk 'BEGIN {
+            RS = "\001"; ORS = ""  # whole files, with or without a last end of line
+            for (at = 1; at < ARGC; at++) {
+                print "\n" ENVIRON["mark"] " == " ARGV[at] "\n"
+                for (count = 0; (getline part <ARGV[at]) > 0; count++) print (count ? RS : "") part
+                close(ARGV[at]); print "\n"
+            }
+        }' "$@" | hide ;;
     esac
 }
 # The same for small files in which the kernel answers: there are no secrets in them.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rigops.converge import reboot_impact
 from rigops.converge.reboot_impact import Job, ShutdownInhibitor, User
 from rigops.probe.bundle import Bundle, Collected
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import SHELLS, called, run, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -259,7 +259,7 @@ def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[Any]) -> None:
     # What is meant: splitting of session ids, and processes found by the shell alone.
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "--exclude=SC2046,SC2086,SC2012,SC2317", "-"],
-        input=one.snippet,
+        input=called(one.snippet),
         text=True,
         capture_output=True,
         check=False,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.packages.facts import AptSnapshot, parse_uris, snapshot_section
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import SHELLS, called, run, tree
 
 STANZAS = (
     "Types: deb\nURIs: http://d.example.org/it's\nSuites: trixie trixie-updates\nSnapshot: DAY\n",
@@ -75,7 +75,7 @@ def test_any_text_is_read_without_raising(text: str) -> None:
 def test_shellcheck_has_nothing_to_say() -> None:
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "-"],
-        input=snapshot_section(STANZAS).snippet,
+        input=called(snapshot_section(STANZAS).snippet),
         text=True,
         capture_output=True,
         check=False,

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from rigops.probe.homes import IN_HOMES
+from rigops.probe.homes import VISITED_HOMES
 from rigops.probe.section import Section
 from rigops.probe.text import Stamp, blocks, lines, preamble, shown_units, stamps, stripped
 
@@ -118,7 +118,7 @@ def _time(value: str) -> int | None:
     return int(when.timestamp())
 
 
-_SNIPPET = rf"""{IN_HOMES}
+_SNIPPET = rf"""{VISITED_HOMES}
 run {NOW}
 if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
     set -- 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
@@ -139,18 +139,7 @@ if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
         -p ExecMainExitTimestamp -- "$@" 2>&1
 fi
 
-# shellcheck disable=SC2016  # for that shell to expand
-homes=$(in_homes '
-stamps() {{ stat -c "stamp %Y %n" "$@"; }}
-enter "$1/.config" "$1/.config/borgmatic" "$1/.config/borgmatic.d" "$1/.borgmatic" \
-    "$1/.borgmatic/checks" "$1/.local" "$1/.local/state" "$1/.local/state/borgmatic" \
-    "$1/.local/state/borgmatic/checks" "$1/.config/borg" "$1/.config/borg/security" \
-    "$1/.config/borg/keys" "$1/.cache" "$1/.cache/borg"
-take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
-    "$1/.borgmatic/checks"/*/* "$1/.local/state/borgmatic/checks"/*/* \
-    "$1/.config/borg/security"/*/manifest-timestamp "$1/.config/borg/keys"/* \
-    "$1/.cache/borg"/*/config
-' </etc/passwd)
+visit_homes </etc/passwd
 block '{STAMPS}'
 set --
 for file in /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
@@ -161,7 +150,7 @@ done
 case $homes in *"stamp "*) of_homes stamp | head -n 300 ;; esac
 block '{UNREAD}'
 of_homes closed
-of_homes unread
+of_homes unstamped
 
 block '{CRON}'
 set --
@@ -186,6 +175,6 @@ SECTION = Section(
     parse=parse,
     timeout_s=18,  # two users may hold up the reading of their homes, and nothing else
     wants_root=True,
-    lane="services",
+    lane="machine",
     technical=_TECHNICAL,
 )

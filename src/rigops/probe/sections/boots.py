@@ -70,7 +70,7 @@ def _listed(text: str) -> tuple[tuple[BootRecord, ...], tuple[str, ...]]:
     return tuple(records), tuple(line for line in unparsed if not line.startswith("IDX "))
 
 
-# TZ: so that the list is in a known zone. The list comes last, being the slowest.
+# TZ: so that the list is in a known zone. One boot alone has none before it.
 _SNIPPET = rf"""
 command -v journalctl >/dev/null || return 0
 has() {{ [ -e "$1" ]; }}
@@ -84,7 +84,9 @@ block '{_LIST}'
 set -f; IFS='
 '
 set -- $list
+set +f; unset IFS
 if [ $# -le 100 ]; then say "$list"; else say "$list" | tail -n 100; fi
+if [ "$code" != 0 ] || [ $# -gt 1 ]; then run {_END} | cut -c -300 | hide; fi
 [ "$code" = 0 ] || is_root
 """
 

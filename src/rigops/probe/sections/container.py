@@ -108,11 +108,13 @@ if [ -n "$shown" ]; then
     grep -H -o 'libcuda\.so\.[1-9][0-9]*\.[0-9.]*[0-9]' $shown | sort -u | head -n 20
 fi
 block "{LIBRARIES}"
+set --
 for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib /usr/lib/*-linux-gnu/nvidia/current; do
     for file in "$folder"/libcuda.so.[1-9][0-9]*; do
-        if [ -f "$file" ]; then stat -c '%Z %n' "$file"; fi
+        if [ -f "$file" ]; then set -- "$@" "$file"; fi
     done
 done
+[ $# = 0 ] || stat -c '%Z %n' "$@"
 if [ -e /run/docker.pid ] && command -v docker >/dev/null; then
     block "{DOCKER}"
     docker info --format '{{{{json .Runtimes}}}}' 2>&1 | head -c 20000

@@ -35,6 +35,7 @@ brief() {{
     exec awk '
         function shown(line) {{ print substr(line, 1, {_LONGEST}) }}
         BEGIN {{ only = ENVIRON["only"] }}
+        /^[[0-9]/ {{ entries++ }}
         only != "" && $0 !~ only {{ next }}
         ++lines <= {FIRST} {{ shown($0); next }}
         {{
@@ -49,6 +50,7 @@ brief() {{
             held[slot] = $0
         }}
         END {{
+            print "=" entries + 0 >"/proc/self/fd/3"
             if (left) print "\n" ENVIRON["mark"] " == " left " lines left out"
             for (at = lines - {LAST} + 1; at <= lines; at++)
                 if (at > {FIRST}) shown(held[at % {LAST}])
@@ -59,13 +61,16 @@ brief() {{
 # Ends with the code of the command, or with 124 where the time was up.
 log() {{
     block "$*"
-    code=$(
+    said=$(
         trap : TERM
         {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief | (trap '' TERM; hide) >&4; }} 3>&1
     )
     [ -z "$late" ] || return 124
+    code=${{said%%[!0-9]*}}
     return "${{code:-1}}"
 }} 4>&1
+# Whether it was one, and not the words of an error.
+is_log() {{ [ -n "$late" ] || [ "${{said##*=}}" != 0 ]; }}
 """
 
 _JOURNAL = "journalctl -k -b -q --no-pager"
@@ -73,9 +78,9 @@ _JOURNAL = "journalctl -k -b -q --no-pager"
 # An empty answer is no log: a login without access to the journal sees an error, or nothing.
 # Where the time is up the journal has been read from its beginning: its end is a quick look.
 _SNIPPET = rf"""{_BRIEF}
-if [ -n "$({_JOURNAL} -o cat -n 1 2>/dev/null)" ]; then
-    log {_JOURNAL} -o short-iso-precise
-    code=$?
+log {_JOURNAL} -o short-iso-precise
+code=$?
+if is_log; then
     [ "$code" != 124 ] || {_JOURNAL} -o short-iso-precise -n 300 2>/dev/null | hide
     return "$code"
 fi
@@ -104,14 +109,17 @@ SECTION = Section(
 # A login that sees this boot's kernel log may see the one before, if there is one.
 _PREVIOUS_SNIPPET = rf"""{_BRIEF}
 command -v journalctl >/dev/null || {{ block "absent: there is no journal"; return 0; }}
-newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1 2>/dev/null; }}
-if [ -n "$(newest -1)" ]; then
+newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1; }}
+why=$(newest -1 2>&1)
+code=$?
+if [ "$code" = 0 ] && [ -n "$why" ]; then
     log journalctl -k -b -1 -q --no-pager -o short-iso-precise
     return
 fi
-why=$(journalctl -k -b -1 -q --no-pager -n 1 2>&1 | head -n 1)
+why=${{why%%"
+"*}}
 case "$why" in "No journal files were found"*) none=1 ;; *) none= ;; esac
-if is_root || [ -n "$none" ] || [ -n "$(newest 0)" ]; then
+if is_root || [ -n "$none" ] || [ -n "$(newest 0 2>/dev/null)" ]; then
     block "absent: ${{why:-the journal holds this boot only}}"
     return 0
 fi
@@ -147,9 +155,13 @@ from_files() {{
         esac || return
     done | tr -d '\000'
 }}
-shown=
-[ -z "$(journalctl _TRANSPORT=kernel -q --no-pager -o cat -n 1 2>/dev/null)" ] || shown=1
-if [ -n "$shown" ] && has /var/log/journal/*/*.journal; then log $JOURNAL; return; fi
+persists=
+if has /var/log/journal/*/*.journal; then
+    persists=1
+    log $JOURNAL
+    code=$?
+    if is_log; then return "$code"; fi
+fi
 for name in kern.log messages; do
     has "/var/log/$name" || continue
     [ -r "/var/log/$name" ] || return 1
@@ -157,7 +169,11 @@ for name in kern.log messages; do
     log from_files $files
     return
 done
-if [ -n "$shown" ]; then log $JOURNAL; return; fi
+if [ -z "$persists" ]; then
+    log $JOURNAL
+    code=$?
+    if is_log; then return "$code"; fi
+fi
 is_root
 """
 

@@ -195,7 +195,7 @@ if command -v stat >/dev/null; then
 fi
 [ -d /run/systemd/system ] || return 0
 block "{LINGER}"
-if [ -e "/var/lib/systemd/linger/$(id -un)" ]; then echo yes; else echo no; fi
+if [ -e "/var/lib/systemd/linger/${{LOGNAME:-$(id -un)}}" ]; then echo yes; else echo no; fi
 block "{MANAGER}"
 {MANAGER} -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE 2>&1
 if command -v busctl >/dev/null; then

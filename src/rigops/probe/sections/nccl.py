@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigops.probe.homes import IN_HOMES
+from rigops.probe.homes import VISITED_HOMES
 from rigops.probe.section import Section
 from rigops.probe.text import GrepHit, Stamp, blocks, grep_hits, lines, preamble, stamps, stripped
 
@@ -152,39 +152,14 @@ def _configured(file: str, body: str) -> tuple[list[Setting], list[str]]:
     return found, unparsed
 
 
-_SNIPPET = rf"""{IN_HOMES}
+_SNIPPET = rf"""{VISITED_HOMES}
 block "{PROCESSOR}"
 while IFS= read -r line; do
     case $line in *vendor_id*) say "$line"; break ;; '') break ;; esac
 done </proc/cpuinfo
 show /etc/nccl.conf
 
-# shellcheck disable=SC2016  # for that shell to expand
-homes=$(in_homes '
-settings() {{
-    find "$@" -maxdepth 0 -size -1048577c -exec \
-        grep -Hn -m 40 "NCCL_[A-Z0-9_]*[[:space:]]*=" /dev/null {{}} + -o -exec echo unread {{}} \;
-}}
-caches() {{ stat -c "cache %Y %n" "$@"; }}
-libraries() {{
-    count=0
-    for file; do
-        [ -e "$file" ] || continue
-        echo "library $file"
-        count=$((count + 1)); [ "$count" -lt 100 ] || break
-    done
-}}
-enter "$1/.config" "$1/.config/environment.d" "$1/.config/systemd" "$1/.config/systemd/user" \
-    "$1/.cache" "$1/.cache/vllm"
-take settings "$1/.nccl.conf" "$1/.profile" "$1/.bash_profile" "$1/.bashrc" "$1/.zshenv" \
-    "$1/.zshrc" "$1/.config/environment.d"/*.conf "$1/.config/systemd/user"/*.service
-take caches "$1/.cache/vllm"/gpu_p2p_access_cache_for_*.json
-libraries "$1"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-    "$1"/*/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-    "$1"/*/.venv/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-    "$1"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
-    "$1"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info
-' </etc/passwd)
+visit_homes </etc/passwd
 block '{CLOSED}'
 of_homes closed
 block '{UNREAD}'

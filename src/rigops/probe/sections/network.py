@@ -90,6 +90,7 @@ def _interfaces(body: str) -> tuple[tuple[Interface, ...], list[str]]:
 # Of files that may hold passwords only lines that name or choose an interface are taken.
 _SNIPPET = rf"""
 get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
+go() {{ cd -P "$1" 2>/dev/null || return; here=$PWD; [ "$here" != "$1" ] || here=$(pwd -P); }}  # mksh
 block '{INTERFACES}'
 count=0
 for net in /sys/class/net/*; do
@@ -97,9 +98,9 @@ for net in /sys/class/net/*; do
     count=$((count + 1)); [ "$count" -le 300 ] || break
     place=- driver=-
     if [ -e "$net/device" ]; then
-        place=$(readlink -f "$net/device"); place=${{place##*/}}
+        go "$net/device" && place=${{here##*/}}
         case "$place" in *:*:*.*) ;; *) place=- ;; esac
-        [ -e "$net/device/driver" ] && driver=$(readlink -f "$net/device/driver")
+        go "$net/device/driver" && driver=${{here##*/}}
     fi
     if [ -e "$net/wireless" ] || [ -e "$net/phy80211" ]; then kind=wifi
     elif [ -e "$net/bridge" ]; then kind=bridge
@@ -109,7 +110,7 @@ for net in /sys/class/net/*; do
     fi
     get "$net/address"; mac=$value
     get "$net/operstate"
-    echo "${{net##*/}} address=$place driver=${{driver##*/}} mac=$mac state=$value kind=$kind"
+    echo "${{net##*/}} address=$place driver=$driver mac=$mac state=$value kind=$kind"
 done
 
 block '{DEFAULT_ROUTES}'

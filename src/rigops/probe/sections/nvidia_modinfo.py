@@ -100,11 +100,18 @@ def _listed(kernel: str | None, body: str) -> ModuleOnDisk | None:
 _SNIPPET = r"""
 [ -d /lib/modules ] || return 0
 { read -r running </proc/sys/kernel/osrelease || running=$(uname -r); } 2>/dev/null
-kmod=; case "$(modinfo --version 2>&1)" in kmod*) kmod=1 ;; esac
-show_module() {
+show_module() { # KERNEL NAME: what modinfo said of it, which may be an error
     block "modinfo -k $1 $2"
-    modinfo -k "$1" "$2" 2>&1 | sed -n -E -e "/^signature:/d" \
-        -e "/^(filename|version|license|srcversion|vermagic|sig[a-z_]*|modinfo):/p"
+    set -f; IFS='
+'
+    for line in $said; do
+        case $line in
+            signature:*) ;;
+            filename:* | version:* | license:* | srcversion:* | vermagic:* | sig[a-z_]*:* | \
+                modinfo:*) say "$line" ;;
+        esac
+    done
+    set +f; unset IFS
 }
 looked() {
     find "/lib/modules/$1" \( -name "nvidia.ko*" -o -name "nvidia-current*.ko*" \
@@ -118,15 +125,17 @@ for folder in "/lib/modules/$running" /lib/modules/*; do
     case " $seen " in *" $kernel "*) continue ;; esac
     seen="$seen $kernel"
     [ -d "$folder/kernel" ] || [ -e "$folder/modules.dep" ] || continue
-    if [ -z "$kmod" ]; then
-        block "find $folder -name nvidia*.ko*"
-        looked "$kernel"
-    elif modinfo -k "$kernel" nvidia >/dev/null 2>&1; then
-        show_module "$kernel" nvidia
-    else
-        name=$(looked "$kernel"); name=${name%%.ko*}; name=${name##*/}
-        show_module "$kernel" "${name:-nvidia}"
-    fi
+    said=; if command -v modinfo >/dev/null; then said=$(modinfo -k "$kernel" nvidia 2>&1); fi
+    case $said in
+        filename:*) show_module "$kernel" nvidia ;;
+        *"ERROR: Module nvidia "*)
+            name=$(looked "$kernel"); name=${name%%.ko*}; name=${name##*/}
+            [ -z "$name" ] || said=$(modinfo -k "$kernel" "$name" 2>&1)
+            show_module "$kernel" "${name:-nvidia}" ;;
+        *)  # that of busybox knows only the running kernel
+            block "find $folder -name nvidia*.ko*"
+            looked "$kernel" ;;
+    esac
 done
 return 0
 """

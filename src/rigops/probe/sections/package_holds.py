@@ -205,8 +205,13 @@ _SNIPPET = rf"""
 if [ -s /var/lib/dpkg/status ] && command -v apt-mark >/dev/null; then
     run {HOLDS}
     show /etc/apt/preferences /etc/apt/preferences.d/*
-    run {UNATTENDED}
-    run {PERIODIC}
+    apt-config dump 2>&1 | awk '
+        tolower($1) ~ /^unattended-upgrade(::|$)/ {{ unattended = unattended $0 "\n" }}
+        tolower($1) ~ /^apt::periodic(::|$)/ {{ periodic = periodic $0 "\n" }}
+        END {{
+            mark = "\n" ENVIRON["mark"] " == "
+            printf "%s", mark "{UNATTENDED}\n" unattended mark "{PERIODIC}\n" periodic
+        }}'
     if command -v systemctl >/dev/null; then
         block "{TIMER}"
         systemctl show -p UnitFileState -p ActiveState apt-daily-upgrade.timer 2>&1

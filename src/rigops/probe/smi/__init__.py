@@ -16,7 +16,7 @@ def smi_section(
     """Nothing and 0 where there is no nvidia-smi; else its own words and its own exit code."""
     return Section(
         name=name,
-        snippet=f"command -v nvidia-smi >/dev/null || return 0\nnvidia-smi {arguments} 2>&1",
+        snippet=f"command -v nvidia-smi >/dev/null || return 0\nexec nvidia-smi {arguments} 2>&1",
         parse=parse,
         timeout_s=20,
         asks_driver=True,

@@ -13,7 +13,7 @@ from rigops.concerns.nvidia_driver import apt_offers
 from rigops.concerns.nvidia_driver.apt_offers import offers_section
 from rigops.packages.facts import AptWould, simulated_section
 from rigops.packages.sources import FILE
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import SHELLS, called, run, tree
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.apt_offers import Offered
@@ -181,8 +181,11 @@ def test_apt_is_asked_as_ever_where_there_is_no_other_source() -> None:
 )
 def test_shellcheck_has_nothing_to_say(snippet: str) -> None:
     done = subprocess.run(
-        ["shellcheck", "--shell=sh", "-"], input=snippet, text=True, capture_output=True,
+        ["shellcheck", "--shell=sh", "-"],
+        input=called(snippet),
+        text=True,
+        capture_output=True,
         check=False,
-    )  # fmt: skip
+    )
 
     assert done.stdout == ""

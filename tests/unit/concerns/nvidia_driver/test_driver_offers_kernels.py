@@ -18,7 +18,7 @@ from tests.unit.concerns.nvidia_driver.test_driver_offers import (
     SOURCE,
     programs,
 )
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import SHELLS, called, run, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,8 +55,11 @@ def test_the_headers_of_every_kernel_in_boot_are_asked_for(
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     done = subprocess.run(
-        ["shellcheck", "--shell=sh", "-"], input=offers_section(SOURCE, None).snippet, text=True,
-        capture_output=True, check=False,
-    )  # fmt: skip
+        ["shellcheck", "--shell=sh", "-"],
+        input=called(offers_section(SOURCE, None).snippet),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
 
     assert done.stdout == ""

@@ -14,7 +14,7 @@ import pytest
 
 from rigops.probe.sections.bootloader import SECTION, Bootloader
 from tests.unit import programs
-from tests.unit.probe.snippets import TOOLS, as_collected
+from tests.unit.probe.snippets import TOOLS, as_collected, called
 
 FOLDER: Final = Path(__file__).parents[4] / "fixtures/bootloaders"
 NAMES: Final = sorted(path.name for path in FOLDER.iterdir())
@@ -22,7 +22,7 @@ EACH = pytest.mark.parametrize("name", NAMES)
 
 _PATHS = re.compile(r"(?<![\w.{}/*$])/(?=(?:etc|boot|efi|usr/lib|lib|proc|sys|ostree|run|var)\b)")
 _VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-_PROGRAMS = ("sed", "cat", "sha256sum", "ls", "grep", "tail", "tr")
+_PROGRAMS = ("awk", "sed", "cat", "sha256sum", "ls", "grep", "tail", "tr")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Machine:
             for one in _PROGRAMS:
                 (folder / one).symlink_to(programs.needed(one))
         done = subprocess.run(
-            [*programs.shell(shell), "-c", f"{TOOLS}\n{below(root)}"],
+            [*programs.shell(shell), "-c", f"{TOOLS}\n{called(below(root))}"],
             env={"PATH": f"{root}/tools:{folder}", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -14,7 +14,7 @@ from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, Mount, pa
 from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from tests.unit.concerns.kernel_args.trial_boot.grounds import FIXTURES, RUNNING
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import SHELLS, called, run, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,7 +154,7 @@ def test_any_text_is_read_without_raising(text: str) -> None:
 def test_shellcheck_has_nothing_to_say() -> None:
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "-"],
-        input=SECTION.snippet,
+        input=called(SECTION.snippet),
         text=True,
         capture_output=True,
         check=False,
