@@ -90,7 +90,10 @@ def _interfaces(body: str) -> tuple[tuple[Interface, ...], list[str]]:
 # Of files that may hold passwords only lines that name or choose an interface are taken.
 _SNIPPET = rf"""
 get() {{ value=-; [ -r "$1" ] && read -r value <"$1"; [ -n "$value" ] || value=-; }} 2>/dev/null
-go() {{ cd -P "$1" 2>/dev/null || return; here=$PWD; [ "$here" != "$1" ] || here=$(pwd -P); }}  # mksh
+go() {{
+    cd -P "$1" 2>/dev/null || return
+    here=$PWD; [ "$here" != "$1" ] || here=$(pwd -P)  # mksh
+}}
 block '{INTERFACES}'
 count=0
 for net in /sys/class/net/*; do
