@@ -37,6 +37,9 @@ _NO_REPORT = "No reports, good or bad."
 
 WORST_FIRST = ("bad", "caution", "known-good")
 
+_CUT = "..."
+_LEAST_LEFT = 0.92  # of a card's memory, once its firmware has taken some
+_MOST_OF_LAPTOPS_MIB = 16 * 1024
 _PCI_ID = re.compile(r"(?:10de[:-])?(?:0x)?([0-9a-f]{4})(?:10de)?")
 
 
@@ -81,6 +84,27 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
     }
     close = get_close_matches(wanted, list(spellings), n=5, cutoff=0.6)
     return Match((), tuple(dict.fromkeys(spellings[one] for one in close)))
+
+
+def find_cut(catalog: Catalog, name: str, mebibytes: int | None) -> Gpu | None:
+    """A card whose name the table of nvidia-smi has cut, by its memory too; None if several fit.
+
+    Cards of laptops, which are not in the catalog, have names that go on from those of GeForce
+    cards, and never more memory than 16 GiB.
+    """
+    beginning = _plain(name.removesuffix(_CUT))
+    fits = [
+        gpu
+        for gpu in catalog.gpus
+        if name.endswith(_CUT)
+        and _plain(gpu.name).startswith(beginning)
+        and len(_plain(gpu.name)) > len(beginning)
+        and (mebibytes is None or _LEAST_LEFT < mebibytes / 1024 / gpu.memory_gib <= 1)
+    ]
+    is_laptops = any("GeForce" in gpu.name for gpu in fits) and (
+        mebibytes is None or mebibytes <= _MOST_OF_LAPTOPS_MIB
+    )
+    return fits[0] if len(fits) == 1 and not is_laptops else None
 
 
 def find_unlisted(catalog: Catalog, device: int) -> UnlistedGpu | None:

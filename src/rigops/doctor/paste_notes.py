@@ -37,7 +37,8 @@ def notes_of_paste(
         if finding.status == "unknown":
             asked = {one.name for one in sections.get(finding.id, ())} - set(collected)
             decided.update(dict.fromkeys(asked & set(COMMANDS), 1 + 2 * finding.essential))
-    for section, _ in decided.most_common(1):
+    if decided:
+        section = max(COMMANDS, key=lambda name: decided[name])  # of equals the first
         found.append(
             f"a paste is all there is to judge by; more is decided by: {COMMANDS[section]}"
         )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.catalog import find_branch, find_gpu, find_xid, load
+from rigops.catalog import find_branch, find_cut, find_gpu, find_xid, load
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,26 @@ def test_an_xid_is_found_by_its_number() -> None:
 def test_a_branch_is_found_by_its_name() -> None:
     assert find_branch(load(), "580") is not None
     assert find_branch(load(), "58") is None
+
+
+@pytest.mark.parametrize(
+    ("cut", "mebibytes", "name"),
+    [
+        ("Quadro RTX 800...", None, "Quadro RTX 8000"),
+        ("RTX 6000 Ada Gene...", 49140, "RTX 6000 Ada Generation"),
+        ("Tesla V100-SXM2...", 32768, "Tesla V100-SXM2-32GB"),
+        ("Tesla V100-SXM2...", None, None),
+        ("GeForce RTX 40...", 24564, "GeForce RTX 4090"),
+        ("GeForce RTX 30...", 24576, None),  # 3090 or 3090 Ti
+        ("GeForce RTX 3070...", 8192, None),  # 3070 Ti or one of a laptop
+        ("GeForce ...", None, None),
+        ("Quadro RTX 8000...", None, None),
+        ("Quadro RTX 800", None, None),
+    ],
+)
+def test_a_cut_name_is_a_card_where_one_alone_fits(
+    cut: str, mebibytes: int | None, name: str | None
+) -> None:
+    found = find_cut(load(), cut, mebibytes)
+
+    assert (found and found.name) == name

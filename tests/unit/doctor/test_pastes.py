@@ -1,6 +1,10 @@
 """What people paste, in the layouts of forums, issues and terminals: recognized and judged.
 
-The files are made up in those layouts; their addresses, names and UUIDs are invented.
+The files are made up in those layouts; their addresses, names and UUIDs are invented. Layouts of
+bryansteiner/gpu-passthrough-tutorial#39, NVIDIA/open-gpu-kernel-modules#188, #789, #1229,
+QubesOS/qubes-issues#10036, NVIDIA/nvidia-docker#741, #1553, NVIDIA/cuda-samples#104,
+tinygrad/open-gpu-kernel-modules#45, vllm-project/vllm#5531, #15255, pop-os/pop#1650,
+MrMEEE/bumblebee-Old-and-abbandoned#610 are among them.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ PASTES: Final = {
         "fail drv.mismatch",
         ok="drv.loaded drv.pin drv.secureboot",
     ),
+    "apt-build-log-stamps": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "apt-dkms-build-failed": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "apt-unmet-quoted": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "bar-no-space": Expected("kernel log", "fail bar1.size; fail gpu.init"),
@@ -48,10 +53,23 @@ PASTES: Final = {
         "/proc/cmdline; /etc/default/grub; uname -a", ok="cmdline.bad"
     ),
     "cmdline-known-by-command": Expected("/proc/cmdline", "warn cmdline.bad; warn pci.aer.blind"),
+    "collect-env-pytorch": Expected(
+        "PyTorch's collect_env", "fail drv.pin", ok="drv.loaded drv.secureboot"
+    ),
     "dkms-make-log-cut": Expected("apt, dpkg or dkms", "fail pkg.errors"),
-    "dkms-status-and-dpkg": Expected("dkms status; dpkg -l"),
+    "dkms-status-and-dpkg": Expected(
+        "uname -r; dkms status; dpkg -l", "fail drv.dkms; fail drv.loaded"
+    ),
     "dmar-fault-syslog-crlf": Expected("kernel log", "warn iommu.fault"),
     "dmesg-json-cut": Expected("kernel log", "fail xid"),
+    "dmesg-json-one-line-cut": Expected("kernel log", "fail xid"),
+    "dpkg-chinese": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-french-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-german": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-portuguese": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-spanish": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "egpu-completion-timeout-condensed": Expected("kernel log", "fail pci.aer.uncorr; warn xid"),
+    "gfw-boot-after-system-block": Expected("kernel log", "fail drv.gsp"),
     "gpu-burn-cut": Expected("gpu_burn"),
     "gpu-burn-faulty": Expected("gpu_burn", "fail bench.burn"),
     "gsp-timeout-details-summary": Expected("kernel log; uname -a", "fail drv.gsp; fail xid"),
@@ -72,7 +90,9 @@ PASTES: Final = {
     "lspci-vfio": Expected("lspci", "warn drv.nouveau"),
     "mixed-bench-and-burn-healthy": Expected("nccl-tests; gpu_burn", ok="bench.burn bench.nccl"),
     "mixed-boot-before-and-now": Expected("kernel log", "fail drv.gsp; fail xid"),
-    "mixed-collect-env-cut": Expected("nvidia-smi topo"),
+    "mixed-collect-env-cut": Expected(
+        "nvidia-smi topo; PyTorch's collect_env", ok="drv.loaded drv.pin drv.secureboot"
+    ),
     "mixed-forum-quote-and-answer": Expected(
         "the error of nvidia-smi; lspci; kernel log",
         "fail gpu.count; fail gpu.lost; fail xid",
@@ -94,6 +114,11 @@ PASTES: Final = {
         "NCCL's log; nvidia-smi", "info nccl.log", ok="drv.loaded drv.secureboot"
     ),
     "mixed-lspci-and-log-cut": Expected("lspci; kernel log", "warn pci.width; info pci.aer.corr"),
+    "mixed-lspci-nnk-and-cmdline-of-qubes": Expected(
+        "/proc/cmdline; lspci; the error of nvidia-smi",
+        "warn drv.nouveau",
+        ok="cmdline.bad drv.loaded drv.secureboot",
+    ),
     "mixed-screen-of-commands-without-prompts": Expected(
         "uname -a; dkms status; nvidia-smi -L; /proc/cmdline",
         ok="cmdline.bad drv.loaded drv.secureboot",
@@ -110,11 +135,13 @@ PASTES: Final = {
     "nccl-log-warn": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
     "nccl-tests-hang": Expected("nccl-tests"),
     "nccl-tests-healthy": Expected("nccl-tests", ok="bench.nccl"),
+    "nccl-tests-with-p2p-disabled": Expected("NCCL's log; nccl-tests", "info nccl.log"),
     "nccl-tests-wrong-values": Expected("nccl-tests", "fail bench.nccl"),
     "nouveau-and-secure-boot": Expected(
         "mokutil --sb-state; kernel log; the error of nvidia-smi",
         "fail drv.loaded; fail drv.secureboot",
     ),
+    "nvbandwidth-json": Expected("nvbandwidth", "info bench.nvbandwidth"),
     "nvbandwidth-slow-peers": Expected("nvbandwidth", "info bench.nvbandwidth"),
     "nvlink-status": Expected("nvidia-smi nvlink"),
     "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest"),
@@ -125,6 +152,8 @@ PASTES: Final = {
     "rm-init-adapter-with-no-devices": Expected(
         "the error of nvidia-smi; kernel log", "fail gpu.init", ok="drv.loaded drv.secureboot"
     ),
+    "rm-init-after-passthrough": Expected("kernel log", "fail gpu.init; fail gpu.lost"),
+    "rm-init-with-oops-in-a-vm": Expected("kernel log", "fail gpu.init"),
     "simple-p2p-passed": Expected("p2pBandwidthLatencyTest", "info bench.p2p"),
     "simple-p2p-values-lost": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
     "smi-lost-powershell": Expected(
@@ -149,6 +178,9 @@ PASTES: Final = {
         "fail clk.throttle; fail tmp.core; info pci.width",
         ok="drv.loaded drv.pin drv.secureboot",
     ),
+    "smi-table-cut-names": Expected(
+        "nvidia-smi", "info drv.pin; info mixed.gpus", ok="drv.loaded drv.secureboot"
+    ),
     "smi-table-discourse-cut": Expected(
         "nvidia-smi", "info drv.persist", ok="drv.loaded drv.secureboot"
     ),
@@ -167,9 +199,14 @@ PASTES: Final = {
     "topo-cut-in-table": Expected("nvidia-smi topo"),
     "topo-healthy-nvlink": Expected("nvidia-smi topo"),
     "topo-spaces-quoted": Expected("nvidia-smi topo"),
+    "uname-r-and-dkms": Expected(
+        "uname -r; dkms status; the error of nvidia-smi", "fail drv.dkms; fail drv.loaded"
+    ),
     "xid-31-journal-pager": Expected("kernel log", "warn xid"),
     "xid-79-proxmox-prompt": Expected("kernel log", "fail xid"),
     "xid-79-quoted-html-entities": Expected("kernel log", "fail xid"),
+    "xid-79-usb-of-the-card": Expected("kernel log", "fail xid"),
+    "xid-wrapped-quoted": Expected("kernel log", "fail iommu.fault; fail xid; warn pci.aer.uncorr"),
 }
 
 
@@ -215,3 +252,13 @@ def test_prompts_of_several_hosts_are_noted() -> None:
     noted = notes_of_paste(bundle.paste, bundle.sections, found, CHECKS)
 
     assert any(one.startswith("prompts of several hosts (pve, ai-vm)") for one in noted)
+
+
+def test_of_commands_that_decide_as_much_the_first_is_named() -> None:
+    bundle = pasted("dpkg-portuguese")
+    found = examine(HostSnapshot(bundle), None, catalog())
+    assert bundle.paste is not None
+
+    noted = notes_of_paste(bundle.paste, bundle.sections, found, CHECKS)
+
+    assert noted[-1].endswith("more is decided by: nvidia-smi -q")

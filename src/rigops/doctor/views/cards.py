@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rigops.catalog import find_gpu, find_unlisted
+from rigops.catalog import find_cut, find_gpu, find_unlisted
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
@@ -90,7 +90,8 @@ def _card(
     device = function.device if function else listed.device if listed else None
     model = find_gpu(catalog, f"10de:{device:04x}").only if device is not None else None
     if model is None and smi is not None and smi.name:
-        model = find_gpu(catalog, smi.name.removeprefix("NVIDIA ")).only
+        name = smi.name.removeprefix("NVIDIA ")
+        model = find_gpu(catalog, name).only or find_cut(catalog, name, smi.memory_total_mib)
     label = listed.product or listed.name if listed else ""
     if model is None and label:
         model = find_gpu(catalog, label).only

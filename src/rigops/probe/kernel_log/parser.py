@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +31,14 @@ _LAST_REPEATED: Final = re.compile(
     r"(?:-{1,3} ?)?last message repeated (?P<count>[0-9]{1,9}) times?(?: ?-{1,3})?|"
     r"Suppressed (?P<more>[0-9]{1,9}) messages from (?:/?kernel|\(kernel\))\.?"
 )
-_BROKEN_OFF: Final = "[IO_PAGE_FAULT"
+_BROKEN: Final = re.compile(
+    r"NVRM: Xid \(|PCIe Bus Error|:\s{1,4}device \[[0-9a-f]{4}:[0-9a-f]{4}\] |AMD-Vi|DMAR"
+)
+REST_OF_LINE: Final = re.compile(
+    r"(?:pid|name)=|GPU has fallen off|\((?:Non-)?Fatal\)|type=(?:Phys|Data|Trans)|"
+    r"\((?:Receiver|Transmitter|Requester|Completer) ID\)|(?:error )?status/mask=|"
+    r"\[IO_PAGE_FAULT|(?:domain|address|flags)=0x|Request device \[|fault addr"
+)
 _FIRST_WORDS: Final = ("Linux version ", "Command line: ", "Booting Linux on ")
 _FIRST_LINES: Final = 5
 _AT_BOOT_S: Final = 0.5
@@ -39,9 +47,23 @@ _LONG_AFTER_BOOT_S: Final = 120.0
 
 def parse(text: str) -> KernelLog:
     reader = _Reader()
-    for line in lines(text):
-        reader.take(line[:_LONGEST])
+    for line in _unwrapped(lines(text)):
+        reader.take(line)
     return reader.log()
+
+
+def _unwrapped(found: Iterable[str]) -> Iterator[str]:
+    """Lines that a mail program broke at 80 columns, where nothing else begins like their rest."""
+    before = ""
+    for each in found:
+        line = each[:_LONGEST]
+        rest = line.lstrip(" >\t")
+        if REST_OF_LINE.match(rest) and _BROKEN.search(before) and len(before) < _LONGEST:
+            before = f"{before.rstrip()} {rest.rstrip()}"
+            continue
+        yield before
+        before = line
+    yield before
 
 
 class _BootCount:
@@ -119,16 +141,12 @@ class _Reader:
         self._last: tuple[LogLine, bool] | None = None  # the line before, and whose it is
         self._absent: str | None = None
         self._first: tuple[int, stamps.Stamped] | None = None  # of the last boot, and its number
-        self._wrapped: LogLine | None = None
 
     def take(self, line: str) -> None:
         if not line or line.isspace():
             return
         if line.startswith(("== ", "-- ")):
             self._read_head(line)
-            return
-        if self._wrapped and line.lstrip(" >\t").startswith(_BROKEN_OFF):
-            self._join(self._wrapped, line)
             return
         stamped = stamps.read(line)
         # Not by the name of the host, which may be nvidia.
@@ -145,7 +163,6 @@ class _Reader:
         self._boots.take(stamped)
         if self._first is None or self._first[0] != self._boots.last:
             self._first = self._boots.last, stamped
-        self._wrapped = None
         before, self._last = self._last, None
         if not is_kept:
             return
@@ -226,16 +243,5 @@ class _Reader:
         if len(self._kept) < MOST_LINES:
             self._seen[mark] = self._file.number
             self._kept.append(entry)
-            if "AMD-Vi" in entry.message and _BROKEN_OFF not in entry.message:
-                self._wrapped = entry
         if is_kernels and self._events.count < MOST_EVENTS:
             self._events.take(entry)
-
-    def _join(self, before: LogLine, line: str) -> None:
-        """A mail program broke the line here."""
-        if self._kept[-1] is before:
-            self._kept.pop()
-        rest = line.lstrip(" >\t").rstrip()
-        whole = replace(before, message=f"{before.message} {rest}", line=f"{before.line} {rest}")
-        self._keep(whole, is_kernels=True)
-        self._wrapped = None

@@ -82,7 +82,9 @@ TECHNICAL: Final = (
     "all_reduce_perf all_gather_perf sendrecv_perf NV_ERR_GPU_IS_LOST Unable can't change state "
     "D3cold D0 inaccessible not ready after giving up ko modeset Legacy drivers ignore "
     "installed system supported through open requires use modules release "
-    "Multiple received containment messages "
+    "Multiple received containment messages Non-Fatal Physical Transaction Data Phys Trans "
+    "Receiver Transmitter Requester Completer status mask flags domain address "
+    "fault addr fallen off has "
     "BIOS asus asustek asrock asrockrack gigabyte supermicro micro-star"
 )
 

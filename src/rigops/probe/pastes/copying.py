@@ -37,6 +37,11 @@ _AROUND: Final = re.compile(
     r"\[sudo\] .{0,200}|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9:]{8} .{0,20}"
 )
 
+# What the logs of GitHub's and Azure's builds put before each line.
+_BUILD_STAMP: Final = re.compile(
+    r"^\ufeff?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{7}Z ", re.MULTILINE
+)
+
 # What docker compose, kubectl and Ray put before each line of a container.
 _CONTAINER: Final = re.compile(
     r"\[(?:pod|container)/[^\]\s]{1,200}\] |[\w.-]{1,60} {1,40}\| |\(\w{1,40} pid=[^)]{1,80}\) "
@@ -90,6 +95,7 @@ def plain_lines(text: str) -> list[str]:
         text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
     if not text.isascii():
         text = text.translate(_TYPOGRAPHY)
+    text = _BUILD_STAMP.sub("", text)
     for line_end in ("\r\r\n", "\r\n", "\r"):
         text = text.replace(line_end, "\n")
     return [

@@ -10,6 +10,7 @@ from typing import Final
 
 _FIELD: Final = re.compile(r"\s*(?P<name>[A-Z_][A-Z0-9_]{0,63})=(?P<value>.*)")
 _VERBOSE_HEAD: Final = re.compile(r"\S.{10,60} \[s=")
+_HEAD_OF_RING: Final = re.compile(r"\{\s{0,9}\"dmesg\"\s{0,9}:\s{0,9}\[")
 _BEFORE_OBJECT: Final = "\x1e \t},"  # `-o json-seq`; the end of the one before in dmesg's
 _MICROSECONDS: Final = 1_000_000
 
@@ -39,7 +40,8 @@ def _entries(lines: list[str]) -> Iterator[Entry]:
         return
     decoder = json.JSONDecoder()
     for text in _texts(lines):
-        at = 0
+        ring = _HEAD_OF_RING.match(text)  # whose entries are whole where its end is lost
+        at = text.find("{", ring.end()) if ring else 0
         while at >= 0:
             try:
                 value, end = decoder.raw_decode(text, at)

@@ -7,6 +7,7 @@ from typing import Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.kernel_log import stamps
+from rigops.probe.kernel_log.parser import REST_OF_LINE
 from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
 
 _BLANK: Final = r"\s*$"
@@ -88,6 +89,15 @@ FAILURE: Final = _kind(
 LIST: Final = _kind(
     "nvidia-smi -L", SMI, r"GPU [0-9]{1,3}: [^(]{1,80}\(UUID: (?:GPU-|MIG-)", r"\s+MIG "
 )
+PYTORCH: Final = _kind(
+    "PyTorch's collect_env", SMI,
+    r"Collecting environment information|PyTorch version *: |GPU models and configuration *:|"
+    r"Nvidia driver version *: ",
+    r"GPU [0-9]{1,3}: |\[(?:pip[0-9]?|conda)\] |Versions of relevant libraries|CPU:|"
+    r"Is (?:debug build|CUDA available|XNNPACK available) *: |cuDNN version|OS *: |GCC version",
+    r"[ \t]+\S|(?!NVRM|nvidia|nouveau|pci|AMD-Vi|DMAR)[A-Za-z][\w ./()-]{1,60}: ",
+    has=r"GPU models and configuration|Nvidia driver version",
+)  # fmt: skip
 NVLINK: Final = _kind(
     "nvidia-smi nvlink", "nvidia-smi-nvlink", LIST.begins.pattern,
     r"\s+Link [0-9]{1,2}[:,] |NVML: Unable to retrieve|Device does not have or support Nv|\s+MIG ",
@@ -116,12 +126,20 @@ COMMAND_LINE: Final = _kind(
     "/proc/cmdline", "proc-cmdline",
     r"BOOT_IMAGE=\S{1,200} |(?:initrd|root|cryptdevice)=\S{1,200} \S", None, ends=r".",
 )  # fmt: skip
+UNAME: Final = _kind(
+    "uname -r", "uname", r"[1-6]\.[0-9]{1,3}\.[0-9]{1,3}[\w.+~-]{0,80}\s*$", None, ends=r".",
+)  # fmt: skip
 LOG: Final = _kind(
-    "kernel log", "kernel-log", r"-- (?:Boot|Reboot|Journal|Logs) ", "", r"[ \t]+\S", is_joined=True
+    "kernel log", "kernel-log", r"-- (?:Boot|Reboot|Journal|Logs) ", "",
+    rf"[ \t]+\S|{REST_OF_LINE.pattern}", is_joined=True,
+)  # fmt: skip
+NVBANDWIDTH_JSON: Final = _kind(
+    "nvbandwidth", "nvbandwidth", r"\{\s*$", "", has=r"\s*\"nvbandwidth\" ?:", is_joined=True
 )
 JOURNAL: Final = _kind(
     "kernel log", "kernel-log",
     r"(?:data: |\x1e)?\{\"(?:__|_|MESSAGE|PRIORITY|SYSLOG)[A-Z_]{0,40}\"|\{\s*$|__CURSOR=|"
+    r"\{ ?\"dmesg\" ?: ?\[|"
     r"\S.{10,60} \[s=[0-9a-f]{8,32};i=[0-9a-f]{1,16};b=",
     r"\s*\"[A-Z_a-z]{1,64}\" ?:|\s*[A-Z_][A-Z0-9_]{1,64}=|\s*[\]}\[{],?\s*$", r"[ \t]+\S",
     has=r".*(?:MESSAGE|\"msg\")", is_joined=True,
@@ -131,6 +149,23 @@ NCCL_LOG: Final = _kind(
     is_joined=True,
 )  # fmt: skip
 
+# German, French, Spanish, Portuguese, Chinese: how lines of apt and dpkg begin or end there.
+APT_ELSEWHERE: Final = (
+    r"Paketlisten werden|Abh\u00e4ngigkeitsbaum wird|Statusinformationen werden|Die folgenden|"
+    r"Einige Pakete konnten|[0-9]{1,6} (?:aktualisiert|nicht vollst\u00e4ndig)|Fehler traten auf|"
+    r"\S{1,80} \(\S{1,80}\) wird eingerichtet|Vorbereitung zum Entpacken|Entpacken von |"
+    r"Trigger f\u00fcr |"
+    r"Lecture des |Construction de l'arbre|Certains paquets ne peuvent|que vous avez demand|"
+    r"la distribution unstable|\u00e9t\u00e9 cr\u00e9\u00e9s|L'information suivante|"
+    r"Les paquets suivants|Param\u00e9trage de |D\u00e9paquetage de |Des erreurs ont |"
+    r"Traitement des actions|"
+    r"Leyendo |Creando \u00e1rbol|Los siguientes paquetes|Algunos paquetes no|Configurando |"
+    r"Desempaquetando |Se encontraron errores|Procesando disparadores|"
+    r"Lendo |Construindo \u00e1rvore|Os pacotes a seguir|A processar |A configurar |"
+    r"Foram encontrados erros|Nenhum relat\u00f3rio|"
+    r"\u6b63\u5728(?:\u8bfb\u53d6|\u5206\u6790|\u8bbe\u7f6e|\u89e3\u538b|\u5904\u7406|\u51c6\u5907)|"
+    r"\u4e0b\u5217|\u5728\u5904\u7406\u65f6"
+)
 _NUMBERS: Final = r"\s*[0-9]{1,3}(?:\s+[0-9.]{1,12}|\s+N/A|\s+X)+\s*$"
 
 KINDS: Final = (
@@ -138,6 +173,7 @@ KINDS: Final = (
     QUERY,
     TABLE,
     ROWS,
+    PYTORCH,
     FAILURE,
     MATRIX,
     COMMAND_LINE,
@@ -212,6 +248,7 @@ KINDS: Final = (
     ),
     _kind(
         "apt, dpkg or dkms", "apt-output",
+        rf"{APT_ELSEWHERE}|"
         r"[EW]: |Err:[0-9]{1,4} |dpkg: |Reading package lists|The following packages have unmet|"
         r"Errors were encountered|Error! |Consult /var/lib/dkms|Setting up |Unpacking |"
         r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You|Installation) |"

@@ -34,11 +34,14 @@ from rigops.probe.pastes.kinds import (
     LOG,
     MATRIX,
     NCCL_LOG,
+    NVBANDWIDTH_JSON,
     NVLINK,
+    PYTORCH,
     QUERY,
     ROWS,
     SMI,
     TABLE,
+    UNAME,
     XML,
     Kind,
     is_log_line,
@@ -48,11 +51,10 @@ from rigops.probe.sections import nvidia_smi_xml
 _LETTERS: Final = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics"}
 _LETTER: Final = re.compile(r"topo\b.*?\s(?:-p2p|--p2pstatus)[ =]([rwna])\b")
 _BOOT_BEFORE: Final = re.compile(r"journalctl\b.*?\s(?:-b|--boot)[ =]?-[1-9]")
-_READS_COMMAND_LINE: Final = re.compile(r"cat /proc/cmdline")
 _ROW: Final = re.compile(r"\s*GPU[0-9]{1,3}\s+(?=\S)(?!GPU)(.*)")
 _GRANTS: Final = frozenset({"OK", "CNS", "TNS", "GNS", "NS", "DR", "U"})
 _ONLY_OF_COPIES: Final = frozenset({"CNS", "TNS", "GNS"})  # not of NVLink
-_RICHEST: Final = (LIST, ROWS, TABLE, QUERY, XML)
+_RICHEST: Final = (PYTORCH, LIST, ROWS, TABLE, QUERY, XML)
 _PREVIOUS: Final = "kernel-log-previous"
 _LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
 _SHOWN: Final = 60
@@ -150,6 +152,8 @@ class _Splitter:
         kind = current.kind
         if kind is NVLINK and not _any(NVLINK.has, current.lines):
             kind = LIST
+        if kind is JOURNAL and _any(NVBANDWIDTH_JSON.has, current.lines):
+            kind = NVBANDWIDTH_JSON
         if kind.has is not None and not _any(kind.has, current.lines):
             self.others += [
                 _unrecognized(current.first + place, line)
@@ -212,8 +216,10 @@ class _Splitter:
 
     def _begin(self, number: int, line: str) -> None:
         found = self._kind(line)
-        if found is None and _READS_COMMAND_LINE.search(self._command) and line.strip():
+        if found is None and "cat /proc/cmdline" in self._command:
             found = COMMAND_LINE, ""
+        if found is None and "uname -r" in self._command and UNAME.begins.match(line):
+            found = UNAME, ""
         self.close()
         if found is None:
             if not is_no_output(line):
@@ -221,7 +227,7 @@ class _Splitter:
             return
         kind, margin = found
         self._current = Part(kind, number, margin, self._command, [line.removeprefix(margin)])
-        self._command = "" if kind is COMMAND_LINE else self._command
+        self._command = "" if kind in {COMMAND_LINE, UNAME} else self._command
 
     @staticmethod
     def _kind(line: str) -> tuple[Kind, str] | None:

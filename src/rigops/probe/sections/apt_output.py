@@ -35,7 +35,16 @@ ProblemKind = Literal[
 # In the order of what explains the others: a package that could not be configured says less than
 # why its module was not built.
 _KINDS: tuple[tuple[ProblemKind, tuple[str, ...]], ...] = (
-    ("no-space", ("No space left on device",)),
+    (
+        "no-space",
+        (
+            "No space left on device",
+            "kein Speicherplatz mehr",
+            "Aucun espace disponible",
+            "No queda espacio",
+            "\u8bbe\u5907\u4e0a\u6ca1\u6709\u7a7a\u95f4",
+        ),
+    ),
     ("overwrite", (", which is also in package ",)),
     (
         "headers",
@@ -56,10 +65,10 @@ _KINDS: tuple[tuple[ProblemKind, tuple[str, ...]], ...] = (
     ("no-dkms-conf", ("Could not locate dkms.conf",)),
     ("nouveau", ("Nouveau kernel driver is currently in use",)),
     ("x-server", ("appear to be running an X server",)),
-    ("compiler", ()),  # by its shape
+    ("compiler", ()),
     ("build", ("Bad return status for module build", 'the step: "Building kernel modules"')),
     ("load", ("ERROR: Unable to load the",)),
-    ("interrupted", ("dpkg was interrupted",)),
+    ("interrupted", ()),
     ("locked", ("Could not get lock", "is another process using it?")),
     ("missing-file", ("404  Not Found", "404 Not Found")),
     ("no-key", ("NO_PUBKEY", "EXPKEYSIG", "is not signed.")),
@@ -70,15 +79,40 @@ _KINDS: tuple[tuple[ProblemKind, tuple[str, ...]], ...] = (
             "E: Couldn't find any package",
             "has no installation candidate",
             "E: Version '",
+            "kann nicht gefunden werden",
+            "E: Impossible de trouver le paquet",
+            "E: No se ha podido localizar el paquete",
+            "E: \u65e0\u6cd5\u5b9a\u4f4d\u8f6f\u4ef6\u5305",
         ),
     ),
-    ("unmet", ("have unmet dependencies", "held broken packages", "Unmet dependencies")),
+    (
+        "unmet",
+        (
+            "have unmet dependencies",
+            "held broken packages",
+            "Unmet dependencies",
+            "haben unerf\u00fcllte Abh\u00e4ngigkeiten",
+            "zur\u00fcckgehaltene defekte Pakete",
+            "d\u00e9pendances non satisfaites",
+            "paquets d\u00e9fectueux",
+            "dependencias incumplidas",
+            "paquetes rotos",
+            "depend\u00eancias desencontradas",
+            "\u672a\u6ee1\u8db3\u7684\u4f9d\u8d56\u5173\u7cfb",
+        ),
+    ),
     ("package", ("dpkg: error processing", "dpkg: dependency problems", "dpkg: error: ")),
     ("installer", ("ERROR: ",)),
     ("apt", ("E: ", "Error: ", "Error! ")),
 )
 _AT_THE_START = frozenset({"installer", "apt", "package", "load"})
-_COMPILER = re.compile(r"[^\s:]{1,400}:[0-9]{1,9}:(?:[0-9]{1,9}:)? (?:fatal )?error: ")
+# What is the same in every language.
+_EVERYWHERE: dict[ProblemKind, re.Pattern[str]] = {
+    "compiler": re.compile(r"[^\s:]{1,400}:[0-9]{1,9}:(?:[0-9]{1,9}:)? (?:fatal )?error: "),
+    "interrupted": re.compile(r"E: .{0,200}dpkg --configure -a"),
+    "locked": re.compile(r"E: .{0,200}/(?:var/lib/(?:dpkg|apt/lists)|var/cache/apt/archives)/lock"),
+    "package": re.compile(r"dpkg: .{0,200} \(--(?:configure|unpack|install|remove)\)"),
+}
 _CONSULT = re.compile(r"Consult (?:the )?(?P<path>/\S{1,400}make\.log)\b.*")
 _DEPENDENCY = re.compile(r".{0,200}:\s{1,4}(?:Pre)?(?:Depends|Conflicts|Breaks|Recommends): .*")
 _DRIVER = "/nvidia"
@@ -134,8 +168,9 @@ def _problems(found: Sequence[str]) -> Iterator[Problem]:
 
 def _kind(line: str) -> ProblemKind | None:
     for kind, words in _KINDS:
-        if kind == "compiler":
-            is_it = _COMPILER.match(line) is not None
+        shape = _EVERYWHERE.get(kind)
+        if shape and shape.match(line):
+            is_it = True
         elif kind in _AT_THE_START:
             is_it = line.startswith(words)
         else:

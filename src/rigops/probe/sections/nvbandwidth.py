@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ _SUM = re.compile(r"SUM (?P<name>[a-z][a-z0-9_]{3,80}) [0-9.]{1,20}")
 _WRONG = "Invalid value when checking the pattern"
 _ERROR = re.compile(r"ERROR\b.*|\[?CUDA_ERROR_.*|ASSERT in expression.*|.{0,200}core dumped.*")
 _SKIPS_VERIFICATION = re.compile(r"\bnvbandwidth\b(?: .{0,200})? (?:-s|--skipVerification)\b")
+_BEFORE_TESTS = '"testcases"'
+_VALUE = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,17})?")
 _MOST = 256  # no machine has as many devices
 
 
@@ -46,9 +49,45 @@ class Bandwidths:
 
 def parse(text: str) -> Bandwidths:
     found = stripped(text)
-    tests = tuple(_tests(found))
+    tests = tuple(_of_objects(text) if _BEFORE_TESTS in text else _tests(found))
     skips = any(map(_SKIPS_VERIFICATION.search, found))
     return Bandwidths(tests, not skips, () if tests else tuple(found))
+
+
+def _of_objects(text: str) -> Iterator[BandwidthTest]:
+    """Of `nvbandwidth -j`; of an output that was cut, the tests that are whole."""
+    decoder = json.JSONDecoder()
+    at = text.find("{", text.index(_BEFORE_TESTS))
+    while at >= 0:
+        try:
+            one, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return
+        if isinstance(one, dict) and isinstance(name := one.get("name"), str):
+            yield _of_object(name, one)
+        at = text.find("{", end)
+
+
+def _of_object(name: str, one: Mapping[str, object]) -> BandwidthTest:
+    matrix = one.get("bandwidth_matrix")
+    rows = [row for row in matrix if isinstance(row, list)] if isinstance(matrix, list) else []
+    status, error = (str(one.get(key) or "") for key in ("status", "error"))
+    return BandwidthTest(
+        name=name,
+        cells={
+            (at, column): float(cell) if _VALUE.fullmatch(cell) else None
+            for at, row in enumerate(rows[:_MOST])
+            for column, cell in enumerate(map(str, row[:_MOST]))
+        },
+        rows=tuple(f"{at} {json.dumps(row)}" for at, row in enumerate(rows[:_MOST])),
+        wrong=(error,) if error.startswith(_WRONG) else (),
+        errors=(error or f"{name}: {status}",)
+        if status == "Error" and not error.startswith(_WRONG)
+        else (),
+        line=f'"name" : "{name}"',
+        is_waived=status == "Waived" and not rows,
+        is_finished=status == "Passed",
+    )
 
 
 def _tests(lines: Sequence[str]) -> Iterator[BandwidthTest]:

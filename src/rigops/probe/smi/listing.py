@@ -1,4 +1,7 @@
-"""The list of `nvidia-smi -L`: names and UUIDs, no addresses, and no end."""
+"""The list of `nvidia-smi -L`: names and UUIDs, no addresses, and no end.
+
+PyTorch's collect_env quotes it without UUIDs, and names the driver.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,33 @@ from rigops.probe.smi.values import Leaf, SmiOutput
 _CARD = re.compile(
     r"GPU [0-9]{1,3}: (?P<product_name>[^(]{1,80}) \(UUID: (?P<gpu_uuid>GPU-[^\s()]{0,80})\)?"
 )
+_HEAD_OF_QUOTE = "GPU models and configuration"
+_QUOTED = re.compile(
+    rf"(?:{_HEAD_OF_QUOTE} {{0,20}}: {{0,4}})?GPU [0-9]{{1,3}}: (?P<product_name>[^(:]{{1,80}})"
+)
+_DRIVER = re.compile(r"Nvidia driver version {0,20}: {1,4}(?P<version>[0-9][0-9.]{2,20})")
 _PART_OF_CARD = re.compile(r"\s{1,9}MIG ")
 
 
 def is_list(lines: Sequence[str]) -> bool:
-    return any(_CARD.fullmatch(line.strip()) for line in lines)
+    return any(_CARD.fullmatch(line.strip()) for line in lines) or _is_quote(lines)
+
+
+def _is_quote(lines: Sequence[str]) -> bool:
+    return any(line.startswith(_HEAD_OF_QUOTE) or _DRIVER.match(line) for line in lines)
 
 
 def read(lines: Sequence[str]) -> SmiOutput:
     output = SmiOutput()
+    is_quote = _is_quote(lines)
     for line in lines:
-        shape = _CARD.fullmatch(line.strip())
+        shape = (_QUOTED if is_quote else _CARD).fullmatch(line.strip())
+        driver = _DRIVER.match(line)
         if shape:
             card = output.begin_card(line, "")
             card.leaves |= {name: Leaf(value, line) for name, value in shape.groupdict().items()}
-        elif not _PART_OF_CARD.match(line):
+        elif driver:
+            output.head["driver_version"] = Leaf(driver["version"], line.strip())
+        elif not is_quote and not _PART_OF_CARD.match(line):
             output.outside.append(line)
     return output

@@ -1,6 +1,6 @@
 """The table of `nvidia-smi` without options: two or three rows a card, then the processes.
 
-A name that does not fit ends in dots; it names no model.
+A name that does not fit ends in dots.
 """
 
 from __future__ import annotations

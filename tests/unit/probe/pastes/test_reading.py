@@ -353,3 +353,22 @@ def test_every_line_of_it_is_recognized(text: str, kind: str) -> None:
     assert recognized(bundle) == [kind]
     assert bundle.paste is not None
     assert bundle.paste.others == ()
+
+
+def test_a_log_line_below_collect_env_is_of_the_kernel_log() -> None:
+    bundle = pasted(
+        f"GPU models and configuration:\nGPU 0: NVIDIA RTX A6000\nIt hangs: see\n{XID}\n"
+    )
+
+    assert xids(bundle) == [79]
+
+
+@pytest.mark.parametrize("line", ["3.14.1", "6.8.0-45-generic"])
+def test_a_number_alone_is_no_kernel(line: str) -> None:
+    assert read([("post.txt", f"{line}\n".encode())], host="post") is None
+
+
+def test_a_log_of_a_build_service_is_read_without_its_stamps() -> None:
+    stamped = "".join(f"2022-05-14T00:01:33.4285614Z {line}\n" for line in LOG.splitlines())
+
+    assert pasted(stamped).sections["kernel-log"].text == LOG
