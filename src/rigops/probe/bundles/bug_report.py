@@ -40,6 +40,7 @@ _PARTS: Final = tuple(
         ("nvidia-modinfo", rb"/\S+/modinfo nvidia(?:-current)? .*"),
         ("lspci", rb"/\S+/lspci -nnDvvvx+"),
         ("lspci -nn", rb"/\S+/lspci -nn"),
+        ("lspci -d", rb"/\S+/lspci -d \"?10de:\*?\"? -v -xxx+"),
         ("lspci -t", rb"/\S+/lspci -(?:nn)?tv?"),
         ("nvidia-smi-xml", rb"/\S+/nvidia-smi (?:--query|-q)"),
         ("nvidia-smi-topo", rb"/\S+/nvidia-smi topo (?:--matrix|-m)"),
@@ -251,6 +252,8 @@ class _Splitter:
         elif listed := listed or verbose:
             tree = self._parts.get("lspci -t")  # a brief listing has no topology
             yield "lspci", _collected(listed, before=tree, is_part=True)
+        elif cards := self._parts.get("lspci -d"):  # before 440: of NVIDIA's devices only
+            yield "lspci", _collected(cards, text=_HEX_DUMP.sub("", cards.text()), is_part=True)
         yield from self._logs()
 
     def _logs(self) -> Iterator[tuple[str, Collected]]:

@@ -310,3 +310,22 @@ def test_an_answer_that_is_too_long_and_no_log_keeps_its_beginning() -> None:
     assert params.text.startswith("ModifyDeviceFiles: 1\n")
     assert set(params.text.splitlines()[1:]) == {"EnableResizableBar: 0"}
     assert not params.is_complete
+
+
+def test_old_reports_list_only_the_devices_of_nvidia() -> None:
+    """As nvidia-bug-report.sh of 396 and older writes it."""
+    text = (
+        f"{RULE}Start of NVIDIA bug report log file.  Please include this file\n"
+        f'{RULE}/usr/bin/lspci -d "10de:*" -v -xxx\n\n'
+        "41:00.0 VGA compatible controller: NVIDIA Corporation Device 1b06 (rev a1)\n"
+        "\tFlags: bus master, fast devsel, latency 0, IRQ 87\n"
+        "\tKernel driver in use: nvidia\n"
+        "00: de 10 06 1b 07 04 10 00 a1 00 00 03 10 00 80 00\n\n"
+        f"{RULE}End of NVIDIA bug report log file.\n"
+    )
+    answer = HostSnapshot(read(text))[LSPCI]
+
+    assert [(one.address, one.driver) for one in answer.or_empty.nvidia_gpus] == [
+        ("0000:41:00.0", "nvidia")
+    ]
+    assert not answer.is_complete
