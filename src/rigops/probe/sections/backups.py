@@ -6,9 +6,9 @@ Never what a repository is called or how it is opened: only names, dates and res
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from rigops.dataclass import dataclass
 from rigops.probe.homes import VISITED_HOMES
 from rigops.probe.section import Section
 from rigops.probe.text import Stamp, blocks, lines, preamble, shown_units, stamps, stripped

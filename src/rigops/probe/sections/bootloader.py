@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe import boot_files
 from rigops.probe.boot_files import RUNNING, Files
 from rigops.probe.kernel_arguments import split

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines, matches, stripped
 

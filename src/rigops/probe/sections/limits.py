@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.text import assignments, blocks, lines, matches
 

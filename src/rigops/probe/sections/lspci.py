@@ -6,8 +6,9 @@ A tree (`lspci -t`) may be beside the listing, or alone.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rigops.dataclass import dataclass
 from rigops.probe.lspci_text import Block, split, split_tree
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.pci import DISPLAY_CLASSES, NVIDIA

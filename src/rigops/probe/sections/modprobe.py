@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.text import Stamp, blocks, lines, stamps
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.text import stripped
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from rigops.dataclass import dataclass
 from rigops.numbers import whole
 from rigops.probe.section import Section
 from rigops.probe.text import stripped

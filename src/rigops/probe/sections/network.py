@@ -7,8 +7,8 @@ whose configuration names enp5s0 may then be gone from the network.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import Section
 from rigops.probe.text import GrepHit, blocks, grep_hits, lines, matches, preamble, stripped
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import matches, single
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rigops.dataclass import dataclass
 from rigops.probe.smi import smi_section
 from rigops.probe.text import lines
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rigops.dataclass import dataclass
 from rigops.probe import address
 from rigops.probe.smi import listing, query, smi_section, table, values, xml
 from rigops.probe.smi import text as plain_text

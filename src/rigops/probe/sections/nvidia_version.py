@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single
 

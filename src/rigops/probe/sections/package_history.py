@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import blocks, lines
 

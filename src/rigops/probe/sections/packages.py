@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe import package_names
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import lines

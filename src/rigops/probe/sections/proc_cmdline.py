@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rigops.dataclass import dataclass
 from rigops.probe.kernel_arguments import split
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import single

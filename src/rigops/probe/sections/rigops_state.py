@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.sections.rigops_traces import (
     ORIGINALS,

@@ -7,9 +7,9 @@ not lies where nobody else writes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from rigops.dataclass import dataclass
 from rigops.probe.text import lines, matches
 
 FOREIGN_FILES: Final = ("/etc/nccl.conf",)  # of others, with a block of lines of rigops

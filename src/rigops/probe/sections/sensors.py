@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
 from rigops.probe.text import lines
 

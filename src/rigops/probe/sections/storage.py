@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rigops.dataclass import dataclass
 from rigops.probe import mounts
 from rigops.probe.btrfs import Btrfs, btrfs
 from rigops.probe.section import Section
