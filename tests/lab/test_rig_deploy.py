@@ -61,7 +61,7 @@ def test_a_blocker_stops_plain_pyinfra_at_its_host(rig: Tended) -> None:
     deploy = rig.laptop.folder / "cpu_tuning.py"
     deploy.write_text(
         "from pyinfra.operations import server\n"
-        "from rigops.plan.blocked import blockers\n"
+        "from rigops.plan.commands import blockers\n"
         "blockers(name='Blockers', concern='cpu_tuning', reasons=('tuned sets it too',))\n"
         "server.shell(name='Governor', commands='touch /changed')\n"
     )

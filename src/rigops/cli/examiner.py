@@ -101,16 +101,14 @@ class Examiner:
             duration_ms=collected.duration_ms + round((time.monotonic() - began) * 1000),
             facts=summary(snapshot, catalog),
             findings=tuple(findings),
-            notes=(*collected.notes, *self._notes_of_paste(bundle, findings)),
+            notes=(*collected.notes, *self._of_paste(bundle, findings)),
             unparsed=notes.unparsed(snapshot),
         )
 
-    def _notes_of_paste(self, bundle: Bundle, findings: Sequence[Finding]) -> Sequence[str]:
+    def _of_paste(self, bundle: Bundle, findings: Sequence[Finding]) -> Sequence[str]:
         if bundle.paste is None:
             return ()
-        from rigops.doctor.paste_notes import notes_of_paste
-
-        return notes_of_paste(bundle.paste, bundle.sections, findings, self._checks)
+        return notes.of_paste(bundle.paste, bundle.sections, findings, self._checks)
 
 
 def find_check(word: str, option: str) -> Check:

@@ -14,8 +14,8 @@ from rigops.concerns.lost_record import described, left, lost_record
 from rigops.facts.sections import RigopsState
 from rigops.ownership.file_work import noted
 from rigops.ownership.ownership import Ownership
-from rigops.plan.blocked import blocked
 from rigops.plan.change import Change
+from rigops.plan.commands import blocked
 from rigops.plan.context import announce, notice, plan_log
 from rigops.probe.sections.rigops_state import RECORD, STATE
 

@@ -20,8 +20,8 @@ from rigops.converge.errors import DeployError
 from rigops.converge.fact_cache import FactCache
 from rigops.dataclass import dataclass
 from rigops.ownership.file_work import FileWorkCommand, joined, script
+from rigops.plan.commands import ReportedCommand, StreamingCommand
 from rigops.plan.context import is_reported
-from rigops.plan.streaming import ReportedCommand, StreamingCommand
 from rigops.transport import Result, TransportError
 from rigops.transport.errors import clean
 

@@ -1,13 +1,18 @@
-"""What limited the collection itself: rights, time, the login shell, odd output."""
+"""What limited the collection itself: rights, time, the login shell, odd output, a paste."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
+from rigops.probe.bundle import MOST_LINES
 from rigops.probe.registry import PASTED, SECTIONS
 
 if TYPE_CHECKING:
-    from rigops.probe.bundle import Bundle
+    from rigops.doctor.check import Check
+    from rigops.doctor.finding import Finding
+    from rigops.probe.bundle import Bundle, Paste
     from rigops.probe.snapshot import HostSnapshot
 
 _SLOW_LOGIN_S: Final = 1.0
@@ -16,6 +21,38 @@ _SHOWN: Final = 60
 
 def of_bundle(bundle: Bundle) -> list[str]:
     return [*_without_root(bundle), *_out_of_time(bundle)]
+
+
+def of_paste(
+    paste: Paste, collected: Collection[str], findings: Iterable[Finding], checks: Iterable[Check]
+) -> list[str]:
+    """`collected` are the sections that the paste held."""
+    from rigops.probe.pastes.kinds import COMMANDS  # noqa: PLC0415 - for pastes only
+
+    found = [f"recognized: {', '.join(paste.recognized)}"]
+    if paste.left_out:
+        kept = f"of each file the last {MOST_LINES} are read"
+        found.append(f"left out: {paste.left_out} lines at the beginning; {kept}")
+    if others := paste.others:
+        lines = f"{len(others)} lines, the first is" if len(others) > 1 else "one line,"
+        found.append(f"not recognized: {lines} {others[0]}")
+    if len(paste.hosts) > 1:
+        found.append(
+            f"prompts of several hosts ({', '.join(paste.hosts)}), judged as one machine; "
+            "give the outputs of each in a file of its own"
+        )
+    sections = {check.id: check.sections for check in checks}
+    decided: Counter[str] = Counter()
+    for finding in findings:
+        if finding.status == "unknown":
+            asked = {one.name for one in sections.get(finding.id, ())} - set(collected)
+            decided.update(dict.fromkeys(asked & set(COMMANDS), 1 + 2 * finding.essential))
+    if decided:
+        section = max(COMMANDS, key=lambda name: decided[name])  # of equals the first
+        found.append(
+            f"a paste is all there is to judge by; more is decided by: {COMMANDS[section]}"
+        )
+    return found
 
 
 def of_login(noise: str, seconds: float) -> list[str]:

@@ -24,8 +24,8 @@ from rigops.ownership.ownership import (
     digest,
     reconcile,
 )
-from rigops.plan.blocked import blocked
 from rigops.plan.change import Change
+from rigops.plan.commands import blocked
 from rigops.plan.context import announce, may_undo, notice, plan_log
 from rigops.probe.sections.rigops_state import Present
 from rigops.probe.sections.units import SYSTEM_UNITS

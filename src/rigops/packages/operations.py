@@ -38,8 +38,8 @@ from rigops.packages.request import (
     unfinished,
     without_apt,
 )
-from rigops.plan.blocked import blocked
 from rigops.plan.change import Change, Package, PackageChanges, Repair
+from rigops.plan.commands import StreamingCommand, blocked
 from rigops.plan.context import (
     announce,
     announce_packages,
@@ -51,7 +51,6 @@ from rigops.plan.context import (
     notice,
     plan_log,
 )
-from rigops.plan.streaming import StreamingCommand
 from rigops.probe.package_names import is_kernel_meta
 
 if TYPE_CHECKING:

@@ -30,7 +30,6 @@ from rigops.probe.sections import (
     nvbandwidth,
     nvidia_modinfo,
     nvidia_params,
-    nvidia_smi_nvlink,
     nvidia_smi_p2p,
     nvidia_smi_topo,
     nvidia_smi_xml,
@@ -99,7 +98,7 @@ SECTIONS: tuple[Section[Any], ...] = (
     nvidia_smi_p2p.WRITE,
     nvidia_smi_p2p.NVLINK,
     nvidia_smi_p2p.ATOMICS,
-    nvidia_smi_nvlink.SECTION,
+    nvidia_smi_topo.NVLINKS,
 )
 
 # What people paste and no host is asked for: outputs of programs that they ran.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HEAD = """
 from pyinfra.api.operation import operation
 from pyinfra.context import host
-from rigops.plan.blocked import blocked
+from rigops.plan.commands import blocked
 from rigops.plan.change import Repair
 from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.record import Bios, ProvenGpu

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.doctor.paste_notes import notes_of_paste
+from rigops.doctor.notes import of_paste
 from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import UsageError
 from rigops.probe.bundles.reading import read_all
@@ -249,7 +249,7 @@ def test_prompts_of_several_hosts_are_noted() -> None:
     found = examine(HostSnapshot(bundle), None, catalog())
 
     assert bundle.paste
-    noted = notes_of_paste(bundle.paste, bundle.sections, found, CHECKS)
+    noted = of_paste(bundle.paste, bundle.sections, found, CHECKS)
 
     assert any(one.startswith("prompts of several hosts (pve, ai-vm)") for one in noted)
 
@@ -259,6 +259,6 @@ def test_of_commands_that_decide_as_much_the_first_is_named() -> None:
     found = examine(HostSnapshot(bundle), None, catalog())
     assert bundle.paste is not None
 
-    noted = notes_of_paste(bundle.paste, bundle.sections, found, CHECKS)
+    noted = of_paste(bundle.paste, bundle.sections, found, CHECKS)
 
     assert noted[-1].endswith("more is decided by: nvidia-smi -q")

@@ -23,8 +23,8 @@ from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
 from rigops.ownership.owned_files import owned_program, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
-from rigops.plan.blocked import blockers
 from rigops.plan.change import Change
+from rigops.plan.commands import blockers
 from rigops.plan.context import announce, headline, housekeeping, may_undo, notice
 from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render

@@ -25,7 +25,7 @@ from rigops.ownership.owned_lines import (
     show_lines_change,
 )
 from rigops.ownership.ownership import Ownership
-from rigops.plan.blocked import blockers
+from rigops.plan.commands import blockers
 from rigops.plan.context import headline, notice, plan_log
 
 if TYPE_CHECKING:

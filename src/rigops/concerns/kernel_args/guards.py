@@ -16,7 +16,7 @@ from rigops.concerns.preconditions.guards import has_firmware_menus
 from rigops.facts.files import FileAt
 from rigops.facts.sections import Boot, Bootloader, CommandLine, Firmware, Pci, RigopsState
 from rigops.ownership.ownership import Ownership
-from rigops.plan.blocked import blocked
+from rigops.plan.commands import blocked
 from rigops.plan.context import is_undone
 from rigops.probe.sections.rigops_state import ARGUMENTS, LEAVING
 from rigops.record.kernel_arguments import read_arguments, read_leaving

@@ -22,8 +22,8 @@ from rigops.facts.sections import Boot, Bootloader, CommandLine, RigopsState, Se
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand, noted
 from rigops.ownership.owned_files import notice_left_alone, present
 from rigops.ownership.ownership import Ownership, WantedFile, digest, reconcile
-from rigops.plan.blocked import blocked
 from rigops.plan.change import Change, LaterChange
+from rigops.plan.commands import blocked
 from rigops.plan.context import (
     announce,
     announce_later,

@@ -15,13 +15,13 @@ from rigops.facts.sections import Uname
 from rigops.hostside.packing import MODE, installed_at
 from rigops.ownership.owned_files import owned_file, owned_program
 from rigops.plan.change import Change
+from rigops.plan.commands import streaming_script
 from rigops.plan.context import announce
-from rigops.plan.streaming import streaming_script
 from rigops.rendering import render
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine
-    from rigops.plan.streaming import StreamingCommand
+    from rigops.plan.commands import StreamingCommand
     from rigops.probe.sections.nvidia_modinfo import ModuleOnDisk
 
 _LONGEST_S: Final = 3 * 3600  # for each kernel, on a slow machine

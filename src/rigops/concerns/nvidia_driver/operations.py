@@ -61,8 +61,8 @@ from rigops.ownership.ownership import Ownership
 from rigops.packages import sources
 from rigops.packages.apt_beside import with_index
 from rigops.packages.operations import HOLDS, held, kernel_metas, packages
-from rigops.plan.blocked import blockers
 from rigops.plan.change import LaterChange
+from rigops.plan.commands import blockers
 from rigops.plan.context import (
     announce_later,
     headline,

@@ -24,14 +24,14 @@ from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverHost
 from rigops.concerns.nvidia_driver.resolver.host_facts import MARK
 from rigops.plan.change import Change
+from rigops.plan.commands import streaming_script
 from rigops.plan.context import announce, consent_of, notice
-from rigops.plan.streaming import streaming_script
 from rigops.vault.pinned_set import FOLDER, POOL, RUN_FILE_PREFIX
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.resolver.machine import Machine, RunFile
     from rigops.concerns.nvidia_driver.resolver.request import Resolution
-    from rigops.plan.streaming import StreamingCommand
+    from rigops.plan.commands import StreamingCommand
 
 INSTALLERS_LOG: Final = "/var/lib/nvidia/log"
 SUBJECT: Final = "driver of NVIDIA's own installer"

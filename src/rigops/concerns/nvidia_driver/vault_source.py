@@ -16,8 +16,8 @@ from rigops.concerns.nvidia_driver.facts import VaultPool
 from rigops.dataclass import dataclass
 from rigops.ownership.owned_files import owned_file
 from rigops.plan.change import LaterChange
+from rigops.plan.commands import ReportedCommand
 from rigops.plan.context import announce_later, housekeeping, notice, plan_log
-from rigops.plan.streaming import ReportedCommand
 from rigops.vault.pinned_set import FOLDER, POOL, SOURCE
 from rigops.vault.store import Store, amount
 

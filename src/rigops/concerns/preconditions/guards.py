@@ -16,7 +16,7 @@ from pyinfra.context import host
 from rigops.concerns.preconditions import gpu_jobs, root, vfio
 from rigops.concerns.preconditions.root import Root
 from rigops.facts.sections import Boot, CommandLine, Modprobe, Pci, Processes
-from rigops.plan.blocked import blocked
+from rigops.plan.commands import blocked
 from rigops.plan.context import consent_of, notice, plan_log
 
 if TYPE_CHECKING:

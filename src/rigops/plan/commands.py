@@ -1,4 +1,4 @@
-"""What blocks a concern on one host: a blocker in the plan, and in apply an error."""
+"""Commands for operations to yield: with progress that a person sees, and what blocks a concern."""
 
 from __future__ import annotations
 
@@ -13,6 +13,28 @@ from rigops.plan.context import announce_blocked
 
 if TYPE_CHECKING:
     from pyinfra.api.host import Host
+
+
+class StreamingCommand(StringCommand):
+    """Its lines on stdout are for a person who waits; rigops' engine shows them as they come.
+
+    An empty line shows nothing, and ends a command whose connection was lost. Its input stays open
+    all the while: a program that reads it to its end would never come to one.
+    """
+
+
+class ReportedCommand(StringCommand):
+    """One of many, before which a person who waits sees `progress`."""
+
+    def __init__(self, *bits: str | QuoteString, progress: str, stdin: bytes) -> None:
+        super().__init__(*bits, _stdin=stdin)  # type: ignore[arg-type]  # our connector takes bytes
+        self.progress = progress
+
+
+def streaming_script(text: str, *, timeout_s: int) -> StreamingCommand:
+    """A shell script as one, which has read all of itself before it begins."""
+    whole = f"{{\n{text}\n}} </dev/null\nexit\n"
+    return StreamingCommand("sh", "-s", _stdin=whole, _timeout=timeout_s)
 
 
 def blocked(host: Host, concern: str, reason: str) -> StringCommand:
