@@ -49,7 +49,13 @@ class FileFound:
 def files_section(paths: Iterable[str]) -> Section[Mapping[str, FileFound]]:
     """Many files as one section of a probe. A path that is not in the answer is not there."""
     looks = "\n".join(shlex.join(("look", path)) for path in paths)
-    return Section(name="files-at", snippet=f"{_LOOK}{looks}", parse=parse, wants_root=True)
+    return Section(
+        name="files-at",
+        snippet=f"{_LOOK}{looks}",
+        parse=parse,
+        wants_root=True,
+        is_exact=True,
+    )
 
 
 def parse(text: str) -> Mapping[str, FileFound]:

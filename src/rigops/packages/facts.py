@@ -139,7 +139,7 @@ resolve() {
             -o Dir::Etc::sourceparts=/dev/null -o Debug::NoLocking=1 \
             -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
             -o APT::Get::IndexTargets::ReleaseInfo=0 \
-            indextargets --format '$(REPO_URI) $(RELEASE)' 2>/dev/null | sort -u | hide
+            indextargets --format '$(REPO_URI) $(RELEASE)' 2>/dev/null | sort -u
     done
     return 0
 }

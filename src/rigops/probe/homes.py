@@ -97,7 +97,7 @@ enter() {{ # FOLDER…: says of which nobody can tell what is in them
 '
 of_homes() {{ # KIND: of what in_homes has put into homes
     case $homes in
-        *"$1 "*) printf '%s\n' "$homes" | sed -n "s/^$1 //p" | hide ;;
+        *"$1 "*) printf '%s\n' "$homes" | sed -n "s/^$1 //p" ;;
     esac
 }}
 """

@@ -33,10 +33,16 @@ _TERM_S: Final = 2
 _KILL_S: Final = 1
 _SLACK_S: Final = 5
 
+_UNIT_FOLDERS: Final = (
+    "/etc/systemd/system /run/systemd/system /run/systemd/transient /run/systemd/generator "
+    "/usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system "
+    "/sys/fs/cgroup/system.slice /sys/fs/cgroup/systemd/system.slice"
+)
+
 _TOOLS = r"""
 unset CDPATH
-# What is secret by its name, its place or its shape never leaves the host. It is the end of a
-# pipeline, or of a subshell, and takes its place.
+# What is secret by its name, its place or its shape never leaves the host: all answers of a lane
+# pass through it. It takes the place of its shell.
 hide() {
     value="(\"([^\"\\]|\\\\.)*\"|'[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
     words="(passw|passphrase|secret|token|credential|cifspass|(api|access|private)_?key|psk)"
@@ -48,7 +54,7 @@ hide() {
     asks="(sshpass|mysql|mariadb|mongo|ldap|login)"
     x="[[:alnum:]_+-]*" a="[a-z]" b="[A-Z]" c="[0-9]"
     mixed="$x($a$x($b$x$c|$c$x$b)|$b$x($a$x$c|$c$x$a)|$c$x($a$x$b|$b$x$a))$x"
-    exec sed -E -e "/^$mark == /b" -e "/-----BEGIN[A-Z ]*PRIVATE KEY/,/-----END|^[^:]*[[:space:]]/{
+    exec sed -E -e "/^$mark /b" -e "/-----BEGIN[A-Z ]*PRIVATE KEY/,/-----END|^[^:]*[[:space:]]/{
             s#(-----BEGIN[A-Z ]*PRIVATE KEY-----).*#\1***#
             s#^[[:space:]]*[[:alnum:]+/]+={0,2}[[:space:]]*\$#***#
         }" \
@@ -84,7 +90,7 @@ show() {
     done
     case $# in
         0) ;;
-        1) block "$1"; (hide <"$1"); echo ;;
+        1) block "$1"; cat "$1"; echo ;;
         *) awk 'BEGIN {
             RS = "\001"; ORS = ""  # whole files, with or without a last end of line
             for (at = 1; at < ARGC; at++) {
@@ -92,10 +98,10 @@ show() {
                 for (count = 0; (getline part <ARGV[at]) > 0; count++) print (count ? RS : "") part
                 close(ARGV[at]); print "\n"
             }
-        }' "$@" | hide ;;
+        }' "$@" ;;
     esac
 }
-# The same for small files in which the kernel answers: there are no secrets in them.
+# The same for small files in which the kernel answers.
 show_kernel() {
     for file; do
         [ -f "$file" ] || continue
@@ -114,9 +120,24 @@ copy() { while IFS= read -r line; do say "$line"; done; [ -z "$line" ] || printf
 # In mksh printf is a program.
 if [ "${KSH_VERSION:-}" ]; then say() { print -r -- "$1"; }; else say() { printf '%s\n' "$1"; }; fi
 run() { block "$*"; "$@" 2>&1; }
+# Sets `units`: those that have a file, or run though it is gone. To ask systemd of one that is not
+# there costs as much as three programs.
+units_of() { # PATTERN…
+    units=
+    for folder in @UNIT_FOLDERS@; do
+        for pattern; do
+            for file in "$folder"/$pattern; do
+                there "$file" || continue
+                file=${file##*/}
+                case "$units " in *" $file "*) continue ;; esac
+                case "$file" in *.d | *.wants | *.requires) ;; *) units="$units $file" ;; esac
+            done
+        done
+    done
+}
 there() { [ -e "$1" ] || [ -L "$1" ]; }
 is_root() { [ "${own_id:-$(id -u)}" = 0 ]; }
-"""
+""".replace("@UNIT_FOLDERS@", _UNIT_FOLDERS)
 
 _WATCHDOG = rf"""
 seconds=$1; shift
@@ -202,13 +223,14 @@ quiet() { begin "$1" "$2"; end "$1" 0; }
 
 # What these sections say, and then what earlier lanes said, which comes on stdin. They get so many
 # seconds. Nobody waits for a lane but by reading all to its end.
-lane() { # SECONDS BYTES COMMAND…
-    seconds=$1 bytes=$2; shift 2
+lane() { # SECONDS BYTES hide|cat COMMAND…
+    seconds=$1 bytes=$2 through=$3; shift 3
     read -r began _ </proc/uptime || began=0
     until=$((${began%.*} + seconds - 1))
     {
         { exec 4<&- 2>/dev/null; "$@"; } | # exec: else the shell keeps what was there before
         (limited "$seconds" cat) 2>/dev/null | # cat, since it buffers nothing
+        "$through" |
         head -c "$bytes" |
         tail -q -c @MOST@ - /proc/self/fd/4 &
     } 4<&0 </dev/null
@@ -255,7 +277,7 @@ _ROOTLY = r"""
 # word of a command into the log of the host, and in a here-document, since printf is a program in
 # mksh, whose words everybody may read.
 rootly() { # FUNCTION SECONDS BYTES
-    if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
+    if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" cat as_root "$1"; fi
 }
 as_root() { # FUNCTION
     cat <<END_OF_ROOTS | sudo -n sh -s
@@ -330,7 +352,8 @@ class _Round:
                 how = "together" if _are_quick(members) else "apart"
                 asked = " ".join(map(self._asked, members))
                 most = _LANE_BYTES * len(members)
-                lanes.append(f'lane {_time(members)} {most} {how} "${text}" {asked}')
+                through = "cat" if all(one.is_exact for one in members) else "hide"
+                lanes.append(f'lane {_time(members)} {most} {through} {how} "${text}" {asked}')
             if lanes:
                 yield "\n".join((f"{share}() {{", " |\n".join(lanes), "}"))
 

@@ -17,10 +17,10 @@ class Section(Generic[Facts]):
     """`parse` takes any text without raising; what it could not parse is in the facts' `unparsed`.
 
     It is `str` where only people read the output.
-    The snippet may use `block HEAD`, `show FILE…`, `show_kernel FILE…`, `run COMMAND…`, `hide` at
-    the end of a pipeline, `copy`, `say LINE`, `there PATH` and `is_root` of the script's tools.
-    It is the body of a function, in a shell that asks other sections before it and after it. It
-    returns 0 where its answer is whole, an empty one included.
+    The snippet may use `block HEAD`, `show FILE…`, `show_kernel FILE…`, `run COMMAND…`, `copy`,
+    `say LINE`, `there PATH`, `units_of PATTERN…` and `is_root` of the script's tools. It is the
+    body of a function, in a shell that asks other sections before it and after it. It returns 0
+    where its answer is whole, an empty one included.
     """
 
     name: str
@@ -31,6 +31,9 @@ class Section(Generic[Facts]):
     asks_driver: bool = False  # only when everything else has been answered: the driver may hang
     lane: str = ""  # those with the same name are asked one after the other
     is_slow: bool = False  # it may need all its time on a host that is well
+    is_exact: bool = (
+        False  # nothing in it is replaced as a secret: it is for apply, not for bundles
+    )
     needs: str = ""  # the command without which there is nothing to say
     # The words in the output that its parser or a check looks for. Redaction leaves them, though a
     # host or a user may be called so.

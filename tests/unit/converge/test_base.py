@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -364,7 +365,8 @@ def test_a_place_that_nccl_reads_first_is_named(rig: Rig) -> None:
 
 def test_limits_are_written_in_one_exec_and_each_is_put_in_force(rig: Rig) -> None:
     declared = {"shm": "8G", "memlock": "unlimited", "nofile": 65536, "removeipc": False}
-    rig.limits = LimitFacts(shm_bytes=1 << 35, service_nofile=1024, remove_ipc=True)
+    rig.limits = LimitFacts(shm_bytes=1 << 35)
+    rig.around = replace(rig.around, service_nofile=1024, remove_ipc=True)
 
     planned = rig.apply(limits=declared, nccl=LEVEL)
 
@@ -380,10 +382,11 @@ def test_limits_are_written_in_one_exec_and_each_is_put_in_force(rig: Rig) -> No
 def test_what_holds_is_left_alone_and_what_somebody_set_beside_it_is_put_right(rig: Rig) -> None:
     declared = {"shm": "8G", "removeipc": False}
     rig.apply(limits=declared)
-    rig.limits = LimitFacts(shm_bytes=1 << 33, remove_ipc=False)
+    rig.limits = LimitFacts(shm_bytes=1 << 33)
+    rig.around = replace(rig.around, remove_ipc=False)
     assert not rig.plan(limits=declared).pending
 
-    rig.limits = LimitFacts(shm_bytes=1 << 34, remove_ipc=False)
+    rig.limits = LimitFacts(shm_bytes=1 << 34)
     planned = rig.apply(limits=declared)
     assert subjects(planned) == {decide.SHM_PATH}
     assert rig.host.told.read_text().splitlines()[-1] == "systemctl restart rigops-shm.service"

@@ -54,9 +54,6 @@ Unattended-Upgrade::Allowed-Origins:: "${distro_id}:${distro_codename}-security"
 APT::Periodic "";
 APT::Periodic::Update-Package-Lists "1";
 APT::Periodic::Unattended-Upgrade "{daily}";
-== systemctl show apt-daily-upgrade.timer
-ActiveState=active
-UnitFileState=enabled
 """
 
 

@@ -211,6 +211,28 @@ def test_the_packages_that_the_blacklist_misses_are_named() -> None:
     assert any('Package-Blacklist:: "nvidia";' in one.line for one in found.evidence)
 
 
+@pytest.mark.parametrize(
+    ("enabled", "active", "status"),
+    [
+        ("disabled", "inactive", "ok"),
+        ("masked", "inactive", "ok"),
+        ("disabled", "active", "warn"),
+        ("enabled", "inactive", "warn"),
+    ],
+)
+def test_a_timer_that_sleeps_upgrades_nothing(enabled: str, active: str, status: str) -> None:
+    timer = (
+        f"Id=apt-daily-upgrade.timer\nLoadState=loaded\nActiveState={active}\n"
+        f"UnitFileState={enabled}\n"
+    )
+
+    holds = rig.holds(blacklist=["nvidia"])
+
+    found = rig.look(UNATTENDED, packages=LOOSE, package_holds=holds, units=timer)
+
+    assert found.status == status
+
+
 def test_a_host_without_unattended_upgrades() -> None:
     others = [one for one in rig.OTHERS if one[0] != "unattended-upgrades"]
     nothing = (

@@ -53,8 +53,6 @@ def test_what_is_in_force() -> None:
     assert (found.memlock.soft, found.memlock.hard) == (8388608, "unlimited")
     assert found.nofile is not None
     assert (found.nofile.soft, found.nofile.hard) == (1024, 1048576)
-    assert (found.service_memlock, found.service_nofile) == ("unlimited", 524288)
-    assert found.remove_ipc is True
     assert (found.numa_balancing, found.numa_nodes) == (1, 3)
     assert found.ntp_synchronized is True
     assert not found.unparsed
@@ -74,7 +72,6 @@ def test_the_raw_lines() -> None:
 
     assert said["ntp_synchronized"] == "NTPSynchronized=yes"
     assert said["shm_bytes"].endswith("/dev/shm")
-    assert "remove_ipc" not in limits.parse("").raw
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,6 @@ def test_whoever_keeps_the_time_is_asked(said: str, *, in_time: bool | None) -> 
 def test_nothing_said_is_nothing_known() -> None:
     assert limits.parse("") == Limits()
     assert limits.parse("== timedatectl show\nFailed to connect to bus\n").ntp_synchronized is None
-    assert limits.parse("== busctl get-property logind RemoveIPC\nno bus\n").remove_ipc is None
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,7 @@ def _process(proc: Path, pid: int, stat: str, *, holds: str = "/dev/null") -> No
 def test_only_what_waits_or_works_for_the_driver_is_listed(tmp_path: Path, shell: str) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self/stat").touch()
+    (tmp_path / "driver/nvidia").mkdir(parents=True)
     _process(tmp_path, 10, "(smi) D) D 1 2 3 4 5 6 7 8 9 10 70 5 0 0", holds="/dev/nvidia0")
     _process(tmp_path, 11, "(bash) S 1 2 3 4 5 6 7 8 9 10 70 5 0 0")
     _process(tmp_path, 12, "(irq/9-nvidia) S 2 2 3 4 5 6 7 8 9 10 70 5 0 0")

@@ -14,7 +14,7 @@ from rigops.probe import script
 from rigops.probe.sections import backups, memory, nccl, network, smart, storage
 from rigops.probe.text import preamble
 from tests.unit.probe import host_sections
-from tests.unit.probe.snippets import TOOLS, as_collected, called
+from tests.unit.probe.snippets import TOOLS, as_collected, hidden
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +130,7 @@ def test_the_snippet_finds_what_was_left_behind_in_a_home(shell: str, tmp_path: 
 def _run(shell: str, snippet: str) -> subprocess.CompletedProcess[str]:
     words = ["busybox", "sh"] if shell == "busybox" else [shell]
     return subprocess.run(
-        [*words, "-c", f"{TOOLS}\n{called(snippet)}"],
+        [*words, "-c", f"{TOOLS}\n{hidden(snippet)}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -210,21 +210,18 @@ def test_where_a_version_comes_from(place: str, origin: str) -> None:
     assert found[0].offers[0].origins == {origin}
 
 
-@pytest.mark.parametrize(
-    ("daily", "timer", "runs"),
-    [
-        ("1", "enabled", True),
-        ("7d", "enabled", True),
-        ("0", "enabled", False),
-        ("1", "disabled", True),
-    ],
-)
-def test_whether_apt_upgrades_daily(daily: str, timer: str, *, runs: bool) -> None:
-    text = package_rig.holds(daily=daily).replace("=enabled", f"={timer}")
+@pytest.mark.parametrize(("daily", "runs"), [("1", True), ("7d", True), ("0", False)])
+def test_whether_apt_is_to_upgrade_daily(daily: str, *, runs: bool) -> None:
+    assert package_holds.parse(package_rig.holds(daily=daily)).unattended_runs is runs
 
-    assert package_holds.parse(text).unattended_runs is runs
-    asleep = text.replace("ActiveState=active", "ActiveState=inactive")
-    assert package_holds.parse(asleep).unattended_runs is (runs and timer == "enabled")
+
+def test_what_is_held_is_read_from_dpkg_as_from_apt() -> None:
+    held = ("nvidia-driver-535", "libnvidia-compute-535:i386")
+    said = "".join(f"{one}\n" for one in held)
+
+    for head in ("dpkg-query -W held", "apt-mark showhold"):
+        found = package_holds.parse(f"== {head}\n{said}")
+        assert (found.held, found.asks_apt, found.unparsed) == (held, True, ())
 
 
 def test_holds_that_were_saved_alone() -> None:

@@ -19,7 +19,6 @@ from rigops.probe import script as probe
 from rigops.probe.registry import SECTIONS
 from rigops.probe.script import MOST_BYTES, PATH, longest_s, script
 from rigops.probe.section import Section
-from rigops.probe.sections import proc_cmdline
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.uname import SECTION as UNAME
@@ -287,8 +286,14 @@ def test_a_number_of_the_kernel_is_shown_whole(host: Host) -> None:
     }
 
 
-def test_the_command_line_goes_through_the_filter() -> None:
-    assert "hide" in proc_cmdline.SECTION.snippet
+def test_every_answer_goes_through_the_filter_but_one_that_apply_needs_as_it_is(host: Host) -> None:
+    said = section("open", "echo token=geheim")
+    exact = Section(name="exact", snippet="echo token=geheim", parse=str, is_exact=True)
+
+    found = host.run(said, exact).sections
+
+    assert found["open"].text.strip() == "token=***"
+    assert found["exact"].text.strip() == "token=geheim"
 
 
 def test_sudo_is_asked_once_and_for_the_sections_that_want_it(host: Host) -> None:
@@ -345,7 +350,8 @@ def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[object]) -> Non
     # What is meant: splitting of a glob's or ls's fields, and variables that hold several words.
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "--exclude=SC2046,SC2012,SC2086,SC2317", "-"],
-        input="show() { :; }; run() { :; }; hide() { :; }; block() { :; }\n" + called(one.snippet),
+        input='show() { :; }; run() { :; }; block() { :; }; units_of() { units=; }; : "$units"\n'
+        + called(one.snippet),
         text=True,
         capture_output=True,
         check=False,

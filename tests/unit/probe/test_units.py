@@ -95,6 +95,8 @@ def test_what_a_host_has(shell: str, tmp_path: Path) -> None:
         {
             "/etc/systemd/system/cap.service": unit,
             "/etc/systemd/system/rigops-gpu.service": "[Service]\n",
+            "/etc/systemd/system/rigops-gpu.service.d/more.conf": "[Service]\n",
+            "/etc/systemd/system/tuned.service": "[Service]\n",
             "/etc/systemd/system/multi-user.target.wants/cap.service": unit,
             "/etc/cron.d/gpu": "@reboot root nvidia-smi -i 0 -lgc 210,1410\n",
             "/usr/local/bin/large": "nvidia-smi -pl 1\n" + "x" * 70_000,
@@ -117,8 +119,12 @@ def test_what_a_host_has(shell: str, tmp_path: Path) -> None:
     }  # fmt: skip
     assert not any("wants" in one.file for one in found.setters)
     assert "hush" not in text
-    asked = (tmp_path / "asked").read_text().split()
-    assert {"tuned.service", "rigops-gpu.service", "cap.service", "cap.timer"} <= {*asked}
+    asked = {*(tmp_path / "asked").read_text().split()}
+    assert {"tuned.service", "rigops-gpu.service", "cap.service", "cap.timer"} <= asked
+    assert not asked & {"tlp.service", "rigops-gpu.service.d"}
+    absent = found.unit("tlp.service")
+    assert absent is not None
+    assert (absent.exists, absent.active) == (False, "inactive")
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -69,7 +69,7 @@ def plan_limits(
     if bounds := limits.bounds(declared):
         wanted += limits.bounded(bounds, found, around)
     if declared.removeipc is not None:
-        wanted += remove_ipc(wanted=declared.removeipc, found=found, around=around)
+        wanted += remove_ipc(wanted=declared.removeipc, around=around)
     return wanted
 
 
@@ -82,7 +82,7 @@ def absences(around: HostState) -> dict[str, str]:
     }
 
 
-def remove_ipc(*, wanted: bool, found: section.Limits, around: HostState) -> LimitPlan:
+def remove_ipc(*, wanted: bool, around: HostState) -> LimitPlan:
     """Whether logind deletes the shared memory of a user who logs out."""
 
     def means(value: str) -> bool:
@@ -94,7 +94,7 @@ def remove_ipc(*, wanted: bool, found: section.Limits, around: HostState) -> Lim
     overriding = theirs.overrides(means)
     content = f"{MADE}[Login]\n{_KEY}={'yes' if wanted else 'no'}\n"
     return LimitPlan(
-        (PlannedFile(LOGIND, content, REREAD_LOGIND, live=found.remove_ipc in {None, wanted}),),
+        (PlannedFile(LOGIND, content, REREAD_LOGIND, live=around.remove_ipc in {None, wanted}),),
         (f"{overriding} as {_KEY}, which overrides what is declared",) if overriding else (),
     )
 

@@ -154,7 +154,7 @@ def bounded(wanted: Mapping[Item, Bound], found: section.Limits, around: HostSta
     """Files for logins and for services: neither reads those of the other."""
     if reason := _blocker(wanted, found, around):
         return LimitPlan(blockers=(reason,))
-    return _at_logins(wanted, found.configured) + _of_services(wanted, found, around)
+    return _at_logins(wanted, found.configured) + _of_services(wanted, around)
 
 
 def _blocker(wanted: Mapping[Item, Bound], found: section.Limits, around: HostState) -> str:
@@ -180,10 +180,8 @@ def _blocker(wanted: Mapping[Item, Bound], found: section.Limits, around: HostSt
     return ""
 
 
-def _of_services(
-    wanted: Mapping[Item, Bound], found: section.Limits, around: HostState
-) -> LimitPlan:
-    now = {"memlock": found.service_memlock, "nofile": found.service_nofile}
+def _of_services(wanted: Mapping[Item, Bound], around: HostState) -> LimitPlan:
+    now = {"memlock": around.service_memlock, "nofile": around.service_nofile}
     ours: list[str] = []
     blockers: list[str] = []
     live = True

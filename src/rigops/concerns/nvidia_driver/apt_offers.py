@@ -50,11 +50,11 @@ offers() {{
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
         /etc/apt/sources.list.d/*.sources; do
         [ -f "$file" ] || continue
-        block "file $file"; head -c 100000 "$file" | hide; echo
+        block "file $file"; head -c 100000 "$file"; echo
     done
     block trouble; echo "$trouble"
     block lists; find "$lists" -name '*_Packages*' | wc -l
-    block releases; cached policy | grep -A 1 ' Packages$' | hide
+    block releases; cached policy | grep -A 1 ' Packages$'
     known=$(cached pkgnames)
     names=$(echo "$known" | grep -E '{_OF_THE_DRIVER}' | grep -v -E '{_APART}'
         for release; do
@@ -68,7 +68,7 @@ offers() {{
     # shellcheck disable=SC2086  # several names
     set -- $names
     block places
-    cached madison "$@" | hide | awk '$NF == "Packages" {{
+    cached madison "$@" | awk '$NF == "Packages" {{
         place = index($(NF - 1), "/") ? $(NF - 1) : $(NF - 2)
         row = $1 " " $3 " " place
         sub(/^[^|]*\|[^|]*\| */, "")

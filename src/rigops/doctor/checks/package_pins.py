@@ -17,12 +17,14 @@ from rigops.probe.package_names import is_kernel_meta, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
+from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
     from rigops.probe.sections.packages import Package
 
 
 _CITED = 3
+_TIMER = "apt-daily-upgrade.timer"
 _UPGRADER = "unattended-upgrades"
 _WHY_HOLD = (
     "The next upgrade replaces what is not held: the libraries change on disk while the old kernel "
@@ -108,7 +110,7 @@ def _loose(examined: Examined, found: AptRig, loose: tuple[Package, ...]) -> Fin
 
 @Check(
     "pkg.unattended",
-    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES),
+    needs=(NVIDIA_VERSION, PACKAGE_HOLDS, PACKAGES, UNITS),
     fixes=("apply", "apply+reboot", "hands"),
 )
 def unattended(examined: Examined) -> Finding:
@@ -125,7 +127,7 @@ def unattended(examined: Examined) -> Finding:
     open_to_it = tuple(
         one for one in found.loose if not apt.blacklists(one.name, held.unattended_blacklist)
     )
-    runs = _upgrader_runs(found)
+    runs = _upgrader_runs(examined, found)
     if not open_to_it:
         if not found.are_whole:
             return Finding("unknown", "not all packages and blacklists were read")
@@ -139,10 +141,12 @@ def unattended(examined: Examined) -> Finding:
     return _open(examined, found, open_to_it)
 
 
-def _upgrader_runs(found: AptRig) -> bool | None:
+def _upgrader_runs(examined: Examined, found: AptRig) -> bool | None:
     """It may be installed and switched off, or never have been installed."""
     is_installed = found.packages.installed(_UPGRADER) is not None
-    if found.holds.unattended_runs is False and found.are_whole:
+    timer = examined.snapshot[UNITS].or_empty.unit(_TIMER)
+    is_asleep = timer and timer.enabled in {"disabled", "masked"} and timer.active == "inactive"
+    if (is_asleep or found.holds.unattended_runs is False) and found.are_whole:
         return False
     if is_installed or found.holds.has_unattended_settings:
         return True

@@ -121,18 +121,13 @@ def _time(value: str) -> int | None:
 _SNIPPET = rf"""{VISITED_HOMES}
 run {NOW}
 if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
-    set -- 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
+    units_of 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
         'rigops-*'
-    list=$(systemctl list-unit-files --no-legend --no-pager --plain "$@" 2>/dev/null)
     set --
-    set -f; IFS='
-'
-    for unit in $list; do
-        unit=${{unit%%[[:space:]]*}}
+    for unit in $units; do
         case "$unit" in *@.*|dpkg-db-backup.*) continue ;; *.timer|*.service) ;; *) continue ;; esac
         [ $# -ge 60 ] || set -- "$@" "$unit"
     done
-    set +f; unset IFS
     block '{UNITS}'
     [ "$#" = 0 ] || TZ=UTC systemctl show --no-pager -p Id -p LoadState -p ActiveState \
         -p UnitFileState -p Result -p ExecMainStatus -p LastTriggerUSec -p NextElapseUSecRealtime \

@@ -165,7 +165,7 @@ maker=$(command -v grub-mkconfig) || maker=$(command -v grub2-mkconfig)
 for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     [ -r "$menu" ] || continue
     block "{_MENU}$menu"
-    grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu" | hide
+    grep -E "^[[:space:]]*linux(16|efi)?[[:space:]]" "$menu"
 done
 if [ -d /boot ] && [ -r /boot ] && [ -x /boot ]; then
     block "{_KERNELS}"

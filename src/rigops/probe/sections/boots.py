@@ -77,7 +77,6 @@ has() {{ [ -e "$1" ]; }}
 TZ=UTC; export TZ
 block '{_STORAGE}'
 if has /var/log/journal/*/*.journal; then echo yes; else echo no; fi
-run {_END} | cut -c -300 | hide
 list=$({_LIST} 2>&1)
 code=$?
 block '{_LIST}'
@@ -86,7 +85,7 @@ set -f; IFS='
 set -- $list
 set +f; unset IFS
 if [ $# -le 100 ]; then say "$list"; else say "$list" | tail -n 100; fi
-if [ "$code" != 0 ] || [ $# -gt 1 ]; then run {_END} | cut -c -300 | hide; fi
+if [ "$code" != 0 ] || [ $# -gt 1 ]; then run {_END} | cut -c -300; fi
 [ "$code" = 0 ] || is_root
 """
 

@@ -63,7 +63,7 @@ log() {{
     block "$*"
     said=$(
         trap : TERM
-        {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief | (trap '' TERM; hide) >&4; }} 3>&1
+        {{ {{ "$@" 2>&1; echo "$?" >&3; }} | brief >&4; }} 3>&1
     )
     [ -z "$late" ] || return 124
     code=${{said%%[!0-9]*}}
@@ -81,7 +81,7 @@ _SNIPPET = rf"""{_BRIEF}
 log {_JOURNAL} -o short-iso-precise
 code=$?
 if is_log; then
-    [ "$code" != 124 ] || {_JOURNAL} -o short-iso-precise -n 300 2>/dev/null | hide
+    [ "$code" != 124 ] || {_JOURNAL} -o short-iso-precise -n 300 2>/dev/null
     return "$code"
 fi
 if [ -n "$(dmesg 2>/dev/null | head -n 1)" ]; then

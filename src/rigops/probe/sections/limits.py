@@ -9,14 +9,12 @@ from typing import Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.probe.section import Section
-from rigops.probe.text import assignments, blocks, lines, matches
+from rigops.probe.text import blocks, lines, matches
 
 Bound = int | Literal["unlimited"]
 
 SHM: Final = "df -P -k /dev/shm"
 OWN: Final = "/proc/self/limits"
-MANAGER: Final = "systemctl show"
-REMOVE_IPC: Final = "busctl get-property logind RemoveIPC"
 LINGER: Final = "ls /var/lib/systemd/linger"
 BALANCING: Final = "/proc/sys/kernel/numa_balancing"
 NODES: Final = "/sys/devices/system/node/online"
@@ -24,6 +22,7 @@ LEFT: Final = "stat /dev/shm"
 CLOCK: Final = "timedatectl show"  # in what people collect by hand
 TIMESYNC: Final = "ls /run/systemd/timesync/synchronized"
 CHRONY: Final = "chronyc -n tracking"
+_ONCE: Final = {"systemctl show", "busctl get-property logind RemoveIPC"}  # asked here before
 ULIMIT_L: Final = "ulimit -l"  # as people save it: KiB
 ULIMIT_N: Final = "ulimit -n"
 
@@ -37,7 +36,6 @@ _CONFIGURED = re.compile(
     r"(?P<domain>\S+)\s+(?P<kind>soft|hard|-)\s+(?P<item>[a-z]+)\s+(?P<value>\S+)\s*(?:#.*)?"
 )
 _RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
-_YES = {"yes": True, "no": False, "true": True, "false": False, "b true": True, "b false": False}
 _ALL_ONES = 2**64 - 1  # how systemd writes "no limit" in numbers
 
 
@@ -71,9 +69,6 @@ class Limits:
     memlock: Range | None = None  # bytes
     nofile: Range | None = None
     configured: tuple[Configured, ...] = ()
-    service_memlock: Bound | None = None  # bytes: systemd's DefaultLimitMEMLOCK
-    service_nofile: Bound | None = None
-    remove_ipc: bool | None = None
     numa_balancing: int | None = None
     numa_nodes: int | None = None
     ntp_synchronized: bool | None = None
@@ -87,21 +82,17 @@ _IN_TIME = {"yes": True, "no": False, "Normal": True, "Not synchronised": False}
 
 def parse(text: str) -> Limits:
     found = blocks(text)
-    known = {SHM, OWN, MANAGER, REMOVE_IPC, LINGER, BALANCING, NODES, LEFT, CLOCK}
-    known |= {ULIMIT_L, ULIMIT_N, TIMESYNC, CHRONY}
+    known = {SHM, OWN, LINGER, BALANCING, NODES, LEFT, CLOCK}
+    known |= _ONCE | {ULIMIT_L, ULIMIT_N, TIMESYNC, CHRONY}
     strange = [one for one in found if one not in known and not one.startswith(_LIMITS)]
     shm = next(iter(_every(_DF, found.get(SHM, ""))), None)
     own = {shape["what"]: shape for shape in _every(_OWN, found.get(OWN, ""))}
-    manager = assignments(found.get(MANAGER, ""))
     balancing = found.get(BALANCING, "").strip()
     values = {
         "shm_bytes": shm[0] if shm else "",
-        "remove_ipc": found.get(REMOVE_IPC, "").strip(),
         "numa_balancing": balancing,
         "numa_nodes": found.get(NODES, "").strip(),
         "ntp_synchronized": _clock(found),
-        "service_memlock": f"DefaultLimitMEMLOCK={manager.get('DefaultLimitMEMLOCK', '')}",
-        "service_nofile": f"DefaultLimitNOFILE={manager.get('DefaultLimitNOFILE', '')}",
     }
     return Limits(
         shm_bytes=int(shm["size"]) * 1024 if shm else None,
@@ -114,13 +105,10 @@ def parse(text: str) -> Limits:
             if file.startswith(_LIMITS)
             for shape in _every(_CONFIGURED, body)
         ),
-        service_memlock=_bound(manager.get("DefaultLimitMEMLOCK", "")),
-        service_nofile=_bound(manager.get("DefaultLimitNOFILE", "")),
-        remove_ipc=_YES.get(values["remove_ipc"]),
         numa_balancing=int(balancing) if re.fullmatch("[0-9]{1,3}", balancing) else None,
         numa_nodes=_count(values["numa_nodes"]),
         ntp_synchronized=_IN_TIME.get(re.split("[=:]", _clock(found))[-1].strip()),
-        raw={name: line for name, line in values.items() if line and not line.endswith("=")},
+        raw={name: line for name, line in values.items() if line},
         unparsed=tuple(strange),
     )
 
@@ -137,7 +125,7 @@ def _every(shape: re.Pattern[str], body: str) -> list[re.Match[str]]:
     return matches(shape, map(str.rstrip, lines(body)))[0]
 
 
-def _bound(text: str) -> Bound | None:
+def bound(text: str) -> Bound | None:
     if text in {"infinity", "unlimited"}:
         return "unlimited"
     if not re.fullmatch(r"[0-9]{1,20}", text):
@@ -148,16 +136,16 @@ def _bound(text: str) -> Bound | None:
 def _range(shape: re.Match[str] | None) -> Range | None:
     if shape is None:
         return None
-    soft, hard = _bound(shape["soft"]), _bound(shape["hard"])
+    soft, hard = bound(shape["soft"]), bound(shape["hard"])
     return None if soft is None or hard is None else Range(soft, hard, shape[0])
 
 
 def _alone(body: str, unit: int) -> Range | None:
-    bound = _bound(body.strip())
-    if bound is None:
+    side = bound(body.strip())
+    if side is None:
         return None
-    bound = bound if isinstance(bound, str) else bound * unit
-    return Range(bound, bound, body.strip())
+    side = side if isinstance(side, str) else side * unit
+    return Range(side, side, body.strip())
 
 
 def _count(ranges: str) -> int | None:
@@ -168,7 +156,6 @@ def _count(ranges: str) -> int | None:
     return sum(int(last) - int(first) + 1 for first, last in ends)
 
 
-# The slow ones last: they talk to a service, which may not be there.
 _SNIPPET = rf"""
 if [ -d /dev/shm ]; then run {SHM}; fi
 show_kernel {OWN}
@@ -176,15 +163,14 @@ set --
 for file in {_LIMITS[0]} {_LIMITS[1]}*.conf; do
     [ ! -r "$file" ] || set -- "$@" "$file"
 done
-[ $# = 0 ] || if said=$(awk 'BEGIN {{
+[ $# = 0 ] || awk 'BEGIN {{
     for (at = 1; at < ARGC; at++) {{
         print "\n" ENVIRON["mark"] " == " ARGV[at]
         for (count = 0; count < 200 && (getline < ARGV[at]) > 0;)
-            if ($0 !~ /^[ \t\r\f\v]*(#|$)/) {{ print; count++; found = 1 }}
+            if ($0 !~ /^[ \t\r\f\v]*(#|$)/) {{ print; count++ }}
         close(ARGV[at])
     }}
-    exit !found
-}}' "$@"); then say "$said" | hide; else say "$said"; fi
+}}' "$@"
 show_kernel {BALANCING} {NODES}
 block "{LEFT}"
 if command -v stat >/dev/null; then
@@ -197,13 +183,6 @@ fi
 [ -d /run/systemd/system ] || return 0
 block "{LINGER}"
 if [ -e "/var/lib/systemd/linger/${{LOGNAME:-$(id -un)}}" ]; then echo yes; else echo no; fi
-block "{MANAGER}"
-{MANAGER} -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE 2>&1
-if command -v busctl >/dev/null; then
-    block "{REMOVE_IPC}"
-    busctl get-property org.freedesktop.login1 /org/freedesktop/login1 \
-        org.freedesktop.login1.Manager RemoveIPC 2>&1
-fi
 # Not timedatectl: it starts a service, which leaves folders behind in /tmp.
 if [ -d /run/systemd/timesync ]; then
     block "{TIMESYNC}"
@@ -216,9 +195,9 @@ return 0
 """
 
 _TECHNICAL = (
-    f"{SHM} {OWN} {MANAGER} {REMOVE_IPC} {LINGER} {BALANCING} {NODES} {LEFT} {CLOCK} {TIMESYNC} "
+    f"{SHM} {OWN} {LINGER} {BALANCING} {NODES} {LEFT} {CLOCK} {TIMESYNC} "
     f"{CHRONY} {ULIMIT_L} {ULIMIT_N} {' '.join(_LIMITS)} .conf Max locked memory open files soft "
-    "hard memlock nofile unlimited infinity DefaultLimitMEMLOCK DefaultLimitNOFILE true false "
+    "hard memlock nofile unlimited "
     "NTPSynchronized Leap status Normal Not synchronised"
 )
 

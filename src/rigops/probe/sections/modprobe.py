@@ -131,11 +131,11 @@ for file in {" ".join(f"{folder}*.conf" for folder in _FOLDERS)}; do
     case $file in /lib/*) if [ -L /lib ]; then continue; fi ;; esac
     if [ -r "$file" ]; then set -- "$@" "$file"; else code=1; fi
 done
-[ $# = 0 ] || if said=$(awk '
+[ $# = 0 ] || awk '
     function head() {{ if (!named) print "\n" ENVIRON["mark"] " == " file; named = 1 }}
     function take() {{
         if (line ~ /^[^#]*(nvidia|nouveau|nova|vfio)/ && ++count <= 100) {{
-            head(); print line; found = 1
+            head(); print line
         }}
         line = ""
     }}
@@ -150,9 +150,8 @@ done
             if (line != "") {{ sub(/ $/, "\\", line); take() }}
             close(file)
         }}
-        exit !found
     }}
-' "$@"); then say "$said" | hide; elif [ "$said" ]; then say "$said"; fi
+' "$@"
 block "{TIMES}"
 if command -v stat >/dev/null; then
     set --

@@ -173,7 +173,7 @@ set -- /etc/environment /etc/environment.d/*.conf /etc/profile /etc/profile.d/* 
     /etc/systemd/user/*.service
 block '{ASSIGNMENTS}'
 found=$(grep -Hn -m 40 'NCCL_[A-Z0-9_]*=' "$@" 2>/dev/null </dev/null)
-[ -z "$found" ] || say "$found" | head -n 2000 | hide
+[ -z "$found" ] || say "$found" | head -n 2000
 
 block '{CACHES}'
 of_homes cache

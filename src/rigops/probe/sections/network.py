@@ -139,21 +139,19 @@ of() {{
         grep -HnE "$shape" "$file" | head -n 60
     done
 }}
-{{
-    block '{MATCHES}'
-    blank='[[:space:]]'
-    words='auto|allow-[a-z]+|iface|rename|source|source-directory'
-    words="$words|bridge[-_]ports|bond[-_]slaves|vlan[-_]raw[-_]device"
-    of "^$blank*($words)$blank" /etc/network/interfaces /etc/network/interfaces.d/*
-    words='renderer|match|macaddress|name|set-name|driver|interfaces|link'
-    of "^ *(- )?($words):|^$blank*[A-Za-z][A-Za-z0-9_.*-]*:$blank*\$" /etc/netplan/*.yaml
-    words='MACAddress|PermanentMACAddress|OriginalName|Path|Driver|Name|NamePolicy|Type'
-    of "^$blank*($words|Bridge|Bond|VLAN)$blank*=" /etc/systemd/network/*.link \
-        /etc/systemd/network/*.network /etc/systemd/network/*.netdev /etc/systemd/network/*.d/*.conf
-    of '^(interface-name|mac-address|master|controller)=' \
-        /etc/NetworkManager/system-connections/*.nmconnection
-    of 'NAME[:+]?=' /etc/udev/rules.d/*net*.rules
-}} | hide
+block '{MATCHES}'
+blank='[[:space:]]'
+words='auto|allow-[a-z]+|iface|rename|source|source-directory'
+words="$words|bridge[-_]ports|bond[-_]slaves|vlan[-_]raw[-_]device"
+of "^$blank*($words)$blank" /etc/network/interfaces /etc/network/interfaces.d/*
+words='renderer|match|macaddress|name|set-name|driver|interfaces|link'
+of "^ *(- )?($words):|^$blank*[A-Za-z][A-Za-z0-9_.*-]*:$blank*\$" /etc/netplan/*.yaml
+words='MACAddress|PermanentMACAddress|OriginalName|Path|Driver|Name|NamePolicy|Type'
+of "^$blank*($words|Bridge|Bond|VLAN)$blank*=" /etc/systemd/network/*.link \
+    /etc/systemd/network/*.network /etc/systemd/network/*.netdev /etc/systemd/network/*.d/*.conf
+of '^(interface-name|mac-address|master|controller)=' \
+    /etc/NetworkManager/system-connections/*.nmconnection
+of 'NAME[:+]?=' /etc/udev/rules.d/*net*.rules
 return 0
 """
 

@@ -176,14 +176,14 @@ for file in /var/log/apt/history.log.1.gz /var/log/apt/history.log.1 /var/log/ap
             flush()
             for (i = stanzas > 40 ? stanzas - 39 : 1; i <= stanzas; i++) printf "%s", kept[i]
         }}
-    ' | hide
+    '
 done
 for file in /var/log/dpkg.log.1 /var/log/dpkg.log /var/log/pacman.log /var/log/dnf.rpm.log; do
     [ -f "$file" ] || continue
     if [ ! -r "$file" ]; then code=1; continue; fi
     block "$file"
     awk '/{_LINES}/ && /{_RELEVANT}|\] [a-z]+ linux/ {{ kept[n++ % 150] = substr($0, 1, 500) }}
-        END {{ for (i = n > 150 ? n - 150 : 0; i < n; i++) print kept[i % 150] }}' "$file" | hide
+        END {{ for (i = n > 150 ? n - 150 : 0; i < n; i++) print kept[i % 150] }}' "$file"
 done
 return $code
 """

@@ -13,10 +13,11 @@ from rigops.probe.text import blocks, lines, matches, stripped
 
 Origin = Literal["distribution", "nvidia", "ppa", "local"]
 
-HOLDS: Final = "apt-mark showhold"
+HOLDS: Final = "apt-mark showhold"  # in what people collect by hand
+HELD: Final = "dpkg-query -W held"
 UNATTENDED: Final = "apt-config dump Unattended-Upgrade"
 PERIODIC: Final = "apt-config dump APT::Periodic"
-TIMER: Final = "systemctl show apt-daily-upgrade.timer"
+_TIMER: Final = "systemctl show apt-daily-upgrade.timer"  # once here, and now among the units
 POLICY: Final = "apt-cache policy"
 RUN_FILE: Final = "ls /usr/bin/nvidia-uninstall"
 ELSEWHERE: Final = "grep versionlock IgnorePkg exclude"
@@ -26,8 +27,8 @@ _BLACKLIST = "unattended-upgrade::package-blacklist"
 _DAILY = "apt::periodic::unattended-upgrade"
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(:\w+)?")
 _RUN_FILES = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
+_OF_THE_DRIVER = "^(nvidia-|libnvidia-|libcuda1$|cuda-drivers|linux-modules-nvidia-)"
 _OFF = frozenset({"", "0", "disable"})
-_ASLEEP = frozenset({"disabled", "masked"})
 _POLICY_OF = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?:")
 _CHOICE = re.compile(r"  (?P<kind>Installed|Candidate): (?P<version>\S+)")
 _OFFER = re.compile(r" (?:   |\*\*\*) (?P<version>\S+) (?P<priority>-?[0-9]{1,6})(?: .*)?")
@@ -89,9 +90,9 @@ class PackageHolds:
     pins: tuple[Pin, ...] = ()
     unattended_blacklist: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
-    asks_apt: bool = False  # holds were asked of apt, and so `held` and `pins` are an answer
+    asks_apt: bool = False  # holds were asked for, and so `held` and `pins` are an answer
     has_unattended_settings: bool | None = None
-    unattended_runs: bool | None = None  # apt's daily run upgrades packages
+    unattended_runs: bool | None = None  # apt's daily run is to upgrade packages
     unattended_lines: tuple[str, ...] = ()
     policies: tuple[Policy, ...] | None = None
     run_files: tuple[str, ...] | None = None  # what NVIDIA's own installer leaves behind
@@ -105,9 +106,9 @@ def parse(text: str) -> PackageHolds:
     for head, body in found.items():
         if head.startswith("/etc/apt/preferences"):
             pins += _pins(head, body)
-        elif head not in {HOLDS, UNATTENDED, PERIODIC, TIMER, POLICY, RUN_FILE, ELSEWHERE}:
+        elif head not in {HOLDS, HELD, UNATTENDED, PERIODIC, _TIMER, POLICY, RUN_FILE, ELSEWHERE}:
             unparsed.append(head)
-    held, left = matches(_PACKAGE, stripped(found.get(HOLDS, "")))
+    held, left = matches(_PACKAGE, stripped(found.get(HELD, found.get(HOLDS, ""))))
     settings = stripped(found.get(UNATTENDED, ""))
     policies, strange = _policies(found.get(POLICY, ""))
     run_files = stripped(found.get(RUN_FILE, ""))
@@ -118,7 +119,7 @@ def parse(text: str) -> PackageHolds:
             value for name, is_list, value in _settings(settings) if name == _BLACKLIST and is_list
         ),
         unparsed=(*unparsed, *left, *strange),
-        asks_apt=HOLDS in found,
+        asks_apt=HOLDS in found or HELD in found,
         has_unattended_settings=bool(settings) if UNATTENDED in found else None,
         unattended_runs=_runs(found),
         unattended_lines=tuple(line for line in settings if _BLACKLIST in line.lower()),
@@ -146,9 +147,7 @@ def _runs(found: Mapping[str, str]) -> bool | None:
     if PERIODIC not in found:
         return None
     daily = [value for name, _, value in _settings(stripped(found[PERIODIC])) if name == _DAILY]
-    timer = dict(line.partition("=")[::2] for line in stripped(found.get(TIMER, "")))
-    is_asleep = timer.get("UnitFileState") in _ASLEEP and timer.get("ActiveState") == "inactive"
-    return bool(daily) and daily[-1].lower() not in _OFF and not is_asleep
+    return bool(daily) and daily[-1].lower() not in _OFF
 
 
 def _pins(file: str, body: str) -> list[Pin]:
@@ -203,20 +202,32 @@ def _origin(line: str) -> Origin | None:
 # The driver's packages, of which apt is asked what it would install; a repository of NVIDIA's
 # offers dozens of versions of each, so not of all.
 _SNIPPET = rf"""
-if [ -s /var/lib/dpkg/status ] && command -v apt-mark >/dev/null; then
-    run {HOLDS}
+names=
+if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null; then
+    # Not apt-mark: it builds the whole cache of apt where a login may not write it.
+    said=$(dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}} ${{Architecture}}\n' | awk '
+        $(NF - 1) == "dpkg" {{ native = $NF }}
+        /^h/ {{ held[++holds] = $(NF - 1); of[holds] = $NF }}
+        /^.i/ && $(NF - 1) ~ /{_OF_THE_DRIVER}/ && $(NF - 1) !~ /container|-cuda-/ {{
+            if (!seen[$(NF - 1)]++ && n++ < 40) names = names " " $(NF - 1)
+        }}
+        END {{
+            print names
+            for (at = 1; at <= holds; at++)
+                print held[at] (of[at] == native || of[at] == "all" ? "" : ":" of[at])
+        }}')
+    names=${{said%%"
+"*}}
+    block "{HELD}"
+    say "${{said#"$names"}}"
     show /etc/apt/preferences /etc/apt/preferences.d/*
-    apt-config dump 2>&1 | awk '
+    [ -z "$names" ] || apt-config dump 2>&1 | awk '
         tolower($1) ~ /^unattended-upgrade(::|$)/ {{ unattended = unattended $0 "\n" }}
         tolower($1) ~ /^apt::periodic(::|$)/ {{ periodic = periodic $0 "\n" }}
         END {{
             mark = "\n" ENVIRON["mark"] " == "
             printf "%s", mark "{UNATTENDED}\n" unattended mark "{PERIODIC}\n" periodic
         }}'
-    if command -v systemctl >/dev/null; then
-        block "{TIMER}"
-        systemctl show -p UnitFileState -p ActiveState apt-daily-upgrade.timer 2>&1
-    fi
 fi
 block "{ELSEWHERE}"
 for file in /etc/pacman.conf /etc/dnf/dnf.conf /etc/yum.conf; do
@@ -228,15 +239,10 @@ for file in /etc/dnf/plugins/versionlock.list /etc/yum/pluginconf.d/versionlock.
 done
 block "{RUN_FILE}"
 for file in {" ".join(sorted(_RUN_FILES))}; do if there "$file"; then echo "$file"; fi; done
-if [ -s /var/lib/dpkg/status ] && command -v apt-cache >/dev/null; then
-    names=$(dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}}\n' \
-        'nvidia-*' 'libnvidia-*' 'libcuda1' 'cuda-drivers*' 'linux-modules-nvidia-*' 2>/dev/null |
-        awk '/^.i/ && !/container|-cuda-/ && !seen[$0]++ && n++ < 40 {{ print substr($0, 5) }}')
-    if [ -n "$names" ]; then
-        block "{POLICY}"
-        # shellcheck disable=SC2086  # several names
-        {POLICY} $names 2>/dev/null | hide
-    fi
+if [ "$names" ] && command -v apt-cache >/dev/null; then
+    block "{POLICY}"
+    # shellcheck disable=SC2086  # several names
+    {POLICY} $names 2>/dev/null
 fi
 return 0
 """

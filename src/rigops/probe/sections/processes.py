@@ -108,46 +108,56 @@ def _task(line: str) -> Task | None:
 
 # A moment in state D is nothing: only what is in it twice, a second apart, is reported. In the same
 # second it is measured how busy the driver's threads are, in hundredths, as the kernel counts.
-_SNIPPET = f"""
+_SNIPPET = rf"""
 [ -e /proc/self/stat ] || return
-look() {{ # PID: sets comm, state and what follows it, or fails
+look() {{ # PID: sets comm, or fails
     # Whoever runs it chooses its name, line feeds and brackets included.
     {{
         read -r line && while read -r more; do line="$line $more"; done
     }} 2>/dev/null <"/proc/$1/stat" || return
-    comm=${{line%)*}} rest=${{line##*) }}
-    comm=${{comm#*"("}} state=${{rest%% *}}
+    comm=${{line%)*}} comm=${{comm#*"("}}
 }}
-spent() {{ # sets ticks: utime and stime are the 12th and 13th from the state on
-    field=1
-    while [ "$field" -lt 12 ]; do rest=${{rest#* }} field=$((field + 1)); done
-    ticks=${{rest%% *}} rest=${{rest#* }}
-    ticks=$((ticks + ${{rest%% *}}))
+ticks() {{ # PID…: of those in state D and of the driver's threads, as PID:STATE:TICKS
+    awk 'BEGIN {{
+        RS = "\001" # a name may have line feeds
+        for (at = 1; at < ARGC; at++) {{
+            file = "/proc/" ARGV[at] "/stat"
+            if ((getline text <file) > 0 && match(text, /.*\) /)) {{
+                name = substr(text, 1, RLENGTH - 2)
+                split(substr(text, RLENGTH + 1), rest, " ") # utime and stime are 12 and 13
+                if (rest[1] == "D" || name ~ /\(nv_queue|\(irq\/.*nvidia/)
+                    print ARGV[at] ":" rest[1] ":" rest[12] + rest[13]
+            }}
+            close(file)
+        }}
+    }}' "$@"
 }}
-waiting=
-for process in /proc/[0-9]*; do
-    pid=${{process##*/}}
-    look "$pid" || continue
-    case "$state $comm" in
-        "D "* | *" nv_queue"* | *" irq/"*nvidia*) spent; waiting="$waiting $pid:$state:$ticks" ;;
-    esac
-done
+cd /proc/ || return
+waiting=$(ticks [0-9]*)
+cd /
 block "{_TASKS}"
-[ -z "$waiting" ] || sleep 1
+now=
+[ -z "$waiting" ] || {{
+    sleep 1
+    for one in $waiting; do set -- "$@" "${{one%%:*}}"; done
+    now=$(ticks "$@")
+}}
 count=0
-for one in $waiting; do
-    pid=${{one%%:*}} before=${{one#*:}}
-    look "$pid" || continue
-    case "$before:$state" in
+for one in $now; do
+    pid=${{one%%:*}} state=${{one#*:}}; state=${{state%:*}}
+    for before in $waiting; do [ "${{before%%:*}}" != "$pid" ] || break; done
+    case "${{before#*:}}:$state" in
         D:*:D | [!D]:*) ;;
         *) continue ;;
     esac
-    spent
+    look "$pid" || continue
     wchan=-; {{ read -r wchan <"/proc/$pid/wchan"; }} 2>/dev/null
-    echo "pid=$pid state=$state cpu=$((ticks - ${{before#*:}})) wchan=${{wchan:--}} comm=$comm"
+    spent=$((${{one##*:}} - ${{before##*:}}))
+    echo "pid=$pid state=$state cpu=$spent wchan=${{wchan:--}} comm=$comm"
     count=$((count + 1)); [ "$count" -lt 200 ] || break
 done
 block "{_HOLDERS}"
+[ -e /proc/driver/nvidia ] || [ -e /dev/nvidiactl ] || return 0
 for pid in $(ls -l /proc/[0-9]*/fd 2>/dev/null | awk '
     $0 ~ "^/proc/[0-9]+/fd:$" {{ pid = $1; sub("/fd:$", "", pid); sub(".*/", "", pid) }}
     index($0, " -> /dev/nvidia") && !(pid in found) && n++ < 200 {{ found[pid]; print pid }}

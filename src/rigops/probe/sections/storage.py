@@ -105,7 +105,7 @@ def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
 _SNIPPET = rf"""
 block '{MOUNTS}'
 kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'
-grep -m 500 -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS} | hide
+grep -m 500 -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS}
 echo
 show {FSTAB}
 show_kernel {ARRAYS}

@@ -12,6 +12,7 @@ from rigops.probe.text import lines, shown_units
 
 SHOW: Final = "systemctl show"
 GREP: Final = "grep nvidia-smi"
+ABSENT: Final = "units without a file"
 SYSTEM_UNITS: Final = "/etc/systemd/system/"
 
 Setting = Literal["power", "clocks", "persistence"]
@@ -91,6 +92,7 @@ class Units:
 def parse(text: str) -> Units:
     head = ""
     shown: list[str] = []
+    absent: list[str] = []
     setters: list[CardSetter] = []
     looked = False
     unreadable: list[str] = []
@@ -108,6 +110,8 @@ def parse(text: str) -> Units:
                 setters += _setter(match, line)
             elif line:
                 unparsed.append(line)
+        elif head == ABSENT:
+            absent += [line] if line else []
         else:
             shown.append(line)
     units, rest = shown_units(shown)
@@ -124,6 +128,10 @@ def parse(text: str) -> Units:
                 line=" ".join(f"{key}={value}" for key, value in one.items()),
             )
             for one in units
+        )
+        + tuple(
+            Unit(name=one, line=f"{one} has no file", load="not-found", active="inactive")
+            for one in absent
         ),
         setters=tuple(setters) if looked else None,
         unreadable=tuple(unreadable),
@@ -170,7 +178,10 @@ of_root() {{
     # shellcheck disable=SC2086  # several words
     setters find "$@" $foreign -o
     # shellcheck disable=SC2086
-    links=$(find "$@" $foreign ! -path '*.wants/*' ! -path '*.requires/*' -print)
+    set -- "$@" $foreign ! -path '*.wants/*' ! -path '*.requires/*'
+    # Another name for a package's unit is the package's. Not every find knows -lname.
+    links=$(find "$@" ! -lname '/lib/systemd/*' ! -lname '/usr/lib/systemd/*' ! -lname /dev/null \
+        -print 2>/dev/null) || links=$(find "$@" -print)
     [ -n "$links" ] || return
     IFS='
 '
@@ -181,24 +192,26 @@ of_root() {{
     printf '%s\n' "$found"
     case $found in *whole) ;; *) for link; do echo "find: '$link': Permission denied"; done ;; esac
 }}
-found=
+code=0 found=
 [ $# = 0 ] || found=$(if is_root; then of_root "$@"; else setters find -L "$@"; fi)
 case $found in
     ''|whole) found= ;;
     *) found=$(printf '%s\n' "$found" |
-        grep -a -E '^/|Permission denied' | sort -u | cut -c 1-400 | head -n 200 | hide) ;;
+        grep -a -E '^/|Permission denied' | sort -u | cut -c 1-400 | head -n 200) ;;
 esac
 if [ -d /run/systemd/system ]; then
-    set -- {_KNOWN}
-    for file in {SYSTEM_UNITS}rigops-*; do
-        [ -f "$file" ] && set -- "$@" "${{file##*/}}"
+    units_of {_KNOWN} 'rigops-*'
+    block "{ABSENT}"
+    for unit in {_KNOWN}; do
+        case "$units " in *" $unit "*) ;; *) say "$unit" ;; esac
     done
+    # shellcheck disable=SC2086  # several units
+    set -- $units
     [ -z "$found" ] || set -- "$@" $(printf '%s\n' "$found" |
         sed -n 's#^{SYSTEM_UNITS}\([A-Za-z0-9_.-]*\)\.service[:.].*#\1.service \1.timer#p' |
         sort -u)
     block "{SHOW} -p {_PROPERTIES}"
-    systemctl show -p {_PROPERTIES} "$@" 2>&1; code=$?
-else code=0
+    [ $# = 0 ] || systemctl show -p {_PROPERTIES} "$@" 2>&1; code=$?
 fi
 block "{GREP}"
 [ -z "$found" ] || printf '%s\n' "$found"
@@ -206,8 +219,8 @@ return $code
 """
 
 _TECHNICAL = (
-    f"{SHOW} {GREP} {SYSTEM_UNITS} {_PROPERTIES} {_KNOWN} find: Permission denied loaded not-found "
-    "masked active inactive failed activating enabled disabled static exit-code success "
+    f"{SHOW} {GREP} {ABSENT} {SYSTEM_UNITS} {_PROPERTIES} {_KNOWN} find: Permission denied loaded "
+    "not-found masked active inactive failed activating enabled disabled static exit-code success "
     "--power-limit --lock-gpu-clocks --lock-memory-clocks --applications-clocks --persistence-mode"
 )
 

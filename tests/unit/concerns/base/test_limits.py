@@ -27,7 +27,12 @@ HALF = Found(shm_bytes=32 * GIB)
 
 
 def around(
-    *, settings: Mapping[str, str] | None = None, fstab: str = "", may_raise: bool = True
+    *,
+    settings: Mapping[str, str] | None = None,
+    fstab: str = "",
+    may_raise: bool = True,
+    service_nofile: int | None = None,
+    remove_ipc: bool | None = None,
 ) -> HostState:
     mounts, _ = planned(fstab)
     return HostState(
@@ -37,6 +42,8 @@ def around(
         may_raise=may_raise,
         planned_shm=mounts[0] if mounts else None,
         settings=settings or {},
+        service_nofile=service_nofile,
+        remove_ipc=remove_ipc,
     )
 
 
@@ -156,7 +163,7 @@ def test_no_limit_is_written_as_each_reader_wants_it_and_nothing_is_a_limit_too(
 def test_a_default_of_services_that_is_not_in_force_is_put_in_force(
     *, now: int | None, live: bool
 ) -> None:
-    wanted = plan_limits(Limits(nofile=65536), Found(service_nofile=now), around())
+    wanted = plan_limits(Limits(nofile=65536), Found(), around(service_nofile=now))
 
     assert held(wanted, limits.SERVICES).live is live
 
@@ -288,8 +295,8 @@ def test_a_file_in_etc_hides_one_of_the_same_name_elsewhere() -> None:
 def test_removeipc_is_ours_unless_somebody_says_the_same(
     *, declared: bool, text: str, now: bool, content: str | None, live: bool
 ) -> None:
-    surroundings = around(settings={LOGIND: f"[Login]\n{text}\n"})
-    wanted = plan_limits(Limits(removeipc=declared), Found(remove_ipc=now), surroundings)
+    surroundings = around(settings={LOGIND: f"[Login]\n{text}\n"}, remove_ipc=now)
+    wanted = plan_limits(Limits(removeipc=declared), Found(), surroundings)
 
     if content is None:
         assert wanted.files == ()

@@ -163,13 +163,13 @@ done
 for folder in {" ".join(GRUB_FOLDERS)}; do
     [ -r "$folder/{_CONFIG}" ] || continue
     block "{_CONFIG} $folder"
-    head -c {_MOST_BYTES} "$folder/{_CONFIG}" | hide
+    head -c {_MOST_BYTES} "$folder/{_CONFIG}"
     echo
     block "{_SIZE}"
     wc -c <"$folder/{_CONFIG}"
     if [ -e "$folder/custom.cfg" ]; then
         block "{_CUSTOM}"
-        head -n 1 "$folder/custom.cfg" | hide
+        head -n 1 "$folder/custom.cfg"
     fi
     for probe in grub-probe grub2-probe; do
         command -v "$probe" >/dev/null || continue

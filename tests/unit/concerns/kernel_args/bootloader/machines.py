@@ -14,7 +14,7 @@ import pytest
 
 from rigops.probe.sections.bootloader import SECTION, Bootloader
 from tests.unit import programs
-from tests.unit.probe.snippets import TOOLS, as_collected, called
+from tests.unit.probe.snippets import TOOLS, as_collected, hidden
 
 FOLDER: Final = Path(__file__).parents[4] / "fixtures/bootloaders"
 NAMES: Final = sorted(path.name for path in FOLDER.iterdir())
@@ -56,7 +56,7 @@ class Machine:
             for one in _PROGRAMS:
                 (folder / one).symlink_to(programs.needed(one))
         done = subprocess.run(
-            [*programs.shell(shell), "-c", f"{TOOLS}\n{called(below(root))}"],
+            [*programs.shell(shell), "-c", f"{TOOLS}\n{hidden(below(root))}"],
             env={"PATH": f"{root}/tools:{folder}", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
