@@ -53,7 +53,7 @@ def hold(examined: Examined) -> Finding:
     """The driver's packages are held or pinned.
 
     Compares the installed packages of the NVIDIA driver (modules, libraries, tools; not CUDA
-    toolkits and not the container toolkit) with `apt-mark showhold`, dpkg's own marks and
+    toolkits and not the container toolkit) with what dpkg holds, its own marks and
     /etc/apt/preferences(.d). A pin counts where no other version of the driver can come: its exact
     version above priority 990, or every version below 0. A held metapackage holds none of the
     libraries. With `kernel_hold` declared the kernel's metapackages must be held too. Elsewhere
