@@ -13,7 +13,7 @@ from rigops.probe.text import blocks, lines, matches, stripped
 
 Origin = Literal["distribution", "nvidia", "ppa", "local"]
 
-HOLDS: Final = "apt-mark showhold"  # in what people collect by hand
+HOLDS: Final = "apt-mark showhold"  # in older bundles, and in what people collect by hand
 HELD: Final = "dpkg-query -W held"
 UNATTENDED: Final = "apt-config dump Unattended-Upgrade"
 PERIODIC: Final = "apt-config dump APT::Periodic"
