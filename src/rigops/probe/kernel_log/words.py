@@ -84,7 +84,7 @@ TECHNICAL: Final = (
     "installed system supported through open requires use modules release "
     "Multiple received containment messages Non-Fatal Physical Transaction Data Phys Trans "
     "Receiver Transmitter Requester Completer status mask flags domain address "
-    "fault addr fallen off has "
+    "fault addr fallen off has this amd_iommu_report_page_fault dmar_fault aer_ratelimit "
     "BIOS asus asustek asrock asrockrack gigabyte supermicro micro-star"
 )
 

@@ -55,8 +55,11 @@ def bundles() -> Iterator[tuple[str, Bundle]]:
     yield "programs", changed(pasted.SAMPLES.items())
     report = FIXTURES / "bundles/nvidia-bug-report.log"
     yield report.name, bug_report.read([report.read_bytes()], host="x")
-    listed = [[(section, file) for file in sorted(folder.glob("*"))] for folder, section in FOLDERS]
-    for together in zip_longest(*listed):  # one of each folder, so that it takes less time
+    listed: dict[str, list[tuple[str, Path]]] = {}
+    for folder, section in FOLDERS:
+        listed.setdefault(section, []).extend((section, file) for file in sorted(folder.glob("*")))
+    # One of each section, so that it takes less time.
+    for together in zip_longest(*listed.values()):
         files = [one for one in together if one]
         texts = [(name, file.read_bytes().decode("utf-8", "replace")) for name, file in files]
         yield " ".join(file.name for _, file in files), changed(texts)
