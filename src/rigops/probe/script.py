@@ -23,10 +23,11 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # of one section
 
 _LANE_BYTES: Final = MOST_BYTES + 4096
 
-# What is asked one after the other needs more time than one of it, on a slow host. Quick sections
-# are asked in one shell first.
+# What is asked one after the other needs more time than one of it, on a slow host. All of it is
+# asked in one shell first, for so long.
 _SHARED_S: Final = 20
 _TOGETHER_S: Final = 6
+_SLOWLY_S: Final = 16
 
 # A section's timeout is when its reader ends. Before that its command gets TERM, and then KILL.
 _TERM_S: Final = 2
@@ -41,8 +42,8 @@ _UNIT_FOLDERS: Final = (
 
 _TOOLS = r"""
 unset CDPATH
-# What is secret by its name, its place or its shape never leaves the host: all answers of a lane
-# pass through it. It takes the place of its shell.
+# What is secret by its name, its place or its shape never leaves the host: all answers pass through
+# it. It takes the place of its shell.
 hide() {
     value="(\"([^\"\\]|\\\\.)*\"|'[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
     words="(passw|passphrase|secret|token|credential|cifspass|(api|access|private)_?key|psk)"
@@ -202,9 +203,9 @@ apart() { # FUNCTIONS NUMBER:NAME:LIMIT…
 }
 # All in one shell, which tells by a byte that a section is done. Those that are not when the time
 # of all is up are asked apart.
-together() { # FUNCTIONS NUMBER:NAME:LIMIT…
-    functions=$1; shift
-    { answered=$(limited @TOGETHER@ sh -c "$stays; $tools$frame$functions$ask_all" "" "$@" \
+together() { # SECONDS FUNCTIONS NUMBER:NAME:LIMIT…
+    most=$1 functions=$2; shift 2
+    { answered=$(limited "$most" sh -c "$stays; $tools$frame$functions$ask_all" "" "$@" \
         3>&1 >&5 5>&-); } 5>&1
     shift ${#answered}
     apart "$functions" "$@"
@@ -223,14 +224,13 @@ quiet() { begin "$1" "$2"; end "$1" 0; }
 
 # What these sections say, and then what earlier lanes said, which comes on stdin. They get so many
 # seconds. Nobody waits for a lane but by reading all to its end.
-lane() { # SECONDS BYTES hide|cat COMMAND…
-    seconds=$1 bytes=$2 through=$3; shift 3
+lane() { # SECONDS BYTES COMMAND…
+    seconds=$1 bytes=$2; shift 2
     read -r began _ </proc/uptime || began=0
     until=$((${began%.*} + seconds - 1))
     {
         { exec 4<&- 2>/dev/null; "$@"; } | # exec: else the shell keeps what was there before
         (limited "$seconds" cat) 2>/dev/null | # cat, since it buffers nothing
-        "$through" |
         head -c "$bytes" |
         tail -q -c @MOST@ - /proc/self/fd/4 &
     } 4<&0 </dev/null
@@ -277,7 +277,7 @@ _ROOTLY = r"""
 # word of a command into the log of the host, and in a here-document, since printf is a program in
 # mksh, whose words everybody may read.
 rootly() { # FUNCTION SECONDS BYTES
-    if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" cat as_root "$1"; fi
+    if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
 }
 as_root() { # FUNCTION
     cat <<END_OF_ROOTS | sudo -n sh -s
@@ -298,7 +298,6 @@ def script(sections: Iterable[Section[Any]], *, root: bool = True, path: str = P
     asked = [_Round(number, one, numbers) for number, one in enumerate(rounds(every), 1)]
     lanes = _LANES
     for name, value in {
-        "TOGETHER": str(_TOGETHER_S),
         "KILL": str(_TERM_S - _KILL_S),
         "MOST": str(_LANE_BYTES * len(every)),
     }.items():
@@ -337,9 +336,13 @@ class _Round:
     def __init__(
         self, number: int, sections: Sequence[Section[Any]], numbers: Mapping[str, int]
     ) -> None:
+        self._sections = sections
         self._shares = {
-            f"as_user_{number}": [one for one in sections if not one.wants_root],
-            f"as_root_{number}": [one for one in sections if one.wants_root],
+            f"as_{who}_{number}{suffix}": [
+                one for one in sections if one.wants_root == is_root and one.is_exact == is_exact
+            ]
+            for suffix, is_exact in (("", False), ("_exact", True))
+            for who, is_root in (("user", False), ("root", True))
         }
         self._numbers = numbers
 
@@ -349,23 +352,24 @@ class _Round:
             for members in _lanes(sections):
                 text = f"{share}_{self._numbers[members[0].name]}"
                 yield f"{text}={_quoted(''.join(map(self._function, members)))}"
-                how = "together" if _are_quick(members) else "apart"
-                asked = " ".join(map(self._asked, members))
                 most = _LANE_BYTES * len(members)
-                through = "cat" if all(one.is_exact for one in members) else "hide"
-                lanes.append(f'lane {_time(members)} {most} {through} {how} "${text}" {asked}')
+                asked = " ".join(map(self._asked, members))
+                lanes.append(f'lane {_time(members)} {most} {_how(members)} "${text}" {asked}')
             if lanes:
                 yield "\n".join((f"{share}() {{", " |\n".join(lanes), "}"))
 
     def call(self) -> str:
-        calls = []
+        """What is exact joins behind the filter. The last of the calls waits for all."""
+        calls: dict[bool, list[str]] = {False: [], True: []}
         for name, sections in self._shares.items():
             most = _LANE_BYTES * len(sections)
             rootly = f"rootly {name} {_patience(sections)} {most}"
             if sections:
-                calls.append(rootly if sections[0].wants_root else name)
-        every = [one for sections in self._shares.values() for one in sections]
-        return _unless_missing(every, " | ".join([*calls, "cat"]))
+                one = rootly if sections[0].wants_root else name
+                calls[sections[0].is_exact].append(one)
+        hidden = [*calls[False], "hide"] if calls[False] else []
+        exact = [*calls[True], "cat"] if calls[True] else []
+        return _unless_missing(self._sections, " | ".join([*hidden, *exact]))
 
     def _function(self, section: Section[Any]) -> str:
         return f"section_{self._numbers[section.name]}() {{\n{section.snippet.strip()}\n}}\n"
@@ -381,8 +385,15 @@ def _lanes(sections: Iterable[Section[Any]]) -> list[list[Section[Any]]]:
     return list(found.values())
 
 
-def _are_quick(members: Sequence[Section[Any]]) -> bool:
-    return len(members) > 1 and not any(one.is_slow or one.asks_driver for one in members)
+def _how(members: Sequence[Section[Any]]) -> str:
+    return f"together {_first_s(members)}" if _first_s(members) else "apart"
+
+
+def _first_s(members: Sequence[Section[Any]]) -> int:
+    """For how long they are asked in one shell."""
+    if len(members) == 1 or any(one.asks_driver for one in members):
+        return 0
+    return _SLOWLY_S if any(one.is_slow for one in members) else _TOGETHER_S
 
 
 def _unless_missing(sections: Sequence[Section[Any]], lanes: str) -> str:
@@ -403,7 +414,7 @@ def _time(members: Sequence[Section[Any]]) -> int:
     longest = max(one.timeout_s for one in members)
     if len(members) == 1:
         return longest
-    return max(longest, _SHARED_S) + (_TOGETHER_S if _are_quick(members) else 0)
+    return max(longest, _SHARED_S) + min(_first_s(members), _TOGETHER_S)
 
 
 def _quoted(text: str) -> str:

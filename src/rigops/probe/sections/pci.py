@@ -104,12 +104,22 @@ _SNIPPET = r"""
 [ -d /sys/bus/pci ] || { [ -d /sys/kernel ]; return; }
 get() { value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; } 2>/dev/null
 go() { cd -P "$1" 2>/dev/null || return; here=$PWD; [ "$here" != "$1" ] || here=$(pwd -P); }  # mksh
+windows=
+for function in /sys/bus/pci/devices/*; do
+    get "$function/class"; class=$value
+    get "$function/vendor"
+    case "$value $class" in "0x10de 0x03"*) ;; *) continue ;; esac
+    flags=0; { read -r _ _ flags <"$function/resource"; } 2>/dev/null
+    window=$function/resource$(((${flags:-0} & 0x100000) ? 2 : 1))  # the first may be two
+    [ ! -e "$window" ] || windows="$windows $window"
+done
+[ -z "$windows" ] || windows=$(ls -Lln $windows)
 for function in /sys/bus/pci/devices/*; do
     [ -e "$function/vendor" ] || continue
     line=${function##*/}
-    get "$function/vendor"; vendor=$value; line="$line vendor=$value"
+    get "$function/vendor"; line="$line vendor=$value"
     get "$function/device"; line="$line device=$value"
-    get "$function/class"; class=$value; line="$line class=$value"
+    get "$function/class"; line="$line class=$value"
     get "$function/revision"; line="$line rev=${value#0x}"
     driver=-; go "$function/driver" && driver=${here##*/}
     case $driver in *" "*) driver=${driver%% *}_${driver##* } ;; esac
@@ -120,14 +130,12 @@ for function in /sys/bus/pci/devices/*; do
     get "$function/max_link_width"; line="$line max=$speed,$value"
     get "$function/numa_node"; line="$line numa=$value"
     bar1=-
-    case "$vendor $class" in
-        "0x10de 0x03"*)
-            flags=0; { read -r _ _ flags <"$function/resource"; } 2>/dev/null
-            window=$function/resource$(((${flags:-0} & 0x100000) ? 2 : 1))  # the first may be two
-            if [ -e "$window" ]; then
-                set -- $(ls -Lln "$window")
-                bar1=${5:--}
-            fi ;;
+    case $windows in
+        *" $function/resource"*)
+            bar1=${windows%%" $function/resource"*}
+            set -- ${bar1##*"
+"}
+            bar1=${5:--} ;;
     esac
     path=-; go "$function" && path=$here
     echo "$line bar1=$bar1 path=$path"
