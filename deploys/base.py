@@ -1,4 +1,4 @@
-"""What every rig needs before its GPUs: limits, nccl, notify."""
+"""What every rig needs before its GPUs: limits, nccl."""
 
 from rigops.concerns.deploying import deploy
 

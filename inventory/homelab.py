@@ -9,6 +9,7 @@ rigs = [
         {
             "ssh_hostname": _BEHIND_THE_ROUTER + "20",
             "gpus": {"3090": 3},
+            "gpu_power_limit": 285,
             "limits": {"shm": "32G", "memlock": "unlimited"},
             "psus": [
                 {"watts": 750, "host": True, "gpus": ["0000:0a:00.0"]},
@@ -21,6 +22,7 @@ rigs = [
         {
             "ssh_hostname": _BEHIND_THE_ROUTER + "21",
             "gpus": {"V100": 4},
+            "gpu_power_limit": 200,
             "p2p": "nvlink",
             "nccl": {"NCCL_P2P_LEVEL": "NVL"},
         },

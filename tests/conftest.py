@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     thorough = config.getoption("--shard") == shards.PROPERTIES
     settings.load_profile("thorough" if thorough else "fixed")
+    # A shell that starts them in the background has its children ignore Ctrl-C, which tests send.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # after hypothesis has marked its own

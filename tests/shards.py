@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab.requirements import lacks as lacks_hosts
 from tests.lab.vm.requirements import lacks as lacks_machines
+from tests.real_cuda.requirements import lacks as lacks_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,14 +27,24 @@ LAB_APPLY = "lab-apply"
 LAB_FLEET = "lab-fleet"
 LAB_DRIVER = "lab-driver"
 LAB_ADVICE = "lab-advice"
+LAB_SNAPSHOTS = "lab-snapshots"
+LAB_BORG = "lab-borg"
+LAB_CAPTURE = "lab-capture"
+LAB_REPROVISION = "lab-reprovision"
+LAB_REPROVISION_CUT = "lab-reprovision-cut"
 ATTACK = "attack"
 REAL_DRIVER = "real-driver"
+PREFLIGHT = "preflight"
+REAL_CUDA = "real-cuda"
 VM_LAB = "vm-lab"
 VM_TRIAL = "vm-trial"
 VM_LAYOUTS = "vm-layouts"
 VM_POWER = "vm-power"
 VM_DRIVER = "vm-driver"
 VM_FALLBACK = "vm-fallback"
+VM_SNAPSHOTS = "vm-snapshots"
+VM_INSTALL = "vm-install"
+VM_REPROVISION = "vm-reprovision"
 
 # Hosts mostly wait, so two modules run at once; tests of one module build upon each other.
 TWO_MODULES = ("-n", "2", "--dist", "loadfile")
@@ -42,6 +53,12 @@ EVERY_CORE = ("-n", "auto", "--maxprocesses", "8")
 _CONVERGE = ("src/rigops/converge", "src/rigops/ownership", "src/rigops/plan", "deploys")
 _CONCERNS = ("src/rigops/concerns", *_CONVERGE)
 _DRIVER = ("src/rigops/concerns/nvidia_driver", "src/rigops/packages", "src/rigops/vault")
+_SNAPSHOTS = ("src/rigops/concerns/snapshots", "src/rigops/backup")
+_BORG = ("src/rigops/concerns/borg", "src/rigops/backup", "src/rigops/concerns/snapshots/host")
+_CAPTURE = ("src/rigops/capture", "src/rigops/cli/capture_hosts.py", *_BORG, *_DRIVER)
+_REPROVISION = ("src/rigops/reprovision", "src/rigops/capture", *_BORG)
+_P2P = ("src/rigops/hostside/p2p", "tests/lab/silicon/cuda", "tests/unit/preflight")
+_PREFLIGHT = ("src/rigops/preflight", "src/rigops/hostside/p2p")
 _TRIAL = ("src/rigops/concerns/kernel_args", "src/rigops/record/trial_boot.py")
 
 
@@ -75,12 +92,17 @@ SHARDS = (
     ),
     Shard(LAB_ITSELF, 5, ("tests/lab",)),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
-    Shard(LAB_DOCTOR, 6, ("src/rigops/doctor", "src/rigops/probe", "src/rigops/preflight")),
-    Shard(LAB_CONCERNS, 5, _CONCERNS),
+    Shard(LAB_DOCTOR, 5, ("src/rigops/doctor", "src/rigops/probe", *_PREFLIGHT)),
+    Shard(LAB_CONCERNS, 8, _CONCERNS),
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 7, ("src/rigops/transport", *_CONVERGE), options=()),
     Shard(LAB_DRIVER, 12, _DRIVER),
     Shard(LAB_ADVICE, 6, ("src/rigops/doctor", "src/rigops/cli", "tests/lab/rigs"), options=()),
+    Shard(LAB_SNAPSHOTS, 8, _SNAPSHOTS),
+    Shard(LAB_BORG, 16, _BORG),
+    Shard(LAB_CAPTURE, 4, _CAPTURE),
+    Shard(LAB_REPROVISION, 6, _REPROVISION, options=()),
+    Shard(LAB_REPROVISION_CUT, 14, (*_REPROVISION, "src/rigops/transport"), options=()),
     Shard(
         ATTACK,
         18,
@@ -88,12 +110,24 @@ SHARDS = (
         options=(),
     ),
     Shard(REAL_DRIVER, 16, _DRIVER, options=()),
+    Shard(PREFLIGHT, 2, (*_PREFLIGHT, *_P2P), "tests/unit", EVERY_CORE, lacks_compiler),
+    Shard(REAL_CUDA, 1, _P2P, "tests/real_cuda", (), lacks_compiler),
     Shard(VM_LAB, 18, ("tests/lab/vm", "tests/vm"), "tests/vm", (), lacks_machines),
     Shard(VM_TRIAL, 28, _TRIAL, "tests/vm", (), lacks_machines),
     Shard(VM_LAYOUTS, 20, _TRIAL, "tests/vm", (), lacks_machines),
     Shard(VM_POWER, 28, _CONVERGE, "tests/vm", (), lacks_machines),
     Shard(VM_DRIVER, 18, _DRIVER, "tests/vm", (), lacks_machines),
     Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), "tests/vm", (), lacks_machines),
+    Shard(VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), "tests/vm", (), lacks_machines),
+    Shard(
+        VM_INSTALL,
+        10,
+        ("src/rigops/autoinstall", "templates/autoinstall"),
+        "tests/vm",
+        (),
+        lacks_machines,
+    ),
+    Shard(VM_REPROVISION, 22, _REPROVISION, "tests/vm", (), lacks_machines),
 )
 NAMES = tuple(shard.name for shard in SHARDS)
 

@@ -5,5 +5,5 @@ ssh_user = "me"
 driver = "535"
 kernel_args = ["iommu=pt"]
 acs_redirect = "off"
-circuits = "120V/16A"
+circuits = "120V/15A"
 electricity_price = 0.31

@@ -51,6 +51,10 @@ class Fields:
             ),
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(str, self._values))
+
     def raw(self, name: str) -> object:
         return self._values.get(name)
 

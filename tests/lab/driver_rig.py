@@ -38,11 +38,6 @@ NEVER = ("--reboot", "never")
 
 
 class Rig(Tended):
-    def does(self, command: str) -> str:
-        done = self.host.run(command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
-
     @property
     def loaded(self) -> str:
         """The version of the kernel's module; empty: there is none."""

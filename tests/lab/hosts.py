@@ -169,7 +169,7 @@ def change(name: str, words: Sequence[str]) -> None:
 
 def _follow(record: Record, rig: Rig) -> None:
     """What the machine has to do for a rig beside telling it."""
-    if rig.smi == "unkillable":
+    if "unkillable" in (rig.smi, rig.p2p):
         frozen.freeze(record.folder, machine.leader(record))
     else:
         frozen.thaw(record.group)

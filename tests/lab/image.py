@@ -13,7 +13,7 @@ from tests.lab import bootstrap, cache
 PACKAGES = (
     "systemd", "systemd-sysv", "systemd-journal-remote", "dbus", "udev", "kmod", "procps",
     "openssh-server", "sudo", "iproute2", "pciutils", "less", "btrfs-progs",
-    "python3-minimal", "python3", "ca-certificates", "apt-utils", "dpkg-dev",
+    "borgbackup", "python3-minimal", "python3", "ca-certificates", "apt-utils", "dpkg-dev",
     "grub-common", "grub2-common",
 )  # fmt: skip
 _SETUP = Path(__file__).with_name("image_setup.sh")
@@ -23,19 +23,21 @@ def kernel() -> str:
     return os.uname().release
 
 
-def digest() -> str:
-    recipe = "\n".join([bootstrap.SUITE, *PACKAGES, kernel(), _SETUP.read_text()])
+def digest(suite: str = bootstrap.SUITE) -> str:
+    recipe = "\n".join([suite, *PACKAGES, kernel(), _SETUP.read_text()])
     return sha256(recipe.encode()).hexdigest()[:16]
 
 
-def base() -> Path:
-    return cache.built("base", digest(), _build) / "root"
+def base(suite: str = bootstrap.SUITE) -> Path:
+    return cache.built("base", digest(suite), lambda new: _build(new, suite)) / "root"
 
 
-def _build(new: Path) -> None:
-    tell("building the base image, once: about a minute")
+def _build(new: Path, suite: str) -> None:
+    tell(f"building the base image of {suite}, once: about a minute")
     setup = f'KERNEL={kernel()} chroot "$1" sh -eu < {shlex.quote(str(_SETUP))}'
-    bootstrap.make("the base image", new / "root", PACKAGES, f"--customize-hook={setup}")
+    bootstrap.make(
+        "the base image", new / "root", PACKAGES, f"--customize-hook={setup}", suite=suite
+    )
     tell("the base image is ready")
 
 

@@ -72,8 +72,10 @@ chmod 755 /usr/sbin/grub-probe
 # The simulated cards' modules are not ones that this machine's kernel could load. kmod looks at the
 # name it is called by, so the real program keeps its name and gets another folder.
 kmod=$(dpkg -L kmod | grep '/sbin/modprobe$')
+program=$(readlink -f "$kmod")
 install -d /usr/lib/kmod
 dpkg-divert --quiet --local --rename --divert /usr/lib/kmod/modprobe --add "$kmod"
+ln -sfn "$program" /usr/lib/kmod/modprobe # a relative link would lead nowhere from here
 cat > /usr/sbin/modprobe <<'MODPROBE'
 #!/bin/sh
 # The modules of the simulated cards go to the simulation, all else to the real modprobe.

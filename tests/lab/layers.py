@@ -36,9 +36,9 @@ def repository() -> Path:
 
 def below(rig: Rig, repository: Path) -> tuple[Path, ...]:
     """The trees under a host of this rig, uppermost first."""
-    base = image.base()
+    base = image.base(rig.suite)
     recipe = _recipe(rig)
-    identity = [recipe, image.digest(), str(repository), *map(Path.read_text, _MAKERS)]
+    identity = [recipe, image.digest(rig.suite), str(repository), *map(Path.read_text, _MAKERS)]
     digest = sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
     def build(new: Path) -> None:
@@ -50,7 +50,18 @@ def below(rig: Rig, repository: Path) -> tuple[Path, ...]:
 
 def _recipe(rig: Rig) -> dict[str, Any]:
     """All of a rig that its disk depends on."""
-    keys = ("name", "os", "components", "users", "driver", "held", "persistence", "pocket")
+    keys = (
+        "name",
+        "os",
+        "suite",
+        "components",
+        "users",
+        "driver",
+        "open_modules",
+        "held",
+        "persistence",
+        "pocket",
+    )
     whole = asdict(rig)
     return {key: whole[key] for key in keys}
 

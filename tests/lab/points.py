@@ -1,11 +1,12 @@
 """Points of a host's work that are reached again and again: the start of its nth program.
 
 Whatever starts it, that program waits until it may go on; meanwhile a test ends whoever wanted it,
-or the host.
+or the host. Of a single command, its renames are points as well.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.lab import machine
-from tests.lab.preloaded import preload
+from tests.lab.preloaded import preload, put
 
 if TYPE_CHECKING:
     from tests.lab.hosts import Host
@@ -27,16 +28,38 @@ _ANYBODY = 0o666  # _apt too
 class Points:
     host: Host
 
-    def watch(self, limit: int = 0) -> None:
-        """From now on, and until the host's next boot. The one with this number is stopped."""
-        root = self._root()
+    def watch(self, limit: int = 0, *, only: str = "", renames: bool = False) -> None:
+        """From now on, and until the host's next boot. The one with this number is stopped.
+
+        `only`: how a command line begins that counts. `renames`: they are counted too.
+        """
         preload(self.host, "points")
-        folder = root / _FOLDER[1:]
+        folder = self._begin(limit, only)
+        if renames:
+            (folder / "renames").touch()
+
+    def watch_command(self, limit: int = 0) -> str:
+        """What to write before the command."""
+        place = put(self.host, "points")
+        (self._begin(limit) / "renames").touch()
+        return f"LD_PRELOAD={place}"
+
+    def forget(self) -> None:
+        """As if nobody had ever watched; whoever was stopped goes on."""
+        root = self._root()
+        shutil.rmtree(root / _FOLDER[1:], ignore_errors=True)
+        (root / "etc/ld.so.preload").unlink(missing_ok=True)
+
+    def _begin(self, limit: int, only: str = "") -> Path:
+        folder = self._root() / _FOLDER[1:]
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+        (folder / "only").write_text(only)
         folder.chmod(0o777)
         (folder / "limit").write_text(str(limit))
         (folder / "count").write_text("0" * 8)
         (folder / "count").chmod(_ANYBODY)
+        return folder
 
     @property
     def count(self) -> int:

@@ -27,7 +27,14 @@ def library(name: str) -> Path:
 
 def preload(host: Host, name: str) -> None:
     """In every program that the host starts from now on."""
+    place = put(host, name)
+    root = Path(f"/proc/{machine.leader(host.record)}/root")
+    (root / "etc/ld.so.preload").write_text(f"{place}\n")
+
+
+def put(host: Host, name: str) -> str:
+    """Where it is on the host, for LD_PRELOAD of a single command."""
     place = f"/usr/lib/{name}.so"
     root = Path(f"/proc/{machine.leader(host.record)}/root")
     (root / place[1:]).write_bytes(library(name).read_bytes())
-    (root / "etc/ld.so.preload").write_text(f"{place}\n")
+    return place

@@ -60,19 +60,25 @@ class Rig:
     p2p_by_default: str
     nvlinks: tuple[tuple[int, ...], ...] = ()
     os: str = "debian"
+    suite: str = "bookworm"  # of Debian
     components: tuple[str, ...] = ("main", "contrib", "non-free", "non-free-firmware")
     users: tuple[str, ...] = ("rig",)
     driver: str | None = None
+    open_modules: bool = False
     held: bool = False
     persistence: bool = False
     disks: int = 0
     pocket: str | None = None
     p2p: str = "default"
+    cuda: str = "ok"
     smi: str = "ok"
     lost: tuple[str, ...] = ()
+    corrupt: tuple[str, ...] = ()
+    falls: tuple[str, ...] = ()
     load: str = "idle"
     remap: tuple[str, ...] = ()
     aer: tuple[str, ...] = ()
+    heat: tuple[str, ...] = ()
     secure_boot: str = "off"
 
     def with_settings(self, settings: Settings) -> Rig:
@@ -81,9 +87,10 @@ class Rig:
         changes: dict[str, Any] = {key: value for key, value in own.items() if value}
         cards = {gpu.address for gpu in self.gpus}
         ports = {port for gpu in self.gpus for port in gpu.port.split("/")}
-        for key, known in {"lost": cards, "remap": cards, "aer": cards | ports}.items():
-            if key in own:
-                changes[key] = self._addressed(key, own[key], known)
+        known = dict.fromkeys(("lost", "corrupt", "falls", "remap", "heat"), cards)
+        known["aer"] = cards | ports
+        for key in own.keys() & known.keys():
+            changes[key] = self._addressed(key, own[key], known[key])
         if changes.get("driver") == "none":
             changes["driver"] = None
         if "pocket" in own and self.pocket is None:
@@ -104,8 +111,9 @@ class Rig:
     def hardware(self) -> str:
         """What the host finds in /etc/rigsim/rig.json."""
         keys = (
-            "name", "os", "board", "cpu", "iommu", "p2p", "smi", "lost", "load", "remap", "aer",
-            "p2p_by_default", "persistence", "gpus", "nvlinks", "secure_boot",
+            "name", "os", "board", "cpu", "iommu", "p2p", "cuda", "smi", "lost", "corrupt",
+            "falls", "load", "remap", "aer", "heat", "p2p_by_default", "persistence",
+            "gpus", "nvlinks", "secure_boot",
         )  # fmt: skip
         whole = asdict(self)
         return json.dumps({key: whole[key] for key in keys}, indent=1) + "\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.lab import clients
-from tests.lab.applying import QUIETLY, only
+from tests.lab.applying import INVENTORY, QUIETLY, only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,21 @@ class Tended:
         """For rigops, and for plain pyinfra, which needs to be told of known_hosts."""
         known_hosts = str(clients.config().with_name("known_hosts"))
         self.laptop.declare({self.host.name: {**declared, "ssh_known_hosts_file": known_hosts}})
+
+    def plan(self, code: int = 0, **declared: object) -> Mapping[str, Any]:
+        self.declare(**declared)
+        said = self.laptop.rigops("plan", "--json", *INVENTORY)
+        assert said.code == code, said.out + said.err
+        return only(said)
+
+    def finding(self, check: str, **declared: object) -> Mapping[str, Any]:
+        self.declare(**declared)
+        return self.laptop.doctor(*INVENTORY).seen(self.host.name).one(check)
+
+    def does(self, command: str) -> str:
+        done = self.host.run(command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
 
     def apply(self, code: int = 0, *options: str, **declared: object) -> Mapping[str, Any]:
         """What it says of the host; it has to end with this code."""
@@ -65,3 +80,12 @@ class Tended:
         while self.host.run(_UP).stdout == "":
             assert time.monotonic() < deadline
             time.sleep(0.2)
+
+
+def settings(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """What a plan or an apply says of settings, each with the value before and after."""
+    return {
+        one["subject"]: (one["before"].strip(), one["after"].strip())
+        for one in host["changes"]
+        if one["kind"] == "setting"
+    }

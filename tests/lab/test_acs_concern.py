@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.lab import hosts
-from tests.lab.applying import INVENTORY, only
+from tests.lab.applying import INVENTORY
 from tests.lab.laptop import Laptop
 from tests.lab.tended import Tended
 from tests.shards import LAB_CONCERNS
@@ -33,19 +33,6 @@ until [ -s /run/job ]; do sleep 0.1; done
 
 
 class Rig(Tended):
-    def plan(self, **declared: object) -> Mapping[str, Any]:
-        self.declare(**declared)
-        return only(self.laptop.rigops("plan", "--json", *INVENTORY))
-
-    def finding(self, **declared: object) -> Mapping[str, Any]:
-        self.declare(**declared)
-        return self.laptop.doctor(*INVENTORY).seen(NAME).one("acs.path")
-
-    def does(self, command: str) -> str:
-        done = self.host.run(command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
-
     def words(self) -> dict[str, str]:
         """As pciutils reads them, which knows nothing of our program."""
         return {port: self.does(f"setpci -s {port} ECAP_ACS+6.w") for port in PORTS}
@@ -71,7 +58,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 def test_doctor_names_the_ports_and_that_apply_clears_them(rig: Rig) -> None:
-    finding = rig.finding(**OFF)
+    finding = rig.finding("acs.path", **OFF)
 
     assert finding["status"] == "fail"
     assert (finding["remedy"]["kind"], finding["remedy"]["concern"]) == ("apply", "acs")
@@ -97,7 +84,7 @@ def test_it_is_cleared_at_once_and_only_between_the_cards(rig: Rig) -> None:
     assert rig.does("systemctl is-enabled rigops-acs; systemctl is-active rigops-acs") == (
         "enabled\nactive"
     )
-    assert rig.finding(**OFF)["status"] == "ok"
+    assert rig.finding("acs.path", **OFF)["status"] == "ok"
 
 
 @pytest.mark.story
@@ -110,7 +97,7 @@ def test_a_second_apply_changes_nothing(rig: Rig) -> None:
 def test_a_bit_that_somebody_sets_again_is_found_and_cleared(rig: Rig) -> None:
     rig.does(f"setpci -s {PORTS[1]} ECAP_ACS+6.w=007f")
 
-    assert rig.finding(**OFF)["status"] == "fail"
+    assert rig.finding("acs.path", **OFF)["status"] == "fail"
     host = rig.apply(**OFF)
     assert [one["subject"] for one in host["changes"]] == [PORTS[1]]
     assert rig.words() == {**every(CLEARED), PORTS[1]: "0053"}

@@ -38,12 +38,7 @@ LONGEST_S = 60
 
 
 class Rig(Tended):
-    def does(self, command: str) -> str:
-        done = self.host.run(command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
-
-    def plan(self, *options: str) -> Said:
+    def planned(self, *options: str) -> Said:
         said = self.laptop.rigops("plan", *INVENTORY, *options, timeout=LONGEST_S)
         assert "s3cret" not in said.out + said.err
         return said
@@ -81,16 +76,16 @@ def test_an_owner_or_mode_that_was_changed_is_shown_and_put_right(
     before = rig.status(path)
     rig.does(damage.format(path))
 
-    plan = rig.plan("--exit-code")
+    plan = rig.planned("--exit-code")
     applied = rig.laptop.rigops("apply", *QUIETLY, "-v", "--json")
 
     assert plan.code == 4
     assert said in plan.out + plan.err
-    assert "s3cret" not in rig.plan("--json").out
+    assert "s3cret" not in rig.planned("--json").out
     assert "s3cret" not in applied.out + applied.err
     assert only(applied)["outcome"] == "changed"
     assert rig.status(path) == before
-    assert rig.plan("--exit-code").code == 0
+    assert rig.planned("--exit-code").code == 0
 
 
 MOVED = "mv {0} {0}.away; "
@@ -114,7 +109,7 @@ def test_what_is_no_file_any_more_is_named_and_neither_followed_nor_replaced(
     rig.does((MOVED + damage).format(path))
     before = rig.status(path)
     try:
-        plan = rig.plan()
+        plan = rig.planned()
         applied = rig.laptop.rigops("apply", *QUIETLY, timeout=LONGEST_S)
         assert rig.status(path) == before
     finally:
@@ -123,13 +118,13 @@ def test_what_is_no_file_any_more_is_named_and_neither_followed_nor_replaced(
     assert f"{path} is {kind}, declared a file" in plan.out + plan.err
     assert applied.code == 1
     assert "root:" not in plan.out + plan.err + applied.out + applied.err
-    assert rig.plan("--exit-code").code == 0
+    assert rig.planned("--exit-code").code == 0
 
 
 def test_a_masked_unit_is_named_with_the_command_that_ends_it(rig: Rig) -> None:
     rig.does(f"mv {UNIT} /root/unit; systemctl mask {NAME}")
     try:
-        said = rig.plan()
+        said = rig.planned()
     finally:
         rig.does(f"systemctl unmask {NAME}; mv /root/unit {UNIT}; systemctl enable {NAME}")
     assert f"{NAME} is masked: sudo systemctl unmask {NAME}" in said.out + said.err
@@ -138,7 +133,7 @@ def test_a_masked_unit_is_named_with_the_command_that_ends_it(rig: Rig) -> None:
 def test_a_mask_until_the_next_boot_changes_nothing_below_etc(rig: Rig) -> None:
     rig.does(f"systemctl mask --runtime {NAME}")
     try:
-        said = rig.plan("--exit-code")
+        said = rig.planned("--exit-code")
         enabled = rig.does(f"systemctl is-enabled {NAME}")
     finally:
         rig.does(f"systemctl unmask --runtime {NAME}")
@@ -153,7 +148,7 @@ def test_a_drop_in_over_a_unit_is_named_and_stays(rig: Rig, folder: str) -> None
         "systemctl daemon-reload"
     )
     try:
-        plan, applied = rig.plan(), rig.laptop.rigops("apply", "--json", *QUIETLY)
+        plan, applied = rig.planned(), rig.laptop.rigops("apply", "--json", *QUIETLY)
         rig.does(f"test -f {drop_in}")
     finally:
         rig.does(f"systemctl revert {NAME}; rm -rf {drop_in.rpartition('/')[0]}")
@@ -166,7 +161,7 @@ def test_a_drop_in_over_a_unit_is_named_and_stays(rig: Rig, folder: str) -> None
 def test_a_record_that_is_no_file_is_damaged_and_never_followed(rig: Rig, damage: str) -> None:
     rig.does((MOVED + damage).format(OWNED))
     try:
-        plan = rig.plan()
+        plan = rig.planned()
         applied = rig.laptop.rigops("apply", *QUIETLY, timeout=LONGEST_S)
     finally:
         rig.does(f"rm -rf {OWNED}; mv {OWNED}.away {OWNED}")
@@ -175,4 +170,4 @@ def test_a_record_that_is_no_file_is_damaged_and_never_followed(rig: Rig, damage
     assert "ownership (1 change)" in applied.err
     for said in (plan, applied):
         assert "root:" not in said.out + said.err
-    assert rig.plan("--exit-code").code == 0
+    assert rig.planned("--exit-code").code == 0

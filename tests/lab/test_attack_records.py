@@ -57,7 +57,7 @@ xargs apt-mark hold </root/holds
 rm -rf {STATE} /usr/local/libexec/rigops
 tar -C / -xpf /root/saved.tar
 systemctl daemon-reload
-systemctl start rigops-acs.service
+systemctl start rigops-acs.service rigops-self-check.timer
 """
 
 DAMAGES: Final[Mapping[str, str]] = {

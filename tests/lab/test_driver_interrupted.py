@@ -94,6 +94,22 @@ Path("/var/lib/rigops/package_work.json").write_text(
     '[{"name": "nvidia-driver", "before": "545.29.06-1", "after": "535.261.03-1"}]}'
 )
 """
+# All packages of the driver are there, and the initramfs was being made.
+IN_TRIGGER = r"""
+import re
+from pathlib import Path
+
+status = Path("/var/lib/dpkg/status")
+every = status.read_text().split("\n\n")
+(at,) = (i for i, one in enumerate(every) if one.startswith("Package: initramfs-tools\n"))
+every[at] = re.sub(r"(?m)^Status: .*", "Status: install ok half-configured", every[at])
+every[at] = re.sub(r"(?m)^Version: (.*)", r"Version: \1\nConfig-Version: \1", every[at])
+status.write_text("\n\n".join(every))
+Path("/var/lib/rigops/package_work.json").write_text(
+    '{"schema": "rigops.package_work/1", "packages": '
+    '[{"name": "nvidia-driver", "before": "545.29.06-1", "after": "535.261.03-1"}]}'
+)
+"""
 # Somebody upgraded a package that has nothing to do with the driver, and was cut off: in its
 # scripts, or while dpkg wrote down that it is installed.
 OF_SOMEBODY = {
@@ -121,6 +137,21 @@ def test_a_package_that_was_cut_off_while_it_was_unpacked_is_unpacked_again(
         assert rig.does("dpkg-query -W -f '${db:Status-Abbrev}' nvidia-driver") == "hi"
         assert (rig.drivers(), rig.runs) == ({GOOD}, GOOD)
         assert rig.does("dpkg --audit; apt-get -q check >/dev/null") == ""
+
+
+def test_a_trigger_that_was_cut_off_runs_again_where_every_package_is_as_declared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with tended(tmp_path_factory, f"{RIG}=driver-trigger") as rig:
+        rig.apply(0, *AUTO, **THE_535)
+        assert rig.host.run("python3 -", given=IN_TRIGGER).returncode == 0
+        assert "initramfs-tools" in rig.does("dpkg --audit")
+
+        rig.apply(0, *AUTO, **THE_535)
+
+        assert rig.does("dpkg --audit; apt-get -q check >/dev/null") == ""
+        assert rig.does("ls /var/lib/rigops/package_work.json 2>&1 || :").startswith("ls: cannot")
+        assert rig.apply(0, *AUTO, **THE_535)["outcome"] == "converged"
 
 
 def test_what_somebody_else_was_cut_off_in_is_not_finished_by_a_yes(

@@ -32,10 +32,12 @@ DEPLOY: Final = """
 from pyinfra.context import host
 from rigops.packages.operations import held, kernel_metas
 from rigops.concerns.nvidia_driver.modules import kernel_hook
-from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
+from rigops.concerns.monitoring.operations import NOTIFY_ABSENCE, install_notify
+from rigops.inventory.spec.model import Notify
 from rigops.ownership.owned_files import undo_undeclared
 
-install_notify(concern="hook", target={target!r})
+kind = "url" if {target!r}.startswith("http") else "command"
+install_notify(concern="hook", target=Notify(**{{kind: {target!r}}}) if {target!r} else None)
 if {wanted!r}:
     kernel_hook(concern="hook")
 held(name="Holds", concern="hook", names=kernel_metas(host) if {hold!r} else ())
@@ -50,7 +52,7 @@ class Rig(Tended):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def has(self, target: str | None = None, *, wanted: bool = False, hold: bool = False) -> str:
+    def has(self, target: str = "", *, wanted: bool = False, hold: bool = False) -> str:
         """Brings it about; what pyinfra says of it."""
         deploy = self.laptop.folder / "hook.py"
         deploy.write_text(DEPLOY.format(target=target, wanted=wanted, hold=hold))

@@ -69,8 +69,10 @@ class Tree:
 
     def become(self, **rig: object) -> None:
         normal = {
-            "os": "debian", "driver": None, "held": False, "persistence": False, "pocket": None,
+            "os": "debian", "suite": "bookworm", "driver": None, "held": False,
+            "persistence": False, "pocket": None,
             "components": ["main", "contrib", "non-free", "non-free-firmware"],
+            "open_modules": False,
         }  # fmt: skip
         self._enter(sys.executable, "-c", _INSTALL, str(self._root), json.dumps({**normal, **rig}))
 

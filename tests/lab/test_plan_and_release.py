@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shard(LAB_CONCERNS)
 
 ARGUMENT = "planned=1"
+BORG: Final = {"repository": "/backup", "paths": ["/home"]}  # which no host here can do
 GONE = {"ssh_hostname": "127.0.0.1", "ssh_port": 1}
 # What a login leaves, and what the journal writes all the time.
 ALWAYS_CHANGES = ("/var/log/", "/run/")
@@ -93,7 +94,7 @@ def test_a_plan_tells_once_what_is_the_same_on_several_hosts_and_touches_nothing
 def test_a_plan_of_a_driver_and_a_kernel_argument_fits_a_screen(
     rigs: list[Host], laptop: Laptop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = {"driver": "535", "gpus": {"3090": 3}, "gpu_power_limit": "285W"}
+    wanted = {"driver": "535", "gpus": {"3090": 3}, "borg": BORG}
     declare(laptop, rigs[:1], "iommu=pt", trial="required", **wanted)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -136,7 +137,7 @@ def test_a_plan_has_the_fields_of_its_schema_and_an_exit_code_for_scripts(
 
 @pytest.mark.parametrize(
     ("more", "code"),
-    [({"gpu_power_limit": 300}, 1), ({}, 3)],
+    [({"borg": BORG}, 1), ({}, 3)],
     ids=["in the way", "not reached"],
 )
 def test_a_plan_that_could_not_be_made_whole_is_told_by_its_exit_code(
@@ -152,8 +153,8 @@ def test_a_plan_that_could_not_be_made_whole_is_told_by_its_exit_code(
     assert said.code == code
     found = by_host(said)
     if more:
-        (blocked,) = found[rigs[0].name]["blocked"]
-        assert (blocked["concern"], blocked["keys"]) == ("gpu_tuning", ["gpu_power_limit"])
+        blocked = found[rigs[0].name]["blocked"]
+        assert {(one["concern"], *one["keys"]) for one in blocked} == {("borg", "borg")}
         assert found[rigs[0].name]["status"] == "refused"
         return
     assert found[rigs[0].name]["status"] == "pending"

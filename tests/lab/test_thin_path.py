@@ -81,17 +81,16 @@ def test_doctor_finds_the_breaking_driver_and_the_translating_iommu(laptop: Lapt
     assert failed["iommu.mode"]["remedy"]["concern"] == "kernel_args"
 
 
-def test_what_this_version_cannot_do_is_listed_and_is_no_success(laptop: Laptop) -> None:
-    laptop.declare("'gpu_power_limit': 285")
+def test_what_a_host_cannot_do_is_listed_and_is_no_success(laptop: Laptop) -> None:
+    laptop.declare("'borg': {'repository': '/b', 'paths': ['/home']}")
 
     said = laptop.rigops("apply", "--yes", "--reboot", "never", "--json")
 
     assert said.code == 1
     (host,) = said.json()["hosts"]
     assert host["outcome"] == "refused"
-    assert host["blocked"] == [
-        {"concern": "gpu_tuning", "keys": ["gpu_power_limit"], "reason": "not in this version"}
-    ]
+    (blocked,) = (one for one in host["blocked"] if "passphrase_command" in one["reason"])
+    assert (blocked["concern"], blocked["keys"]) == ("borg", ["borg"])
 
 
 def test_without_consent_nothing_is_touched(laptop: Laptop) -> None:

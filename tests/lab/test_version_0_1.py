@@ -29,6 +29,7 @@ LIMITS = "/etc/security/limits.d/90-rigops.conf"
 NCCL = "/etc/nccl.conf"
 PIN = "/etc/apt/preferences.d/rigops-nvidia.pref"
 VAULT = f"{STATE}/vault"
+LIBEXEC = "/usr/local/libexec/rigops/"
 THEIRS = {LIMITS: "# of a user\n* - nofile 4096", NCCL: "# mine: café\nNCCL_SOCKET_IFNAME = eno1"}
 PORTS = ("0000:00:03.1", "0000:40:01.3", "0000:40:03.1")
 REDIRECTING = "001d"
@@ -85,6 +86,16 @@ def _locked(rig: Rig) -> Mapping[str, Any]:
     return {name: host[name] for name in host if name != "packages"}
 
 
+def _of_before(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Changes that are neither of what version 0.1 did not have nor newer programs of ours."""
+    return [
+        one
+        for one in host["changes"]
+        if one["after"] is None
+        or not (one["concern"] == "monitoring" or one["subject"].startswith(LIBEXEC))
+    ]
+
+
 def _printed(rig: Rig, *words: str, code: int = 0) -> Any:
     said = rig.laptop.rigops(*words, "--json", *INVENTORY)
     assert said.code == code, said.out + said.err
@@ -96,22 +107,38 @@ def _of_host(document: Any) -> Mapping[str, Any]:
     return dict(host)
 
 
-def test_the_plan_shows_no_change(rig: Rig) -> None:
-    host = _of_host(_printed(rig, "plan", "--exit-code"))
+def test_the_plan_shows_what_notify_has_got_since_and_removes_nothing(rig: Rig) -> None:
+    host = _of_host(_printed(rig, "plan", "--exit-code", code=4))
 
-    assert host["status"] == "converged"
-    assert (host["changes"], any(host["packages"].values()), host["reboot"]) == ([], False, False)
+    assert (any(host["packages"].values()), host["reboot"]) == (False, False)
     assert (host["undeclared"], host["blocked"], host["other_debts"]) == ([], [], [])
+    assert _of_before(host) == []
 
 
 def test_doctor_finds_what_version_0_1_found(rig: Rig) -> None:
     host = _of_host(_printed(rig, "doctor"))
 
-    wrong = {(one["id"], one["status"]) for one in host["findings"]} - {("drv.persist", "warn")}
+    wrong = {(one["id"], one["status"]) for one in host["findings"]} - {
+        ("drv.persist", "warn"),
+        ("rigops.selfcheck", "warn"),  # which that version did not have
+    }
     assert {status for _, status in wrong} <= {"ok", "info", "skipped"}
     assert {"drv.pin", "cmdline.drift", "acs.path", "iommu.mode"} <= {
         one["id"] for one in host["findings"] if one["status"] == "ok"
     }
+
+
+def test_what_base_owned_of_notify_is_taken_over(rig: Rig) -> None:
+    paths = ("/etc/rigops/notify", "/usr/local/libexec/rigops/notify")
+    assert _of_host(_printed(rig, "plan", "--only", "base"))["changes"] == []
+    before = rig.does(f"cat {paths[0]}")
+
+    changes = _of_host(_printed(rig, "apply", "--yes"))["changes"]
+
+    assert "/etc/rigops/notify" not in {one["subject"] for one in changes}
+    assert rig.does(f"cat {paths[0]}") == before
+    record = json.loads(rig.does(f"cat {STATE}/owned.json"))["files"]
+    assert {one["concern"] for one in record if one["path"] in paths} == {"monitoring"}
 
 
 def test_apply_believes_the_proof_and_only_fills_the_vault_again(rig: Rig) -> None:
@@ -147,7 +174,7 @@ def test_what_is_undeclared_is_withheld_under_its_concern(rig: Rig) -> None:
     rig.declare(**DECLARED)
 
     concerns = [one["concern"] for one in host["withheld"]]
-    assert concerns == ["base", "nvidia_driver", "kernel_args", "acs"]
+    assert concerns == ["base", "nvidia_driver", "kernel_args", "acs", "monitoring"]
 
 
 def test_another_proof_is_recorded_in_the_shape_of_before(rig: Rig) -> None:
@@ -183,12 +210,12 @@ def test_a_release_undoes_it_and_gives_the_user_back_what_was_there(rig: Rig) ->
 def test_a_trial_that_version_0_1_left_is_finished(owing: Rig) -> None:
     planned = _of_host(_printed(owing, "plan"))
 
-    assert (planned["changes"], planned["reboot"]) == ([], True)
+    assert (_of_before(planned), planned["reboot"]) == ([], True)
     assert planned["trial"]["arguments"] == ["iommu=pt"]
 
     host = _of_host(_printed(owing, "apply", "--yes", "--reboot", "auto"))
 
     assert (host["outcome"], host["preflight"]["status"]) == ("changed", "ok")
-    assert {one["subject"] for one in host["changes"] if one["kind"] == "file"} <= {DROP_IN}
+    assert {one["subject"] for one in _of_before(host) if one["kind"] == "file"} <= {DROP_IN}
     assert "iommu=pt" in owing.does("cat /proc/cmdline")
     assert _of_host(_printed(owing, "plan"))["status"] == "converged"

@@ -50,7 +50,7 @@ def test_help_names_the_concerns_and_those_that_are_not_in_this_version(command:
     able = [one.name for one in registry.in_this_version()]
     coming = [one.name for one in registry.CONCERNS if not one.is_in_this_version]
     assert f"Only these concerns: {', '.join(able)}." in said
-    assert f"Not in this version: {', '.join(coming)}." in said
+    assert (f"Not in this version: {', '.join(coming)}." in said) is bool(coming)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -16,6 +16,9 @@ from tests.unit.patterns import ENDLESS_S, Use, calls, growing_texts, growth, he
 
 # Patterns that are put together while the program runs: module and source, and examples of them.
 MADE: dict[tuple[str, str], tuple[str | bytes, ...]] = {
+    # Of models of ours, over the whole of a value that rigops itself rendered.
+    ("rigops.autoinstall.preseed", "pattern"): (),
+    ("rigops.autoinstall.shape", "self.*"): (),
     ("rigops.concerns.kernel_args.bootloader.tokens", "*{name}='"): (
         r"^[ \t]*(?:export[ \t]+)?GRUB_CMDLINE_LINUX=",
     ),

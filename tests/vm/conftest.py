@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.lab.vm.machines import Machine
+    from tests.lab.vm.machines import Machine, System
 
 _numbers = count(1)
 
@@ -27,10 +27,20 @@ class Machines:
     def __init__(self) -> None:
         self._up: list[Machine] = []
 
-    def up(self, *, layout: str = "ext4", rtc: str = "", memory: int = 1024) -> Machine:
+    def up(
+        self,
+        *,
+        layout: str = "ext4",
+        rtc: str = "",
+        memory: int = 1024,
+        second: int = 0,
+        system: System | None = None,
+    ) -> Machine:
         """One that answers, with a name that no other run has."""
         name = f"vm-{os.getpid()}-{next(_numbers)}"
-        machine = machines.up(name, layout=layout, rtc=rtc, memory=memory)
+        machine = machines.up(
+            name, layout=layout, rtc=rtc, memory=memory, second=second, system=system
+        )
         self._up.append(machine)
         return machine
 

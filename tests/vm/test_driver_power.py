@@ -8,21 +8,17 @@ version of the module that then lies on the disk.
 
 from __future__ import annotations
 
-import io
-import tarfile
-from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lab import layers
-from tests.lab.demo_packages import Demo, publish, state
+from tests.lab.demo_packages import state
 from tests.lab.driver_rig import GOOD, OLD, PIN
 from tests.lab.laptop import Laptop
-from tests.lab.packages import AT, FILE, source
 from tests.shards import VM_DRIVER
 from tests.vm.cutting import applying, cut_when, switch_on
+from tests.vm.driver_packages import can_build, has_archive
 from tests.vm.trying import PATIENCE_S, REBOOT_TIMEOUT_S, Tended
 
 if TYPE_CHECKING:
@@ -37,19 +33,6 @@ BUILDER = "nvidia-kernel-dkms"
 # Seldom, so that dpkg has the processor: this package's modules are listed for half a minute.
 CONFIGURES = f"sleep 2 && pgrep -f '[{BUILDER[0]}]{BUILDER[1:]}.postinst configure'"
 NEVER = ("--reboot", "never")
-# Machines of other tests say which driver is loaded, whatever they have on their disks.
-BY_ITS_DISK = """
-mkdir -p /etc/systemd/system/lab-cards.service.d
-printf '[Service]\\nExecStartPre=rm /usr/lib/rigsim/etc/driver\\n' \\
-    >/etc/systemd/system/lab-cards.service.d/by-its-disk.conf
-"""
-# What the lab's dkms looks for; nothing is compiled, so that nothing more is needed.
-HEADERS = """\
-#!/bin/sh
-set -e
-mkdir -p /usr/src/linux-headers-{kernel}/include
-ln -sfn /usr/src/linux-headers-{kernel} /lib/modules/{kernel}/build
-"""
 OLD_DRIVER = """
 DEBIAN_FRONTEND=noninteractive apt-get -q -y install \
     nvidia-driver nvidia-smi libcuda1 nvidia-persistenced 2>&1
@@ -114,33 +97,9 @@ def rig(module_vm: Machines, tmp_path_factory: pytest.TempPathFactory) -> Rig:
 
 
 def prepare(machine: Machine) -> None:
-    kernel = machine.ssh("uname -r")
-    publish(
-        machine,
-        [
-            Demo(f"linux-headers-{kernel}", "1", postinst=HEADERS.format(kernel=kernel)),
-            Demo("lab-compiler", "1", {"Provides": "dpkg-dev, make, patch"}),
-        ],
-    )
-    unpack(machine)
-    sources = "\n".join(source("debian", suite) for suite in ("bookworm", "vendor"))
-    assert machine.run(f"cat >/{FILE}", given=sources).returncode == 0
-    machine.ssh("apt-get -q update", timeout=PATIENCE_S)
-    machine.ssh(f"apt-get -q -y install linux-headers-{kernel} lab-compiler", timeout=PATIENCE_S)
+    can_build(machine, machine.ssh("uname -r"))
+    has_archive(machine, ("bookworm", "vendor"))
     machine.ssh(OLD_DRIVER, timeout=PATIENCE_S)
-    machine.ssh(BY_ITS_DISK)
-
-
-def unpack(machine: Machine) -> None:
-    """The lab's packages, where every host of the lab has them."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        tar.add(layers.repository() / "debian", "debian")
-    done = machine.run(
-        f"mkdir -p {AT} && base64 -d | tar -xz -C {AT} --no-same-owner",
-        given=b64encode(stream.getvalue()).decode(),
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
-"""What is known about drivers, cards, their Xids and failed starts, and firmware, with evidence."""
+"""What is known about drivers, cards, links, Xids, failed starts and firmware, with evidence."""
 
+from rigops.catalog.links import nvlink, pcie_link
 from rigops.catalog.loader import Catalog, load, load_once
 from rigops.catalog.lookup import (
     DriverRow,
@@ -27,5 +28,7 @@ __all__ = [
     "judge",
     "load",
     "load_once",
+    "nvlink",
+    "pcie_link",
     "runs_on",
 ]

@@ -16,13 +16,14 @@ from rigops.catalog.model import (
     Generation,
     Gpu,
     InitCode,
+    Link,
     Xid,
 )
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Release
 
-Entry = DriverBranch | Gpu | Generation | Xid | InitCode | FirmwareSetting
+Entry = DriverBranch | Gpu | Generation | Xid | InitCode | FirmwareSetting | Link
 
 _DATE = re.compile(r"([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?")
 _BRANCH = re.compile(r"[1-9][0-9]{1,3}")
@@ -48,6 +49,13 @@ def faults(entry: Entry) -> Iterator[Fault]:
         yield from _generation(entry)
     elif isinstance(entry, FirmwareSetting):
         yield from _firmware(entry)
+    elif isinstance(entry, Link):
+        if not 0 < entry.slowest <= entry.fastest <= entry.theoretical:
+            yield Fault(
+                "slowest, fastest and theoretical are out of order",
+                f"{entry.slowest}, {entry.fastest}, {entry.theoretical}",
+                "0 < slowest <= fastest <= theoretical",
+            )
     elif isinstance(entry, InitCode):
         if not entry.code or not _INIT_CODE.fullmatch(entry.code):
             yield Fault(

@@ -24,6 +24,7 @@ from rigops.catalog.model import (
     Generation,
     Gpu,
     InitCode,
+    Link,
     Xid,
 )
 from rigops.catalog.reader import Place, Reader, Values, build, shown
@@ -40,7 +41,7 @@ SHIPPED = Path(__file__).with_name("data")
 _TOML = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _LINE = re.compile(r"\(?at line ([0-9]+)")
 
-E = TypeVar("E", DriverBranch, Gpu, Generation, Xid, InitCode, FirmwareSetting)
+E = TypeVar("E", DriverBranch, Gpu, Generation, Xid, InitCode, FirmwareSetting, Link)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Table(Generic[E]):
     key: str
 
 
-TABLES = ("drivers", "gpus", "generations", "xids", "init_codes", "firmware")
+TABLES = ("drivers", "gpus", "generations", "xids", "init_codes", "firmware", "links")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class Catalog:
     @cached_property
     def firmware(self) -> tuple[FirmwareSetting, ...]:
         return self._entries(Table("firmware", FirmwareSetting, "setting"))
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        return self._entries(Table("links", Link, "name"))
 
     def _entries(self, table: Table[E]) -> tuple[E, ...]:
         own = _merged(table, (), _open(self._directory / f"{table.name}.toml"))

@@ -13,6 +13,7 @@ ModuleFlavor = Literal["proprietary", "open"]
 Severity = Literal["fail", "warn", "info"]
 P2PExpectation = Literal["nvlink", "pcie", "nvlink-or-none", "none", "unknown"]
 Setting = Literal["iommu", "acs", "above-4g", "resizable-bar"]
+LinkKind = Literal["pcie", "cross-socket", "nvlink"]
 Cpu = Literal["any", "amd", "intel"]
 
 ARCHITECTURES = (
@@ -152,6 +153,21 @@ class InitCode:
     code: str  # 0x24, :0x72, 0x24:0x72
     meaning: str
     remedy: str  # "" where the number alone says nothing
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """What copies along a healthy link reach, in GB/s one way."""
+
+    name: str
+    kind: LinkKind
+    generation: int
+    width: int  # lanes, or links of NVLink
+    theoretical: float
+    slowest: float
+    fastest: float
+    measured: bool  # False: expected from the figures, nobody's measurement
     evidence: tuple[Evidence, ...]
 
 

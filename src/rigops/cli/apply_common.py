@@ -33,8 +33,10 @@ from rigops.cli.options import (
 from rigops.cli.output import print_json, text_width
 from rigops.cli.progress import Progress
 from rigops.concerns.concern import HostRequest
+from rigops.concerns.registry import CONCERNS, in_this_version
 from rigops.converge.concerns import Selection, deploys
 from rigops.converge.fleet_run import FleetRun, Interrupts
+from rigops.converge.host_run import HostRun
 from rigops.converge.lock import Holder
 from rigops.converge.request import RunOptions
 from rigops.converge.result import exit_code
@@ -48,6 +50,7 @@ from rigops.report.terminal import print_lines
 from rigops.transport import Target
 
 if TYPE_CHECKING:
+    from rigops.converge.engine import Engine
     from rigops.converge.request import PreflightWhen
     from rigops.converge.result import HostResult
     from rigops.inventory import Inventory, InventoryHost
@@ -57,6 +60,7 @@ APPLY_SCHEMA = "rigops.apply/1"
 _DOING = {
     "plan": "planning", "apply": "applying", "release": "releasing", "rollback": "rolling back",
 }  # fmt: skip
+_COMING = [one.name for one in CONCERNS if not one.is_in_this_version]
 EXIT_DECLINED = EXIT_INTERRUPTED = 130
 
 
@@ -71,15 +75,15 @@ inventory_options = combined(
         multiple=True,
         callback=words,
         metavar="CONCERN",
-        help="Only these concerns: base, nvidia_driver, kernel_args, acs.",
+        help=f"Only these concerns: {', '.join(one.name for one in in_this_version())}.",
     ),
     click.option(
         "--skip",
         multiple=True,
         callback=words,
         metavar="CONCERN",
-        help="Skip these concerns. Not in this version: gpu_tuning, cpu_tuning, thermal_guard, "
-        "snapshots, borg.",
+        help="Skip these concerns."
+        + (f" Not in this version: {', '.join(_COMING)}." if _COMING else ""),
     ),
 )
 
@@ -142,15 +146,17 @@ def fleet_run(
     inventory_digest: str,
     accepted_keys: Sequence[str],
     asks_sudo_password: bool,
+    sudo_password_given: str | None = None,
     allow_busy: bool = False,
     upgrade: bool = False,
     remove_foreign_driver: bool = False,
     keep_holds: bool = False,
     withholds_removals: bool = False,
     preflight: PreflightWhen = "auto",
+    make: Callable[[HostRequest, RunOptions, Engine], HostRun] = HostRun,
 ) -> Iterator[tuple[FleetRun, Progress]]:
     """A run of `command` on these hosts; its connections end with the context."""
-    password = sudo_password(asked=asks_sudo_password)
+    password = sudo_password_given or sudo_password(asked=asks_sudo_password)
     interrupts = Interrupts()
     started = journal.now()
     with Progress(_DOING[command], interrupts.end_the_question) as progress:
@@ -174,11 +180,13 @@ def fleet_run(
                 withholds_removals=withholds_removals,
                 preflight=preflight,
             ),
+            make,
         )
         try:
             yield run, progress
         finally:
             run.close()
+            interrupts.end()
 
 
 def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:
@@ -245,7 +253,7 @@ def conclude(
     shown: Collection[str] = (),
 ) -> int:
     """Record and report the run. A record that fails is an error after the report."""
-    unrecorded = _record(run)
+    unrecorded = record(run)
     proofs = [result.preflight for result in run.results if result.preflight]
     if proofs and not as_json:
         print_lines(*preflight_lines(proofs, text_width()))
@@ -255,7 +263,7 @@ def conclude(
     return EXIT_INTERRUPTED if is_interrupted else exit_code(run.results)
 
 
-def _record(run: FleetRun) -> list[Problem]:
+def record(run: FleetRun) -> list[Problem]:
     """A line in this machine's journal for each host that was reached; the lockfile."""
     problems: list[Problem] = []
     proven: dict[Path, dict[str, LockedHost]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.cli.collected_hosts import CollectedHost
-from rigops.cli.hosts import host_catalog
+from rigops.cli.hosts import find_neighbors, host_catalog
 from rigops.cli.options import existing_inventory
 from rigops.cli.output import warn
 from rigops.doctor import notes
@@ -37,7 +37,7 @@ def hosts_from_bundles(
     found = [bundle for path in paths for bundle in _read(path)]
     inventory = existing_inventory(inventory_path)
     if len(hosts) == 1 and len(found) == 1:
-        return [_collected(found[0], _declared(inventory, hosts[0], required=True))]
+        return [_collected(found[0], inventory, hosts[0], required=True)]
     named = {bundle.host for bundle in found}
     for host in hosts:
         if host not in named:
@@ -48,7 +48,7 @@ def hosts_from_bundles(
                 accepted=", ".join(sorted(named)),
             )
     return [
-        _collected(bundle, _declared(inventory, bundle.host, required=False))
+        _collected(bundle, inventory, bundle.host, required=False)
         for bundle in found
         if not hosts or bundle.host in hosts
     ]
@@ -61,9 +61,17 @@ def _read(path: Path) -> list[Bundle]:
     return read_content(content, place="standard input", host="paste")
 
 
-def _collected(bundle: Bundle, spec: RigSpec | None) -> CollectedHost:
-    about = tuple(notes.of_bundle(bundle))
-    return CollectedHost(host=bundle.host, source="bundle", spec=spec, bundle=bundle, notes=about)
+def _collected(
+    bundle: Bundle, inventory: Inventory | None, name: str, *, required: bool
+) -> CollectedHost:
+    return CollectedHost(
+        host=bundle.host,
+        source="bundle",
+        spec=_declared(inventory, name, required=required),
+        neighbors=find_neighbors(inventory, name),
+        bundle=bundle,
+        notes=tuple(notes.of_bundle(bundle)),
+    )
 
 
 def _declared(inventory: Inventory | None, name: str, *, required: bool) -> RigSpec | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rigops.cli.hosts import Chosen
     from rigops.doctor.host_report import Source
     from rigops.inventory.spec import RigSpec
+    from rigops.power import Neighbor
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section
     from rigops.transport import HostKeyPolicy, UnknownKey
@@ -52,6 +53,7 @@ class CollectedHost:
     host: str
     source: Source
     spec: RigSpec | None
+    neighbors: tuple[Neighbor, ...] = ()
     bundle: Bundle | None = None
     error: HostError | None = None
     duration_ms: int = 0
@@ -103,7 +105,9 @@ def probe_hosts(
 def _collect(host: Chosen, options: ProbeOptions) -> CollectedHost:
     began = time.monotonic()
     source: Source = "local" if host.target.local else "ssh"
-    collected = CollectedHost(host=host.name, source=source, spec=host.spec)
+    collected = CollectedHost(
+        host=host.name, source=source, spec=host.spec, neighbors=host.neighbors
+    )
     try:
         collected = _connect_and_collect(host, options, collected)
     except TransportError as error:

@@ -94,7 +94,12 @@ class Examiner:
         snapshot = HostSnapshot(bundle)
         choose_driver = chooser(bundle, catalog, collected.spec, locked)
         findings = examine(
-            snapshot, collected.spec, catalog, checks=self._checks, choose_driver=choose_driver
+            snapshot,
+            collected.spec,
+            catalog,
+            checks=self._checks,
+            choose_driver=choose_driver,
+            neighbors=collected.neighbors,
         )
         return replace(
             report,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
+    from rigops.power import Neighbor
     from rigops.record.lockfile import LockedHost
     from rigops.transport import UnknownKey
 
@@ -36,11 +37,16 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Chosen:
-    """A host to reach; `spec` is None where no inventory declares anything for it."""
+    """A host to reach; `spec` is None where no inventory declares anything for it.
+
+    `neighbors`: other hosts of the inventory on its circuits. `digest`: of the inventory.
+    """
 
     name: str
     target: Target
     spec: RigSpec | None
+    neighbors: tuple[Neighbor, ...] = ()
+    digest: str = ""
 
 
 accept_host_key_option = click.option(
@@ -90,7 +96,13 @@ def choose_hosts(
         print_lines("this machine", err=True)
         return (Chosen("@local", LOCAL, None),)
     chosen = tuple(
-        Chosen(host.name, Target.from_host_data(host.name, host.data), host.spec)
+        Chosen(
+            host.name,
+            Target.from_host_data(host.name, host.data),
+            host.spec,
+            find_neighbors(inventory, host.name),
+            inventory.digest,
+        )
         for host in inventory.hosts
         if host.connector in {"ssh", "local"}
     )
@@ -184,4 +196,17 @@ def _named(word: str, inventory: Inventory | None) -> Chosen:
             message=f"connector {host.connector} is not supported; rigops uses ssh or @local",
             host=word,
         )
-    return Chosen(word, Target.from_host_data(host.name, host.data), host.spec)
+    target = Target.from_host_data(host.name, host.data)
+    digest = inventory.digest if inventory else ""
+    return Chosen(word, target, host.spec, find_neighbors(inventory, word), digest)
+
+
+def find_neighbors(inventory: Inventory | None, name: str) -> tuple[Neighbor, ...]:
+    """Other hosts of the inventory on a circuit of this host."""
+    host = inventory.host(name) if inventory else None
+    circuits = host.spec.circuits or () if host else ()
+    if inventory is None or not any(circuit.name for circuit in circuits):
+        return ()
+    from rigops.power import sharing
+
+    return sharing(name, {one.name: one.spec for one in inventory.hosts})

@@ -33,7 +33,12 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @click.command("init")
-@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
+@click.argument(
+    "folder",
+    metavar="[DIR]",
+    default=".",
+    type=click.Path(path_type=Path, file_okay=False, writable=True),
+)
 @click.option(
     "--host",
     "targets",

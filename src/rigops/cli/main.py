@@ -26,6 +26,7 @@ _JOBS = {
     ("Look", "rigops doctor threadripper"): {
         "doctor": "Check hosts; show what is wrong and how to fix it.",
         "drivers": "Show which NVIDIA drivers to use for a GPU, and which never.",
+        "power": "Show the power budget of hosts, and what the electricity costs.",
         "history": "Show past runs: what they changed, when, with which result.",
     },
     ("Change", "rigops plan"): {
@@ -36,9 +37,15 @@ _JOBS = {
     ("Prove", "rigops preflight threadripper"): {
         "preflight": "Test copies between every pair of GPUs.",
     },
-    ("Keep", "rigops rollback threadripper"): {
-        "rollback": "Reinstall the driver that was proven on a host before.",
+    ("Keep", "rigops restore threadripper /home/me/thesis"): {
+        "snapshots": "Show which snapshots exist where, and which go next.",
+        "backup": "Take snapshots now, and send what the target lacks.",
+        "restore": "Bring back a file, a directory or a whole subvolume.",
+        "capture": "Check whether a host is safe to wipe; store what it was.",
+        "reprovision": "Make a reinstalled host what it was when captured.",
+        "rollback": "Go back to an earlier driver, configuration or root.",
         "release": "Undo everything that rigops owns on a host.",
+        "autoinstall": "Write an unattended installation for a captured host.",
         "ssh-config": "Print an OpenSSH configuration for the inventory.",
     },
 }
@@ -46,7 +53,7 @@ COMMANDS = {name: line for commands in _JOBS.values() for name, line in commands
 
 
 # They import pyinfra, which has to come before every lock and thread.
-_CONVERGE = {"apply", "plan", "release", "rollback"}
+_CONVERGE = {"apply", "plan", "release", "reprovision", "rollback"}
 
 
 class Commands(click.Group):

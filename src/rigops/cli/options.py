@@ -67,6 +67,12 @@ common = combined(
     ),
 )  # fmt: skip
 
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["btrfs", "borg"]),
+    help="Only this one [default: all that the host has].",
+)
+
 inventory_option = click.option(
     "-i",
     "--inventory",

@@ -79,6 +79,13 @@ def of_schema(schema: str) -> Callable[[str], object]:
 
 
 @dataclass(frozen=True)
+class SelfChecks:
+    """For each concern that is declared, the command that checks its own things on the host."""
+
+    commands: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class Kept:
     """`vault`: None where there was nothing to do."""
 
@@ -125,6 +132,9 @@ class Concern:
     # What is configured, or is declared, and only a reboot brings into force; asked after the
     # deploy, and where the concern is not selected as well.
     reboot_reasons: Callable[[RigSpec], Iterable[str]] = _none
+    # The words of a command on the host that checks what this concern brought about there, nothing
+    # where it is not declared. What it prints: docs/concerns.md.
+    self_check: Callable[[RigSpec], Sequence[str]] = _none
     # What only this machine knows, such as the lockfile: its operations get it by its type.
     provide: Callable[[HostRequest], object] | None = None
     # What of a proven state is stored, for a rollback and for the lockfile. Fails nothing.

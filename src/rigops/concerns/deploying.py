@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
 from pyinfra.context import host
 
+from rigops.concerns.inventory_specs import InventorySpecs
 from rigops.concerns.record_rebuilt import record_rebuilt
-from rigops.concerns.registry import concern, read
+from rigops.concerns.registry import concern, read, self_checks
 from rigops.plan.context import provide
+
+if TYPE_CHECKING:
+    from pyinfra.api.inventory import Inventory
+
+    from rigops.inventory.spec import RigSpec
 
 
 def deploy(name: str) -> None:
@@ -14,5 +24,11 @@ def deploy(name: str) -> None:
     if run is not None:
         spec = read(host.data.dict())
         provide(host, spec)
+        provide(host, InventorySpecs(partial(_specs, host.inventory)))
+        provide(host, self_checks(spec))
         record_rebuilt(name="Ownership record")
         run(spec)
+
+
+def _specs(inventory: Inventory) -> Mapping[str, RigSpec]:
+    return {one.name: read(one.data.dict()) for one in inventory}

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.concerns.acs.concern import ACS
 from rigops.concerns.base.concern import BASE
-from rigops.concerns.coming import BORG, CPU_TUNING, GPU_TUNING, SNAPSHOTS, THERMAL_GUARD
+from rigops.concerns.borg.concern import BORG
+from rigops.concerns.concern import SelfChecks
+from rigops.concerns.cpu_tuning.concern import CPU_TUNING
+from rigops.concerns.gpu_tuning.concern import GPU_TUNING
 from rigops.concerns.kernel_args.concern import KERNEL_ARGS
+from rigops.concerns.monitoring.concern import MONITORING
 from rigops.concerns.nvidia_driver.concern import NVIDIA_DRIVER
+from rigops.concerns.snapshots.concern import SNAPSHOTS
+from rigops.concerns.thermal_guard.concern import THERMAL_GUARD
 from rigops.errors import UsageError
 from rigops.inventory.spec.read import GENERAL, examine
 
@@ -29,6 +35,7 @@ CONCERNS: list[Concern] = [
     THERMAL_GUARD,
     SNAPSHOTS,
     BORG,
+    MONITORING,
 ]
 
 
@@ -53,6 +60,11 @@ def in_this_version() -> tuple[Concern, ...]:
 
 def names_in_this_version() -> frozenset[str]:
     return frozenset(one.name for one in in_this_version())
+
+
+def self_checks(spec: RigSpec) -> SelfChecks:
+    asked = {one.name: tuple(one.self_check(spec)) for one in in_this_version()}
+    return SelfChecks({name: words for name, words in asked.items() if words})
 
 
 def read(data: Mapping[str, object]) -> RigSpec:

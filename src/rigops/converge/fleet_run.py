@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 
 
 class FleetRun:
-    def __init__(self, hosts: Sequence[HostRequest], options: RunOptions) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[HostRequest],
+        options: RunOptions,
+        make: Callable[[HostRequest, RunOptions, Engine], HostRun] = HostRun,
+    ) -> None:
         engine = Engine({one.name: one.data for one in hosts})
-        self._hosts = [HostRun(one, options, engine) for one in hosts]
+        self._hosts = [make(one, options, engine) for one in hosts]
 
     @property
     def results(self) -> list[HostResult]:
@@ -168,3 +173,8 @@ class Interrupts:
             yield
         finally:
             self._deliver()
+
+    def end(self) -> None:
+        """From now on Ctrl-C is Python's own again."""
+        self._watcher.cancel()
+        signal.signal(signal.SIGINT, signal.default_int_handler)

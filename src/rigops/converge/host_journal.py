@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.converge.errors import DeployError
 from rigops.converge.leftovers import leftovers
-from rigops.preflight.results import failure, pairs_of, passed
+from rigops.preflight.results import failure, only_over, pairs_of, passed
 from rigops.probe.sections.rigops_state import STATE
 from rigops.record import journal
 from rigops.record.journal_shell import JOURNAL, NOT_A_FILE, READ
@@ -68,6 +68,7 @@ def entry(
         versions=versions,
         command=options.command,
         changes=result.plan.meaning if result.outcome != "refused" else (),
+        snapshot=result.snapshot,
         preflight=journal.Preflight(found.status, found.level or "", pairs_of(found))
         if found
         else None,
@@ -84,15 +85,23 @@ def begin_proof(channel: HostChannel, failed: FailedProof) -> None:
 
 
 def record(
-    channel: HostChannel, run: journal.Run, found: HostFound | None, proven: Proven | None
+    channel: HostChannel,
+    run: journal.Run,
+    found: HostFound | None,
+    proven: Proven | None,
+    begun_now: FailedProof | None = None,
 ) -> str:
-    """What a person should know of the journal, if anything."""
+    """What a person should know of the journal, if anything.
+
+    `begun_now`: what was recorded before the copies.
+    """
     done = _run(
         channel,
         recording(
             json.dumps(run.as_json()),
             proven=proven,
             failed=failure(found, run.at, run.versions) if found else None,
+            only_over=only_over(found, begun_now) if found else None,
             has_passed=found is not None and passed(found),
         ),
     )

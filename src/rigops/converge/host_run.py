@@ -19,11 +19,13 @@ from rigops.concerns import registry
 from rigops.concerns.concern import ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
+from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
 from rigops.converge import distribution, host_journal, proof, trial_boot
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.leftovers import holds_of
 from rigops.converge.result import Blocked, HostResult, Withheld
+from rigops.converge.root_snapshot import RefusedSnapshotError, SnapperPair, take_snapshot
 from rigops.converge.session import HostSession
 from rigops.converge.trial_boot import TrialBoot
 from rigops.errors import RigopsError
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
     from rigops.converge.result import Outcome
     from rigops.preflight.document import PairFound
     from rigops.record import Proven, journal
+    from rigops.record.failed_proof import FailedProof
 
 _FOR_DRIVER: Final = "not before the driver is installed, which needs a reboot too"
-_FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
+_ROOT_UNKNOWN: Final = "the file system of / could not be read: no snapshot of it is taken first"
+FRESH_S: Final = 60.0  # for so long a plan is taken for the truth
 
 
 class HostRun:
@@ -58,6 +62,9 @@ class HostRun:
         self._options = options
         self._session = HostSession(request, options, engine, self.result)
         self._has_lost_holds = False
+        self._pair: SnapperPair | None = None
+        self._declared: Declared | None = None  # of this run
+        self._begun: FailedProof | None = None  # before its preflight copied
 
     @property
     def boot_id(self) -> str | None:
@@ -120,6 +127,8 @@ class HostRun:
         """The lock of an interrupted run stays behind, as a note of it."""
         if self.result.outcome != "interrupted":
             with suppress(RigopsError):
+                self._end_pair()
+            with suppress(RigopsError):
                 self._session.release()
         self._session.close()
 
@@ -157,7 +166,7 @@ class HostRun:
 
     def renew(self) -> None:
         """A person may have thought for long: the host may be another by now, or out of reach."""
-        if self._session.since_snapshot_s < _FRESH_S:
+        if self._session.since_snapshot_s < FRESH_S:
             return
         shown = self._shown()
         self._session.reach_again()
@@ -170,13 +179,44 @@ class HostRun:
     def change(self) -> None:
         """Everything that needs no reboot, and the probe whether it holds."""
         if self._session.shown.pending:
+            try:
+                self._take_snapshot()
+            except RefusedSnapshotError as error:
+                self.result.blocked += (Blocked("snapshot", (), error.reason),)
+                self.result.outcome = "refused"
+                return
             self._declare()
             self._session.apply()
         if self.result.pending:
-            self._session.verify()
+            after = self._session.verify()
+            known = self.result.notices
+            self.result.story += [one for one in after.next_steps if one not in known]
         self.result.outcome = self._outcome()
         if self.result.reboot_waits:
             self.result.story.append(f"not rebooted: {self.result.reboot_waits}")
+
+    def _take_snapshot(self) -> None:
+        """Of a btrfs root, which brings it back whatever the changes come to."""
+        wanted = self._root_snapshot()
+        if not wanted.by:
+            return
+        with self._session.stage("snapshot"):
+            self._session.take_lock()
+            self.result.snapshot, self._pair = take_snapshot(self._session.channel, wanted)
+        text = f"snapshot of / taken first: {self.result.snapshot}"
+        back = f"rigops rollback {self.request.name} --what root"
+        self.result.story.append(f"{text}; back to it: {back}" if not self._pair else text)
+
+    def _end_pair(self) -> None:
+        pair, self._pair = self._pair, None
+        if pair is not None:
+            pair.end(self._session.channel)
+
+    def _root_snapshot(self) -> RootSnapshot:
+        root = self._session.snapshot.root
+        if root is None:
+            return RootSnapshot(lacks=_ROOT_UNKNOWN)
+        return root_snapshot(root)
 
     def _declare(self) -> None:
         """Before the changes: also of a run that is cut off it is known what it was about."""
@@ -194,23 +234,34 @@ class HostRun:
             is_selected = concern is None or selection.has(concern)
             if is_selected and not key.stays_here and name in self.request.spec.declared:
                 keys[name] = self.request.data[name]
-        now = Declared.of(self._options.at, keys)
-        if before is None or before.keys != now.keys:
+        self._declared = Declared.of(self._options.at, keys, before)
+        if self._declared != before:
             self._session.take_lock()
-            host_journal.declare(self._session.channel, now)
+            host_journal.declare(self._session.channel, self._declared)
+
+    def _note_that_it_works(self) -> None:
+        """So that `rollback --what config` goes back to no declaration that never worked."""
+        state = self._session.snapshot.state
+        recorded = state.records.get(declared.PATH) if state else None
+        now = self._declared or readable(Declared.from_json, recorded)
+        works = self.result.exit_code == 0 and self.result.outcome in {"converged", "changed"}
+        is_proven = self._observed() is None or self._proven() is not None
+        if now and not now.has_worked and works and is_proven:
+            self._session.take_lock()
+            host_journal.declare(self._session.channel, replace(now, has_worked=True))
 
     def restart(self, confirmed: Confirmed) -> None:
         """Reboot, change what needs the new kernel, and verify that all of it is live."""
         session = self._session
         session.reach_again()  # others may have been rebooted before it, for an hour
         impact = session.find_reboot_impact()
-        if reason := _no_reboot_now(impact, confirmed):
-            self.result.blocked += (Blocked("reboot", (), reason),)
+        if self._waits_for_jobs(impact, confirmed):
             return
         session.touched = True
         trial = TrialBoot(session, self.result)
         with trial.undone_if_refused():
             if self.request.target.local:
+                self._end_pair()
                 session.order_reboot()
                 self.result.story.append(
                     trial_boot.after_this(trial.arguments, session.reboot_timeout_s)
@@ -237,14 +288,18 @@ class HostRun:
         if self.result.outcome not in {"converged", "changed"} or not self._why_prove():
             return
         from rigops.preflight.run import prove  # noqa: PLC0415 - seldom needed
+        from rigops.preflight.siblings import LastRates  # noqa: PLC0415
 
         target = self.request.target
+        before = proof.recorded(self._session.snapshot.state)
         with self._session.stage("preflight"):
             self.result.preflight = prove(
                 self.request.name,
                 self._session.connection,
                 self.request.spec,
                 level="p2p",
+                last=LastRates(before.at[:10], before.pairs) if before else None,
+                allow_busy=self._options.allow_busy,
                 reconnect=lambda: connect(target, host_keys=HostKeyPolicy()),
                 before_copies=self._begin_proof,
                 progress=self._session.tell,
@@ -288,8 +343,8 @@ class HostRun:
     def _begin_proof(self, at_stake: Sequence[PairFound]) -> None:
         self._session.take_lock()
         entry = self.journal_entry()
-        begun_now = begun(at_stake, entry.at, entry.versions)
-        host_journal.begin_proof(self._session.channel, begun_now)
+        self._begun = begun(at_stake, entry.at, entry.versions)
+        host_journal.begin_proof(self._session.channel, self._begun)
 
     def record(self) -> None:
         """What was done and proven, on the host too. A host that was left alone is not written."""
@@ -303,7 +358,9 @@ class HostRun:
                 with self._session.stage("record"):
                     self._session.take_lock()
                     entry = self.journal_entry()
-                    said = host_journal.record(self._session.channel, entry, found, proven)
+                    said = host_journal.record(
+                        self._session.channel, entry, found, proven, self._begun
+                    )
                 if said:
                     self.result.story.append(said)
             except TransportError as error:
@@ -311,6 +368,7 @@ class HostRun:
                     raise
                 self.result.story.append(f"its own journal lacks this run, since {error}")
                 return
+        self._note_that_it_works()
         self._keep()
         self._session.release()
 
@@ -363,9 +421,11 @@ class HostRun:
         spec, selection = self.request.spec, self._options.selection
         refusal = distribution.refusal(self._session.snapshot.system, spec)
         result = self.result
+        first = self._root_snapshot()
         result.notices = (
             *self._wrong_clock(),
             *self._damaged_records(),
+            *([first.lacks] if first.lacks and planned.pending else []),
             *(text for _, text in planned.notices),
         )
         result.undeclared = {
@@ -377,10 +437,12 @@ class HostRun:
         if refusal:
             result.blocked = (Blocked("host", (), refusal), *result.blocked)
             result.plan = self._session.shown = Plan()
+            result.root_snapshot = ""
             return
         self._session.blocked_concerns = frozenset(concern for concern, _ in planned.blocked)
         result.plan = planned.without(self._session.blocked_concerns)
         self._session.shown = result.plan
+        result.root_snapshot = first.line if result.plan.pending else ""
         result.reboot_reasons = self._reboot_reasons(selection)
         waits = result.reboot_reasons and self._awaits_driver
         result.reboot_waits = _FOR_DRIVER if waits else ""
@@ -406,6 +468,21 @@ class HostRun:
                 yield f"{record.path} cannot be read: {record.effect}"
             if lines := torn_lines(state):
                 yield f"{lines} of the last lines of {JOURNAL} cannot be read; all others count"
+
+    def _waits_for_jobs(self, impact: RebootImpact, confirmed: Confirmed) -> bool:
+        """Whether the host is not rebooted although that was confirmed; its result says why."""
+        reason = ""
+        if impact.busy_gpus and not confirmed.busy:
+            jobs = ", ".join(map(str, impact.busy_gpus))
+            reason = f"no reboot while GPU jobs run ({jobs}): wait for them, or --allow-busy"
+        elif impact.wedged and not confirmed.wedged:
+            reason = (
+                "processes hang in the driver, so that shutdown itself may block: with "
+                "--force-reboot-wedged the machine is forced down where it does not go by itself"
+            )
+        if reason:
+            self.result.blocked += (Blocked("reboot", (), reason),)
+        return bool(reason)
 
     def _reboot_reasons(self, selection: Selection) -> tuple[str, ...]:
         """What cannot be configured is not brought by a reboot either."""
@@ -464,16 +541,3 @@ class HostRun:
 
 def _withheld(result: HostResult) -> tuple[Withheld, ...]:
     return tuple(Withheld(concern, paths) for concern, paths in result.undeclared.items())
-
-
-def _no_reboot_now(impact: RebootImpact, confirmed: Confirmed) -> str:
-    """Why a host is not rebooted although that was confirmed, or nothing."""
-    if impact.busy_gpus and not confirmed.busy:
-        jobs = ", ".join(map(str, impact.busy_gpus))
-        return f"no reboot while GPU jobs run ({jobs}): wait for them, or --allow-busy"
-    if impact.wedged and not confirmed.wedged:
-        return (
-            "processes hang in the driver, so that shutdown itself may block: with "
-            "--force-reboot-wedged the machine is forced down where it does not go by itself"
-        )
-    return ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import __version__
 from rigops.dataclass import dataclass
-from rigops.hostside.p2p.verdict import REFUSED
+from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.json_fields import readable
 from rigops.probe import address
 from rigops.probe.section import Section
@@ -19,8 +19,6 @@ from rigops.record.trial_boot import without_marks
 if TYPE_CHECKING:
     from rigops.converge.snapshot import HostSnapshot
     from rigops.probe.sections.rigops_state import RigopsState
-
-LEVEL: Final = "L1"  # the highest rung that this version can run
 
 _BIOS: Final = "/sys/class/dmi/id/bios_"
 _CARDS: Final = "/proc/driver/nvidia/gpus/"
@@ -106,6 +104,8 @@ def missing(state: RigopsState | None, now: Proven | None) -> str:
     record = recorded(state)
     if still_holds(record, now):
         return ""
+    if record is not None and now is not None and record.key() == now.key():
+        return f"the last proof ends at {record.level or 'no level'}, and {HIGHEST} can be tried"
     if record is not None:
         return "the last proof is of another driver, kernel, firmware or set of cards"
     has_failed = state is not None and FAILED_PROOF in state.records
@@ -117,4 +117,4 @@ def still_holds(record: Proven | None, now: Proven | None) -> bool:
     if record is None or now is None or record.key() != now.key():
         return False
     nothing_to_copy = all(pair.verdict in REFUSED for pair in record.pairs)
-    return record.level >= LEVEL or nothing_to_copy
+    return record.level >= HIGHEST or nothing_to_copy

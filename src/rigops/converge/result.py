@@ -10,6 +10,7 @@ from rigops.dataclass import dataclass
 from rigops.plan.change import Plan
 
 if TYPE_CHECKING:
+    from rigops.backup.root_change import RootChange
     from rigops.errors import HostError
     from rigops.preflight.document import HostFound
     from rigops.record.lockfile import LockedHost
@@ -75,6 +76,9 @@ class HostResult:
     preflight_reason: str = ""  # why apply would end with copies between GPUs
     reboot_hits: tuple[str, ...] = ()  # who and what a reboot would end
     other_debts: tuple[str, ...] = ()  # reboot reasons of concerns outside the selection
+    root_snapshot: str = ""  # what is taken before a change, for the plan
+    snapshot: str = ""  # the name of the one that was taken, or whose root runs now
+    root_change: RootChange | None = None  # of a rollback of the root
     blocked: tuple[Blocked, ...] = ()
     notices: tuple[str, ...] = ()
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -134,6 +138,7 @@ class HostResult:
                 {"stage": one.stage, "seconds": round(one.seconds, 3)} for one in self.stages
             ],
             "story": list(self.story),
+            "snapshot": self.snapshot,
             "preflight": self.preflight.as_json() if self.preflight else None,
             "vault": asdict(self.vault) if self.vault else None,
             **self._error(),
@@ -153,6 +158,8 @@ class HostResult:
             },
             "reboot_hits": list(self.reboot_hits),
             "other_debts": list(self.other_debts),
+            "snapshot_first": self.root_snapshot,
+            "root_change": self.root_change and self.root_change.as_json(),
             "blocked": [asdict(one) for one in self.blocked],
             "notices": [*self.notices, *map(str, self.plan.shown_later)],
             "undeclared": [

@@ -257,7 +257,7 @@ class HostSession:
                 tell=self._tell_of_concern,
             )
 
-    def verify(self) -> None:
+    def verify(self) -> Plan:
         """Declared has to be live, not merely written."""
         plan = self.plan_again()
         if plan.blocked:
@@ -267,6 +267,7 @@ class HostSession:
             left += [record for _, record in plan.housekeeping]
             subjects = ", ".join(left) or "something"
             raise DeployError(f"{subjects} is still not as declared after it was changed")
+        return plan
 
     def _plan(self, deploys: Sequence[Path], consent: Consent, trial: TrialOptions) -> Plan:
         planned = self._engine.plan(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rigops.concerns.lost_record import with_rebuilt
+from rigops.concerns.preconditions import root as roots
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
 from rigops.converge.proof import SECTION as SILICON
@@ -53,6 +54,7 @@ ALWAYS: Final = (
     os_release.SECTION,
     proc_cmdline.SECTION,
     rigops_state.SECTION,
+    roots.SECTION,
     uname.SECTION,
     SILICON,
 )
@@ -71,6 +73,7 @@ class HostSnapshot:
     bootloader: bootloader.Bootloader | None
     command_line: proc_cmdline.CommandLine | None
     driver: nvidia_version.NvidiaVersion | None
+    root: roots.RootState | None
     silicon: Silicon | None
     state: rigops_state.RigopsState | None
     system: os_release.OsRelease | None
@@ -117,6 +120,7 @@ def take_snapshot(
         bootloader=_read(bundle, bootloader.SECTION),
         command_line=_read(bundle, proc_cmdline.SECTION),
         driver=_read(bundle, nvidia_version.SECTION),
+        root=_read(bundle, roots.SECTION),
         silicon=_read(bundle, SILICON),
         state=state,
         system=_read(bundle, os_release.SECTION),

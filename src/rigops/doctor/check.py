@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import FixKind
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec import RigSpec
+    from rigops.power import Neighbor
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
@@ -28,12 +29,14 @@ class Examined:
     """All that a check may look at. Without an inventory the spec declares nothing.
 
     `choose_driver`: what the host's package sources come to; None where they were not asked.
+    `neighbors`: other hosts of the inventory on its circuits.
     """
 
     snapshot: HostSnapshot
     spec: RigSpec
     catalog: Catalog
     choose_driver: Callable[[], Choice | None] = lambda: None
+    neighbors: tuple[Neighbor, ...] = ()
 
     @cached_property
     def cards(self) -> tuple[Card, ...]:

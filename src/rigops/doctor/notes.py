@@ -39,7 +39,7 @@ def of_paste(
     if len(paste.hosts) > 1:
         found.append(
             f"prompts of several hosts ({', '.join(paste.hosts)}), judged as one machine; "
-            "give the outputs of each in a file of its own"
+            "give doctor each file for itself"
         )
     sections = {check.id: check.sections for check in checks}
     decided: Counter[str] = Counter()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.concerns.nvidia_driver.resolver.options import Choice
     from rigops.doctor.finding import Finding, Status
+    from rigops.power import Neighbor
     from rigops.probe.section import Section
     from rigops.probe.snapshot import HostSnapshot
 
@@ -55,12 +56,13 @@ def examine(
     checks: Iterable[Check] = CHECKS,
     concerns: Collection[str] | None = None,
     choose_driver: Callable[[], Choice | None] = lambda: None,
+    neighbors: tuple[Neighbor, ...] = (),
 ) -> list[Finding]:
     """The worst first, and of those the cause before its effects.
 
     `concerns` are those that apply can carry out: by default those of this version.
     """
-    examined = Examined(snapshot, spec or RigSpec(), catalog, choose_driver)
+    examined = Examined(snapshot, spec or RigSpec(), catalog, choose_driver, neighbors)
     deployable = names_in_this_version() if concerns is None else concerns
     found = [
         (check, _completed(check, finding, examined.spec, deployable))

@@ -12,10 +12,12 @@ from rigops.probe.script import script
 from rigops.probe.sections import (
     boot,
     bootloader,
+    cpufreq,
     firmware,
     limits,
     modprobe,
     nccl,
+    nvidia_smi_xml,
     nvidia_version,
     os_release,
     packages,
@@ -25,7 +27,9 @@ from rigops.probe.sections import (
     rigops_state,
     storage,
     uname,
+    units,
 )
+from rigops.probe.smi.report import SmiReport
 
 if TYPE_CHECKING:
     from rigops.probe.section import Section
@@ -60,6 +64,10 @@ class Boot(SectionFact[boot.Boot]):
 
 class Bootloader(SectionFact[bootloader.Bootloader]):
     section = bootloader.SECTION
+
+
+class CpuFreq(SectionFact[cpufreq.CpuFreq]):
+    section = cpufreq.SECTION
 
 
 class CommandLine(SectionFact[proc_cmdline.CommandLine]):
@@ -106,9 +114,17 @@ class RigopsState(SectionFact[rigops_state.RigopsState]):
     section = rigops_state.SECTION
 
 
+class Smi(SectionFact[SmiReport]):
+    section = nvidia_smi_xml.SECTION
+
+
 class Storage(SectionFact[storage.Storage]):
     section = storage.SECTION
 
 
 class Uname(SectionFact[uname.Uname]):
     section = uname.SECTION
+
+
+class Units(SectionFact[units.Units]):
+    section = units.SECTION

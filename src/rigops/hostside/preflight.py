@@ -1,4 +1,4 @@
-"""Proves peer-to-peer between the GPUs of this host: rung L0 (grants) and rung L1 (copies).
+"""Proves peer-to-peer between the GPUs of this host, rung by rung (L0 to L5), then collectives.
 
 Runs as the login user and touches no setting. This process never loads CUDA: whatever may hang
 runs in a child of its own. Progress and the result are JSON lines on stdout, the result last; the
@@ -10,36 +10,38 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.hostside.p2p.copies import CopyPlan, copy_job
-from rigops.hostside.p2p.cuda import (
-    NATIVE_ATOMICS,
-    NO_DEVICE,
-    PERFORMANCE_RANK,
-    Cuda,
-    CudaError,
-    NoLibraryError,
+from rigops.hostside.p2p.census import take_census
+from rigops.hostside.p2p.collectives import prove_collectives
+from rigops.hostside.p2p.ladder import PairPlan, pair_job
+from rigops.hostside.p2p.machine import (
+    describe_machine,
+    file_text,
+    find_jobs,
+    nvidia_gpus,
+    processor,
+    smi_job,
 )
+from rigops.hostside.p2p.meanwhile import Meanwhile
+from rigops.hostside.p2p.processes import processes_job
+from rigops.hostside.p2p.together import together_job
+from rigops.hostside.p2p.verdict import ALL_REDUCE, FAIL, STATUS_OF, UNKNOWN
 from rigops.hostside.p2p.watched import Ended, Patience, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from rigops.hostside.p2p.watched import Job, Say
+    from rigops.hostside.p2p.watched import Job
 
 SCHEMA: Final = "rigops.preflight-payload/1"
-_TOPOLOGY_S: Final = 10.0
+_SMI_S: Final = 10.0
+_AROUND_S: Final = 10.0  # for each program before and after the copies
 _SHARE_FOR_COPIES: Final = 0.4  # of a pair's time
 _AT_LEAST_SILENT: Final = 0.25  # of it without a new step, or it was slow and did not hang
-
-
-_NVIDIA: Final = "0x10de"
-_DISPLAY: Final = "0x03"
 
 
 def say_line(**words: object) -> None:
@@ -55,22 +57,36 @@ class _Host:
         self._peers: list[list[dict[str, Any] | None]] = []
         self._wedged: dict[int, str] = {}  # GPUs that hung, and in which pair
         self._stop = ""  # why no further pair may be tried
+        self._meanwhile: Meanwhile | None = None  # where something is copied
         self.troubles: list[dict[str, str]] = []
         self.needs_reboot = False
 
     def result(self) -> dict[str, Any]:
         self._take_census()
         topology = "" if self._stop or len(self._gpus) < 2 else self._read_topology()  # noqa: PLR2004 - a pair
-        pairs = list(self._pairs())
+        jobs = self._read_jobs() if topology and self._options.level == "quick" else []
         system = Path(self._options.system)
+        if self._copies():
+            self._meanwhile = Meanwhile(
+                system, [gpu["address"] for gpu in self._gpus], self._ask, self._read_cards
+            )
+            self._meanwhile.begin()
+        pairs = list(self._pairs())
+        self._go_on(pairs)
+        collectives = self._try_collectives()
         return {
             "schema": SCHEMA,
-            "boot_id": _file_text(Path("/proc/sys/kernel/random/boot_id")),
-            "processor": _processor(),
+            "boot_id": file_text(Path("/proc/sys/kernel/random/boot_id")),
+            "at": round(time.time()),
+            "processor": processor(),
+            "machine": describe_machine(system),
             "gpus": self._gpus,
             "on_bus": nvidia_gpus(system),
             "topology": topology,
+            "jobs": jobs,
             "pairs": pairs,
+            "collectives": collectives,
+            "meanwhile": self._meanwhile.end() if self._meanwhile else None,
             "troubles": self.troubles,
             "needs_reboot": self.needs_reboot,
         }
@@ -80,7 +96,7 @@ class _Host:
     def _take_census(self) -> None:
         options = self._options
         ended = self._watch(take_census, Patience(options.init_s, options.init_s, options.dead_s))
-        found = ended.answer()
+        found = ended.last("answer")
         if found is None:
             self._trouble("hang" if ended.overdue else "error", _how_ended(ended))
         elif "trouble" in found:
@@ -91,21 +107,51 @@ class _Host:
             self._give_up(f"{ended.step} hangs")
 
     def _read_topology(self) -> str:
-        patience = Patience(_TOPOLOGY_S, _TOPOLOGY_S, self._options.dead_s)
-        ended = self._watch(read_topology, patience)
+        return self._read_smi("topo", "-m")
+
+    def _read_jobs(self) -> list[dict[str, Any]]:
+        return find_jobs(self._read_smi("--query-compute-apps=gpu_bus_id,pid", "--format=csv"))
+
+    def _read_smi(self, *words: str) -> str:
+        ended = self._nvidia_smi(words, _SMI_S)
+        return "" if ended.overdue or ended.how else ended.text
+
+    def _nvidia_smi(self, words: tuple[str, ...], most_s: float) -> Ended:
+        patience = Patience(most_s, most_s, self._options.dead_s)
+        ended = self._watch(smi_job(*words), patience)
         if ended.stuck:
             self._trouble("hang", _how_ended(ended))
             self._give_up("nvidia-smi hangs in the driver")
         elif ended.overdue:
             self._trouble("note", _how_ended(ended))
-        return "" if ended.overdue or ended.how else ended.text
+        return ended
+
+    # ---- around the copies
+
+    def _copies(self) -> bool:
+        if self._stop or self._options.level == "quick":
+            return False
+        count = range(len(self._gpus))
+        return any(i != j and self._granted(i, j) for i in count for j in count)
+
+    def _read_cards(self) -> str:
+        """Nothing where a driver hangs: another program would hang in it as well."""
+        if self._stop or self._wedged:
+            return ""
+        ended = self._nvidia_smi(("-q", "-d", "MEMORY,PERFORMANCE"), _AROUND_S)
+        return "" if ended.overdue else ended.text
+
+    def _ask(self, job: Job) -> dict[str, Any] | None:
+        patience = Patience(_AROUND_S, _AROUND_S, self._options.dead_s)
+        answer: dict[str, Any] | None = self._watch(job, patience).last("answer")
+        return answer
 
     # ---- pairs
 
     def _pairs(self) -> Iterator[dict[str, Any]]:
         for i in range(len(self._gpus)):
             for j in range(len(self._gpus)):
-                if i != j:
+                if i != j and (not self._options.pairs or f"{i}:{j}" in self._options.pairs):
                     pair = self._pair(i, j)
                     say_line(event="pair", pair=pair)
                     yield pair
@@ -120,6 +166,7 @@ class _Host:
             "both_ways_gb_per_s": None,
             "staged_gb_per_s": None,
             "latency_us": None,
+            "round_trip_us": None,
             "evidence": [],
         }
         there, back = self._granted(i, j), self._granted(j, i)
@@ -128,7 +175,7 @@ class _Host:
         elif self._options.level == "quick":
             pair.update(verdict="skipped", evidence=[f"{self._grant(i, j)}; copies were not tried"])
         else:
-            pair.update(self._try(i, j, back=back))
+            pair.update(self._try(i, j))
         return pair
 
     def _granted(self, i: int, j: int) -> bool:
@@ -150,7 +197,7 @@ class _Host:
             evidence.append(f"different cards ({one}, {other}) seldom reach each other")
         return {"verdict": "one_way" if back else "not_granted", "evidence": evidence}
 
-    def _try(self, i: int, j: int, *, back: bool) -> dict[str, Any]:
+    def _try(self, i: int, j: int) -> dict[str, Any]:
         wedged = self._wedged.get(i) or self._wedged.get(j)
         if self._stop or wedged:
             return {"verdict": "skipped", "evidence": [self._stop or f"not tried after {wedged}"]}
@@ -159,13 +206,13 @@ class _Host:
             late = f"not tried: the {options.all_s:g} s for all pairs were over"
             return {"verdict": "unknown", "evidence": [late]}
         early = options.pair_s * _SHARE_FOR_COPIES
-        plan = CopyPlan(i, j, tuple(sorted(options.sizes)), options.passes, back, early)
+        plan = PairPlan(i, j, tuple(sorted(options.sizes)), options.passes, early)
         patience = Patience(options.init_s, options.pair_s, options.dead_s)
-        ended = self._watch(copy_job(plan), patience, [i, j])
-        return {"level": "L1", **self._judge(ended, i, j)}
+        ended = self._watch(pair_job(plan), patience, [i, j])
+        return {"level": ended.last("rung") or "L1", **self._judge(ended, i, j)}
 
     def _judge(self, ended: Ended, i: int, j: int) -> dict[str, Any]:
-        found = ended.answer()
+        found = ended.last("answer")
         silent = ended.at_step_s >= self._options.pair_s * _AT_LEAST_SILENT
         if ended.overdue and not found and not silent and not ended.stuck:
             return {"evidence": [f"{_how_ended(ended)}, but went on until then: a very slow host?"]}
@@ -176,13 +223,120 @@ class _Host:
                 self._give_up(f"not tried after {name}, which nothing but a reboot ends")
             late = "its process hung after the copies" if found else _how_ended(ended)
             rest = found["evidence"] if found else []
-            return {**(found or {}), "verdict": "hang", "evidence": [late, *ended.evidence, *rest]}
+            measured = found or ended.last("measured") or {}
+            return {**measured, "verdict": "hang", "evidence": [late, *ended.evidence, *rest]}
         return found or {"verdict": "error", "evidence": [_how_ended(ended)]}
+
+    # ---- all pairs, and other processes
+
+    def _go_on(self, pairs: list[dict[str, Any]]) -> None:
+        """To the rungs that come when each pair has passed alone."""
+        proven = [pair for pair in pairs if pair["level"] == "L3" and not _has_failed(pair)]
+        self._try_together(proven)
+        together = [pair for pair in proven if pair["level"] == "L4" and not _has_failed(pair)]
+        for count, pair in enumerate(together, 1):
+            text = f"between processes, pair {count} of {len(together)}"
+            self._try_between_processes(pair, text)
+
+    def _indices(self, pair: dict[str, Any]) -> tuple[int, int]:
+        number = {gpu["address"]: i for i, gpu in enumerate(self._gpus)}
+        return number[pair["from"]], number[pair["to"]]
+
+    def _not_now(self, cards: Iterable[int]) -> str:
+        """Why nothing more may be tried with these cards; empty: it may."""
+        wedged = next((self._wedged[card] for card in cards if card in self._wedged), "")
+        late = time.monotonic() >= self._until
+        over = f"the {self._options.all_s:g} s for all pairs were over" if late else ""
+        return self._stop or (f"after {wedged}" if wedged else over)
+
+    def _try_together(self, pairs: list[dict[str, Any]]) -> None:
+        by_cards = {self._indices(pair): pair for pair in pairs}
+        why = self._not_now(card for both in by_cards for card in both)
+        if why or not pairs:
+            for pair in pairs:
+                pair["evidence"].append(f"all pairs at once were not tried: {why}")
+            return
+        say_line(event="stage", rung="L4", text="all pairs at once")
+        options = self._options
+        patience = Patience(options.init_s, options.pair_s, options.dead_s)
+        ended = self._watch(together_job(list(by_cards)), patience)
+        found = ended.last("answer")
+        if found is None or ended.overdue:
+            self._judge_unfinished(ended, by_cards)
+            return
+        for one in found:
+            pair = by_cards[tuple(one["pair"])]
+            pair["level"] = "L4"
+            if one["error"] is not None:
+                pair.update(verdict="error", evidence=["all pairs at once", one["error"]])
+            elif one["wrong"]:
+                pair.update(verdict="wrong_data", evidence=["all pairs at once", *one["wrong"]])
+
+    def _judge_unfinished(self, ended: Ended, pairs: dict[tuple[int, int], dict[str, Any]]) -> None:
+        verdict = "hang" if ended.overdue else "error"
+        waited_for = ended.last("waiting") if ended.overdue else None
+        affected = [tuple(both) for both in waited_for] if waited_for else list(pairs)
+        evidence = ["all pairs at once", _how_ended(ended), *ended.evidence]
+        for both in affected:
+            pairs[both].update(level="L4", verdict=verdict, evidence=evidence)
+            if ended.overdue:
+                self._wedged.update(dict.fromkeys(both, "the hang of all pairs at once"))
+        if ended.stuck:
+            self._give_up("not tried after the hang of all pairs, which nothing but a reboot ends")
+
+    def _try_between_processes(self, pair: dict[str, Any], text: str) -> None:
+        i, j = self._indices(pair)
+        why = self._not_now((i, j))
+        if why:
+            pair["evidence"].append(f"other processes were not tried: {why}")
+            return
+        say_line(event="stage", rung="L5", text=text)
+        options = self._options
+        patience = Patience(options.init_s, options.pair_s, options.dead_s)
+        found = self._judge(self._watch(processes_job(i, j), patience, [i, j]), i, j)
+        verdict = found.get("verdict", "unknown")
+        pair["level"] = "L5"
+        if verdict == "ok":
+            pair["evidence"] += found["evidence"]
+        else:
+            pair.update(verdict=verdict, evidence=found["evidence"])
+
+    # ---- collectives
+
+    def _try_collectives(self) -> dict[str, Any] | None:
+        """None: it was not asked for, or there is nothing to reduce."""
+        options = self._options
+        if options.level == "quick" or options.pairs or len(self._gpus) < 2:  # noqa: PLR2004 - a pair
+            return None
+        patience = Patience(options.init_s, options.pair_s, options.dead_s)
+
+        def watch_arm(job: Job) -> Ended:
+            ended = self._watch(job, patience)
+            if ended.overdue:
+                self._wedged.update(dict.fromkeys(cards, f"the hang of {ended.step}"))
+            if ended.stuck:
+                self._give_up(f"{ended.step} hangs")
+            return ended
+
+        cards = {i: gpu["address"] for i, gpu in enumerate(self._gpus)}
+        say_line(event="stage", rung=ALL_REDUCE, text="all-reduce by NCCL")
+        return prove_collectives(
+            cards,
+            find=lambda job: self._watch(job, patience),
+            try_arm=watch_arm,
+            why_not=lambda: self._not_now(()),
+            why_not_p2p=lambda: self._not_now(self._wedged),
+        )
 
     # ---- both
 
     def _watch(self, job: Job, patience: Patience, pair: list[int] | None = None) -> Ended:
-        return watch(job, patience, lambda step: say_line(event="step", pair=pair, step=step))
+        def on_step(step: str) -> None:
+            say_line(event="step", pair=pair, step=step)
+            if pair and self._meanwhile:
+                self._meanwhile.bytes_move(self._gpus[i]["address"] for i in pair)
+
+        return watch(job, patience, on_step)
 
     def _trouble(self, kind: str, message: str) -> None:
         self.troubles.append({"kind": kind, "message": message})
@@ -192,99 +346,14 @@ class _Host:
         self._stop = why
 
 
+def _has_failed(pair: dict[str, Any]) -> bool:
+    return STATUS_OF[pair["verdict"]] in (FAIL, UNKNOWN)
+
+
 def _how_ended(ended: Ended) -> str:
     last = ended.text.strip().rpartition("\n")[2]
     how = "did not end in time" if ended.overdue else ended.how or "ended without an answer"
     return f"{ended.step}: {how}" + (f": {last}" if last else "")
-
-
-def take_census(say: Say) -> None:
-    """Job of a watched child."""
-    say(step="loading libcuda.so.1")
-    try:
-        cuda = Cuda()
-        say(step="cuInit")
-        cuda.do("cuInit", 0)
-        say(step="looking at the devices", ready=True)
-        say(answer=_census(cuda))
-    except NoLibraryError as error:
-        say(answer={"trouble": ["no_library", str(error)]})
-    except CudaError as error:
-        kind = "no_device" if error.code == NO_DEVICE else "error"
-        say(answer={"trouble": [kind, str(error)]})
-
-
-def _census(cuda: Cuda) -> dict[str, Any]:
-    devices = [cuda.number("cuDeviceGet", i) for i in range(cuda.number("cuDeviceGetCount"))]
-    gpus = [
-        {
-            "address": pci_address(cuda.device_text("cuDeviceGetPCIBusId", device)),
-            "name": cuda.device_text("cuDeviceGetName", device),
-            "memory": cuda.size("cuDeviceTotalMem_v2", device),
-        }
-        for device in devices
-    ]
-    peers = [
-        [_peer(cuda, one, other) if one != other else None for other in devices] for one in devices
-    ]
-    return {"cuda": cuda.number("cuDriverGetVersion"), "gpus": gpus, "peers": peers}
-
-
-def _peer(cuda: Cuda, one: int, other: int) -> dict[str, int | None]:
-    return {
-        "granted": cuda.number("cuDeviceCanAccessPeer", one, other),
-        "rank": _attribute(cuda, PERFORMANCE_RANK, one, other),
-        "atomics": _attribute(cuda, NATIVE_ATOMICS, one, other),
-    }
-
-
-def _attribute(cuda: Cuda, attribute: int, one: int, other: int) -> int | None:
-    try:
-        return cuda.number("cuDeviceGetP2PAttribute", attribute, one, other)
-    except CudaError:
-        return None
-
-
-def pci_address(text: str) -> str:
-    """Make it 0000:0a:00.0, however many digits and capitals the driver likes."""
-    found = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]+:[0-9a-f]+\.[0-9a-f])", text.strip().lower())
-    return f"{int(found[1] or '0', 16):04x}:{found[2]}" if found else text
-
-
-def read_topology(say: Say) -> None:
-    """Job of a watched child, which becomes nvidia-smi."""
-    say(step="nvidia-smi topo -m", ready=True)
-    try:
-        os.execvp("nvidia-smi", ("nvidia-smi", "topo", "-m"))  # noqa: S606 - no shell is needed
-    except OSError as error:
-        say(answer=str(error))
-
-
-def nvidia_gpus(system: Path) -> list[dict[str, str]]:
-    """Cards on the bus, with the kernel driver that each is bound to."""
-    found = []
-    for device in sorted(system.glob("bus/pci/devices/*")):
-        if _file_text(device / "vendor") == _NVIDIA and _file_text(device / "class").startswith(
-            _DISPLAY
-        ):
-            driver = device / "driver"
-            bound = driver.resolve().name if driver.exists() else ""
-            found.append({"address": device.name.lower(), "driver": bound})
-    return found
-
-
-def _processor() -> str:
-    for line in _file_text(Path("/proc/cpuinfo")).split("\n"):
-        if line.startswith("vendor_id"):
-            return line.partition(":")[2].strip()
-    return ""
-
-
-def _file_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -292,6 +361,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--level", choices=("quick", "p2p"), required=True)
     parser.add_argument("--sizes", type=int, nargs="+", required=True)
     parser.add_argument("--passes", type=int, required=True)
+    parser.add_argument("--pairs", nargs="*", default=[], help="only these, such as 0:1 1:0")
     for name in ("init", "pair", "all", "dead"):
         parser.add_argument(f"--{name}-s", type=float, required=True)
     parser.add_argument("--system", default="/sys")
@@ -301,6 +371,7 @@ def _options(words: list[str]) -> argparse.Namespace:
 def main() -> None:
     options = _options(sys.argv[1:])
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["CUDA_CACHE_DISABLE"] = "1"  # compiled kernels would stay in the user's home
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     try:
         say_line(event="result", result=_Host(options).result())

@@ -25,15 +25,16 @@ _SSHFS_OPTIONS = {"IdentityFile", "UserKnownHostsFile", "ForwardAgent", "User", 
 
 UNIT_MARKER = "# Made by `rigops ssh-config --sshfs`; made anew, never edited."
 
-# pyinfra key, ssh_config(5) option, accepted values.
+# pyinfra key, ssh_config(5) option, accepted values. OpenSSH takes an option's first value: the
+# inventory's goes before that of the file that it includes, as it does for rigops.
 _OPTIONS = (
-    ("ssh_config_file", "Include", "a path"),
     ("ssh_hostname", "HostName", "a host name or address"),
     ("ssh_user", "User", "a user name"),
     ("ssh_port", "Port", f"a whole number from 1 to {_MOST_PORT}"),
     ("ssh_key", "IdentityFile", "the path of a private key"),
     ("ssh_known_hosts_file", "UserKnownHostsFile", "a path"),
     ("ssh_forward_agent", "ForwardAgent", "True or False"),
+    ("ssh_config_file", "Include", "a path"),
 )
 
 

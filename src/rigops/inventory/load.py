@@ -23,6 +23,7 @@ from rigops.inventory.spec.names import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from rigops.inventory.spec import Key, RigSpec
+    from rigops.inventory.spec.model import Circuit
     from rigops.inventory.userfile import UserFile
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,7 @@ def load(path: Path, keys: Mapping[str, Key[Any]], cwd: Path | None = None) -> I
     beside = path.parent.resolve() / "group_data"
     _read_group_data(groups, dict.fromkeys((cwd / "group_data", beside)))
     hosts = _hosts(groups)
+    groups.problems += _contradicting_circuits(hosts)
     if not hosts and not groups.problems:
         groups.problems.append(
             Problem(
@@ -275,3 +277,24 @@ def _host(groups: _Groups, name: str, belongs: tuple[str, ...], own: Data) -> In
             )
         )
     return InventoryHost(name, belongs, MappingProxyType(merged), spec)
+
+
+def _contradicting_circuits(hosts: Iterable[InventoryHost]) -> Iterator[Problem]:
+    """A circuit of the same name in several hosts is one circuit."""
+    first: dict[str, tuple[str, Circuit]] = {}
+    for host in hosts:
+        for circuit in host.spec.circuits or ():
+            other, known = first.setdefault(circuit.name, (host.name, circuit))
+            if not circuit.name or circuit == known:
+                continue
+            where = host.placed["circuits"]
+            yield Problem(
+                message=f"{other} declares {known.text} for this circuit, and it is the same one",
+                file=where.file,
+                line=where.line,
+                host=host.name,
+                key="circuits",
+                within=f"[{circuit.name!r}]",
+                value=repr(circuit.text),
+                fix="give it the same value in both, or another name where it is another circuit",
+            )

@@ -85,11 +85,14 @@ def owned_program(*, concern: str, program: str) -> Generator[StringCommand, Non
 
 
 @operation()
-def owned_unit(*, concern: str, unit: str, content: str) -> Generator[StringCommand, None, None]:
+def owned_unit(
+    *, concern: str, unit: str, content: str, stays_active: bool = True
+) -> Generator[StringCommand, None, None]:
     """Have this unit of systemd's, enabled and started. ``undo_undeclared`` ends it.
 
     + concern: the deploy that wants it
     + unit: its name, such as ``rigops-limits.service``
+    + stays_active: False where it runs and ends, so that a later event can start it again
     """
     found = host.get_fact(RigopsState).units.get(unit)
     if found and found.enabled == "masked":
@@ -99,9 +102,8 @@ def owned_unit(*, concern: str, unit: str, content: str) -> Generator[StringComm
         text = f"{path} changes {unit}, and rigops did not write it: sudo systemctl revert {unit}"
         notice(host, concern, text)
     # Unknown is no reason to restart it: the next run asks again.
-    runs = found is None or (
-        found.active in {"active", "activating"} and found.enabled == "enabled"
-    )
+    states = {"active", "activating"} | (set() if stays_active else {"inactive"})
+    runs = found is None or (found.active in states and found.enabled == "enabled")
     yield from _owned(
         WantedFile(concern, digest(content.encode()), _FILE_MODE),
         path=SYSTEM_UNITS + unit,
@@ -185,7 +187,7 @@ def _owned(
 
 def _absence(path: str, command: str) -> Effect:
     name = path.removeprefix(SYSTEM_UNITS)
-    is_unit = name != path and "/" not in name
+    is_unit = name != path and "/" not in name and "@." not in name  # a template never runs
     return Effect(command, unit=name if is_unit else "")
 
 

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 PREVIOUS_FOLDER = "/var/lib/rigops/previous"
 
 _SCHEMA = "rigops.owned/1"
+# What version 0.1 recorded for another concern than the one that has it now.
+_MOVED = {
+    ("base", "/etc/rigops/notify"): "monitoring",
+    ("base", "/usr/local/libexec/rigops/notify"): "monitoring",
+}
 _FIX = (
     f"Nothing is changed on this host until its {RECORD} can be read: `rigops plan` shows how it"
     " is rebuilt, or restore a backup of it."
@@ -317,9 +322,10 @@ def _as_json(owned: OwnedFile) -> dict[str, object]:
 
 
 def owned_file(entry: Fields) -> OwnedFile:
+    path, concern = entry.text("path"), entry.text("concern")
     return OwnedFile(
-        path=entry.text("path"),
-        concern=entry.text("concern"),
+        path=path,
+        concern=_MOVED.get((concern, path), concern),
         digest=_digest(entry, "digest"),
         mode=_mode(entry),
         previous=_previous(entry.nested_or_none("previous")),

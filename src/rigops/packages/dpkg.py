@@ -15,7 +15,7 @@ Manager = Literal["apt", "dnf", "zypper", "pacman"]
 
 _ENTRY = re.compile(
     r"(?P<wants>[uihrp])(?P<status>[ncHUFWti])(?P<flag>[ R])\t(?P<name>[a-z0-9][a-z0-9+.-]*)\t"
-    r"(?P<architecture>[a-z0-9-]*)\t(?P<version>\S*)"
+    r"(?P<architecture>[a-z0-9-]*)\t(?P<version>\S*)(?:\t(?P<configured>\S*))?"
 )
 _HOLDER = re.compile(r"(?P<pid>[0-9]{1,15}) (?P<name>.*)")
 _MANAGERS: Final[dict[str, Manager]] = {
@@ -34,6 +34,12 @@ class Entry:
     status: str  # one letter, as dpkg abbreviates it: i, c, n, U, F, H, W, t
     held: bool = False
     must_be_reinstalled: bool = False
+    configured: str = ""  # the version that was configured before dpkg began its work
+
+    @property
+    def is_in_trigger(self) -> bool:
+        """Its script was cut off in a trigger, which another package's change had activated."""
+        return self.status == "F" and self.configured == self.version
 
     @property
     def is_installed(self) -> bool:
@@ -98,6 +104,7 @@ def _entries(text: str) -> tuple[Entry, ...]:
             status=one["status"],
             held=one["wants"] == "h",
             must_be_reinstalled=one["flag"] == "R",
+            configured=one["configured"] or "",
         )
         for one in map(_ENTRY.fullmatch, lines(text))
         if one

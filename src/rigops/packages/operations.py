@@ -107,8 +107,7 @@ def packages(
             housekeeping(host, concern, _PACKAGE_WORK)
             yield asked.command(waiting(lock_wait_s))
             state = host.get_fact(Dpkg, names=request.names)
-        is_cut_off = state.manager == "apt" and _cut_off(host, state) is not None
-        if is_cut_off and not request.is_met_by(state):
+        if _has_begun(host, state):
             housekeeping(host, concern, _PACKAGE_WORK)
             yield asked.command(finishing(lock_wait_s, request.words(state)))
     answer = _answer(host, asked)
@@ -143,7 +142,7 @@ def _answer(host: Host, asked: _Asked) -> Installing | str | None:
     state: DpkgState = host.get_fact(Dpkg, names=asked.request.names)
     if state.manager != "apt":
         return without_apt(asked.request, state)
-    if asked.request.is_met_by(state):
+    if asked.request.is_met_by(state) and not _has_begun(host, state):
         return None
     if state.holder:
         text = f"{state.holder} is at work on packages; apply waits up to {asked.lock_wait_s} s"
@@ -166,10 +165,20 @@ def _unfinished(host: Host, asked: _Asked, state: DpkgState, left: str) -> Insta
     return _planned(host, asked, state, repairs=repairs)
 
 
+def _has_begun(host: Host, state: DpkgState) -> bool:
+    """Whether it is left to finish what an earlier run began; nobody else is at work by now."""
+    try:
+        return state.holder is None and _cut_off(host, state) is not None
+    except RigopsError:
+        return False
+
+
 def _cut_off(host: Host, state: DpkgState) -> PackageWork | None:
     """The work of an earlier run, where all that dpkg did not finish is of it."""
+    if not unfinished(state):
+        return None
     work = PackageWork.parse(host.get_fact(RigopsState).records.get(WORK_RECORD))
-    return work if unfinished(state) and work.explains(state) else None
+    return work if work.explains(state) else None
 
 
 def _broken(host: Host, state: DpkgState, left: str, *, repairs: bool) -> str | None:

@@ -37,7 +37,8 @@ _WORK_SCHEMA: Final = "rigops.package_work/1"
 _WORK_FIX: Final = (
     f"remove {WORK_RECORD}: what dpkg did not finish then counts as somebody else's work."
 )
-_TRIGGERS: Final = "Wt"  # pending for packages that the work itself does not change
+# Triggers of packages that the work itself does not change wait, or were cut off.
+_WAITING: Final = "Wt"
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,12 @@ class PackageWork:
         return bool(self.packages) and all(map(self._has, state.unfinished))
 
     def _has(self, unfinished: Entry) -> bool:
-        return unfinished.status in _TRIGGERS or any(
-            one.name.partition(":")[0] == unfinished.name
-            and unfinished.version in {one.before, one.after}
-            for one in self.packages
+        return (
+            unfinished.status in _WAITING
+            or unfinished.is_in_trigger
+            or any(
+                one.name.partition(":")[0] == unfinished.name
+                and unfinished.version in {one.before, one.after}
+                for one in self.packages
+            )
         )

@@ -113,6 +113,8 @@ class Plan:
     housekeeping: tuple[tuple[str, str], ...] = ()  # concern and the record that it updates
     blocked: tuple[tuple[str, str], ...] = ()
     notices: tuple[tuple[str, str], ...] = ()
+    warnings: frozenset[str] = frozenset()  # notices that are shown where consent is asked for
+    next_steps: tuple[str, ...] = ()  # notices that are repeated at the end of an apply
     undeclared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # concern and its files
     trial_arguments: tuple[str, ...] = ()  # of the kernel, that the next boot is to try
     trial_wait_s: int = 0  # what the bootloader's menus add to that

@@ -65,6 +65,8 @@ class PlanLog:
     repairs: list[Repair] = field(default_factory=list)
     blocked: list[tuple[str, str]] = field(default_factory=list)  # concern and reason
     notices: list[tuple[str, str]] = field(default_factory=list)  # concern and what to know
+    warnings: set[str] = field(default_factory=set)  # those of them that are for the question
+    next_steps: list[str] = field(default_factory=list)  # those that a person does afterwards
     undeclared: dict[str, tuple[str, ...]] = field(default_factory=dict)  # concern and its files
     wanted_paths: dict[str, set[str]] = field(default_factory=dict)  # by concern
     trial_arguments: tuple[str, ...] = ()  # that the next boot is to try
@@ -86,6 +88,8 @@ class PlanLog:
             housekeeping=tuple(dict.fromkeys(self.housekeeping)),
             blocked=tuple(self.blocked),
             notices=tuple(self.notices),
+            warnings=frozenset(self.warnings),
+            next_steps=tuple(self.next_steps),
             undeclared=dict(self.undeclared),
             trial_arguments=self.trial_arguments,
             trial_wait_s=self.trial_wait_s,
@@ -120,6 +124,11 @@ def consent_of(host: Host) -> Consent:
 
 def trial_options(host: Host) -> TrialOptions | None:
     return context_of(host).trial
+
+
+def is_by_rigops(host: Host) -> bool:
+    """Not by plain pyinfra, in which no trial boot is possible."""
+    return trial_options(host) is not None
 
 
 def plan_log(host: Host) -> PlanLog:
@@ -189,6 +198,18 @@ def notice(host: Host, concern: str, text: str) -> None:
     notices = plan_log(host).notices
     if (concern, text) not in notices:
         notices.append((concern, text))
+
+
+def warning(host: Host, concern: str, text: str) -> None:
+    """A notice that apply repeats where it asks: without it the question means something else."""
+    notice(host, concern, text)
+    plan_log(host).warnings.add(text)
+
+
+def next_step(host: Host, concern: str, text: str) -> None:
+    """A notice of what a person is to do after an apply, which repeats it at its end."""
+    notice(host, concern, text)
+    plan_log(host).next_steps.append(text)
 
 
 def needs_reboot(host: Host, concern: str, reason: str, *, fails: str = "") -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from rigops.hostside.p2p.verdict import REFUSED
+from rigops.preflight.payload import plain
 
 
 class PairCounter:
@@ -25,11 +26,15 @@ class PairCounter:
         self._clock = clock
         self._began = clock()
         self._done = 0
-        self._show()
+        if pairs:
+            self._show()
 
     def hear(self, line: bytes) -> None:
         try:
             event = json.loads(line)
+            if event["event"] == "stage":
+                self._report(plain(event["text"]))
+                return
             pair = event["pair"] if event["event"] == "pair" else None
             is_tried = pair is not None and pair["verdict"] not in REFUSED
         except (ValueError, RecursionError, KeyError, TypeError):  # the driver prints lines too

@@ -3,65 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog.nccl_transport import CHANGED_IN, NEAR_TO_FAR, SHARED_MEMORY, predict
 from rigops.hostside.p2p.verdict import (
     FAIL,
+    FAILED,
+    HIGHEST,
     OK,
     REFUSED,
     STATUS_OF,
     UNKNOWN,
+    WARN,
     Demand,
     gravest,
     judge_host,
 )
-from rigops.preflight.document import HostFound
+from rigops.preflight.changes import changes_of, gravity_of, in_words, not_compared
+from rigops.preflight.chosen_pairs import NOT_CHOSEN
+from rigops.preflight.document import CollectivesFound, HostFound
+from rigops.preflight.siblings import LastRates, slow_pairs
 from rigops.probe.sections import nvidia_smi_topo
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
     from rigops.inventory.spec import RigSpec
+    from rigops.preflight.changes import Change
     from rigops.preflight.payload import Answer
 
 _STATUS_OF_TROUBLE: Final = {"note": OK, "no_library": UNKNOWN, "no_device": OK, "hang": FAIL}
 _LEFT_OUT: Final = ("skipped", "unknown")
+_WHY_COLLECTIVES_FAIL: Final = {
+    "p2p": "all-reduce by NCCL fails with P2P and is right without; fix: train with "
+    "NCCL_P2P_DISABLE=1 until it is mended",
+    "other": "all-reduce by NCCL fails without P2P as well, so P2P is not the cause; fix: look at "
+    "the cards, their slots and the memory of the host; NCCL_P2P_DISABLE=1 does not help",
+}
 _WORDS: Final = {
     "no_library": "cannot load the driver's CUDA library: {}",
     "no_device": "CUDA sees no GPU: {}",
 }
 
 
-def judge(host: str, answer: Answer, spec: RigSpec | None, *, copies: bool) -> HostFound:
-    links = connections(answer.topology, [gpu.address for gpu in answer.gpus])
+def judge(
+    host: str,
+    answer: Answer,
+    spec: RigSpec | None,
+    *,
+    copies: bool,
+    last: LastRates | None = None,
+    catalog: Catalog | None = None,
+) -> HostFound:
+    """`last`: of the proof before. `catalog`: where a host has entries of its own."""
+    addresses = [gpu.address for gpu in answer.gpus]
+    named = named_links(answer.topology, addresses) or {}
+    links = connections(answer.topology, addresses)
     verdicts = {(pair.source, pair.target): pair.verdict for pair in answer.pairs}
     demand = Demand(
         p2p=(spec.p2p if spec else None) or "measure",
         gpus=(spec.gpus.count or None) if spec and spec.gpus else None,
         wired=None if links is None else [pair for pair, link in links.items() if link == "NV"],
-        copies=copies,
+        copies=copies and not answer.is_partial,
     )
     status, reasons = judge_host(verdicts, len(answer.gpus), demand)
-    troubles = list(_reasons(answer))
-    status = gravest([status, *(gravity for gravity, _ in troubles)])
+    copied = sum(pair.is_only_copied for pair in answer.pairs)
+    if copied:
+        status = gravest((status, WARN))
+        reasons = [*reasons, f"{copied} of {len(answer.pairs)} pairs are only copied"]
+    pairs = tuple(
+        replace(pair, link=named.get((pair.source, pair.target), "")) for pair in answer.pairs
+    )
+    slow = slow_pairs(pairs, answer, last=last, catalog=catalog)
+    changes = changes_of(answer.around) if answer.around else None
+    unread = not_compared(answer.around) if answer.around else ()
+    troubles = [
+        *_reasons(answer),
+        *_failed_collectives(answer.collectives),
+        *_of_changes(changes or (), answer),
+    ]
+    status = gravest([status, *(gravity for gravity, _ in troubles), *(WARN for _ in slow)])
+    if unread and status != FAIL:  # what was not compared must not look unchanged
+        troubles.append((OK, f"not compared before and after the copies: {'; '.join(unread)}"))
     return HostFound(
         host=host,
         status=status,
         level=_level(answer, status, copies=copies),
         needs_reboot=answer.needs_reboot,
+        is_partial=answer.is_partial,
         predicted_nccl_transport=predicted_transport(
             links,
             {pair for pair, verdict in verdicts.items() if verdict not in REFUSED},
             gpus=len(answer.gpus),
             processor=answer.processor,
         ),
+        machine=answer.machine,
         gpus=answer.gpus,
-        pairs=answer.pairs,
-        reasons=(*(text for _, text in troubles), *reasons),
+        pairs=pairs,
+        collectives=answer.collectives,
+        changes=changes,
+        links=answer.around.links if answer.around else (),
+        not_compared=unread,
+        reasons=(*(text for _, text in troubles), *reasons, *map(str, slow)),
+        slow_pairs=slow,
     )
 
 
-def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, str], str] | None:
+def named_links(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, str], str] | None:
     """The link of each ordered pair of cards; None where `nvidia-smi topo -m` is incomplete.
 
     nvidia-smi and CUDA both number cards in the order of the bus, so equal numbers mean equal
@@ -70,26 +119,40 @@ def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, s
     found = nvidia_smi_topo.parse(topology)
     if found.gpus != tuple(range(len(addresses))):
         return None
-    links = {
+    return {
         (addresses[one], addresses[other]): found.links.get((one, other), "")
         for one, other in permutations(found.gpus, 2)
     }
+
+
+def connections(topology: str, addresses: Sequence[str]) -> Mapping[tuple[str, str], str] | None:
+    """The same with NV for any number of NVLinks; None where one is not known."""
+    links = named_links(topology, addresses)
+    if links is None:
+        return None
     ways = {pair: "NV" if link.startswith("NV") else link for pair, link in links.items()}
     return ways if all(way in NEAR_TO_FAR for way in ways.values()) else None
 
 
 def _level(answer: Answer, status: str, *, copies: bool) -> str | None:
-    """The level that failed, else the highest that left no pair out."""
+    """The lowest that failed, else the highest that every pair passed to which there is access."""
     if status == UNKNOWN and not answer.gpus:
         return None
     if not copies:
         return "L0"
-    if any(STATUS_OF[pair.verdict] == FAIL for pair in answer.pairs):
-        return "L1"
-    return "L0" if any(pair.verdict in _LEFT_OUT for pair in answer.pairs) else "L1"
+    failed = [pair.level for pair in answer.pairs if STATUS_OF[pair.verdict] == FAIL]
+    if failed:
+        return min(failed)
+    tried = [pair for pair in answer.pairs if pair.verdict not in REFUSED]
+    if any(pair.verdict in _LEFT_OUT for pair in tried):
+        return "L0"
+    return min((pair.level for pair in tried), default=HIGHEST)
 
 
 def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:
+    if answer.is_partial:
+        left = sum(NOT_CHOSEN in pair.evidence for pair in answer.pairs)
+        yield OK, f"{left} of {len(answer.pairs)} pairs were left out: no proof of the host"
     for trouble in answer.troubles:
         words = _WORDS.get(trouble.kind, "{}").format(trouble.message)
         yield _STATUS_OF_TROUBLE.get(trouble.kind, UNKNOWN), words
@@ -99,6 +162,19 @@ def _reasons(answer: Answer) -> Iterator[tuple[str, str]]:
         yield FAIL, f"CUDA does not list {', '.join(unseen)}, bound to the NVIDIA driver"
     elif answer.on_bus and not answer.gpus:
         yield UNKNOWN, f"CUDA lists none of the {answer.on_bus} NVIDIA cards on the bus"
+
+
+def _of_changes(changes: Sequence[Change], answer: Answer) -> Iterator[tuple[str, str]]:
+    cards = [gpu.address for gpu in answer.gpus]
+    for change in changes:
+        grave = gravity_of(change, cards)
+        if grave != OK:
+            yield grave, f"during the copies: {in_words(change)}"
+
+
+def _failed_collectives(found: CollectivesFound) -> Iterator[tuple[str, str]]:
+    if found.verdict == FAILED:
+        yield FAIL, _WHY_COLLECTIVES_FAIL.get(found.cause, "all-reduce by NCCL fails")
 
 
 def predicted_transport(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.verdict import FAIL, STATUS_OF
+from rigops.hostside.p2p.verdict import FAIL, SKIPPED, STATUS_OF
 from rigops.record import Pair
 from rigops.record.failed_proof import BEGUN, FailedProof
 
@@ -16,7 +16,9 @@ _PASSED: Final = ("ok", "warn")
 
 
 def passed(found: HostFound) -> bool:
-    return found.status in _PASSED and bool(found.pairs)
+    """Every pair that the driver grants was tried."""
+    is_whole = all(STATUS_OF[pair.verdict] != SKIPPED for pair in found.pairs)
+    return found.status in _PASSED and bool(found.pairs) and is_whole
 
 
 def pairs_of(found: HostFound) -> tuple[Pair, ...]:
@@ -37,3 +39,13 @@ def failure(found: HostFound, at: str, versions: Mapping[str, str]) -> FailedPro
         return None
     failed = tuple(pair for pair in pairs_of(found) if STATUS_OF.get(pair.verdict) == FAIL)
     return FailedProof(at=at, versions=versions, pairs=failed, reasons=found.reasons)
+
+
+def only_over(found: HostFound, begun_now: FailedProof | None) -> FailedProof | None:
+    """What was recorded before the copies, where no other record of a failure may go for this one.
+
+    So that pairs which nobody tried do not count as mended, nor a run without a verdict as a hang.
+    """
+    if found.status == FAIL:
+        return begun_now if found.is_partial else None
+    return begun_now if found.status in _PASSED and not passed(found) else None

@@ -1,29 +1,42 @@
 """Runs the preflight program on a host; gives a result also when the host is lost.
 
 Two steps: query peer access, which is harmless, then copy, which can freeze a broken machine. The
-first step names the pairs at stake if nothing comes back from the second.
+first step names the pairs at stake if nothing comes back from the second. Where no pair has access,
+the second step is an all-reduce through the memory of the host, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError
-from rigops.hostside.p2p.verdict import REFUSED, SKIPPED, UNKNOWN
+from rigops.hostside.p2p.verdict import (
+    FAILED,
+    NOT_PROVEN,
+    REFUSED,
+    SKIPPED,
+    STATUS_OF,
+    gravest,
+)
 from rigops.hostside.packing import pack
+from rigops.preflight.chosen_pairs import NOT_CHOSEN, resolve_pairs
 from rigops.preflight.counting import PairCounter
-from rigops.preflight.document import HostFound
+from rigops.preflight.document import CollectivesFound, HostFound
 from rigops.preflight.judge import judge
-from rigops.preflight.payload import Answer, Trouble, plain, read_answer
+from rigops.preflight.lost import Heard, evidence_of, pairs_when_lost, wait_for
+from rigops.preflight.payload import Answer, Job, Trouble, plain, read_answer
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
     from rigops.inventory.spec import RigSpec
     from rigops.preflight.document import PairFound
+    from rigops.preflight.lost import Host, Returned
+    from rigops.preflight.siblings import LastRates
     from rigops.transport import ScriptResult
 
 LEVELS: Final = ("quick", "p2p")
@@ -34,25 +47,11 @@ _START: Final = (
     'python3 -I -c "import sys; sys.exit(sys.version_info < (3, 8))" </dev/null || '
     '{ python3 -V; exit 126; }; exec python3 -I - "$@"'
 )
-_BOOT_ID: Final = ("cat", "/proc/sys/kernel/random/boot_id")
-_TOPOLOGY_S: Final = 15.0
+_SMI_S: Final = 15.0  # for each of two calls of nvidia-smi
+_AROUND_S: Final = 10.0  # for each of four programs around the copies
 _TRAVEL_S: Final = 20.0  # for sending the program, starting it, and its last output
-_PER_PAIR_S: Final = 8.0
-
-
-class Host(Protocol):
-    """The part of a connection that preflight uses."""
-
-    def run_script(
-        self,
-        script: str,
-        *,
-        argv: Sequence[str],
-        deadline_s: float,
-        on_line: Callable[[bytes], None] | None = None,
-    ) -> ScriptResult: ...
-
-    def close(self) -> None: ...
+_PER_PAIR_S: Final = 12.0
+_COLLECTIVES_S: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,21 +62,24 @@ class Limits:
     pair_s: float = 20
     all_s: float = 120
     dead_s: float = 3
+    back_s: float = 300  # for a host that was lost to come back; no option of the payload
     sizes: tuple[int, ...] = (4 << 10, 1 << 20, 64 << 20, 256 << 20)
     passes: int = 3
 
-    def options(self, level: str) -> list[str]:
+    def options(self, level: str, pairs: Sequence[str] = ()) -> list[str]:
+        """`pairs`: only these, by number (`0:1`)."""
         words = ["--level", level, "--passes", str(self.passes), "--sizes", *map(str, self.sizes)]
         for name in ("init", "pair", "all", "dead"):
             words += [f"--{name}-s", f"{getattr(self, f'{name}_s'):g}"]
-        return words
+        return [*words, "--pairs", *pairs] if pairs else words
 
     def census_s(self) -> float:
-        return self.init_s + self.dead_s + _TOPOLOGY_S + _TRAVEL_S
+        return self.init_s + self.dead_s + 2 * _SMI_S + _TRAVEL_S
 
     def everything_s(self) -> float:
         """Longer than the payload can take: the last pair may begin just before `all_s` is over."""
-        return self.census_s() + self.all_s + self.init_s + self.pair_s + self.dead_s
+        around_s = 4 * (_AROUND_S + self.dead_s + 1)
+        return self.census_s() + self.all_s + self.init_s + self.pair_s + self.dead_s + around_s
 
 
 def prove(
@@ -86,29 +88,96 @@ def prove(
     spec: RigSpec | None,
     *,
     level: str,
+    pairs: Sequence[tuple[str, str]] = (),
     limits: Limits | None = None,
+    last: LastRates | None = None,
+    catalog: Catalog | None = None,
+    allow_busy: bool = False,
     reconnect: Callable[[], Host] | None = None,
     progress: Callable[[str], None] = lambda _: None,
     before_copies: Callable[[Sequence[PairFound]], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> HostFound:
-    """Raises TransportError only before the copies. `before_copies` gets the pairs at stake."""
+    """`pairs`: only these are tried. `last`: rates of the proof before, to compare with.
+
+    `before_copies` gets the pairs at stake. While jobs run on the GPUs nothing is copied, unless
+    `allow_busy`: what hangs the machine would end them.
+
+    Raises TransportError only before the copies, and UsageError where `pairs` names absent GPUs.
+    """
     if spec is not None and spec.p2p == "skip":
         return HostFound(host=name, status=SKIPPED, reasons=('declared p2p = "skip"',))
     limits = limits or Limits()
     progress("querying peer access")
     answer = _ask(host, limits.options("quick"), limits.census_s())
-    at_stake = [pair for pair in answer.pairs if pair.verdict not in REFUSED]
-    if level == "quick" or not at_stake or answer.needs_reboot:
+    if pairs and answer.gpus:
+        answer = leave_out(answer, resolve_pairs(pairs, answer.gpus, name))
+    at_stake = [
+        pair
+        for pair in answer.pairs
+        if pair.verdict not in REFUSED and NOT_CHOSEN not in pair.evidence
+    ]
+    can_reduce = bool(answer.pairs) and not answer.is_partial
+    if level == "quick" or answer.needs_reboot or not (at_stake or can_reduce):
         return judge(name, answer, spec, copies=level != "quick")
-    limits = replace(limits, all_s=max(limits.all_s, _PER_PAIR_S * len(at_stake)))
-    before_copies(at_stake)
-    counter = PairCounter(len(at_stake), limits.all_s, progress)
+    if answer.jobs and not allow_busy:
+        in_use = _in_use(answer.jobs)
+        if at_stake:
+            answer = replace(answer, troubles=(*answer.troubles, Trouble("busy", in_use)))
+        busy = replace(answer, collectives=CollectivesFound(evidence=(in_use,)))
+        return judge(name, busy, spec, copies=True)
+    most_s = _PER_PAIR_S * len(at_stake) + _COLLECTIVES_S
+    limits = replace(limits, all_s=max(limits.all_s, most_s))
+    if at_stake:
+        before_copies(at_stake)
+    counter, heard = PairCounter(len(at_stake), limits.all_s, progress), Heard()
+
+    def hear(line: bytes) -> None:
+        counter.hear(line)
+        heard.hear(line)
+
     try:
-        copied = _ask(host, limits.options("p2p"), limits.everything_s(), counter.hear)
+        options = limits.options("p2p", _numbers(answer, at_stake) if answer.is_partial else ())
+        copied = _ask(host, options, limits.everything_s(), hear)
     except TransportError as error:
-        progress("connection lost; reconnecting")
-        return _lost(name, answer, spec, error, reconnect)
-    return judge(name, copied, spec, copies=True)
+        progress(f"connection lost; reconnecting, at most {limits.back_s:g} s")
+        returned = wait_for(reconnect, answer, limits.back_s, sleep) if reconnect else None
+        return _lost(name, answer, spec, error, heard=heard, returned=returned)
+    if answer.is_partial and copied.pairs:
+        copied = _with_the_rest(copied, answer)
+    return judge(name, copied, spec, copies=True, last=last, catalog=catalog)
+
+
+def _in_use(jobs: Sequence[Job]) -> str:
+    """By process: which cards each uses."""
+    cards: dict[str, list[str]] = {}
+    for job in jobs:
+        cards.setdefault(f"{job.name} ({job.pid})", []).append(job.address)
+    named = ", ".join(f"{who} on {' and '.join(where)}" for who, where in cards.items())
+    again = "fix: wait for it or end it, then run preflight again"
+    return f"the GPUs are in use, so nothing was copied: {named}; {again}"
+
+
+def leave_out(answer: Answer, chosen: Collection[tuple[str, str]]) -> Answer:
+    """Mark what the driver grants and `chosen` does not name."""
+    pairs = tuple(
+        pair
+        if pair.verdict in REFUSED or (pair.source, pair.target) in chosen
+        else replace(pair, evidence=(NOT_CHOSEN,))
+        for pair in answer.pairs
+    )
+    return replace(answer, pairs=pairs, is_partial=pairs != answer.pairs)
+
+
+def _numbers(answer: Answer, pairs: Sequence[PairFound]) -> list[str]:
+    number = {gpu.address: at for at, gpu in enumerate(answer.gpus)}
+    return [f"{number[pair.source]}:{number[pair.target]}" for pair in pairs]
+
+
+def _with_the_rest(copied: Answer, before: Answer) -> Answer:
+    tried = {(pair.source, pair.target): pair for pair in copied.pairs}
+    pairs = tuple(tried.get((pair.source, pair.target), pair) for pair in before.pairs)
+    return replace(copied, pairs=pairs, is_partial=True)
 
 
 def _ask(
@@ -148,38 +217,34 @@ def _lost(
     before: Answer,
     spec: RigSpec | None,
     error: TransportError,
-    reconnect: Callable[[], Host] | None,
+    *,
+    heard: Heard,
+    returned: Returned | None,
 ) -> HostFound:
     """A machine that froze and a network that failed look alike: reconnect to find out."""
-    now = _boot_id(reconnect) if reconnect else ""
     what = plain(str(error))
     verdict, reboot = "unknown", False
-    if not now:
-        why = "the host does not answer since the copies; it may be frozen"
-    elif now != before.boot_id:
-        verdict, why = "hang", "the host restarted during the copies"
+    more: list[str] = []
+    is_reduced = heard.is_reducing or all(pair.verdict in REFUSED for pair in before.pairs)
+    during = "all-reduce" if is_reduced else "copies"
+    if returned is None:
+        why = f"the host does not answer since the {during}; it may be frozen"
+    elif returned.boot_id != before.boot_id:
+        verdict, why = "hang", f"the host restarted during the {during}"
+        more = evidence_of(returned)
     elif error.kind == "timeout":
         verdict, why, reboot = "hang", "the program did not finish in time", True
     else:
-        why = "the connection was lost during the copies; the host is up; run preflight again"
-    pairs = tuple(
-        pair
-        if pair.verdict in REFUSED
-        else replace(pair, verdict=verdict, level="L1", evidence=(why, what))
-        for pair in before.pairs
-    )
-    answer = replace(before, pairs=pairs, needs_reboot=reboot)
+        why = f"the connection was lost during the {during}; the host is up; run preflight again"
+    where = heard.where(before)
+    evidence = (*filter(None, (where,)), why, what, *more)
+    pairs = pairs_when_lost(before, heard, verdict, evidence)
+    collectives = before.collectives
+    if is_reduced:
+        failed = FAILED if verdict == "hang" else NOT_PROVEN
+        collectives = CollectivesFound(verdict=failed, evidence=evidence)
+    answer = replace(before, pairs=pairs, collectives=collectives, needs_reboot=reboot)
     found = judge(name, answer, spec, copies=True)
-    status = UNKNOWN if verdict == "unknown" else found.status
-    return replace(found, status=status, error=HostError(error.kind, f"{what}: {why}"))
-
-
-def _boot_id(reconnect: Callable[[], Host]) -> str:
-    with suppress(TransportError):
-        host = reconnect()
-        try:
-            output = host.run_script("", argv=_BOOT_ID, deadline_s=10)
-            return plain(output.stdout.decode("utf-8", "replace"))
-        finally:
-            host.close()
-    return ""
+    status = gravest([found.status, STATUS_OF[verdict]])
+    words = f"{what}: {why}" + (f"; {where}" if where else "")
+    return replace(found, status=status, error=HostError(error.kind, words))

@@ -23,6 +23,7 @@ _SNAPSHOT = re.compile(
 _FIELD = re.compile(r"(?P<name>[A-Z][A-Za-z ]{1,40}):\s+(?P<value>.*)")
 _FAULT = re.compile(r"\b(?P<name>[a-z_]{2,20})=(?P<count>[0-9]{1,20})\b")
 _UNCORRECTABLE = re.compile(r"there are (?P<count>[0-9]{1,20}) uncorrectable errors")
+_UNCORRECTED = re.compile(r"\s*Uncorrectable:\s+(?P<count>[0-9]{1,20})")  # since btrfs-progs 5.2
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _scrub(body: str) -> Scrub:
         for shape in _FAULT.finditer(line)
     }
     for line in output:
-        beyond = _UNCORRECTABLE.search(line)
+        beyond = _UNCORRECTABLE.search(line) or _UNCORRECTED.fullmatch(line)
         if beyond:
             faults["uncorrectable"] = int(beyond["count"])
     never = any("no stats available" in line for line in output) and "Status" not in fields

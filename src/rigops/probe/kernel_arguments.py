@@ -26,6 +26,12 @@ def name(argument: str) -> str:
     return argument.partition("=")[0]
 
 
+def words(argument: str) -> list[str]:
+    """`pci=a,b` is `pci=a` and `pci=b`."""
+    own, equals, values = argument.partition("=")
+    return [f"{own}={value}" for value in values.split(",")] if equals else [argument]
+
+
 @dataclass(frozen=True)
 class Split:
     """Declared arguments against those in files of others."""

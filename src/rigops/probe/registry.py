@@ -49,6 +49,7 @@ from rigops.probe.sections import (
     storage,
     uname,
     units,
+    ups,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ SECTIONS: tuple[Section[Any], ...] = (
     units.SECTION,
     network.SECTION,
     sensors.SECTION,
+    ups.SECTION,
     storage.SECTION,
     smart.SECTION,
     container.SECTION,

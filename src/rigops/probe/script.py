@@ -131,7 +131,8 @@ units_of() { # PATTERN…
                 there "$file" || continue
                 file=${file##*/}
                 case "$units " in *" $file "*) continue ;; esac
-                case "$file" in *.d | *.wants | *.requires) ;; *) units="$units $file" ;; esac
+                case "$file" in *.d | *.wants | *.requires | *@.*) continue ;; esac
+                units="$units $file"
             done
         done
     done
@@ -244,11 +245,8 @@ PATH=@PATH@
 LC_ALL=C
 export PATH LC_ALL
 
-program=$(cat <<'END_OF_PROGRAM'
-@TEXTS@
-@FUNCTIONS@
-END_OF_PROGRAM
-)
+# shellcheck disable=SC1003  # texts within a text
+program=@PROGRAM@
 
 eval "$program"
 eval "$tools$frame$lanes"
@@ -274,18 +272,18 @@ _SUDO = "elif sudo -n sh -c : >/dev/null 2>&1; then root=1\n"
 
 _ROOTLY = r"""
 # What wants root, in one shell that has it. It gets its program on stdin, since sudo writes every
-# word of a command into the log of the host, and in a here-document, since printf is a program in
-# mksh, whose words everybody may read.
+# word of a command into the log of the host. A here-document would do, but for bash, which puts a
+# long one into a file: there may be no place for that.
 rootly() { # FUNCTION SECONDS BYTES
     if [ "$had" = "$root" ]; then "$1"; else lane "$2" "$3" as_root "$1"; fi
 }
 as_root() { # FUNCTION
-    cat <<END_OF_ROOTS | sudo -n sh -s
-PATH=$PATH LC_ALL=C mark=$mark had=1 own_id=0; export PATH LC_ALL mark own_id had
-$program
-eval "\$tools\$frame\$lanes"
-$1 </dev/null | cat
-END_OF_ROOTS
+    {
+        say "PATH=$PATH LC_ALL=C mark=$mark had=1 own_id=0; export PATH LC_ALL mark own_id had"
+        say "$program"
+        say 'eval "$tools$frame$lanes"'
+        say "$1 </dev/null | cat"
+    } | sudo -n sh -s
 }
 """
 _WITHOUT_ROOT = 'rootly() { "$1"; }'
@@ -303,11 +301,12 @@ def script(sections: Iterable[Section[Any]], *, root: bool = True, path: str = P
     }.items():
         lanes = lanes.replace(f"@{name}@", value)
     texts = {"tools": _TOOLS, "frame": _FRAME, "watchdog": _WATCHDOG, "lanes": lanes}
+    functions = "\n\n".join(text for one in asked for text in one.functions())
+    variables = "\n".join(f"{name}={_quoted(one)}" for name, one in texts.items())
     text = _BODY
     for name, value in {
         "PATH": path,
-        "TEXTS": "\n".join(f"{name}={_quoted(one)}" for name, one in texts.items()),
-        "FUNCTIONS": "\n\n".join(text for one in asked for text in one.functions()),
+        "PROGRAM": _quoted(f"{variables}\n{functions}"),
         "SUDO": _SUDO if root else "",
         "ROOTLY": _ROOTLY if root else _WITHOUT_ROOT,
         "FORMAT": FORMAT,

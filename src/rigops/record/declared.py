@@ -1,4 +1,7 @@
-"""What was declared for a host when it was changed last, so that `rigops init` knows it again."""
+"""What was declared for a host when it was changed last, and before that.
+
+So `rigops init` knows it again, and `rigops rollback HOST --what config` goes back to it.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +30,44 @@ settle {PATH}
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """`keys`: as in the inventory, without those that stay on the machine that has it."""
+    """`keys`: as in the inventory, without those that stay on the machine that has it.
+
+    `has_worked`: an apply brought them into force and verified them, and P2P where there is any.
+    `before`: the last other keys that worked.
+    """
 
     at: str  # RFC 3339, UTC
     keys: Mapping[str, object]
+    has_worked: bool = False
+    before: Mapping[str, object] | None = None
 
     @classmethod
-    def of(cls, at: str, keys: Mapping[str, object]) -> Declared:
+    def of(cls, at: str, keys: Mapping[str, object], last: Declared | None = None) -> Declared:
         """With values as they come back from the host: tuples are lists there."""
-        return cls(at=at, keys=json.loads(json.dumps(dict(keys))))
+        now: Mapping[str, object] = json.loads(json.dumps(dict(keys)))
+        if last is not None and last.keys == now:
+            return last
+        before = (last.keys if last.has_worked else last.before) if last else None
+        return cls(at=at, keys=now, before=None if before == now else before)
 
     @classmethod
     def from_json(cls, text: str) -> Declared:
         fields = json_fields.parse(text, place="the record of what was declared")
         fields.require_schema(_SCHEMA)
-        return cls(at=fields.time("at"), keys=fields.object("keys"))
+        before = fields.object("before") if fields.raw("before") is not None else None
+        has_worked = fields.raw("has_worked") is True
+        return cls(
+            at=fields.time("at"), keys=fields.object("keys"), has_worked=has_worked, before=before
+        )
 
     def to_json(self) -> str:
-        document = {"schema": _SCHEMA, "at": self.at, "keys": dict(self.keys)}
+        document = {
+            "schema": _SCHEMA,
+            "at": self.at,
+            "keys": dict(self.keys),
+            "has_worked": self.has_worked,
+            "before": dict(self.before) if self.before is not None else None,
+        }
         return json.dumps(document, indent=2) + "\n"
 
     def writing(self) -> list[str]:

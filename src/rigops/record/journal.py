@@ -44,6 +44,7 @@ class Run:
     preflight: Preflight | None  # None: it did not run
     command: str = ""  # empty: written by a version that did not say
     changes: tuple[str, ...] = ()  # what they came to
+    snapshot: str = ""  # of the root, taken before them
 
     def as_json(self) -> dict[str, object]:
         preflight = self.preflight
@@ -62,6 +63,7 @@ class Run:
             },
             "command": self.command,
             "changes": list(self.changes),
+            "snapshot": self.snapshot,
         }
 
 
@@ -162,6 +164,7 @@ def _run_of(line: bytes) -> Run | None:
             preflight=_preflight(fields.nested_or_none("preflight")),
             command=fields.text("command") if fields.raw("command") is not None else "",
             changes=fields.texts("changes") if fields.raw("changes") is not None else (),
+            snapshot=fields.text("snapshot") if fields.raw("snapshot") is not None else "",
         )
     except (RigopsError, UnicodeDecodeError):
         return None

@@ -22,22 +22,29 @@ _RECORD: Final = f"""
     printf %s "$2" | base64 -d >"$1.rigops-new"
     settle "$1"
 }}
-record() {{ # PROVEN FAILED LINE: the texts in base64, or empty; of FAILED `none`: there is none now
+is_recorded() {{ # FAILED
+    [ -e {FAILED_PROOF} ] && [ "$(cat {FAILED_PROOF})" = "$(printf %s "$1" | base64 -d)" ]
+}}
+may_write() {{ # LINE ONLY_OVER: a failure, where another may be recorded
+    [ -e {FAILED_PROOF} ] || return 0
+    if [ -n "$2" ]; then is_recorded "$2"; else [ -n "$1" ]; fi
+}}
+record() {{ # PROVEN FAILED LINE ONLY_OVER: texts in base64, or empty; FAILED `none`: it is over
     set -eu
     umask 022
     mkdir -p {STATE}
     [ -z "$1" ] || write {PROVEN} "$1"
     case $2 in
-        '') ;;
+        '') if [ -n "$4" ] && is_recorded "$4"; then rm -f {FAILED_PROOF}; fi ;;
         none) rm -f {FAILED_PROOF} ;;
         *)
-            write {FAILED_PROOF} "$2"
+            if may_write "$3" "$4"; then write {FAILED_PROOF} "$2"; fi
             [ -z "$3" ] || rm -f {PROVEN}
             ;;
     esac
     [ -z "$3" ] || append {JOURNAL} "$3"
 }}
-record "$1" "$2" "$3"
+record "$1" "$2" "$3" "$4"
 """
 
 
@@ -46,11 +53,17 @@ def recording(
     *,
     proven: Proven | None = None,
     failed: FailedProof | None = None,
+    only_over: FailedProof | None = None,
     has_passed: bool = False,
 ) -> list[str]:
     """The command, which root runs. It prints `torn` where the journal's last line has no end.
 
-    `line`: of the journal; without it the preflight has only begun.
+    `line`: of the journal; without it the preflight has only begun, and a failure of before stays.
+    `only_over`: the record that the preflight began with, where no other may be replaced.
     """
-    texts = [b64encode(one.to_json().encode()).decode() if one else "" for one in (proven, failed)]
-    return ["sh", "-c", _RECORD, "rigops", texts[0], "none" if has_passed else texts[1], line]
+    texts = [
+        b64encode(one.to_json().encode()).decode() if one else ""
+        for one in (proven, failed, only_over)
+    ]
+    failure = "none" if has_passed else texts[1]
+    return ["sh", "-c", _RECORD, "rigops", texts[0], failure, line, texts[2]]

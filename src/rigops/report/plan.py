@@ -13,6 +13,7 @@ from rigops.report.terminal import styled
 from rigops.report.words import grouped, wrapped
 
 if TYPE_CHECKING:
+    from rigops.backup.root_change import RootChange
     from rigops.converge.result import Blocked, HostResult
     from rigops.plan.change import Change, Package
 
@@ -112,6 +113,8 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
             yield _Row("fix", result.error.fix)
         return
     yield from _first(result, has_changes=has_changes)
+    if result.root_change is not None:
+        yield from _root(result.root_change)
     if has_changes:
         for concern in result.plan.sizes:
             if concern in result.undone:
@@ -123,8 +126,12 @@ def _rows(result: HostResult, *, has_changes: bool, has_diffs: bool) -> Iterator
     if has_changes:
         most = None if has_diffs else _NOTE
         yield from (_Row("note", notice, "yellow", most=most) for notice in result.notices)
-    elif result.notices:
-        yield _Row("note", f"rigops plan shows {_count(len(result.notices), 'note')}")
+    else:
+        warnings = [one for one in result.notices if one in result.plan.warnings]
+        yield from (_Row("note", warning, "yellow", most=_NOTE) for warning in warnings)
+        if others := len(result.notices) - len(warnings):
+            more = "more note" if warnings else "note"
+            yield _Row("note", f"rigops plan shows {_count(others, more)}")
     yield from (_Row(*_blocked(one), "yellow") for one in result.blocked)
 
 
@@ -152,6 +159,21 @@ def _first(result: HostResult, *, has_changes: bool) -> Iterator[_Row]:
     for repair in result.plan.repairs:
         if repair.agreed:
             yield _Row("packages", f"first `{repair.command}`, since {repair.broken}")
+    if has_changes and result.root_snapshot:
+        yield _Row("snapshot", result.root_snapshot)
+
+
+def _root(change: RootChange) -> Iterator[_Row]:
+    yield _Row("root", f"as of {change.at:%Y-%m-%d %H:%M} UTC, from the snapshot {change.snapshot}")
+    yield _Row("root", f"boots the kernel {change.kernel}")
+    if change.nested:
+        yield _Row("root", f"subvolumes inside move over: {', '.join(change.nested)}")
+    yield _Row("aside", f"the root of now stays as {change.aside} on its file system")
+    newer = change.newer
+    if newer.files:
+        folders = ", ".join(f"{path} ({files})" for path, files in newer.folders)
+        goes = f"{_count(newer.files, 'file')} changed since, and go aside: {folders}"
+        yield _Row("aside", goes, "yellow")
 
 
 def _changes(result: HostResult, concern: str, *, has_diffs: bool) -> Iterator[_Row]:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rigops.hostside.p2p.verdict import FAIL, GRAVEST_FIRST, OK, REFUSED, SKIPPED, STATUS_OF
+from rigops.hostside.p2p.verdict import (
+    ALONE,
+    FAIL,
+    GRAVEST_FIRST,
+    HIGHEST,
+    OK,
+    REFUSED,
+    STATUS_OF,
+    WARN,
+)
+from rigops.preflight.environment import environment
+from rigops.preflight.paragraph import paragraph
 from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
@@ -16,10 +27,19 @@ _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green",
 _ONE_PAIR = 2
 
 _UNTIL = "until copies pass, train with NCCL_P2P_DISABLE=1"
-_REST = "Not tested by this version: kernel access, flags, collectives."
-PROVEN = f"Copies are proven. {_REST}"
-NOTHING_GRANTED = f"No pair has peer access: no copies to test. {_REST}"
-NOT_PROVEN = f"Copies are not proven. {_REST}"
+PROVEN = "Proven for each pair, all at once and between processes: copies, kernels, flags."
+ALONE_PROVEN = (
+    "Proven for each pair: copies, kernels, flags. "
+    "Not proven: all pairs at once or other processes."
+)
+COPIED = "Copies are proven. Not proven: kernel access, flags."
+NOTHING_GRANTED = "No pair has peer access: nothing to test between GPUs."
+NOT_PROVEN = "Peer-to-peer is not proven."
+_COLLECTIVES = {
+    "proven": "Collectives are proven.",
+    "not proven": "Collectives are not proven.",
+    "failed": "Collectives fail.",
+}
 
 
 def preflight_lines(hosts: Sequence[HostFound], width: int) -> list[str]:
@@ -31,7 +51,9 @@ def preflight_lines(hosts: Sequence[HostFound], width: int) -> list[str]:
 
 def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
     """One line where all hosts have the same."""
-    by_words = grouped(hosts, _proven)
+    by_words = grouped(
+        hosts, lambda host: f"{_proven(host)} {_COLLECTIVES[host.collectives.verdict]}"
+    )
     if len(by_words) == 1:
         return list(by_words)
     return [
@@ -41,8 +63,12 @@ def _last_lines(hosts: Sequence[HostFound]) -> list[str]:
 
 
 def _proven(host: HostFound) -> str:
-    if host.level != "L1" or host.status in ("fail", "unknown", "skipped"):
+    if host.level in (None, "L0") or host.status in ("fail", "unknown", "skipped"):
         return NOT_PROVEN
+    if host.level < ALONE:
+        return COPIED
+    if host.level != HIGHEST:
+        return ALONE_PROVEN
     refused = all(pair.verdict in REFUSED for pair in host.pairs)
     return NOTHING_GRANTED if refused else PROVEN
 
@@ -63,15 +89,26 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
     if len(host.gpus) >= _ONE_PAIR:
         yield from _matrix(host)
         yield from _pairs(host, width)
+        yield from _collectives(host, width)
         if host.status == FAIL:
-            yield from wrapped(f"fix: mend what `rigops doctor {host.host}` finds; {_UNTIL}", width)
+            until = "" if host.collectives.cause == "other" else f"; {_UNTIL}"
+            yield from wrapped(f"fix: mend what `rigops doctor {host.host}` finds{until}", width)
+            yield from _stopgap(host, width)
+            yield from wrapped("to paste into an issue:", width)
+            yield from wrapped(paragraph(host), width, MARGIN * 2)
     elif host.error is None and host.status == OK:
         count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
         yield from wrapped(f"{count}: no pair to test", width)
 
 
+def _stopgap(host: HostFound, width: int) -> Iterator[str]:
+    for variable in environment(host).variables:
+        yield from wrapped("until then, declare this and run `rigops apply`:", width)
+        yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
+
+
 def _matrix(host: HostFound) -> Iterator[str]:
-    """Rows send and columns receive: GB/s where copies work, else the verdict."""
+    """Rows send and columns receive: GB/s where all works, else how far it went."""
     names = [gpu.address for gpu in host.gpus]
     pairs = {(pair.source, pair.target): pair for pair in host.pairs}
     cells = [[_cell(pairs, row, column) for column in names] for row in names]
@@ -90,32 +127,54 @@ def _cell(
     pair = pairs.get((source, target))
     if pair is None:
         return "?", _COLORS["unknown"]
-    color = _COLORS[STATUS_OF[pair.verdict]]
-    if pair.verdict == "ok" and pair.gb_per_s is not None:
-        return f"{pair.gb_per_s:.1f} GB/s", color
-    return pair.verdict, color
+    color = _COLORS[_status(pair)]
+    if pair.verdict != "ok":
+        level = "" if pair.verdict in (*REFUSED, "skipped", "unknown") else f" {pair.level}"
+        return f"{pair.verdict}{level}", color
+    speed = "" if pair.gb_per_s is None else f"{pair.gb_per_s:.1f} GB/s "
+    return f"{speed}{'copied' if pair.is_only_copied else pair.level}", color
 
 
 def _pairs(host: HostFound, width: int) -> Iterator[str]:
     """Every pair that is not ok, with evidence; pairs with the same evidence together."""
-    wrong = [pair for pair in host.pairs if pair.verdict != "ok"]
-    alike = grouped(wrong, lambda pair: (pair.verdict, pair.evidence))
-    for (verdict, evidence), pairs in sorted(
-        alike.items(), key=lambda entry: _gravity(entry[0][0])
+    wrong = [pair for pair in host.pairs if pair.verdict != "ok" or pair.level != HIGHEST]
+    alike = grouped(wrong, lambda pair: (_status(pair), _word(pair), pair.evidence))
+    for (status, word, evidence), pairs in sorted(
+        alike.items(), key=lambda entry: GRAVEST_FIRST.index(entry[0][0])
     ):
         which = ", ".join(f"{pair.source} to {pair.target}" for pair in pairs)
         every = len(pairs) == len(host.pairs) and len(pairs) > 1
         yield (
-            MARGIN
-            + styled(verdict, fg=_COLORS[STATUS_OF[verdict]])
-            + ("  every pair" if every else f"  {which}")
+            MARGIN + styled(word, fg=_COLORS[status]) + ("  every pair" if every else f"  {which}")
         )
         for line in evidence:
             yield from wrapped(line, width, MARGIN * 2)
 
 
-def _gravity(verdict: str) -> int:
-    return GRAVEST_FIRST.index(STATUS_OF.get(verdict, SKIPPED))
+def _collectives(host: HostFound, width: int) -> Iterator[str]:
+    found = host.collectives
+    by = f" by NCCL {found.version}" if found.version else ""
+    speeds = [
+        f"{speed:.1f} GB/s {how} P2P"
+        for speed, how in ((found.p2p_gb_per_s, "with"), (found.control_gb_per_s, "without"))
+        if speed is not None
+    ]
+    if found.verdict == "proven":
+        yield from wrapped(f"collectives{by}: {', '.join([found.verdict, *speeds])}", width)
+    elif found.evidence:
+        yield MARGIN + styled(
+            f"collectives{by}: {found.verdict}", fg="red" if found.verdict == "failed" else None
+        )
+        for line in found.evidence:
+            yield from wrapped(line, width, MARGIN * 2)
+
+
+def _word(pair: PairFound) -> str:
+    return "copied" if pair.is_only_copied else pair.verdict
+
+
+def _status(pair: PairFound) -> str:
+    return WARN if pair.is_only_copied else STATUS_OF[pair.verdict]
 
 
 def _styled(status: str) -> str:

@@ -34,7 +34,7 @@ _BLANK: Final = frozenset(
 
 
 # What rigops itself writes beyond ASCII.
-_ASCII: Final = str.maketrans({"…": "...", "°": ""})
+_ASCII: Final = str.maketrans({"…": "...", "°": "", "█": "#", "▒": "+", "░": "."})
 
 
 class _Visible(dict[int, str]):

@@ -11,23 +11,27 @@ from rigops.transport.connection import Connection
 from rigops.transport.errors import NeedsProgramError, TransportError
 from rigops.transport.holding import Holding
 from rigops.transport.host_keys import HostKeyPolicy, UnknownKey
+from rigops.transport.known_hosts import HostKey
 from rigops.transport.privilege import Privilege, with_password
 from rigops.transport.result import Result, ScriptResult
-from rigops.transport.route import resolve
+from rigops.transport.route import Server, resolve
 from rigops.transport.target import LOCAL, Target
 
 __all__ = [
     "LOCAL",
     "Connection",
     "Holding",
+    "HostKey",
     "HostKeyPolicy",
     "Privilege",
     "Result",
     "ScriptResult",
+    "Server",
     "Target",
     "TransportError",
     "UnknownKey",
     "connect",
+    "fetch_shown_key",
     "import_ssh",
     "with_password",
 ]
@@ -62,3 +66,25 @@ def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy)
     from rigops.transport.ssh_program import open_program  # noqa: PLC0415 - seldom needed
 
     return open_program(route, host_keys, clock, reason)
+
+
+def fetch_shown_key(
+    target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy
+) -> tuple[Server, HostKey]:
+    """The key that the server shows now. Only jump hosts before it get a login.
+
+    `host_keys`: for those.
+    """
+    clock = Clock(deadline_s)
+    route = resolve(target, clock)
+    if not route.only_openssh:
+        import_ssh()
+        from rigops.transport import ssh  # noqa: PLC0415 - as there
+
+        try:
+            return route.end, ssh.fetch_shown_key(route, host_keys, clock)
+        except NeedsProgramError:
+            pass
+    from rigops.transport import ssh_program  # noqa: PLC0415 - seldom needed
+
+    return route.end, ssh_program.fetch_shown_key(route, host_keys, clock)

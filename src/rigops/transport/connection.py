@@ -80,7 +80,7 @@ class Connection(ABC):
 
     def run_script(
         self,
-        script: str,
+        script: str | Iterable[bytes],
         *,
         argv: Sequence[str] = ("sh", "-s"),
         privilege: Privilege | None = None,
@@ -88,14 +88,14 @@ class Connection(ABC):
         max_output: int = _MAX_OUTPUT,
         on_line: Callable[[bytes], None] | None = None,
     ) -> ScriptResult:
-        """Feed a script to an interpreter's stdin, in one exec.
+        """Feed a script, and what follows it, to an interpreter's stdin, in one exec.
 
         `on_line` gets each line of its output once more of it has come, perhaps in another thread.
         """
         return self._framed(
             RUN_SCRIPT,
             argv,
-            script.encode(),
+            script.encode() if isinstance(script, str) else script,
             privilege,
             deadline_s=deadline_s,
             max_output=max_output,

@@ -78,7 +78,7 @@ def parse_line(line: bytes, wanted: Sequence[bytes], file: Path, number: int) ->
         marker = _MARKERS.get(words.pop(0), "unknown")
     if len(words) < 3 or words[0].startswith(b"#") or marker == "unknown":  # noqa: PLR2004 - names, type, key
         return None
-    name = next((name for name in wanted if _names_match(words[0], name)), None)
+    name = next((name for name in wanted if is_named(words[0], name)), None)
     if name is None:
         return None
     try:
@@ -105,7 +105,8 @@ def blob_type(blob: bytes) -> str | None:
     return name.decode("ascii", "replace") if 0 < size == len(name) < len(blob) - 4 else None
 
 
-def _names_match(names: bytes, wanted: bytes) -> bool:
+def is_named(names: bytes, wanted: bytes) -> bool:
+    """Whether the first field of a line is about this name, in lower case."""
     if names.startswith(b"|"):
         return _hash_matches(names, wanted)
     found = False
@@ -159,15 +160,11 @@ def fingerprint(blob: bytes) -> str:
 
 def append(file: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -> None:
     """Add one line, whole, to a file that only its owner reads, whatever its last line lacks."""
-    if hashed:
-        salt = secrets.token_bytes(20)
-        parts = (salt, _hash(salt, name.lower().encode()))
-        name = "|1|" + "|".join(base64.b64encode(part).decode() for part in parts)
-    line = f"{name} {key_type} {base64.b64encode(blob).decode()}\n".encode()
+    shown = hashed_name(name) if hashed else name
+    line = f"{shown} {key_type} {base64.b64encode(blob).decode()}\n".encode()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_locked(file)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = b"\n" + line
@@ -175,6 +172,28 @@ def append(file: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -
             raise OSError(errno.ENOSPC, "incomplete write")
         os.fsync(descriptor)
     finally:
+        os.close(descriptor)
+
+
+def hashed_name(name: str) -> str:
+    salt = secrets.token_bytes(20)
+    parts = (salt, _hash(salt, name.lower().encode()))
+    return "|1|" + "|".join(base64.b64encode(part).decode() for part in parts)
+
+
+def open_locked(file: Path) -> int:
+    """The file that has this name once the lock is there: whoever had it may have replaced it."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(descriptor), file.stat()):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
 
 

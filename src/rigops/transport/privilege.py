@@ -74,12 +74,13 @@ class Privilege:
 
 AS_LOGIN: Final = Privilege("root")
 # Root where the login is root, else sudo: decided on the host, without a question to it first.
+# Not in the login's home, which a restore could not replace then: sudo stays where it was started.
 WITHOUT_PASSWORD: Final = Privilege(
     "free",
     (
         "sh",
         "-c",
-        'if [ "$(id -u)" = 0 ]; then exec "$@"; else exec sudo -n -- "$@"; fi',
+        'cd /; if [ "$(id -u)" = 0 ]; then exec "$@"; else exec sudo -n -- "$@"; fi',
         "rigops",
     ),
 )

@@ -68,7 +68,11 @@ class Server:
         """The name it has in known_hosts files."""
         if self.known_as:
             return self.known_as
-        host = self.hostname.lower()
+        return self.lookup_of(self.hostname)
+
+    def lookup_of(self, name: str) -> str:
+        """The same for another name of this host."""
+        host = name.lower()
         return host if self.port == _SSH_PORT else f"[{host}]:{self.port}"
 
 

@@ -19,6 +19,7 @@ from rigops.transport.command_line import command_line
 from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Execution, pieces
 from rigops.transport.errors import NeedsProgramError, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys
+from rigops.transport.known_hosts import HostKey
 from rigops.transport.login import Login, forward_agent
 
 if TYPE_CHECKING:
@@ -149,6 +150,25 @@ def open_ssh(route: Route, policy: HostKeyPolicy, clock: Clock) -> Connection:
     finally:
         if not done:
             link.close()
+
+
+def fetch_shown_key(route: Route, policy: HostKeyPolicy, clock: Clock) -> HostKey:
+    """Of the end of the route, which is offered no key and no password."""
+    link = Link()
+    try:
+        with Watch(clock, link.close) as watch:
+            for number, server in enumerate(route.servers):
+                keys = HostKeys(server)
+                _reach(link, route.servers[number - 1] if number else None, keys, watch)
+                if server is not route.end:
+                    _log_in(link, keys, policy, watch)
+            shown = link.transports[-1].get_remote_server_key()
+            address = link.sockets[0].getpeername()[0] if len(route.servers) == 1 else ""
+        if watch.expired:
+            raise timed_out(route.end.name, route.end.who, watch.step, clock.allowed)
+        return HostKey(shown.get_name(), shown.asbytes(), address)
+    finally:
+        link.close()
 
 
 def _reach(link: Link, jump: Server | None, keys: HostKeys, watch: Watch) -> None:

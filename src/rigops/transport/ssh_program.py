@@ -24,6 +24,7 @@ from rigops.transport.connection import LOST_FIX, STILL_RUNNING, Connection, Exe
 from rigops.transport.errors import Kind, TransportError, clean, timed_out
 from rigops.transport.host_keys import HostKeyPolicy, HostKeys, unknown_key
 from rigops.transport.key_files import blob_type, fingerprint, parse_line
+from rigops.transport.known_hosts import HostKey
 from rigops.transport.local import Process, kill_group
 from rigops.transport.route import ssh_program
 
@@ -143,10 +144,24 @@ def open_program(route: Route, policy: HostKeyPolicy, clock: Clock, reason: str)
 
 def _settle_key(route: Route, policy: HostKeyPolicy, clock: Clock, place: Path) -> None:
     """Fetch the key of an unknown server first, and let the policy decide."""
-    server = route.end
-    keys = HostKeys(server)
+    keys = HostKeys(route.end)
     if keys.plain or keys.without_port or keys.authorities:
         return  # ssh itself compares
+    key = _fetch_key(route, clock, place)
+    keys.settle(key.key_type, key.blob, policy, clock)
+
+
+def fetch_shown_key(route: Route, policy: HostKeyPolicy, clock: Clock) -> HostKey:
+    """Of the end of the route, which is offered no key and no password."""
+    with tempfile.TemporaryDirectory(prefix="rigops-") as name:
+        for number in range(len(route.servers) - 1):
+            before = type(route)(servers=route.servers[: number + 1])
+            _settle_key(before, policy, clock, Path(name))
+        return _fetch_key(route, clock, Path(name))
+
+
+def _fetch_key(route: Route, clock: Clock, place: Path) -> HostKey:
+    server = route.end
     file = place / "seen"
     errors = _run_quietly(key_command(route, file, clock.wait()), server, clock)
     try:
@@ -159,7 +174,7 @@ def _settle_key(route: Route, policy: HostKeyPolicy, clock: Clock, place: Path) 
     key = parse_line(b" ".join(words[:3]), names, file, 0)
     if key is None:
         raise unknown_key(server, "unreadable", "?")
-    keys.settle(blob_type(key.blob) or "?", key.blob, policy, clock)
+    return HostKey(blob_type(key.blob) or "?", key.blob)
 
 
 def _run_quietly(command: list[str], server: Server, clock: Clock, stdin: bytes = b"") -> str:

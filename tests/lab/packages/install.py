@@ -90,6 +90,8 @@ def _wanted(rig: Machine) -> dict[str, str]:
     if rig.driver:
         branch = rig.driver.partition(".")[0]
         packages += [name.format(branch=branch) for name in _PACKAGES[rig.os]]
+        # Apt takes it for the first of the alternatives that the driver depends on.
+        packages += ["nvidia-open-kernel-dkms"] if rig.open_modules else []
     return {
         "LC_ALL": "C.UTF-8",
         "DEBIAN_FRONTEND": "noninteractive",

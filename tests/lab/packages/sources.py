@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 AT = "/srv/rigsim-apt"  # in a host
 FILE = "etc/apt/sources.list.d/rigsim.sources"
-_STANDARD = {"debian": "bookworm", "ubuntu": "noble-updates"}
+_UBUNTU = "noble-updates"
 _POCKET = "noble"
 
 
@@ -24,7 +24,11 @@ class Machine(Protocol):
     @property
     def os(self) -> str: ...
     @property
+    def suite(self) -> str: ...
+    @property
     def driver(self) -> str | None: ...
+    @property
+    def open_modules(self) -> bool: ...
     @property
     def components(self) -> Sequence[str]: ...
     @property
@@ -37,7 +41,7 @@ class Machine(Protocol):
 
 def sources(rig: Machine) -> str:
     """The distribution's own suites, and the one that the rig's driver once came from."""
-    names = [_STANDARD[rig.os]]
+    names = [_standard(rig)]
     if rig.os == "ubuntu" and rig.pocket == "on":
         names.append(_POCKET)
     elif rig.os == "debian":
@@ -47,7 +51,7 @@ def sources(rig: Machine) -> str:
 
 def first_sources(rig: Machine) -> str:
     """Where its driver came from, whatever became of that since."""
-    return "\n".join(source(rig.os, name) for name in [_STANDARD[rig.os], *_origin(rig)])
+    return "\n".join(source(rig.os, name) for name in [_standard(rig), *_origin(rig)])
 
 
 def source(repository: str, suite: str, components: Sequence[str] = ()) -> str:
@@ -62,13 +66,18 @@ def source(repository: str, suite: str, components: Sequence[str] = ()) -> str:
 
 
 def _origin(rig: Machine) -> list[str]:
-    origin = _suite_of(rig.os, rig.driver) if rig.driver else _STANDARD[rig.os]
-    return [] if origin == _STANDARD[rig.os] else [origin]
+    standard = _standard(rig)
+    origin = _suite_of(rig.os, rig.driver, standard) if rig.driver else standard
+    return [] if origin == standard else [origin]
 
 
-def _suite_of(repository: str, driver: str) -> str:
-    """The suite that has this version of the driver."""
-    suites = _suites(repository)
+def _standard(rig: Machine) -> str:
+    return _UBUNTU if rig.os == "ubuntu" else rig.suite
+
+
+def _suite_of(repository: str, driver: str, standard: str) -> str:
+    """The suite that has this version of the driver; the standard one where it does."""
+    suites = sorted(_suites(repository), key=lambda suite: suite.name != standard)
     for suite in suites:
         if suite.has_driver(driver):
             return suite.name

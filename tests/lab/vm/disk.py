@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tests.lab import namespace
 from tests.lab.errors import LabError
-from tests.lab.vm.layouts import SUBVOLUME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +28,11 @@ def _steps(disk: Path, layout: Layout, trees: tuple[Path, ...]) -> list[str]:
     top = "/mnt"
     steps = ["devices=", "trap 'umount -R /mnt; losetup --detach $devices' EXIT"]
     steps += [_made(disk, layout.root, "root"), f'mount "$root" {top}']
-    steps += [f"btrfs -q subvolume create {top}/{SUBVOLUME}", f"umount {top}"]
-    steps += [f'mount -o subvol={SUBVOLUME} "$root" {top}']
+    for name in filter(None, (layout.subvolume, layout.home)):
+        steps.append(f"btrfs -q subvolume create {top}/{name}")
+    steps += [f"umount {top}", f'mount -o subvol={layout.subvolume} "$root" {top}']
+    if layout.home:
+        steps += [f"mkdir {top}/home", f'mount -o subvol={layout.home} "$root" {top}/home']
     for number, one in enumerate(layout.beside):
         steps += [_made(disk, one, f"part{number}"), f"mkdir -p {top}{one.where}"]
         if one.kind != "vfat":  # it starts empty, and not every kernel that builds knows it

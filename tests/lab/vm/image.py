@@ -14,7 +14,6 @@ from tests.lab import bootstrap, cache, image, layers
 from tests.lab.errors import LabError
 from tests.lab.packages.sources import AT, source
 from tests.lab.vm import access, disk, guest, layouts, qemu
-from tests.lab.vm.layouts import SUBVOLUME
 
 if TYPE_CHECKING:
     from tests.lab.vm.layouts import Layout
@@ -58,7 +57,7 @@ def host_key(layout: str) -> str:
 
 def _folder(layout: str) -> Path:
     divided = layouts.layout(layout)
-    tree = _tree()
+    tree = system()
     makers = ("layouts.py", "disk.py", "guest.py", "inside/lab-cards.service")
     recipe = [
         layout,
@@ -73,7 +72,8 @@ def _folder(layout: str) -> Path:
     )
 
 
-def _tree() -> Path:
+def system() -> Path:
+    """The tree of a machine, as it is before it is on a disk."""
     repository = layers.repository()
     hook = _hook(repository)
     recipe = [*PACKAGES, bootstrap.SUITE, _RAMDISK, _SETUP.read_text(), hook]
@@ -125,7 +125,8 @@ def _install_bootloader(new: Path, layout: Layout, tree: Path) -> None:
     (kernel,), (ramdisk,) = (
         sorted(tree.glob(f"boot/{one}-*")) for one in ("vmlinuz", "initrd.img")
     )
-    words = f"root=UUID={layout.root.uuid} rootflags=subvol={SUBVOLUME} ro console=ttyS0 {_FORGET}"
+    root = f"root=UUID={layout.root.uuid} rootflags=subvol={layout.subvolume} ro"
+    words = f"{root} console=ttyS0 {_FORGET}"
     hardware = qemu.Hardware(
         disk=new / "disk.raw",
         kind="raw",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from tests.lab.errors import LabError
@@ -33,11 +33,13 @@ class FileSystem:
 
 @dataclass(frozen=True)
 class Layout:
-    """`beside`: what is not in the root file system."""
+    """`beside`: what is not in the root file system. `home`: its subvolume at /home, or none."""
 
     root: FileSystem
     beside: tuple[FileSystem, ...]
     size: int = _DISK_MIB * _MIB
+    subvolume: str = SUBVOLUME
+    home: str = ""
 
     @property
     def table(self) -> str:
@@ -50,18 +52,23 @@ class Layout:
 
     @property
     def fstab(self) -> str:
-        return "".join(one.fstab for one in (self.root, *self.beside))
+        home = replace(self.root, where="/home", options=f"defaults,subvol={self.home}")
+        every = (self.root, *([home] if self.home else []), *self.beside)
+        return "".join(one.fstab for one in every)
 
 
-NAMES = ("ext4", "btrfs", "esp")
+NAMES = ("ext4", "home", "btrfs", "esp")
 
 
 def layout(name: str) -> Layout:
-    """ext4: /boot on ext4; btrfs: /boot in the root; esp: the same, and a FAT ESP."""
+    """ext4: /boot on ext4; home: and @home; btrfs: /boot in the root; esp: and a FAT ESP."""
+    boot = FileSystem("/boot", "ext4", 2 * _MIB, 512 * _MIB, _LINUX, check=2)
     if name == "ext4":
-        return _rooted(FileSystem("/boot", "ext4", 2 * _MIB, 512 * _MIB, _LINUX, check=2))
+        return _rooted(boot)
     if name == "btrfs":
         return _rooted()
+    if name == "home":  # as rigops autoinstall has installers make it
+        return _rooted(boot, subvolume="@", home="@home")
     if name == "esp":
         number = uuid4().hex[:8].upper()
         esp = FileSystem(
@@ -72,8 +79,8 @@ def layout(name: str) -> Layout:
     raise LabError(f"layout={name}: there are {', '.join(NAMES)}")
 
 
-def _rooted(*beside: FileSystem) -> Layout:
+def _rooted(*beside: FileSystem, subvolume: str = SUBVOLUME, home: str = "") -> Layout:
     start = 2 * _MIB + sum(one.size for one in beside)
     size = (_DISK_MIB - 1) * _MIB - start
-    root = FileSystem("/", "btrfs", start, size, _LINUX, f"defaults,subvol={SUBVOLUME}")
-    return Layout(root, beside)
+    root = FileSystem("/", "btrfs", start, size, _LINUX, f"defaults,subvol={subvolume}")
+    return Layout(root, beside, subvolume=subvolume, home=home)

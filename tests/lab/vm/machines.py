@@ -39,6 +39,14 @@ _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True)
+class System:
+    """A raw disk to start from, which only ever is read, and what sshd answers with there."""
+
+    disk: Path
+    host_key: str
+
+
+@dataclass(frozen=True)
 class Record:
     name: str
     layout: str
@@ -46,6 +54,7 @@ class Record:
     host_key: str
     memory: int
     ahead: float = 0  # seconds that its clock is ahead of ours
+    second: int = 0  # MiB of another disk, which no installation touches
     process: Process | None = None
     owner: Process | None = None  # the machine goes with this process; None: with `down`
 
@@ -54,10 +63,15 @@ class Record:
         return _folder() / self.name
 
     @property
+    def access(self) -> Access:
+        return Access(self.port, self.host_key, self.folder, self.name)
+
+    @property
     def hardware(self) -> qemu.Hardware:
         now = datetime.now(timezone.utc) + timedelta(seconds=self.ahead)
         return qemu.Hardware(
             disk=self.folder / "disk.qcow2",
+            second=self.folder / "second.qcow2" if self.second else None,
             kind="qcow2",
             console=self.folder / "console.log",
             silicon=self.folder / "silicon.tar.gz",
@@ -85,8 +99,7 @@ class Machine:
 
     @property
     def access(self) -> Access:
-        record = self.record
-        return Access(record.port, record.host_key, record.folder, self.name)
+        return self.record.access
 
     @property
     def data(self) -> dict[str, object]:
@@ -158,6 +171,16 @@ class Machine:
         if process:
             process.kill()
 
+    def install(self, system: System) -> None:
+        """While it is off: another system, which nobody's known_hosts knows."""
+        with _locked():
+            record = self.record
+            if self.is_on:
+                raise LabError(f"{self.name} is on")
+            record.hardware.disk.unlink()
+            _overlay(system.disk, record.hardware.disk)
+            replace(record, host_key=system.host_key).write()
+
     def down(self) -> None:
         """Cut it off and throw its disk away."""
         with _locked():
@@ -165,7 +188,14 @@ class Machine:
 
 
 def up(
-    name: str, *, layout: str = "ext4", rtc: str = "", memory: int = 1024, keep: bool = False
+    name: str,
+    *,
+    layout: str = "ext4",
+    rtc: str = "",
+    memory: int = 1024,
+    second: int = 0,
+    system: System | None = None,
+    keep: bool = False,
 ) -> Machine:
     """A new machine that answers, or the one of that name again after it was cut.
 
@@ -177,7 +207,10 @@ def up(
         raise LabError(f"{name}: a name is letters a-z, digits and dashes, up to 63")
     machine = Machine(name)
     if _read(name) is None:
-        _make(name, layout, _ahead(rtc), memory, None if keep else Process.own())
+        owner = None if keep else Process.own()
+        given = system or System(image.base(layout), image.host_key(layout))
+        asked = Record(name, layout, 0, given.host_key, memory, _ahead(rtc), second, owner=owner)
+        _make(asked, given.disk)
     machine.start()
     try:
         machine.wait_for_ssh()
@@ -198,21 +231,26 @@ def _ahead(rtc: str) -> float:
     return (wanted - datetime.now(timezone.utc)).total_seconds()
 
 
-def _make(name: str, layout: str, ahead: float, memory: int, owner: Process | None) -> None:
-    base, host_key = image.base(layout), image.host_key(layout)
+def _make(asked: Record, disk: Path) -> None:
     with _locked():
         sweep()
-        if name in names():
-            raise LabError(f"there is already a machine {name!r}")
-        record = Record(name, layout, access.free_port(), host_key, memory, ahead, owner=owner)
+        if asked.name in names():
+            raise LabError(f"there is already a machine {asked.name!r}")
+        record = replace(asked, port=access.free_port())
         record.folder.mkdir(parents=True)
-        subprocess.run(
-            ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base),
-             str(record.folder / "disk.qcow2")],
-            check=True,
-        )  # fmt: skip
-        Access(record.port, host_key, record.folder, name).write()
+        _overlay(disk, record.hardware.disk)
+        if record.hardware.second:
+            _image(str(record.hardware.second), f"{record.second}M")
+        record.access.write()
         record.write()
+
+
+def _overlay(base: Path, disk: Path) -> None:
+    _image("-F", "raw", "-b", str(base), str(disk))
+
+
+def _image(*words: str) -> None:
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *words], check=True)
 
 
 def names() -> list[str]:

@@ -25,12 +25,13 @@ _PROCESSORS = 1
 @dataclass(frozen=True)
 class Hardware:
     disk: Path
-    kind: str  # of the disk's file: raw, qcow2
+    kind: str  # of the disks' files: raw, qcow2
     console: Path
     silicon: Path  # a tar of the simulation, which the machine unpacks as it starts
     port: int  # of 127.0.0.1, where its sshd answers
     memory: int = 1024  # MiB
     clock: str = "utc"  # or the time its clock starts with
+    second: Path | None = None  # another disk
     safe: bool = True  # False: faster, for a disk that is thrown away when anything goes wrong
 
 
@@ -56,6 +57,9 @@ def command(hardware: Hardware, direct: tuple[str, ...] = ()) -> list[str]:
         "-chardev", f"file,id=console,path={hardware.console},append=on",
         "-serial", "chardev:console",
     ]  # fmt: skip
+    if hardware.second:
+        drive = f"file={hardware.second},format={hardware.kind},if=none,id=second,cache={cache}"
+        words += ["-drive", drive, "-device", "ide-hd,drive=second,bus=ide.1,serial=SECOND"]
     for number, slot in enumerate(SLOTS):
         words += _card(number, slot)
     return [*words, *direct]

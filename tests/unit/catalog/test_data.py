@@ -232,7 +232,7 @@ def test_the_mining_siblings_of_the_1060_are_not_taken_for_it() -> None:
     assert find_gpu(load(), "10de:1c09").found == ()
 
 
-@pytest.mark.parametrize("table", ["drivers", "gpus", "xids", "init_codes", "firmware"])
+@pytest.mark.parametrize("table", ["drivers", "gpus", "xids", "init_codes", "firmware", "links"])
 def test_every_entry_has_evidence(table: str) -> None:
     entries = getattr(Catalog(), table)
 

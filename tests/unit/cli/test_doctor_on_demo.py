@@ -39,7 +39,7 @@ def test_the_two_rigs_fit_40_lines(rigops: Rigops, terminal: pytest.MonkeyPatch)
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("threadripper  FAIL  Debian 12, kernel 6.1.0-31, driver 545.29.06")
     assert any(line.startswith("t180  ok  ") for line in lines)
-    assert f"Next: rigops plan {INVENTORY}" in " ".join(lines)
+    assert f"Next: declare the fixes, then rigops plan {INVENTORY}" in " ".join(lines)
 
 
 def test_what_all_cards_have_is_one_line(rigops: Rigops, tmp_path: Path) -> None:

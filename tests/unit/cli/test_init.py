@@ -62,6 +62,18 @@ def test_a_file_that_is_there_is_never_touched(rigops: Rigops, tmp_path: Path) -
     assert [host.name for host in load(tmp_path / "pasted.py", keys()).hosts] == ["tower"]
 
 
+def test_a_folder_that_is_a_file_is_an_error_before_any_host_is_reached(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    (tmp_path / "rigs").write_text("")
+
+    said = rigops("init", "rigs", "--host", "gone")
+
+    assert said.code == 2
+    assert "'rigs' is a file" in said.err
+    assert "not reached" not in said.err
+
+
 def test_a_host_that_is_not_reached_is_left_out_and_said(rigops: Rigops, tmp_path: Path) -> None:
     said = rigops("init", "--host", "gone", "--host", "tower")
 

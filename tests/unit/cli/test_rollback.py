@@ -41,8 +41,9 @@ def rigops(tmp_path: Path) -> Rigops:
     [
         (("nobody",), "not in the inventory"),
         (("b",), "no driver is declared for b"),
-        (("a", "--what", "root"), "this version cannot roll back"),
-        (("a", "--what", "config"), "this version cannot roll back"),
+        (("a", "--at", "3d"), "only --what root takes a time"),
+        (("a", "--what", "root", "--at", "soon"), "not a time"),
+        (("a", "--what", "root", "--reboot", "never"), "the root changes only with a reboot"),
         ((), "HOST"),
     ],
 )

@@ -57,6 +57,23 @@ def test_openssh_reads_the_configuration_as_the_inventory_means_it(
     assert option("10.0.0.7", "user") == "root"
 
 
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+def test_the_inventory_goes_before_the_configuration_that_it_includes(
+    rigops: Rigops, tmp_path: Path
+) -> None:
+    included, inventory = tmp_path / "included", tmp_path / "inventory.py"
+    included.write_text("Host *\n  UserKnownHostsFile /elsewhere\n  Port 22\n  User you\n")
+    data = {"ssh_config_file": str(included), "ssh_port": 2222, "ssh_known_hosts_file": "/mine"}
+    inventory.write_text(f"rigs = [('rig', {data!r})]\n")
+    config = tmp_path / "config"
+    config.write_text(rigops("ssh-config", "-i", str(inventory)).out)
+
+    asked = ["ssh", "-G", "-F", str(config), "rig"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert {"userknownhostsfile /mine", "port 2222", "user you"} <= set(said)
+
+
 ODD = {
     "quote": {"ssh_key": "/home/me/it's a key"},
     "only-quote": {"ssh_key": "/home/me/it's"},

@@ -74,9 +74,13 @@ WRONG = {
     "frequency without a unit": (host('"cpu_max_freq": 3200'), ['"3.2GHz"']),
     "unknown governor": (host('"cpu_governor": "perfomance"'), ["'performance'"]),
     "boiling temperature": (host('"thermal_limit": 300'), ["300 °C is outside"]),
-    "circuit without volts": (host('"circuits": "16A"'), ['"120V/16A"']),
+    "margin of a whole room": (
+        host('"thermal_limit": {"margin": 80}'),
+        ["thermal_limit['margin']", "80 °C is outside"],
+    ),
+    "circuit without volts": (host('"circuits": "16A"'), ['"120V/15A"']),
     "power supply on no circuit": (
-        host('"psus": [{"watts": 750, "circuit": "B"}], "circuits": {"A": "120V/16A"}'),
+        host('"psus": [{"watts": 750, "circuit": "B"}], "circuits": {"A": "120V/15A"}'),
         ["psus[0]['circuit']", "unknown circuit 'B'"],
     ),
     "plain passphrase": (

@@ -13,7 +13,7 @@ from rigops.transport.result import ScriptResult
 from tests.unit.converge.fakes import FakeHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 _DPKG_QUERY = r"""#!/bin/sh
@@ -48,7 +48,7 @@ class Answering(FakeHost):
 
     def run_script(
         self,
-        script: str,
+        script: str | Iterable[bytes],
         *,
         argv: Sequence[str] = ("sh", "-s"),
         privilege: Privilege | None = None,
@@ -56,6 +56,7 @@ class Answering(FakeHost):
         max_output: int = 0,
         on_line: Callable[[bytes], None] | None = None,
     ) -> ScriptResult:
+        assert isinstance(script, str)
         self.asked += 1
         done = subprocess.run(
             argv,

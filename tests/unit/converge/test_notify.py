@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.base import operations
+from rigops.concerns.monitoring import operations
 from rigops.concerns.nvidia_driver import modules
 from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 SECRET = "https://ntfy.example/hush-hush"
 DEPLOY = """
 from rigops.concerns.nvidia_driver.modules import kernel_hook
-from rigops.concerns.base.operations import NOTIFY_ABSENCE, install_notify
+from rigops.concerns.monitoring.operations import NOTIFY_ABSENCE, install_notify
+from rigops.inventory.spec.model import Notify
 from rigops.ownership.owned_files import undo_undeclared
 
-install_notify(concern="things", target={target!r})
+install_notify(concern="things", target=Notify(**{target!r}) if {target!r} else None)
 if {wanted!r}:
     kernel_hook(concern="things")
 undo_undeclared(name="the rest", concern="things", effects=NOTIFY_ABSENCE)
@@ -56,7 +57,7 @@ class Rig:
         self.channel.cache.seed_files(PATHS, {})
         self.engine.attach("rig", self.channel, [(RigopsState, state or StateFacts())])
 
-    def declare(self, target: str | None = None, *, wanted: bool = False) -> None:
+    def declare(self, target: Mapping[str, str] | None = None, *, wanted: bool = False) -> None:
         text = DEPLOY.format(target=target, wanted=wanted)
         self.deploy = self.folder / f"{sha256(text.encode()).hexdigest()[:8]}.py"
         self.deploy.write_text(text)
@@ -94,13 +95,18 @@ def rig(tmp_path: Path) -> Rig:
 @pytest.mark.parametrize(
     ("target", "content"),
     [
-        (SECRET, f"url\n{SECRET}\n"),
-        ("http://10.0.0.1/x", "url\nhttp://10.0.0.1/x\n"),
-        ("mail -s rig root", "command\nmail -s rig root\n"),
-        ("curl -d @- https://a.example", "command\ncurl -d @- https://a.example\n"),
+        ({"url": SECRET}, f"url\n{SECRET}\n"),
+        ({"command": "mail -s rig root"}, "command\nmail -s rig root\n"),
+        (
+            {"url": "http://10.0.0.1/x", "ping": SECRET},
+            f"url\nhttp://10.0.0.1/x\nping\n{SECRET}\n",
+        ),
+        ({"ping": SECRET}, f"ping\n{SECRET}\n"),
     ],
 )
-def test_a_target_is_written_for_root_alone(rig: Rig, target: str, content: str) -> None:
+def test_a_target_is_written_for_root_alone(
+    rig: Rig, target: Mapping[str, str], content: str
+) -> None:
     rig.declare(target)
     script = rig.script()
 
@@ -110,7 +116,7 @@ def test_a_target_is_written_for_root_alone(rig: Rig, target: str, content: str)
 
 
 def test_no_plan_shows_the_target(rig: Rig) -> None:
-    rig.declare(SECRET)
+    rig.declare({"url": SECRET})
     planned = rig.plan()
 
     assert [one.subject for one in planned.changes] == [
@@ -126,7 +132,7 @@ def test_a_target_that_is_there_already_changes_nothing(tmp_path: Path) -> None:
         operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o600),
     }
     rig = Rig(tmp_path, owning(there))
-    rig.declare(SECRET)
+    rig.declare({"url": SECRET})
 
     assert not rig.plan().pending
 
@@ -137,7 +143,7 @@ def test_a_target_that_others_may_read_is_written_anew(tmp_path: Path) -> None:
         operations.NOTIFY_TARGET: (f"url\n{SECRET}\n", 0o644),
     }
     rig = Rig(tmp_path, owning(there))
-    rig.declare(SECRET)
+    rig.declare({"url": SECRET})
 
     assert f"aside {operations.NOTIFY_TARGET} 0600" in rig.script()
 

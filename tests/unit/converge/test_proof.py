@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.converge.proof import LEVEL, SECTION, observed, recorded, still_holds
+from rigops.concerns.preconditions.root import RootState
+from rigops.converge.proof import SECTION, observed, recorded, still_holds
 from rigops.converge.snapshot import HostSnapshot
+from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.document import HostFound, PairFound
 from rigops.preflight.results import passed
 from rigops.probe.sections.nvidia_version import NvidiaVersion
@@ -45,6 +47,7 @@ def sight(
         driver=NvidiaVersion(version=driver, flavor="proprietary" if driver else None),
         silicon=SECTION.parse(text),
         state=None,
+        root=RootState(file_system="ext4"),
         system=None,
         uname=Uname("6.1.0-31-amd64", "x86_64"),
         known=(),
@@ -59,7 +62,7 @@ def now(**changed: str) -> Proven:
     return state
 
 
-PROVEN = replace(now(), level=LEVEL, pairs=(OK,))
+PROVEN = replace(now(), level=HIGHEST, pairs=(OK,))
 
 
 def test_the_cards_are_those_that_the_driver_names() -> None:
@@ -100,7 +103,7 @@ def test_another_driver_argument_firmware_or_slot_ends_a_proof(changed: dict[str
 
 
 def test_a_proof_of_a_lower_rung_is_none_unless_there_was_nothing_to_copy() -> None:
-    assert not still_holds(replace(PROVEN, level="L0"), now())
+    assert not still_holds(replace(PROVEN, level="L1"), now())
     refused = replace(OK, verdict="not_granted")
     assert still_holds(replace(PROVEN, level="L0", pairs=(refused,)), now())
 

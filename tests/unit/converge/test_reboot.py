@@ -23,7 +23,7 @@ from rigops.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rigops.transport.connection import Execution
@@ -58,8 +58,13 @@ class Rig(Connection):
         return Result(exit_code=0, stdout=self.boot + b"\n" + self.locks, stderr=b"")
 
     def run_script(
-        self, script: str, *, privilege: Privilege | None = None, **_: Any
+        self,
+        script: str | Iterable[bytes],
+        *,
+        privilege: Privilege | None = None,
+        **_: Any,
     ) -> ScriptResult:
+        assert isinstance(script, str)
         self.orders.append((privilege, script))
         if isinstance(self.ordered, TransportError):
             raise self.ordered

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from rigops.concerns import registry
+from rigops.concerns.acs.concern import ACS
 from rigops.concerns.registry import read
 from rigops.converge.concerns import Selection, blocked
 from rigops.converge.result import Blocked, HostResult, Outcome, exit_code
@@ -44,13 +48,15 @@ def test_what_stands_in_the_way_is_never_exit_0() -> None:
     assert HostResult("rig", "changed", blocked=(way,)).exit_code == 1
 
 
-def test_a_declaration_that_no_deploy_acts_on_is_in_the_way_unless_it_was_left_out() -> None:
-    spec = read({"gpu_power_limit": 285, "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
+def test_a_declaration_that_no_deploy_acts_on_is_in_the_way_unless_it_was_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    coming = [replace(one, deploy=None) if one is ACS else one for one in registry.CONCERNS]
+    monkeypatch.setattr(registry, "CONCERNS", coming)
+    spec = read({"acs_redirect": "off", "kernel_args": ["a"], "gpus": 3, "p2p": "nvlink"})
 
-    assert [(one.concern, one.keys) for one in blocked(spec, ALL)] == [
-        ("gpu_tuning", ("gpu_power_limit",))
-    ]
-    assert blocked(spec, Selection.of([], ["gpu_tuning"])) == ()
+    assert [(one.concern, one.keys) for one in blocked(spec, ALL)] == [("acs", ("acs_redirect",))]
+    assert blocked(spec, Selection.of([], ["acs"])) == ()
     assert blocked(spec, Selection.of(["kernel_args"], [])) == ()
 
 

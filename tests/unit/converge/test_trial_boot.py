@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigops.concerns.preconditions.root import RootState
 from rigops.converge import trial_boot
 from rigops.converge.proof import Silicon
 from rigops.converge.snapshot import HostSnapshot
@@ -26,6 +27,7 @@ def sight(line: str, *addresses: str) -> HostSnapshot:
         driver=None,
         silicon=Silicon(Bios("", ""), cards, has_cards=bool(cards)),
         state=None,
+        root=RootState(file_system="ext4"),
         system=None,
         uname=None,
         known=(),

@@ -101,6 +101,37 @@ def test_what_follows_a_failure_counts_where_the_failure_is_lost(line: str) -> N
     assert look(INIT, {**NO_DEVICES, "kernel-log": gsp})[0].status == "ok"
 
 
+@pytest.mark.parametrize(
+    ("before", "said", "fix"),
+    [
+        (f"nvidia {UNREACHABLE}", "did not answer when it was woken", "d3cold_allowed"),
+        (f"vfio-pci {UNREACHABLE}", "did not answer when it was woken", "d3cold_allowed"),
+        ("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)", "no room", "Above 4G"),
+        ("NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus.", "fallen off", "reseat"),
+    ],
+)
+def test_what_the_kernel_said_before_is_the_cause(before: str, said: str, fix: str) -> None:
+    line = f"{CARD}RmInitAdapter failed! (0x22:0x56:667)"
+    log = journal((60, before), (61, line))
+    (found,) = look(INIT, {**NO_DEVICES, "kernel-log": log})
+    (after,) = look(INIT, {**NO_DEVICES, "kernel-log": journal((60, line), (61, before))})
+
+    assert said in found.summary
+    assert "0x22:0x56" in found.summary
+    assert "does not support the card" in found.why
+    assert fix in str(found.fix)
+    assert before in found.evidence[0].line
+    assert said == "no room" or said not in after.summary
+
+
+@pytest.mark.parametrize("bus", ["10", "10@0"])
+def test_the_x_server_says_that_a_card_did_not_start(bus: str) -> None:
+    line = f"(EE) NVIDIA(GPU-0): Failed to initialize the NVIDIA GPU at PCI:{bus}:0:0.  Please"
+    (found,) = look(INIT, {**NO_DEVICES, "kernel-log": f"{journal()}[  656.668] {line}\n"})
+
+    assert (found.status, found.subject) == ("fail", "gpu 0000:0a:00.0")
+
+
 def test_a_card_that_the_driver_ignores_is_told_once() -> None:
     text = journal(
         (4, "NVRM: The NVIDIA Tesla V100-SXM2-16GB GPU installed in this system is"),

@@ -369,6 +369,21 @@ def test_who_holds_the_card(driver: str, expected: str) -> None:
     assert found.subject == ("host" if driver == "-" else "gpu 0000:0a:00.0")
 
 
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [
+        ("vfio-pci", "vfio-pci.ids"),
+        ("pciback", "xen-pciback.hide"),
+        ("xen-pciback", "xen-pciback.hide"),
+        ("pci-stub", "pci-stub.ids"),
+    ],
+)
+def test_what_keeps_a_card_for_virtual_machines_is_named(driver: str, said: str) -> None:
+    pci = answers.PCI.replace("driver=nvidia", f"driver={driver}", 1)
+
+    assert said in str(rigs.one(rigs.find({**rigs.WELL, "pci": pci}), "drv.nouveau").fix)
+
+
 def test_the_log_tells_where_the_cards_do_not() -> None:
     log = "[    6.100000] nouveau 0000:0a:00.0: NVIDIA GA102 (b72000a1)\n"
 

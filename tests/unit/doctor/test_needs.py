@@ -11,10 +11,7 @@ from rigops.probe.registry import PASTED, SECTIONS
 
 # Sections that wait for a check or a concern, by the issue that brings it.
 WAITING = {
-    "cpufreq": 20,
-    "storage": 21,
     "network": 23,
-    "backups": 22,
     "nvidia-smi-p2p-nvlink": 24,
     "nvidia-smi-p2p-atomics": 24,
 }

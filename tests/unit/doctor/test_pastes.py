@@ -4,7 +4,11 @@ The files are made up in those layouts; their addresses, names and UUIDs are inv
 bryansteiner/gpu-passthrough-tutorial#39, NVIDIA/open-gpu-kernel-modules#188, #789, #1229,
 QubesOS/qubes-issues#10036, NVIDIA/nvidia-docker#741, #1553, NVIDIA/cuda-samples#104,
 tinygrad/open-gpu-kernel-modules#45, vllm-project/vllm#5531, #15255, pop-os/pop#1650,
-MrMEEE/bumblebee-Old-and-abbandoned#610 are among them.
+MrMEEE/bumblebee-Old-and-abbandoned#610, NVIDIA/NVSentinel#155, leptonai/gpud#1209,
+NVIDIA/open-gpu-kernel-modules#446, #1230, NVIDIA/nvidia-container-toolkit#69, pop-os/pop#3363,
+minisforum-docs/MS-02-Ultra#10, wilicc/gpu-burn#69, #124, psygreg/linuxtoys#445,
+linux-surface/linux-surface#1884, geerlingguy/raspberry-pi-pcie-devices#480, #504,
+ray-project/ray_lightning#24, NVIDIA/nccl#1637, deepseek-ai/DeepEP#145 are among them.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import pytest
 from rigops.doctor.notes import of_paste
 from rigops.doctor.registry import CHECKS, examine
 from rigops.errors import UsageError
-from rigops.probe.bundles.reading import read_all
+from rigops.probe.bundles.reading import read_all, read_content
 from rigops.probe.snapshot import HostSnapshot
 from tests.unit.doctor.examining import catalog
 
@@ -38,8 +42,11 @@ class Expected:
 
 
 PASTES: Final = {
+    "aer-acs-violation": Expected("kernel log", "fail pci.aer.uncorr"),
+    "aer-correctable-of-new-kernel": Expected("kernel log", "info pci.aer.corr"),
     "aer-corrected-storm": Expected("kernel log", "info pci.aer.corr"),
     "aer-fatal-human-times": Expected("kernel log", "fail xid; warn pci.aer.uncorr"),
+    "aer-mail-wrapped": Expected("kernel log", "warn pci.aer.uncorr"),
     "api-mismatch-after-update": Expected(
         "the error of nvidia-smi; kernel log; /proc/driver/nvidia/version",
         "fail drv.mismatch",
@@ -47,8 +54,12 @@ PASTES: Final = {
     ),
     "apt-build-log-stamps": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "apt-dkms-build-failed": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "apt-italian-dkms": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "apt-italian-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "apt-russian-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "apt-unmet-quoted": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "bar-no-space": Expected("kernel log", "fail bar1.size; fail gpu.init"),
+    "bar-of-no-size": Expected("kernel log", "fail gpu.init; fail bar1.size"),
     "cmdline-and-grub-healthy": Expected(
         "/proc/cmdline; /etc/default/grub; uname -a", ok="cmdline.bad"
     ),
@@ -56,43 +67,77 @@ PASTES: Final = {
     "collect-env-pytorch": Expected(
         "PyTorch's collect_env", "fail drv.pin", ok="drv.loaded drv.secureboot"
     ),
+    "dkms-added-only": Expected("dkms status", "fail drv.dkms"),
     "dkms-make-log-cut": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dkms-narrow-terminal": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "dkms-status-and-dpkg": Expected(
         "uname -r; dkms status; dpkg -l", "fail drv.dkms; fail drv.loaded"
     ),
     "dmar-fault-syslog-crlf": Expected("kernel log", "warn iommu.fault"),
+    "dmar-no-pasid": Expected("kernel log", "warn iommu.fault"),
     "dmesg-json-cut": Expected("kernel log", "fail xid"),
     "dmesg-json-one-line-cut": Expected("kernel log", "fail xid"),
+    "dmesg-narrow-link": Expected("kernel log", "warn pci.width"),
     "dpkg-chinese": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-columns-cut": Expected("dpkg -l", "fail drv.dkms; info drv.secureboot"),
     "dpkg-french-unmet": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "dpkg-german": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "dpkg-portuguese": Expected("apt, dpkg or dkms", "fail pkg.errors"),
+    "dpkg-russian": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "dpkg-spanish": Expected("apt, dpkg or dkms", "fail pkg.errors"),
     "egpu-completion-timeout-condensed": Expected("kernel log", "fail pci.aer.uncorr; warn xid"),
+    "fallen-off-journal-grep": Expected("kernel log", "fail gpu.init; fail xid"),
+    "fallen-off-without-xid": Expected("kernel log", "fail xid"),
     "gfw-boot-after-system-block": Expected("kernel log", "fail drv.gsp"),
     "gpu-burn-cut": Expected("gpu_burn"),
     "gpu-burn-faulty": Expected("gpu_burn", "fail bench.burn"),
+    "gpu-burn-no-clients": Expected("gpu_burn", "fail bench.burn"),
+    "gpu-burn-nothing-computed": Expected("gpu_burn"),
+    "gsp-heartbeat-595": Expected("kernel log", "fail drv.gsp"),
     "gsp-timeout-details-summary": Expected("kernel log; uname -a", "fail drv.gsp; fail xid"),
     "healthy-kmsg": Expected("kernel log"),
     "healthy-log": Expected("kernel log"),
+    "iommu-event-overflow": Expected("kernel log", "fail iommu.fault"),
+    "iommu-fault-repeated": Expected("kernel log", "fail iommu.fault"),
     "iommu-faults-bbcode": Expected("kernel log", "fail iommu.fault"),
+    "journal-cat-ecc": Expected("kernel log", "fail xid"),
     "journal-json-lines": Expected("kernel log", "fail xid"),
     "journal-verbose": Expected("kernel log", "fail xid"),
+    "journal-with-unit": Expected("kernel log", "fail xid; warn xid"),
     "kern-log-localized-date": Expected("kernel log", "warn xid"),
     "legacy-card-ignored": Expected("kernel log", "fail drv.flavor"),
+    "legacy-card-ignored-by-590": Expected(
+        "kernel log; the error of nvidia-smi", "fail drv.flavor; fail drv.loaded"
+    ),
     "log-cut-mid-line": Expected("kernel log", "warn xid"),
+    "log-grep-files": Expected("kernel log", "fail gpu.init; fail xid"),
+    "log-grep-n": Expected("kernel log", "fail xid"),
+    "log-in-markdown-lists": Expected("kernel log", "fail xid; warn xid"),
     "log-nbsp-smart-quotes": Expected("kernel log", "fail drv.gsp; fail xid"),
+    "log-numbered": Expected("kernel log", "fail xid"),
+    "log-two-stamps": Expected("kernel log", "fail xid; warn xid"),
     "log-wrapped-at-80": Expected("kernel log", "fail xid"),
     "lspci-acs-ports": Expected("lspci", "info acs.path"),
     "lspci-nn-rev-ff": Expected("lspci", "fail gpu.count; fail gpu.lost"),
+    "lspci-of-a-guest": Expected("lspci"),
+    "lspci-one-lane-board": Expected("lspci", "warn pci.width; info bar1.size"),
+    "lspci-rtx-pro-bar-2": Expected("lspci"),
     "lspci-slow-riser": Expected("lspci", "warn pci.width"),
     "lspci-tabs-lost-and-cut": Expected("lspci", "info bar1.size"),
+    "lspci-without-indentation": Expected("lspci", "warn pci.width; info bar1.size"),
+    "lspci-two-3080-grepped": Expected("lspci"),
     "lspci-vfio": Expected("lspci", "warn drv.nouveau"),
     "mixed-bench-and-burn-healthy": Expected("nccl-tests; gpu_burn", ok="bench.burn bench.nccl"),
     "mixed-boot-before-and-now": Expected("kernel log", "fail drv.gsp; fail xid"),
     "mixed-collect-env-cut": Expected(
         "nvidia-smi topo; PyTorch's collect_env", ok="drv.loaded drv.pin drv.secureboot"
     ),
+    "mixed-containers-one-card-lost": Expected(
+        "nvidia-smi; the error of nvidia-smi",
+        "fail drv.pin; fail gpu.lost; fail gpu.count",
+        ok="drv.loaded drv.secureboot mig",
+    ),
+    "mixed-dmesg-before-kern-log": Expected("kernel log", "fail xid; warn xid"),
     "mixed-forum-quote-and-answer": Expected(
         "the error of nvidia-smi; lspci; kernel log",
         "fail gpu.count; fail gpu.lost; fail xid",
@@ -123,26 +168,35 @@ PASTES: Final = {
         "uname -a; dkms status; nvidia-smi -L; /proc/cmdline",
         ok="cmdline.bad drv.loaded drv.secureboot",
     ),
-    "mixed-topo-and-p2p-test-cut": Expected("nvidia-smi topo; p2pBandwidthLatencyTest"),
-    "mixed-two-hosts-proxmox": Expected(
-        "lspci; /proc/cmdline; the error of nvidia-smi; kernel log",
-        "fail drv.loaded; fail gpu.init; warn drv.nouveau",
-        ok="cmdline.bad",
+    "mixed-smi-list-and-iommu-log": Expected(
+        "nvidia-smi -L; kernel log", "fail iommu.mode", ok="drv.loaded drv.secureboot"
     ),
+    "mixed-topo-and-p2p-test-cut": Expected("nvidia-smi topo; p2pBandwidthLatencyTest"),
     "mixed-utf-16-powershell": Expected("/proc/cmdline; kernel log", "fail xid", ok="cmdline.bad"),
+    "mixed-v100-with-590": Expected(
+        "/proc/driver/nvidia/version; lspci", "fail drv.flavor", ok="drv.loaded drv.secureboot"
+    ),
+    "modprobe-key-rejected": Expected("apt, dpkg or dkms; kernel log", "fail drv.secureboot"),
+    "modprobe-other-kernel": Expected("apt, dpkg or dkms; kernel log", "fail pkg.errors"),
     "nccl-log-compose-prefix-cut": Expected("NCCL's log", "info nccl.log"),
+    "nccl-log-p2p-disabled-5090": Expected("NCCL's log", "info nccl.log"),
+    "nccl-log-peer-refused": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
     "nccl-log-ray-prefix": Expected("NCCL's log", "info nccl.log"),
     "nccl-log-warn": Expected("NCCL's log", "fail nccl.log; info nccl.log"),
+    "nccl-tests-2-17-wrong": Expected("nccl-tests", "fail bench.nccl"),
     "nccl-tests-hang": Expected("nccl-tests"),
     "nccl-tests-healthy": Expected("nccl-tests", ok="bench.nccl"),
     "nccl-tests-with-p2p-disabled": Expected("NCCL's log; nccl-tests", "info nccl.log"),
     "nccl-tests-wrong-values": Expected("nccl-tests", "fail bench.nccl"),
+    "not-probed-issue": Expected("kernel log", "fail drv.nouveau"),
     "nouveau-and-secure-boot": Expected(
-        "mokutil --sb-state; kernel log; the error of nvidia-smi",
+        "mokutil --sb-state; apt, dpkg or dkms; kernel log; the error of nvidia-smi",
         "fail drv.loaded; fail drv.secureboot",
     ),
     "nvbandwidth-json": Expected("nvbandwidth", "info bench.nvbandwidth"),
     "nvbandwidth-slow-peers": Expected("nvbandwidth", "info bench.nvbandwidth"),
+    "nvbandwidth-waived": Expected("nvbandwidth", "fail bench.nvbandwidth"),
+    "nvlink-fatal-with-sxid": Expected("kernel log", "fail xid"),
     "nvlink-status": Expected("nvidia-smi nvlink"),
     "p2p-bandwidth-hang": Expected("p2pBandwidthLatencyTest"),
     "p2p-bandwidth-slow-fish": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
@@ -153,6 +207,7 @@ PASTES: Final = {
         "the error of nvidia-smi; kernel log", "fail gpu.init", ok="drv.loaded drv.secureboot"
     ),
     "rm-init-after-passthrough": Expected("kernel log", "fail gpu.init; fail gpu.lost"),
+    "rm-init-of-old-driver": Expected("kernel log", "fail gpu.init"),
     "rm-init-with-oops-in-a-vm": Expected("kernel log", "fail gpu.init"),
     "simple-p2p-passed": Expected("p2pBandwidthLatencyTest", "info bench.p2p"),
     "simple-p2p-values-lost": Expected("p2pBandwidthLatencyTest", "fail bench.p2p"),
@@ -168,15 +223,33 @@ PASTES: Final = {
         ok="drv.loaded drv.secureboot",
     ),
     "smi-not-installed-oh-my-zsh": Expected("the error of nvidia-smi; lspci"),
+    "smi-q-addressing-mode": Expected(
+        "nvidia-smi -q",
+        "info drv.pin; info gpu.lost; info bar1.size",
+        ok="drv.loaded drv.secureboot inforom tmp.core tmp.fan",
+    ),
     "smi-q-healthy-excerpt": Expected(
         "nvidia-smi -q",
         ok="clk.throttle drv.loaded drv.pin drv.secureboot inforom pci.width pwr.brake pwr.limit "
         "tmp.core tmp.fan",
     ),
+    "smi-q-of-some-sections": Expected(
+        "nvidia-smi -q",
+        "fail clk.throttle; fail pwr.brake; info drv.pin; info pwr.limit",
+        ok="drv.loaded drv.secureboot",
+    ),
+    "smi-q-t-limit": Expected(
+        "nvidia-smi -q", "", ok="drv.loaded drv.pin drv.secureboot inforom tmp.core tmp.fan tmp.mem"
+    ),
     "smi-q-throttling-cut": Expected(
         "nvidia-smi -q",
         "fail clk.throttle; fail tmp.core; info pci.width",
         ok="drv.loaded drv.pin drv.secureboot",
+    ),
+    "smi-rows-one-lost": Expected(
+        "nvidia-smi --query-gpu",
+        "fail gpu.lost; fail gpu.count; warn pci.width",
+        ok="drv.loaded drv.secureboot",
     ),
     "smi-table-cut-names": Expected(
         "nvidia-smi", "info drv.pin; info mixed.gpus", ok="drv.loaded drv.secureboot"
@@ -189,6 +262,9 @@ PASTES: Final = {
         "fail gpu.count; fail gpu.lost; warn tmp.fan; info drv.persist",
         ok="drv.loaded drv.secureboot",
     ),
+    "smi-table-row-without-head": Expected(
+        "nvidia-smi", "info gpu.lost", ok="drv.loaded drv.secureboot"
+    ),
     "smi-table-watch": Expected(
         "nvidia-smi",
         ok="drv.loaded drv.nouveau drv.persist drv.pin drv.secureboot inforom tmp.core tmp.fan",
@@ -196,9 +272,13 @@ PASTES: Final = {
     "smi-xml-cut": Expected(
         "nvidia-smi -q -x", "fail drv.pin; info drv.persist", ok="drv.loaded drv.secureboot"
     ),
+    "syslog-rfc5424": Expected("kernel log", "fail xid"),
+    "talos-gsp-timeout": Expected("kernel log", "fail drv.gsp; fail xid"),
     "topo-cut-in-table": Expected("nvidia-smi topo"),
     "topo-healthy-nvlink": Expected("nvidia-smi topo"),
     "topo-spaces-quoted": Expected("nvidia-smi topo"),
+    "topo-underline-without-escape": Expected("nvidia-smi topo"),
+    "topo-with-nics": Expected("nvidia-smi topo"),
     "uname-r-and-dkms": Expected(
         "uname -r; dkms status; the error of nvidia-smi", "fail drv.dkms; fail drv.loaded"
     ),
@@ -207,12 +287,30 @@ PASTES: Final = {
     "xid-79-quoted-html-entities": Expected("kernel log", "fail xid"),
     "xid-79-usb-of-the-card": Expected("kernel log", "fail xid"),
     "xid-wrapped-quoted": Expected("kernel log", "fail iommu.fault; fail xid; warn pci.aer.uncorr"),
+    "xorg-log": Expected("kernel log", "fail gpu.init"),
+}
+
+# By host, all alarms.
+OF_TWO_HOSTS: Final = {
+    "mixed-two-hosts-proxmox": {
+        "pve": {"warn drv.nouveau"},
+        "ai-vm": {"fail drv.loaded", "fail gpu.init"},
+    },
+    "mixed-two-rigs-and-a-container": {
+        "rig1": set(),
+        "rig2": {"fail drv.loaded", "warn cmdline.bad", "warn pci.aer.blind"},
+    },
 }
 
 
 def pasted(name: str) -> Bundle:
     (bundle,) = read_all(FOLDER / f"{name}.txt")
     return bundle
+
+
+def alarms(bundle: Bundle) -> set[str]:
+    found = examine(HostSnapshot(bundle), None, catalog())
+    return {f"{one.status} {one.id}" for one in found if one.status in {"fail", "warn"}}
 
 
 def listed(words: str) -> set[str]:
@@ -236,7 +334,7 @@ def test_a_paste_is_recognized_and_judged(name: str) -> None:
 
 
 def test_every_file_is_in_the_table() -> None:
-    assert {path.stem for path in FOLDER.glob("*.txt")} == {*PASTES, "prose-only"}
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {*PASTES, *OF_TWO_HOSTS, "prose-only"}
 
 
 def test_prose_is_no_output() -> None:
@@ -244,14 +342,68 @@ def test_prose_is_no_output() -> None:
         pasted("prose-only")
 
 
-def test_prompts_of_several_hosts_are_noted() -> None:
-    bundle = pasted("mixed-two-hosts-proxmox")
+@pytest.mark.parametrize("name", OF_TWO_HOSTS)
+def test_hosts_that_prompts_name_are_judged_for_themselves(name: str) -> None:
+    found = read_all(FOLDER / f"{name}.txt")
+
+    assert {bundle.host: alarms(bundle) for bundle in found} == OF_TWO_HOSTS[name]
+
+
+def test_prompts_of_several_hosts_in_a_directory_are_noted(tmp_path: Path) -> None:
+    text = (FOLDER / "mixed-two-hosts-proxmox.txt").read_text()
+    (tmp_path / "post 1.txt").write_text(text)
+    (bundle,) = read_all(tmp_path)
     found = examine(HostSnapshot(bundle), None, catalog())
 
     assert bundle.paste
     noted = of_paste(bundle.paste, bundle.sections, found, CHECKS)
 
     assert any(one.startswith("prompts of several hosts (pve, ai-vm)") for one in noted)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "kept"),
+    [
+        ("api-mismatch-after-update", "collect-env-pytorch", "fail drv.mismatch"),
+        ("collect-env-pytorch", "api-mismatch-after-update", "fail drv.mismatch"),
+        ("smi-rows-one-lost", "smi-table-discourse-cut", "fail gpu.lost"),
+        ("smi-table-err", "smi-q-healthy-excerpt", "fail gpu.lost"),
+        ("smi-lost-powershell", "smi-table-watch", "fail gpu.lost"),
+        ("gpu-burn-no-clients", "mixed-bench-and-burn-healthy", "fail bench.burn"),
+        ("gpu-burn-faulty", "mixed-bench-and-burn-healthy", "fail bench.burn"),
+        ("legacy-card-ignored-by-590", "bar-no-space", "fail gpu.init"),
+    ],
+)
+def test_another_output_in_the_same_text_hides_no_failure(
+    earlier: str, later: str, kept: str
+) -> None:
+    texts = [(FOLDER / f"{name}.txt").read_bytes().rstrip(b"\n") for name in (earlier, later)]
+    whole = b"\n```\n\nand then\n\n```\n".join(texts) + b"\n"
+    found = read_content(whole, place="post", host="post")
+
+    assert any(kept in alarms(bundle) for bundle in found)
+
+
+def test_dmesg_above_a_file_of_several_boots_is_of_the_last_one() -> None:
+    found = examine(HostSnapshot(pasted("mixed-dmesg-before-kern-log")), None, catalog())
+
+    (lost,) = [one.summary for one in found if one.id == "xid" and one.status == "fail"]
+    assert lost == "Xid 79: GPU has fallen off the bus"
+
+
+@pytest.mark.parametrize(
+    ("name", "summary"),
+    [
+        ("apt-italian-unmet", "the packages that were asked for do not fit together"),
+        ("apt-russian-unmet", "the packages that were asked for do not fit together"),
+        ("dkms-narrow-terminal", "the module was not built"),
+    ],
+)
+def test_the_cause_is_named_and_not_what_follows_from_it(name: str, summary: str) -> None:
+    bundle = pasted(name)
+    found = examine(HostSnapshot(bundle), None, catalog())
+
+    assert [one.summary for one in found if one.id == "pkg.errors"] == [summary]
 
 
 def test_of_commands_that_decide_as_much_the_first_is_named() -> None:

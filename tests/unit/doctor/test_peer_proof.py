@@ -28,6 +28,7 @@ PROOF = replace(
     kernel="6.1.0-18-amd64",
     command_line=("ro", "iommu=pt"),
     gpus=tuple(replace(examples.FIRST, address=address) for address in (A, B)),
+    level="L5",
 )
 FAILURE = FailedProof(at="2026-11-21T08:00:00Z", versions={}, pairs=(HANG, WRONG))
 PAIR = {
@@ -48,13 +49,59 @@ def look(check: str = CHECK, declared: dict[str, Any] | None = None, **records: 
     return rigs.look(check, {**PAIR, "rigops-state": state(**records)}, **(declared or {}))
 
 
+def set_to(line: str, *, declared: bool = False, **records: str) -> tuple[str, str]:
+    name, _, value = line.partition("=")
+    conf = {"nccl": rigs.NCCL.format("AuthenticAMD", f"{line}\n")}
+    texts = {**PAIR, **conf, "rigops-state": state(**records)}
+    spec: dict[str, Any] = {"nccl": {name: value}} if declared else {}
+    one = rigs.look("nccl.conf_stale", texts, **spec)
+    return one.status, one.summary
+
+
+@pytest.mark.parametrize(
+    ("level", "declared", "status"),
+    [("L1", True, "info"), ("L3", True, "warn"), ("L1", False, "warn"), ("L3", False, "warn")],
+)
+@pytest.mark.parametrize("line", ["NCCL_P2P_DISABLE=1", "NCCL_P2P_LEVEL=LOC"])
+def test_p2p_that_is_still_disabled_though_it_is_proven(
+    line: str, level: str, status: str, *, declared: bool
+) -> None:
+    found = set_to(line, declared=declared, proven=replace(PROOF, level=level).to_json())
+
+    assert found[0] == status
+    assert f"still disabled though preflight passes (2026-11-20, level {level})" in found[1]
+
+
+def test_a_stopgap_is_right_until_a_proof_holds() -> None:
+    refused = replace(PROOF, pairs=(Pair(A, B, "not_granted", None),))
+    for records in (
+        {},
+        {"failed": FAILURE.to_json(), "proven": PROOF.to_json()},
+        {"proven": replace(PROOF, kernel="6.1.0-17-amd64").to_json()},
+        {"proven": refused.to_json()},
+    ):
+        assert set_to("NCCL_P2P_DISABLE=1", declared=True, **records)[0] == "ok"
+    assert set_to("NCCL_P2P_LEVEL=SYS", declared=True, proven=PROOF.to_json())[0] == "ok"
+
+
 def test_a_proof_that_speaks_for_what_is_there_is_told_with_its_day_and_level() -> None:
     one = look(proven=PROOF.to_json())
 
-    assert (one.status, one.summary) == ("ok", "proven 2026-11-20, level L1")
+    assert (one.status, one.summary) == ("ok", "proven 2026-11-20, level L5")
     grant = look("p2p.grant", proven=PROOF.to_json())
     assert "advertised, and proven" in grant.summary
     assert "run preflight" not in grant.summary
+
+
+def test_a_proof_of_copies_alone_is_not_all_that_can_be_proven() -> None:
+    one = look(proven=replace(PROOF, level="L1").to_json())
+    assert (one.status, one.summary) == (
+        "info",
+        "proven 2026-11-20, level L1; rigops preflight can go on to L5",
+    )
+
+    refused = tuple(replace(one, verdict="not_granted") for one in PROOF.pairs)
+    assert look(proven=replace(PROOF, level="L1", pairs=refused).to_json()).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +122,7 @@ def test_what_changed_since_a_proof_is_named_and_it_counts_no_more(
 
     assert (one.status, one.summary) == (
         "info",
-        f"proven 2026-11-20, level L1; since then changed: {named}",
+        f"proven 2026-11-20, level L5; since then changed: {named}",
     )
     assert "not proven: run preflight" in look("p2p.grant", proven=then).summary
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.doctor.views import per_gpu
+from rigops.inventory.spec import choice as per_gpu
 from rigops.probe.smi.report import SmiGpu, SmiReport
 from tests.unit.doctor.driven_cards import (
     FIRST,

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.doctor.registry import examine
+from rigops.power import Neighbor
 from rigops.probe.kernel_log.events import KernelLog, LogLine, Xid
-from rigops.probe.sections import sensors, units
+from rigops.probe.sections import sensors, units, ups
 from rigops.probe.smi.report import SmiReport
 from tests.unit.doctor.driven_cards import (
     FIRST,
@@ -17,7 +19,7 @@ from tests.unit.doctor.driven_cards import (
     rig,
     statuses,
 )
-from tests.unit.doctor.examining import snapshot_of, spec
+from tests.unit.doctor.examining import catalog, check_of, snapshot_of, spec
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
@@ -51,13 +53,69 @@ def test_a_budget_needs_a_declaration() -> None:
         (spec(psus=[850], other_watts=180), "warn"),
         (spec(psus=[1300], other_watts=180), "warn"),
         (spec(psus=[1600], circuits="230V/16A"), "ok"),
-        (spec(circuits="120V/16A"), "ok"),
+        (spec(circuits="120V/15A"), "ok"),
+        (spec(circuits="120V/16A"), "info"),
         (spec(circuits="120V/10A"), "warn"),
         (spec(psus=[1600], circuits={"A": "120V/15A", "B": "120V/15A"}), "unknown"),
     ],
 )
 def test_two_cards_of_350_watts_on(declared: RigSpec, status: str) -> None:
     assert budget(rig(RTX3090, RTX3090), declared).status == status
+
+
+@pytest.mark.parametrize("amperes", [10, 16])
+def test_a_breaker_that_nobody_sells_is_named(amperes: int) -> None:
+    found = budget(rig(RTX3090, RTX3090), spec(circuits=f"120V/{amperes}A"))
+
+    said = "15 A (1440 W for hours) or 20 A (1920 W for hours)" in found.summary
+    assert said is (amperes == 16)
+
+
+def test_declared_limits_count_once_they_are_applied() -> None:
+    """2 x 350 x 1.71 + 250 = 1447 W in peaks now, and 2 x 250 x 1.71 + 250 = 1105 then."""
+    facts = rig(RTX3090, RTX3090)
+
+    found = budget(facts, spec(psus=[1300], gpu_power_limit=250))
+
+    assert found.status == "warn"
+    assert "1447 W in peaks of milliseconds" in found.summary
+    assert "until the declared limits are applied, which fit" in found.summary
+    assert found.fix is not None
+    assert (found.fix.kind, found.fix.is_declared) == ("apply", True)
+    lowered = replace(RTX3090, watts_limit=250.0, watts_requested=250.0)
+    assert budget(rig(lowered, lowered), spec(psus=[1300], gpu_power_limit=250)).status == "ok"
+    raised = spec(psus=[1300], gpu_power_limit=366)
+    assert "1502 W in peaks" in budget(rig(lowered, lowered), raised).summary
+
+
+def test_other_hosts_on_a_circuit_are_counted() -> None:
+    """(2 x 250 + 250) / 0.9 = 833 W each, of 1440."""
+    declared = spec(circuits={"A": "120V/15A"}, gpu_power_limit=250, gpus={"3090": 2})
+    unknown = spec(circuits={"A": "120V/15A"}, gpus=2)
+
+    def status(*others: RigSpec) -> str:
+        neighbors = tuple(Neighbor(f"other{at}", one) for at, one in enumerate(others))
+        lowered = replace(RTX3090, watts_limit=250.0, watts_requested=250.0)
+        (found,) = examine(
+            rig(lowered, lowered),
+            declared,
+            catalog(),
+            checks=[check_of("pwr.budget")],
+            neighbors=neighbors,
+        )
+        return found.status
+
+    assert status() == "ok"
+    assert status(declared) == "warn"
+    assert status(unknown) == "unknown"
+
+
+def test_what_a_ups_measures_is_evidence() -> None:
+    said = ups.parse("== upsc main\nups.realpower: 312\nups.status: OL\n")
+
+    found = budget(rig(RTX3090, RTX3090, ups=said), spec(psus=[1600]))
+
+    assert [(one.section, one.line) for one in found.evidence] == [("ups", "ups.realpower: 312")]
 
 
 def test_too_small_a_supply_is_a_failure_once_a_card_has_fallen_off_the_bus() -> None:

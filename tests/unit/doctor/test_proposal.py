@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns import registry
+from rigops.concerns.acs.concern import ACS
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from rigops.concerns.nvidia_driver.resolver.request import identity
 from rigops.concerns.registry import read
@@ -19,6 +21,8 @@ from tests.unit.probe import answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    import pytest
 
     from rigops.concerns.nvidia_driver.resolver.options import Choice
 
@@ -113,10 +117,12 @@ def test_what_was_declared_is_declared_again() -> None:
     assert "2026-11-20" in found["driver"].reason
 
 
-def test_what_this_version_cannot_act_on_stays_a_comment() -> None:
-    found = proposed(rigops_state=declaring(gpu_power_limit=285))["gpu_power_limit"]
+def test_what_this_version_cannot_act_on_stays_a_comment(monkeypatch: pytest.MonkeyPatch) -> None:
+    coming = [replace(one, deploy=None) if one is ACS else one for one in registry.CONCERNS]
+    monkeypatch.setattr(registry, "CONCERNS", coming)
+    found = proposed(rigops_state=declaring(acs_redirect="off"))["acs_redirect"]
 
-    assert (found.value, found.holds) == (285, False)
+    assert (found.value, found.holds) == ("off", False)
     assert "cannot act on it" in found.reason
 
 
@@ -125,7 +131,12 @@ def test_a_record_brings_no_key_or_value_that_no_inventory_may_have() -> None:
     found = proposed(rigops_state=declaring(driver=["x"], evil="os.system", ssh_user="root"))
 
     assert found == known
-    of_this_machine = {"catalog": "/etc/passwd", "rigops_vault": "/home/me", "notify": "reboot"}
+    of_this_machine = {
+        "borg": {"repository": "/b", "paths": ["/"], "passphrase_command": "reboot"},
+        "catalog": "/etc/passwd",
+        "rigops_vault": "/home/me",
+        "notify": "reboot",
+    }
     assert proposed(rigops_state=declaring(**of_this_machine)) == known
     damaged = f"== {declared.PATH}\n{{"
     assert proposed(rigops_state=damaged) == known

@@ -264,3 +264,40 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_has_nothing_to_say() -> None:
     assert shellcheck_says(pack("kernel_hook").text) == ""
+
+
+def checked(rig: Rig) -> tuple[str, str]:
+    done = rig.run(rig.text("kernel_hook", {}), "check")
+    assert (done.returncode, done.stderr) == (0, b"")
+    what, status, name, subject, summary = done.stdout.decode().rstrip("\n").split("\t")
+    assert (what, name, subject) == ("finding", "drv.dkms", "host")
+    return status, summary
+
+
+def test_a_check_looks_for_the_module_of_the_newest_kernel(rig: Rig) -> None:
+    rig.write("boot/vmlinuz-6.1.0-9-amd64", "")
+    rig.has(f"{DKMS}/nvidia-current.ko")
+
+    assert checked(rig) == (
+        "ok", f"kernel {NEW}, the newest, has the NVIDIA module {PINNED}"
+    )  # fmt: skip
+
+    rig.has(f"{DKMS}/nvidia-current.ko", "545.29.06")
+    assert checked(rig) == (
+        "fail", f"kernel {NEW} has no NVIDIA module {PINNED}, but 545.29.06"
+    )  # fmt: skip
+
+
+def test_a_check_looks_at_the_running_kernel_as_well(rig: Rig) -> None:
+    rig.has(f"{DKMS}/nvidia-current.ko")
+    (rig.root / "lib/modules/6.1.0-49-amd64").mkdir()
+
+    assert checked(rig) == ("fail", f"kernel 6.1.0-49-amd64 has no NVIDIA module {PINNED}")
+
+
+def test_a_check_without_a_pin_or_a_kernel_is_unknown(rig: Rig) -> None:
+    (rig.root / f"boot/vmlinuz-{NEW}").unlink()
+    assert checked(rig) == ("unknown", "no kernel was found in /boot")
+
+    (rig.root / PATH.lstrip("/")).unlink()
+    assert checked(rig) == ("unknown", "no driver is pinned")

@@ -17,7 +17,9 @@ from tests.unit.hostside.small_host import SmallHost
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LIMITS: Final = {"pause_s": 0, "command_s": 1, "connect_s": 2, "whole_s": 4, "read_s": 2}
+LIMITS: Final = {
+    "pause_s": 0, "command_s": 1, "connect_s": 2, "whole_s": 4, "read_s": 2, "ask_s": 1,
+}  # fmt: skip
 CLIENTS: Final = ("curl", "wget", "python3")
 SUBJECT: Final = "borg has not run"
 
@@ -26,10 +28,10 @@ class Rig(SmallHost):
     def target(self, kind: str, value: str) -> None:
         self.write("etc/rigops/notify", f"{kind}\n{value}\n")
 
-    def tells(self, text: bytes = b"since Monday\n", subject: str = SUBJECT) -> None:
+    def tells(self, text: bytes = b"since Monday\n", *words: str, fails: bool = False) -> None:
         self.tool("uname", "echo rig")
-        done = self.run(self.text("notify", LIMITS), subject, given=text)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        done = self.run(self.text("notify", LIMITS), *(words or (SUBJECT,)), given=text)
+        assert (done.returncode, done.stdout, done.stderr) == (int(fails), b"", b"")
 
 
 @pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
@@ -89,6 +91,43 @@ def test_a_url_that_is_secret_is_in_no_process_list(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_what_is_wrong_is_urgent_and_what_is_well_again_is_not(
+    rig: Rig, server: Listening, client: str
+) -> None:
+    has(rig, client)
+    rig.target("url", server.url())
+    rig.tells()
+    rig.tells(b"since now\n", "good", SUBJECT)
+
+    found = [(one.title, one.headers["Priority"], one.headers["Tags"]) for one in server.posts]
+    assert found == [
+        (f"rig: {SUBJECT}", "high", "warning"),
+        (f"rig: {SUBJECT}", "default", "white_check_mark"),
+    ]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_dead_man_url_is_told_start_success_and_fail_with_the_text(
+    rig: Rig, server: Listening, client: str
+) -> None:
+    has(rig, client)
+    rig.write(
+        "etc/rigops/notify", f"url\n{server.url('/topic')}\nping\n{server.url('/hush?rid=1')}\n"
+    )
+    rig.tells(b"", "ping", "start")
+    rig.tells(b"all is well\n", "ping", "success")
+    rig.tells(b"a card is gone\n", "ping", "fail")
+
+    assert [(one.path, one.body.strip()) for one in server.posts] == [
+        ("/hush/start?rid=1", b""),
+        ("/hush?rid=1", b"all is well"),
+        ("/hush/fail?rid=1", b"a card is gone"),
+    ]
+    assert not {"Title", "Priority"} & set(server.posts[0].headers)
+    assert rig.journal == ""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_login_in_the_url_is_used(rig: Rig, server: Listening, client: str) -> None:
     has(rig, client)
     rig.target("url", server.url(login="me:s%40me@"))
@@ -106,12 +145,12 @@ def test_a_server_that_fails_is_tried_three_times(rig: Rig, server: Listening, c
     server.answers = [503, 503]
     rig.tells()
     assert len(server.posts) == 3
-    assert "nobody was told of" not in rig.journal
+    assert "not delivered: " not in rig.journal
 
     server.answers = [503] * 9
-    rig.tells()
+    rig.tells(fails=True)
     assert len(server.posts) == 6
-    assert f'nobody was told of "{SUBJECT}"' in rig.journal
+    assert f'not delivered: "{SUBJECT}"' in rig.journal
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -121,17 +160,17 @@ def test_a_redirection_is_not_followed_and_counts_as_not_told(
     has(rig, client)
     rig.target("url", server.url())
     server.answers = [302] * 3
-    rig.tells()
+    rig.tells(fails=True)
 
     assert {post.path for post in server.posts} == {"/topic"}
-    assert "nobody was told of" in rig.journal
+    assert "not delivered: " in rig.journal
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_server_that_is_not_there_fails_nobody(rig: Rig, client: str) -> None:
+def test_a_server_that_is_not_there_is_said_in_the_journal_alone(rig: Rig, client: str) -> None:
     has(rig, client)
     rig.target("url", "http://127.0.0.1:1/secret")
-    rig.tells()
+    rig.tells(fails=True)
 
     assert f"{client} ended with" in rig.journal
     assert "secret" not in rig.journal
@@ -139,9 +178,65 @@ def test_a_server_that_is_not_there_fails_nobody(rig: Rig, client: str) -> None:
 
 def test_without_anything_to_post_with_the_journal_says_so(rig: Rig) -> None:
     rig.target("url", "http://127.0.0.1:1/")
-    rig.tells()
+    rig.tells(fails=True)
 
     assert "neither curl nor GNU wget nor python3 is here" in rig.journal
+
+
+def test_without_a_dead_man_url_a_ping_is_nothing(rig: Rig) -> None:
+    rig.target("command", "exit 1")
+    rig.tells(b"", "ping", "start")
+
+    assert rig.journal == ""
+
+
+def test_a_dead_man_url_alone_tells_nobody_but_by_its_alarm(rig: Rig, server: Listening) -> None:
+    rig.target("ping", server.url())
+    rig.tells()
+
+    assert server.posts == []
+    assert "not delivered: " not in rig.journal
+
+
+def test_a_dead_man_url_that_does_not_answer_is_said_without_it(rig: Rig) -> None:
+    has(rig, "python3")
+    rig.target("ping", "http://127.0.0.1:1/secret")
+    rig.tells(b"", "ping", "fail", fails=True)
+
+    assert "not delivered: ping fail: python3 ended with 1 URLError" in rig.journal
+    assert "secret" not in rig.journal
+
+
+def test_a_unit_that_failed_is_told_with_its_result_and_the_end_of_its_journal(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target("command", f'{{ echo "$RIGOPS_SUBJECT"; cat; }} >{out}')
+    rig.tool("systemctl", 'echo "systemctl $*" >>"$0.asked"; echo Result=exit-code')
+    rig.tool("journalctl", 'echo "journalctl $*" >>"$0.asked"; printf "one\\ntw\\033o\\n"')
+    rig.tells(b"", "unit", "rigops-acs.service")
+
+    assert out.read_text() == "rigops-acs.service failed: exit-code\none\ntwo\n"
+    asked = (rig.bin / "journalctl.asked").read_text()
+    assert "-u rigops-acs.service -n 20" in asked
+
+
+def test_the_result_of_a_unit_that_is_gone_already_is_left_out(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target("command", f"cat >{out}")
+    rig.tool("systemctl", "echo Result=success")
+    rig.tool("journalctl", "exit 0")
+    rig.tells(b"", "unit", "rigops-kernel-hook-6.1.service")
+
+    assert out.read_text() == "rigops-kernel-hook-6.1.service failed\n"
+
+
+def test_a_unit_whose_journal_does_not_answer_is_told_all_the_same(rig: Rig) -> None:
+    out = rig.root / "told"
+    rig.target("command", f"cat >{out}")
+    rig.tool("systemctl", "exec sleep 30")
+    rig.tool("journalctl", "exec sleep 30")
+    rig.tells(b"", "unit", "rigops-acs.service")
+
+    assert out.read_text() == "rigops-acs.service failed\n"
 
 
 def test_a_command_has_the_text_on_stdin_and_subject_and_host_around_it(rig: Rig) -> None:
@@ -152,7 +247,7 @@ def test_a_command_has_the_text_on_stdin_and_subject_and_host_around_it(rig: Rig
     rig.tells(b"two\n\nlines \\c\n", "it's $HOME")
 
     assert out.read_text() == "rig|it's $HOME|\ntwo\n\nlines \\c\n"
-    assert "nobody was told of" not in rig.journal
+    assert "not delivered: " not in rig.journal
 
 
 def test_a_command_is_in_no_process_list(rig: Rig) -> None:
@@ -166,11 +261,11 @@ def test_a_command_is_in_no_process_list(rig: Rig) -> None:
 
 def test_a_command_that_fails_or_does_not_end_is_told_in_the_journal(rig: Rig) -> None:
     rig.target("command", "exit 7")
-    rig.tells()
+    rig.tells(fails=True)
     assert "the command ended with 7" in rig.journal
 
     rig.target("command", "sleep 30")
-    rig.tells()
+    rig.tells(fails=True)
     assert "the command did not end in 1 s" in rig.journal
 
 
@@ -182,7 +277,7 @@ def test_the_journal_has_it_also_where_nobody_is_to_be_told(rig: Rig) -> None:
 
 def test_a_target_that_cannot_be_read_is_said(rig: Rig) -> None:
     rig.target("pigeon", "Berta")
-    rig.tells()
+    rig.tells(fails=True)
 
     assert "/etc/rigops/notify could not be read" in rig.journal
 

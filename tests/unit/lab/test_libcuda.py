@@ -183,6 +183,12 @@ def test_a_grant_of_one_direction_refuses_the_other(rig: Rig) -> None:
     assert rig.run("peer_access") == [0, 704, 217, 0, 705]
 
 
+def test_a_grant_that_cannot_be_mapped_fails_when_it_is_used(rig: Rig) -> None:
+    rig.configure(pairs={(0, 1): {"copy": "map-fails"}})
+    assert rig.run("grants")[0] == [1, 1]
+    assert rig.run("peer_access") == [205, 205, 0, 705, 705]
+
+
 def test_a_refused_pair_is_refused_both_ways(rig: Rig) -> None:
     rig.configure(granted=0)
     assert rig.run("peer_access") == [217, 217, 217, 705, 705]
@@ -369,6 +375,13 @@ def test_memory_of_a_refused_pair_cannot_be_opened(rig: Rig) -> None:
         assert rig.run("import_memory", line_of(process)) == [217]
 
 
+def test_memory_whose_handle_is_refused_is_reached_within_a_process_only(rig: Rig) -> None:
+    rig.configure(copy="ipc-refused")
+    assert rig.run("copy", str(MIB))["owner"] == "right"
+    with rig.start("export_memory") as process:
+        assert rig.run("import_memory", line_of(process)) == [101]
+
+
 def test_a_handle_of_memory_that_is_gone_is_invalid(rig: Rig) -> None:
     with rig.start("export_memory") as process:
         handle = line_of(process)
@@ -394,5 +407,56 @@ def test_a_lost_card_refuses_a_context(rig: Rig) -> None:
 # ---- kernels
 
 
-def test_kernels_are_found_by_name_and_unknown_ones_do_not_run(rig: Rig) -> None:
-    assert rig.run("launch") == [200, 500, 801, 801]
+def test_a_kernel_does_what_its_text_says_until_it_leaves_the_memory(rig: Rig) -> None:
+    assert rig.run("launch") == [200, 500, 0, 1, 0, 2, 0, 700, 700]
+
+
+KERNEL = """.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry one(.param .u64 to) {
+    .reg .b32 %a;
+    .reg .b64 %to;
+    LINE
+    ret;
+}
+"""
+
+
+def test_a_kernel_that_is_right_compiles(rig: Rig) -> None:
+    assert rig.run("compile_text", KERNEL.replace("LINE", ""))[:2] == [0, ""]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("sin.approx.f32 %a, %a;", "Not a name of any known instruction: 'sin.approx.f32'"),
+        ("ld.acquire.sys.global.u32 %a, [%to];", "known instruction: 'ld.acquire.sys.global.u32'"),
+        ("add.u32 %a, %a, %b;", "Unknown symbol '%b'"),
+        ("add.u64 %to, %to, %a;", "Arguments mismatch for instruction: '%a'"),
+        ("ld.param.u32 %a, [to];", "Arguments mismatch for instruction 'ld': 'to'"),
+        ("bra nowhere;", "Unknown symbol 'nowhere'"),
+        ("add.u32 %a, %a;", "',' expected"),
+        ("add.u32 %a, %a, 1, 1;", "';' expected"),
+        (".reg .b32 %a;", "Duplicate definition of variable '%a'"),
+        (".shared .b32 %s;", "Unexpected directive '.shared'"),
+        ("mov.u32 %a, %smid;", "Unknown symbol '%smid'"),
+    ],
+)
+def test_what_is_unknown_is_an_error_with_its_line(rig: Rig, line: str, why: str) -> None:
+    code, log, length = rig.run("compile_text", KERNEL.replace("LINE", line))
+    assert code == 218
+    assert "ptxas application ptx input, line " in log
+    assert why in log
+    assert length == len(log)
+    assert "line 7;" in log
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [(".version 6.0", ".version 8.3", 222), ("sm_50", "sm_90", 209), ("sm_50", "sm_86", 0)],
+)
+def test_a_text_for_newer_drivers_or_cards_is_refused(
+    rig: Rig, old: str, new: str, code: int
+) -> None:
+    assert rig.run("compile_text", KERNEL.replace("LINE", "").replace(old, new))[0] == code

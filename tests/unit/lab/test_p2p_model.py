@@ -54,7 +54,13 @@ def test_refused_is_never_granted(name: str) -> None:
         assert answers(name, driver, "passthrough", p2p="refused") == {(False, "ok")}
 
 
-@pytest.mark.parametrize("defect", ["hang", "wrong", "mirror", "stale", "slow"])
+@pytest.mark.parametrize(
+    "defect",
+    [
+        *("hang", "wrong", "mirror", "stale", "slow", "kernel-hang", "loads-wrong", "no-flags"),
+        *("map-fails", "ipc-refused"),
+    ],
+)
 def test_a_defect_is_what_it_is_asked_to_be(defect: str) -> None:
     for name in ("threadripper-3x3090", "t180-4xv100"):
         assert answers(name, "535.261.03", "passthrough", p2p=defect) == {(True, defect)}

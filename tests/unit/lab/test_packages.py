@@ -32,9 +32,11 @@ RELATIONS = ("Pre-Depends", "Depends")
 @dataclass(frozen=True)
 class Rig:
     os: str = "debian"
+    suite: str = "bookworm"
     driver: str | None = None
     components: Sequence[str] = ("main", "contrib", "non-free", "non-free-firmware")
     pocket: str | None = None
+    open_modules: bool = False
     held: bool = False
     persistence: bool = False
 
@@ -146,6 +148,8 @@ def test_the_sources_of_a_rig() -> None:
         (Rig(driver="535.183.01"), ["bookworm"]),
         (Rig(driver="545.29.06"), ["bookworm", "vendor"]),
         (Rig(driver="580.178.04"), ["bookworm", "newest"]),
+        (Rig(suite="trixie"), ["trixie"]),
+        (Rig(suite="trixie", driver="550.163.01"), ["trixie"]),
         (Rig(os="ubuntu", pocket="on"), ["noble-updates", "noble"]),
         (Rig(os="ubuntu", pocket="off", driver="535.171.04"), ["noble-updates"]),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -149,3 +150,78 @@ def test_words_for_bad_rows_and_errors() -> None:
 def test_wrong_words_for_bad_rows_and_errors(word: str, said: str) -> None:
     with pytest.raises(LabError, match=said.replace(".", r"\.").replace("+", r"\+")):
         rigs.load(EPYC).with_settings(settings.parse([word]))
+
+
+# ---- heat
+
+QUERY = "--query-gpu=temperature.gpu,temperature.memory"
+PLAIN = "--format=csv,noheader,nounits"
+
+
+def test_less_power_cools_a_card_that_is_hot_and_no_other_is(tmp_path: Path) -> None:
+    tree = booted(tmp_path, "t180-4xv100")
+    _suffer(tree, heat=["0000:06:00.0+95"])
+    assert tree.smi(QUERY, PLAIN).splitlines() == ["38, 36", "95, 64", "40, 36", "41, 36"]
+
+    tree.smi("-i", "1", "-pl", "150")
+    assert tree.smi("-i", "1", QUERY, PLAIN) == "62, 64\n"
+
+
+def test_a_card_whose_fan_has_failed_gets_warmer_at_any_power(tmp_path: Path) -> None:
+    tree = booted(tmp_path, "t180-4xv100")
+    _suffer(tree, heat=["0000:04:00.0+fan"])
+    tree.smi("-i", "0", "-pl", "150")
+    declared = tree.root / "etc/rigsim/rig.json"
+    before = declared.stat().st_mtime
+    found = []
+    for seconds in (0, 10, 1000):
+        os.utime(declared, (before - seconds, before - seconds))
+        found.append(int(tree.smi("-i", "0", QUERY, PLAIN).partition(",")[0]))
+
+    assert 58 <= found[0] < 78 <= found[1] < 105 == found[2]
+
+
+@pytest.mark.parametrize(
+    ("word", "row", "celsius"),
+    [
+        ("na", "[N/A], 36", None),
+        ("error", "[Unknown Error], 36", None),
+        ("memory-91", "38, 91", 38),
+    ],
+)
+def test_a_sensor_may_report_nothing_or_another_temperature(
+    tmp_path: Path, word: str, row: str, celsius: float | None
+) -> None:
+    tree = booted(tmp_path, "t180-4xv100")
+    _suffer(tree, heat=[f"0000:04:00.0+{word}"])
+
+    assert tree.smi("-i", "0", QUERY, PLAIN) == f"{row}\n"
+    assert nvidia_smi_xml.parse(tree.smi("-q", "-x")).gpus[0].celsius == celsius
+    assert tree.run("nvidia-smi").returncode == 0
+
+
+def test_margins_shrink_with_heat_on_cards_and_drivers_that_report_them(tmp_path: Path) -> None:
+    query = "--query-gpu=temperature.gpu,temperature.gpu.tlimit"
+    tree = booted(tmp_path, "desktop-5090", driver="580.178.04")
+    assert tree.smi(query, PLAIN) == "36, 50\n"
+    _suffer(tree, heat=["0000:01:00.0+90"])
+    assert tree.smi(query, PLAIN) == "90, -4\n"
+
+
+def test_jobs_are_those_that_still_run_with_their_card(tmp_path: Path) -> None:
+    tree = booted(tmp_path, "t180-4xv100")
+    jobs = tree.root / "run/rigsim/jobs"
+    jobs.mkdir()
+    (jobs / str(os.getpid())).write_text("0000:84:00.0\n")
+    (jobs / "4194400").write_text("0000:84:00.0\n")  # above the highest number of a process
+
+    query = "--query-compute-apps=gpu_uuid,pid"
+    uuid = rigs.load("t180-4xv100").gpus[2].uuid
+    assert tree.smi(query, "--format=csv,noheader") == f"{uuid}, {os.getpid()}\n"
+    assert tree.smi("-i", "0", query, "--format=csv,noheader") == ""
+
+
+@pytest.mark.parametrize("word", ["0000:04:00.0+hot", "0000:04:00.0", "0000:99:00.0+90"])
+def test_heat_of_no_card_or_of_no_kind_is_refused(word: str) -> None:
+    with pytest.raises(LabError):
+        rigs.load("t180-4xv100").with_settings(settings.parse([f"heat={word}"]))

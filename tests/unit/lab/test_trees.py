@@ -216,6 +216,32 @@ def test_a_card_that_leaves_the_bus(tmp_path: Path) -> None:
     assert " lost NVIDIA GeForce RTX 3090" in tree.read("run/rigsim/cuda.conf")
 
 
+def test_a_card_falls_with_the_copy_that_it_is_to_fall_with(tmp_path: Path) -> None:
+    tree = booted(tmp_path, "threadripper-3x3090")
+    tree.set_rig(falls=["0000:42:00.0+3"], corrupt=["0000:0a:00.0"])
+    tree.rigsim("refresh")
+    copies = tree.root / "run/rigsim/copies/0000:42:00.0"
+    assert f"falls 1 3 {copies}\n" in tree.read("run/rigsim/cuda.conf")
+    assert " corrupt NVIDIA GeForce RTX 3090" in tree.read("run/rigsim/cuda.conf")
+    copies.write_text("xx")
+    tree.rigsim("refresh")
+    assert " lost " not in tree.read("run/rigsim/cuda.conf")
+    copies.write_text("xxx")
+    tree.rigsim("refresh")
+    assert tree.read("run/rigsim/cuda.conf").count(" lost ") == 1
+    assert "NVRM: Xid (PCI:0000:42:00): 79," in tree.read("run/rigsim/kernel-log")
+
+
+def test_what_hangs_in_cuda_is_in_its_configuration(tmp_path: Path) -> None:
+    tree = booted(tmp_path, "threadripper-3x3090")
+    tree.set_rig(p2p="unkillable", cuda="init-hang")
+    tree.rigsim("refresh")
+    lines = tree.read("run/rigsim/cuda.conf").splitlines()
+    assert "init hang" in lines
+    assert f"unkillable {tree.root}/run/rigsim/frozen/cuda" in lines
+    assert sum(" granted=1 copy=hang " in line for line in lines) == 6
+
+
 def step(tree: Tree) -> int:
     tree.set_rig(load="step")
     tree.rigsim("refresh")

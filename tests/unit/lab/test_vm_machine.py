@@ -26,7 +26,7 @@ def test_file_systems_neither_overlap_nor_leave_the_disk(name: str) -> None:
 
 
 def test_an_unknown_layout_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(LabError, match=r"layout=zfs: there are ext4, btrfs, esp"):
+    with pytest.raises(LabError, match=r"layout=zfs: there are ext4, home, btrfs, esp"):
         layouts.layout("zfs")
 
 

@@ -48,6 +48,17 @@ def test_a_name_alone_is_of_the_hosts_own_architecture() -> None:
     assert not bad.is_installed
 
 
+def test_a_trigger_that_was_cut_off_is_no_configuration_that_was() -> None:
+    state = parse(
+        "== manager\napt-get\n== unfinished\niF \tinitramfs-tools\tall\t0.142\t0.142\n"
+        "iF \tupgraded\tall\t2\t1\niF \tnew\tall\t2\t\n"
+    )
+
+    assert [(one.name, one.is_in_trigger) for one in state.unfinished] == [
+        ("initramfs-tools", True), ("upgraded", False), ("new", False)
+    ]  # fmt: skip
+
+
 def test_another_package_manager_is_named() -> None:
     assert parse("== manager\npacman\n").manager == "pacman"
     assert parse("== manager\n").manager is None

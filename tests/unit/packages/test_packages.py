@@ -165,6 +165,25 @@ def test_what_our_own_run_was_cut_off_in_is_finished_and_shown_without_further_c
     assert plan_log(machine.host).packages["demo"].every == set(WORK.packages)
 
 
+IN_TRIGGER = Entry("initramfs-tools", "all", "0.142", "F", configured="0.142")
+
+
+def test_a_trigger_that_our_own_run_was_cut_off_in_is_finished_where_all_else_is_as_declared() -> (
+    None
+):
+    there = (Entry("new", "all", "7", "i"),)
+    machine = Machine(dpkg=replace(BARE, entries=there, unfinished=(IN_TRIGGER,)), work=WORK)
+
+    found = machine.plan()
+
+    assert isinstance(found, Installing)
+    assert found.repairs
+    (repair,) = plan_log(machine.host).repairs
+    assert (repair.command, repair.agreed) == (FINISH, True)
+    machine.work = None  # somebody else's: what is declared is there
+    assert machine.plan() is None
+
+
 @pytest.mark.parametrize(
     ("work", "foreign"),
     [

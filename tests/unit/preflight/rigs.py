@@ -8,16 +8,19 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rigops.hostside.packing import pack
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 DRIVER = "535.261.03"
 ADDRESSES = ("0000:0a:00.0", "0000:0b:00.0", "0000:41:00.0")
 SMALL = (4 << 10, 1 << 20)
+TOPOLOGY = "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n"
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Rig:
         granted: bool = True,
         refused: frozenset[tuple[int, int]] = frozenset(),
         lost: int | None = None,
+        corrupt: int | None = None,
+        copies: Mapping[tuple[int, int], str] = MappingProxyType({}),
         driver: str = DRIVER,
         rate: float = 12.9,
         more: str = "",
@@ -58,11 +63,12 @@ class Rig:
         lines = [f"driver {driver}"]
         lines += [
             f"gpu {i} {ADDRESSES[i]} GPU-{i:08d}-0000-0000-0000-000000000000 8.6 25769803776 "
-            f"{'lost' if i == lost else 'ok'} GeForce RTX 3090"
+            f"{'lost' if i == lost else 'corrupt' if i == corrupt else 'ok'} GeForce RTX 3090"
             for i in range(gpus)
         ]
         lines += [
-            f"pair {i} {j} granted={int(granted and (i, j) not in refused)} copy={copy} "
+            f"pair {i} {j} granted={int(granted and (i, j) not in refused)} "
+            f"copy={copies.get((i, j), copy)} "
             f"rate={rate} both=24.1 latency=1.1 staged=9.8 link=pcie"
             for i in range(gpus)
             for j in range(gpus)
@@ -75,6 +81,7 @@ class Rig:
             **os.environ,
             "RIGSIM_CUDA_CONF": str(self.folder / "cuda.conf"),
             "LD_LIBRARY_PATH": str(self.library.parent if self.library else self.folder),
+            "HOME": str(self.folder),
             "CUDA_VISIBLE_DEVICES": "1",  # what a login shell may have set must not count
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
@@ -88,14 +95,21 @@ class Rig:
         pair_s: float = 10,
         all_s: float = 60,
         text: str | None = None,
+        pairs: tuple[str, ...] = (),
+        changes: Mapping[str, str] = MappingProxyType({}),
     ) -> Run:
         words = ["--level", level, "--passes", "3", "--sizes", *map(str, SMALL)]
         words += ["--init-s", str(init_s), "--pair-s", str(pair_s), "--all-s", str(all_s)]
         words += ["--dead-s", "1", "--system", str(self.folder / "sys")]
+        words += ["--pairs", *pairs] if pairs else []
+        program = text or pack("preflight").text
+        for now, then in changes.items():
+            assert program.count(now) == 1
+            program = program.replace(now, then)
         start = time.monotonic()
         done = subprocess.run(
             [python, "-I", "-", *words],
-            input=text or pack("preflight").text,
+            input=program,
             capture_output=True,
             text=True,
             check=False,

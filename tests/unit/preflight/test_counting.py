@@ -51,6 +51,15 @@ def test_pairs_that_are_not_tried_do_not_count() -> None:
     assert copies.shown == ["trying pair 1 of 2, at most 120 s left"]
 
 
+def test_what_comes_after_the_pairs_alone_is_shown() -> None:
+    copies = Copies(1, 120)
+    copies.end(1)
+
+    copies.counter.hear(b'{"event": "stage", "rung": "L4", "text": "all pairs at once"}')
+
+    assert copies.shown[-1] == "all pairs at once"
+
+
 def test_whatever_else_the_program_prints_is_passed_over() -> None:
     copies = Copies(2, 120)
 

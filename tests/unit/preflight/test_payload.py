@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,33 +12,13 @@ import pytest
 
 from rigops.hostside.p2p import watched
 from rigops.hostside.packing import pack
-from rigops.preflight.payload import read_answer
-from tests.lab.silicon.cuda import build
+from rigops.preflight.payload import Slot, read_answer
 from tests.unit.hostside.trees import oldest_python
-from tests.unit.preflight.rigs import ADDRESSES, DRIVER, Rig
+from tests.unit.preflight.rigs import ADDRESSES, DRIVER, TOPOLOGY, Rig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-TOPOLOGY = "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n"
-
-
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with libcuda.so.1, as the linker looks for it."""
-    if not (shutil.which("gcc")):
-        pytest.skip("gcc is not installed")
-    folder = tmp_path_factory.mktemp("cuda")
-    (folder / "libcuda.so.1").symlink_to(build.build(folder / "built", DRIVER)["libcuda.so.1"])
-    return folder
-
-
-@pytest.fixture
-def rig(libraries: Path, tmp_path: Path) -> Rig:
-    made = Rig(tmp_path, libraries / "libcuda.so.1")
-    made.program("nvidia-smi", f"printf '{TOPOLOGY}'")
-    return made
 
 
 def test_a_good_pair_is_proven_and_measured(rig: Rig) -> None:
@@ -49,12 +28,18 @@ def test_a_good_pair_is_proven_and_measured(rig: Rig) -> None:
 
     assert run.verdicts() == ["ok", "ok"]
     pair = run.pair(0, 1)
-    assert pair["level"] == "L1"
+    assert pair["level"] == "L5"
     assert 10 < pair["gb_per_s"] <= 12.9
     assert 20 < pair["both_ways_gb_per_s"] <= 24.1
     assert 5 < pair["staged_gb_per_s"] <= 9.8
     assert 1 <= pair["latency_us"] < 2
-    assert pair["evidence"] == ["6 copies of 4 KiB, 1 MiB arrived whole, as their owner reads them"]
+    assert 2 < pair["round_trip_us"] < 10
+    assert pair["evidence"] == [
+        "6 copies of 4 KiB, 1 MiB arrived whole, as their owner reads them",
+        "4 times 64 KiB, 1 MiB stored and loaded by kernels, all words right",
+        "1000 rounds of flags, all seen and the words before them right",
+        "1 MiB and 200 rounds of flags right between processes",
+    ]
     assert run.result["topology"].split() == TOPOLOGY.split()
     assert [gpu["address"] for gpu in run.result["gpus"]] == list(ADDRESSES[:2])
     assert not run.result["needs_reboot"]
@@ -102,6 +87,18 @@ def test_quick_copies_nothing(rig: Rig) -> None:
     assert run.verdicts() == ["skipped", "skipped"]
     assert run.pair(0, 1)["evidence"] == [
         "granted by the driver (rank 1, atomics 0); copies were not tried"
+    ]
+
+
+def test_only_named_pairs_are_tried(rig: Rig) -> None:
+    rig.write(3)
+
+    run = rig.run(pairs=("2:0", "0:2"))
+
+    pairs = [(pair["from"], pair["to"], pair["verdict"]) for pair in run.result["pairs"]]
+    assert pairs == [
+        (ADDRESSES[0], ADDRESSES[2], "ok"),
+        (ADDRESSES[2], ADDRESSES[0], "ok"),
     ]
 
 
@@ -168,6 +165,47 @@ def test_slower_than_through_the_host(rig: Rig) -> None:
     assert pair["gb_per_s"] < pair["staged_gb_per_s"]
 
 
+@pytest.mark.parametrize(
+    ("fault", "verdict", "level", "evidence"),
+    [
+        (
+            "loads-wrong",
+            "wrong_data",
+            "L2",
+            "loads: 16384 of 16384 words wrong, the first is",
+        ),
+        ("no-flags", "hang", "L3", "flags: 0 of 1000 rounds"),
+        ("kernel-hang", "hang", "L2", "stores of 64 KiB: did not end in time"),
+    ],
+)
+def test_what_copies_do_not_show(
+    rig: Rig, fault: str, verdict: str, level: str, evidence: str
+) -> None:
+    rig.write(copies={(0, 1): fault})
+
+    run = rig.run()
+
+    assert (run.pair(0, 1)["verdict"], run.pair(0, 1)["level"]) == (verdict, level)
+    assert any(evidence in line for line in run.pair(0, 1)["evidence"])
+    assert run.pair(0, 1)["gb_per_s"] > 10
+    assert run.pair(1, 0)["verdict"] == ("skipped" if fault == "kernel-hang" else "ok")
+
+
+def test_without_a_compiler_copies_are_all_that_is_tried(rig: Rig) -> None:
+    rig.write()
+    text = pack("preflight").text.replace(".version 6.0", ".version 9.9")
+
+    run = rig.run(text=text)
+
+    assert run.verdicts() == ["ok", "ok"]
+    pair = run.pair(0, 1)
+    assert pair["level"] == "L1"
+    assert pair["evidence"][1].startswith(
+        "kernels cannot be compiled, so that only copies were tried: cuModuleLoadDataEx: "
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION 222"
+    )
+
+
 def test_a_lost_card(rig: Rig) -> None:
     rig.write(3, lost=1)
 
@@ -205,7 +243,63 @@ def test_no_gpu(rig: Rig) -> None:
     run = rig.run()
 
     assert [trouble["kind"] for trouble in run.result["troubles"]] == ["no_device"]
-    assert run.result["on_bus"] == [{"address": ADDRESSES[0], "driver": "nvidia"}]
+    assert run.result["on_bus"] == [{"address": ADDRESSES[0], "driver": "nvidia", "max_links": []}]
+
+
+def test_the_links_of_a_card_and_of_the_port_above_it(rig: Rig) -> None:
+    rig.write(gpus=1)
+    port = rig.folder / "sys/devices/pci0000:00/0000:00:03.1"
+    card = port / ADDRESSES[0]
+    card.mkdir(parents=True)
+    for device, speed, width in ((port, "8.0", "8"), (card, "16.0", "16")):
+        (device / "max_link_speed").write_text(f"{speed} GT/s PCIe\n")
+        (device / "max_link_width").write_text(f"{width}\n")
+    (card / "vendor").write_text("0x10de\n")
+    (card / "class").write_text("0x030000\n")
+    (rig.folder / "sys/bus/pci/devices").mkdir(parents=True)
+    (rig.folder / "sys/bus/pci/devices" / ADDRESSES[0]).symlink_to(card)
+
+    run = rig.run(level="quick")
+
+    assert run.result["on_bus"][0]["max_links"] == ["16.0 GT/s PCIe x16", "8.0 GT/s PCIe x8"]
+    answer = read_answer(json.dumps(run.events[-1]).encode())
+    assert answer is not None
+    assert answer.slots == {ADDRESSES[0]: Slot(3, 8)}
+
+
+SMI = f"""case $1 in
+topo) printf '{TOPOLOGY}' ;;
+*) printf 'pci.bus_id, pid\\n00000000:0A:00.0, %s\\n00000000:0B:00.0, [N/A]\\n' $PPID ;;
+esac"""
+
+
+def test_who_computes_on_the_cards_is_asked_before_the_copies(rig: Rig) -> None:
+    rig.write()
+    rig.program("nvidia-smi", SMI)
+
+    run = rig.run(level="quick")
+
+    (job,) = run.result["jobs"]
+    assert (job["address"], job["name"][:6]) == (ADDRESSES[0], "python")
+    assert rig.run().result["jobs"] == []
+
+
+def test_the_machine_is_described(rig: Rig) -> None:
+    rig.write(gpus=1)
+    for path, text in (
+        ("class/dmi/id/board_vendor", "ASUSTeK COMPUTER INC."),
+        ("class/dmi/id/board_name", "PRIME X399-A"),
+        ("module/nvidia/version", DRIVER),
+    ):
+        file = rig.folder / "sys" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+
+    assert rig.run(level="quick").result["machine"] == {
+        "board": "ASUSTeK COMPUTER INC. PRIME X399-A",
+        "kernel": os.uname().release,
+        "driver": DRIVER,
+    }
 
 
 def test_one_gpu(rig: Rig) -> None:
@@ -279,4 +373,4 @@ def test_a_child_that_crashes_is_told_from_one_that_hangs() -> None:
 
     assert not ended.overdue
     assert ended.how == "ended by signal 6"
-    assert ended.answer() is None
+    assert ended.last("answer") is None

@@ -6,17 +6,21 @@ from typing import Any
 import pytest
 
 from rigops.inventory.spec.model import ExpectedGpus, RigSpec
-from rigops.preflight.run import prove
+from rigops.preflight.payload import read_answer
+from rigops.preflight.results import failure, passed
+from rigops.preflight.run import Limits, prove
 from rigops.transport import LOCAL, ScriptResult, TransportError, connect
 from rigops.transport.host_keys import HostKeyPolicy
 from tests.unit.preflight.hosts import (
     GRANTED,
     PROVEN,
     REFUSED,
+    REFUSED_PAIRS,
     A,
     B,
     FakeHost,
     answer,
+    collectives,
     pair,
     said,
 )
@@ -32,22 +36,22 @@ def test_first_the_grants_and_then_the_copies() -> None:
     found = prove("rig", host, None, level="p2p")
 
     assert [asked[asked.index("--level") + 1] for asked in host.asked] == ["quick", "p2p"]
-    assert (found.status, found.level, found.predicted_nccl_transport) == ("ok", "L1", "P2P")
+    assert (found.status, found.level, found.predicted_nccl_transport) == ("ok", "L5", "P2P")
     assert [one.gb_per_s for one in found.pairs] == [12.9, 12.8]
 
 
 @pytest.mark.parametrize(
     ("first", "level", "reached", "nccl"),
-    [(GRANTED, "quick", "L0", "P2P"), (REFUSED, "p2p", "L1", "SHM")],
+    [(GRANTED, "quick", "L0", "P2P"), (REFUSED, "p2p", "L5", "SHM")],
 )
 def test_no_copies_where_none_are_asked_for_or_granted(
     first: ScriptResult, level: str, reached: str, nccl: str
 ) -> None:
-    host = FakeHost([first])
+    at_stake: list[object] = []
 
-    found = prove("rig", host, None, level=level)
+    found = prove("rig", FakeHost([first, first]), None, level=level, before_copies=at_stake.append)
 
-    assert len(host.asked) == 1
+    assert at_stake == []
     assert (found.status, found.level) == ("ok", reached)
     assert found.predicted_nccl_transport == nccl
 
@@ -83,7 +87,16 @@ def test_a_host_wedged_already_gets_no_copies() -> None:
     ],
 )
 def test_what_is_declared_must_be_found(spec: RigSpec, status: str) -> None:
-    assert prove("rig", FakeHost([REFUSED]), spec, level="p2p").status == status
+    assert prove("rig", FakeHost([REFUSED, REFUSED]), spec, level="p2p").status == status
+
+
+def test_while_jobs_run_nothing_is_reduced_either() -> None:
+    busy = said(*REFUSED_PAIRS, jobs=[{"address": A, "pid": 7, "name": "python3"}])
+
+    found = prove("rig", FakeHost([busy]), None, level="p2p")
+
+    assert (found.status, found.collectives.verdict) == ("ok", "not proven")
+    assert "the GPUs are in use" in found.collectives.evidence[0]
 
 
 def test_skip_touches_nothing() -> None:
@@ -130,11 +143,71 @@ def test_troubles_before_any_pair(trouble: str, more: dict[str, Any], status: st
     assert "because" in found.reasons[0]
 
 
+JOBS = [
+    {"address": A, "pid": 4711, "name": "python3"},
+    {"address": B, "pid": 4711, "name": "python3"},
+    {"address": B, "pid": 4712, "name": "ollama\x1b[31m"},
+]
+
+
+def test_nothing_is_copied_while_jobs_run_on_the_gpus() -> None:
+    used = said(pair(A, B, "skipped"), pair(B, A, "skipped"), jobs=JOBS)
+    host = FakeHost([used])
+    begun: list[object] = []
+
+    found = prove("rig", host, None, level="p2p", before_copies=begun.append)
+
+    assert (found.status, found.level, len(host.asked), begun) == ("unknown", "L0", 1, [])
+    (reason,) = found.reasons
+    assert reason == (
+        "the GPUs are in use, so nothing was copied: "
+        f"python3 (4711) on {A} and {B}, ollama [31m (4712) on {B}; "
+        "fix: wait for it or end it, then run preflight again"
+    )
+    assert (passed(found), failure(found, "", {})) == (False, None)
+
+
+def test_jobs_are_no_matter_where_nothing_is_copied_or_they_may_be_interrupted() -> None:
+    used = said(pair(A, B, "skipped"), pair(B, A, "skipped"), jobs=JOBS)
+    refused = said(pair(A, B, "not_granted"), pair(B, A, "not_granted"), jobs=JOBS)
+
+    assert prove("rig", FakeHost([used]), None, level="quick").status == "ok"
+    assert prove("rig", FakeHost([refused]), None, level="p2p").status == "ok"
+    host = FakeHost([used, PROVEN])
+    assert prove("rig", host, None, level="p2p", allow_busy=True).status == "ok"
+
+
+def test_a_pair_slower_than_its_sibling_is_a_warning_and_a_proof_all_the_same() -> None:
+    links = ["16.0 GT/s PCIe x16", "8.0 GT/s PCIe x8"]
+    bus = [{"address": one, "driver": "nvidia", "max_links": links} for one in (A, B)]
+    pairs = pair(A, B, "ok", gb_per_s=6.5), pair(B, A, "ok", gb_per_s=5.1)
+
+    found = prove("rig", FakeHost([GRANTED, said(*pairs, on_bus=bus)]), None, level="p2p")
+
+    assert (found.status, passed(found)) == ("warn", True)
+    assert "5.1 GB/s, 22% slower" in found.reasons[0]
+    assert "the catalog expects 6.5 to 6.6 GB/s of PCIe 3.0 x8" in found.reasons[0]
+    (slow,) = found.slow_pairs
+    assert slow.pair.source == B
+
+
+@pytest.mark.parametrize(
+    "links", [None, "x", [], ["Unknown x16"], ["16.0 GT/s PCIe x0"], [None, 3], ["2.5 GT/s x" * 9]]
+)
+def test_a_slot_that_cannot_be_read_is_not_known(links: object) -> None:
+    bus = [{"address": one, "driver": "nvidia", "max_links": links} for one in (A, B)]
+
+    answer = read_answer(said(on_bus=bus).stdout)
+
+    assert answer is not None
+    assert answer.slots == {}
+
+
 def test_a_card_that_fell_off_fails() -> None:
     bus = [{"address": address, "driver": "nvidia"} for address in (A, B, "0000:41:00.0")]
-    given = said(pair(A, B, "not_granted"), pair(B, A, "not_granted"), on_bus=bus)
+    given = said(*REFUSED_PAIRS, on_bus=bus)
 
-    found = prove("rig", FakeHost([given]), None, level="p2p")
+    found = prove("rig", FakeHost([given, given]), None, level="p2p")
 
     assert found.status == "fail"
     assert "0000:41:00.0" in found.reasons[0]
@@ -153,10 +226,15 @@ def test_a_card_that_fell_off_fails() -> None:
 def test_a_host_that_falls_silent(
     kind: str, again: str, status: str, verdict: str, *, reboot: bool
 ) -> None:
-    later = FakeHost([answer(again) if again else lost()])
+    later = FakeHost([answer(again) if again else lost(), answer("")])
 
     found = prove(
-        "rig", FakeHost([GRANTED, lost(kind)]), None, level="p2p", reconnect=lambda: later
+        "rig",
+        FakeHost([GRANTED, lost(kind)]),
+        None,
+        level="p2p",
+        limits=Limits(back_s=0),
+        reconnect=lambda: later,
     )
 
     assert later.closed
@@ -164,6 +242,36 @@ def test_a_host_that_falls_silent(
     assert [one.verdict for one in found.pairs] == [verdict, verdict]
     assert found.error is not None
     assert found.error.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("again", "status", "verdict"),
+    [("boot-2", "fail", "failed"), ("boot-1", "unknown", "not proven")],
+)
+def test_a_host_that_falls_silent_in_an_all_reduce(again: str, status: str, verdict: str) -> None:
+    later = FakeHost([answer(again), answer("")])
+
+    found = prove("rig", FakeHost([REFUSED, lost()]), None, level="p2p", reconnect=lambda: later)
+
+    assert (found.status, found.collectives.verdict) == (status, verdict)
+    assert "during the all-reduce" in found.collectives.evidence[0]
+    assert [one.verdict for one in found.pairs] == ["not_granted", "not_granted"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (collectives("fine"), "collectives: verdict is 'fine', expected proven, not proven, "),
+        (collectives("proven", control_gb_per_s="fast"), "control_gb_per_s is 'fast'"),
+        ("proven", "collectives is 'proven', expected an object"),
+    ],
+    ids=range(3),
+)
+def test_collectives_with_a_wrong_field_are_no_answer(odd: object, message: str) -> None:
+    found = prove("rig", FakeHost([said(collectives=odd)]), None, level="quick")
+
+    assert found.status == "unknown"
+    assert message in found.reasons[0]
 
 
 def test_lost_before_the_copies_is_the_callers_to_tell() -> None:
@@ -183,7 +291,10 @@ def test_text_from_a_host_becomes_one_printable_line() -> None:
     ("odd", "message"),
     [
         (said(pair(A, B, "fine")), "pairs[0]: verdict is 'fine', expected hang, "),
-        (said(pair(A, B, "ok", level="L9")), "pairs[0]: level is 'L9', expected L0, L1"),
+        (
+            said(pair(A, B, "ok", level="L9")),
+            "pairs[0]: level is 'L9', expected L0, L1, ",
+        ),
         (said(pair(A, B, "ok", gb_per_s="fast")), "gb_per_s is 'fast', expected a number"),
         (said(pair(A, B, "ok", gb_per_s=float("nan"))), "gb_per_s is nan, expected a finite"),
         (said(pair(A, B, "ok", evidence=[7])), "evidence is [7], expected a list of texts"),

@@ -203,6 +203,8 @@ ExecMainExitTimestamp=Fri 2026-11-20 03:00:09 UTC
 1795143609 /root/.config/borg/security/0123/manifest-timestamp
 == grep -l borg restic /etc/cron*
 /etc/cron.d/borg
+== newest backup
+2026-11-20T03:00:05Z
 """
 
 NCCL = """\
@@ -226,12 +228,22 @@ NCCL_DEBUG = WARN
 /usr/lib/x86_64-linux-gnu/libnccl.so.2.18.5
 /home/me/env/lib/python3.11/site-packages/nvidia_nccl_cu12-2.26.2.post1.dist-info
 """
+UPS = """\
+== upsc main@localhost
+ups.load: 31
+ups.realpower: 312
+ups.realpower.nominal: 900
+ups.status: OL CHRG
+== upsc rack@nas
+Error: Data stale
+"""
 
 ALL = {
     "firmware": FIRMWARE,
     "memory": MEMORY,
     "storage": STORAGE,
     "smart": SMART,
+    "ups": UPS,
     "network": NETWORK,
     "backups": BACKUPS,
     "nccl": NCCL,

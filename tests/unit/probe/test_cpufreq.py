@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections.cpufreq import SECTION, parse
+from tests.unit.cpu_policies import TREES
 from tests.unit.probe.snippets import SHELLS, run, tree
 
 if TYPE_CHECKING:
@@ -52,6 +53,22 @@ def test_the_policies(shell: str, tmp_path: Path) -> None:
     assert (second.number, second.governor, second.max_khz) == (17, None, None)
     assert (found.boost, found.amd_pstate, found.intel_pstate) == (True, "active", "passive")
     assert not found.unparsed
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", TREES)
+def test_what_each_driver_offers(shell: str, name: str, tmp_path: Path) -> None:
+    rig = TREES[name]
+    tree(tmp_path, {f"/{path}": text for path, text in rig.files.items()})
+
+    found = parse(run(SECTION, shell, tmp_path, ROOT)[1])
+
+    assert not found.unparsed
+    assert [one.driver for one in found.policies] == [rig.driver] * 2
+    (one, _) = found.policies
+    assert one.governors == tuple(rig.governors.split())
+    assert one.steps_khz == tuple(map(int, rig.steps.split()))
+    assert (one.least_khz, one.most_khz) == (rig.least_khz, rig.most_khz)
 
 
 @pytest.mark.parametrize(("off", "boost"), [("0", True), ("1", False)])

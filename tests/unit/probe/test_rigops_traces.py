@@ -10,14 +10,21 @@ import pytest
 
 from rigops.hostside.packing import installed_at, pack
 from rigops.probe.sections import rigops_state
-from rigops.probe.sections.rigops_state import RECORD, SECTION, STATE, RigopsState
+from rigops.probe.sections.rigops_state import RECORD, RUNTIME, SECTION, STATE, RigopsState
 from tests import version_0_1
 from tests.unit.probe.snippets import SHELLS, run, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACES = ("/var/lib/rigops", "/etc/", "/boot/", "/usr/local/libexec")
+PLACES = (
+    "/var/lib/rigops",
+    "/etc/",
+    "/boot/",
+    "/usr/local/libexec",
+    "/usr/local/sbin",
+    "/run/rigops",
+)
 BLOCK = "# rigops owns the lines from here on\nA=1\n# rigops owns the lines up to here\n"
 MADE = "# Made by rigops from limits in the inventory; made anew, never edited.\n"
 
@@ -42,6 +49,8 @@ def test_what_rigops_made_is_found_without_a_record_and_files_of_others_are_not(
         "/etc/kernel/postinst.d/00-rigops-nvidia": f"#!/bin/sh\n{MADE}",
         "/usr/local/libexec/rigops/acs": pack("acs").text,
         "/etc/nccl.conf": f"B=2\n{BLOCK}",
+        "/usr/local/libexec/rigops/thermal_guard": pack("thermal_guard").text,
+        "/usr/local/sbin/rigops-guard": f"#!/bin/sh\n{MADE}",
         "/etc/rigops/notify": "url\nhttps://example.org\n",
     }
     named = {"/etc/rigops/other": "of somebody\n"}
@@ -60,6 +69,22 @@ def test_what_rigops_made_is_found_without_a_record_and_files_of_others_are_not(
     block = sha256(BLOCK.encode()).hexdigest()
     assert found.unrecorded["/etc/nccl.conf"].digest == block
     assert [one.name for one in found.originals] == ["nccl.conf.0123456789abcdef"]
+    assert found.unparsed == ()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_a_service_of_rigops_does_now_is_a_record_too(tmp_path: Path, shell: str) -> None:
+    text = '{"schema": "rigops.thermal_guard/1"}\n'
+    tree(tmp_path, {f"{STATE}/holds.json": "{}\n", f"{RUNTIME}/thermal_guard.json": text})
+    os.mkfifo(tmp_path / f"{RUNTIME}/other.json"[1:])
+
+    found = collected(tmp_path, shell)
+    records = {path.removeprefix(str(tmp_path)): body for path, body in found.records.items()}
+    assert records == {
+        f"{STATE}/holds.json": "{}\n",
+        f"{RUNTIME}/thermal_guard.json": text,
+        f"{RUNTIME}/other.json": "",
+    }
     assert found.unparsed == ()
 
 
@@ -94,6 +119,28 @@ def test_a_record_that_is_no_file_or_without_end_is_named_and_not_read(
     assert found.owned == ""
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_of_a_template_nothing_is_asked_since_systemd_would_answer_of_no_unit_then(
+    tmp_path: Path, shell: str
+) -> None:
+    folder = "/etc/systemd/system"
+    units = [f"{folder}/rigops-{name}" for name in ("a.service", "failed@.service", "b.timer")]
+    paths = [*units, f"{folder}/rigops-.service.d/rigops-failed.conf"]
+    entries = "".join(f'      "path": "{path}",\n' for path in paths)
+    tree(
+        tmp_path,
+        {RECORD: f'{{"schema": "rigops.owned/1",\n{entries}}}\n', "/run/systemd/system/x": ""},
+    )
+    asked = 'systemctl() { for one; do echo "asked $one"; done; }'
+
+    places = ("/var/lib/rigops", "/run/systemd/system")
+    code, output = run(SECTION, shell, tmp_path, *places, commands=asked)
+
+    assert code == 0
+    words = [one.partition(" ")[2] for one in output.splitlines() if one.startswith("asked ")]
+    assert words[3:] == ["rigops-a.service", "rigops-b.timer"]
+
+
 def test_every_file_that_version_0_1_wrote_is_found(tmp_path: Path) -> None:
     written = [
         one["path"]
@@ -115,7 +162,10 @@ def test_every_file_that_version_0_1_wrote_is_found(tmp_path: Path) -> None:
     assert all(one.is_made for one in found.values())
 
 
-@pytest.mark.parametrize("program", ["acs", "kernel_hook", "notify", "trial"])
+@pytest.mark.parametrize(
+    "program",
+    ["acs", "cpu_tuning", "gpu_tuning", "kernel_hook", "notify", "self_check", "trial"],
+)
 def test_every_program_that_stays_on_hosts_is_recognized(tmp_path: Path, program: str) -> None:
     tree(tmp_path, {installed_at(program): pack(program).text})
 

@@ -24,7 +24,7 @@ _SOON_S = 2
 
 def _facts(card: SmiGpu) -> set[tuple[str, object]]:
     """What is said of a card, but for what a cut may lessen."""
-    lists = {"processes", "troubles", "throttle"}
+    lists = {"processes", "troubles", "throttle", "listed_mhz"}
     best_of_several = {"watts"}
     known = {name: value for name, value in vars(card).items() if value is not None}
     del known["raw"]  # raw lines

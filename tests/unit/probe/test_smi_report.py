@@ -62,6 +62,7 @@ def test_every_field_of_a_card_is_read_from_its_own_element() -> None:
         mhz_max_graphics=2100,
         mhz_max_sm=2101,
         mhz_max_memory=9751,
+        listed_mhz={9751: (2100, 2085)},
         processes=(SmiProcess(pid=4711, kind="C", name='python3 -c "a < b && c"'),),
         line='<gpu id="00000000:0B:00.0">',
     )

@@ -80,6 +80,40 @@ def test_what_sets_the_cards() -> None:
     assert found.unreadable == ("/var/spool/cron/crontabs",)
 
 
+def test_dcgmi_sets_cards_too_and_programs_are_known_by_their_names() -> None:
+    found = parse(
+        "== programs that set cards\npid=812 comm=gwe\npid=813 comm=gwe\n== grep nvidia-smi\n"
+        "/etc/cron.d/dcgm:@reboot root dcgmi config -g 1 --set -P 250\n"
+        "/usr/local/bin/clocks:dcgmi config -g 1 --set -a 877,1005\n"
+    )
+
+    assert found.programs == ("gwe",)
+    assert found.setters is not None
+    first, second = found.setters
+    assert (first.sets, first.watts) == (frozenset({"power"}), 250.0)
+    assert (second.sets, second.watts) == (frozenset({"clocks"}), None)
+    assert not found.unparsed
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_program_that_runs_without_a_unit_is_found(shell: str, tmp_path: Path) -> None:
+    stat = "1 (sh) R 1 1 1 0"
+    tree(
+        tmp_path,
+        {
+            "/proc/self/stat": stat,
+            "/proc/712/comm": "gwe\n",
+            "/proc/1/comm": "systemd\n",
+            "/proc/x/comm": "gwe",
+        },
+    )
+
+    _, text = run(SECTION, shell, tmp_path, *PLACES, "/proc/")
+
+    assert "pid=712 comm=gwe" in text
+    assert parse(text).programs == ("gwe",)
+
+
 def test_a_list_of_states_alone_says_nothing_of_setters() -> None:
     assert parse("Id=tuned.service\r\nLoadState=loaded\r\n").setters is None
     assert parse("== grep nvidia-smi\n").setters == ()
@@ -96,6 +130,7 @@ def test_what_a_host_has(shell: str, tmp_path: Path) -> None:
             "/etc/systemd/system/cap.service": unit,
             "/etc/systemd/system/rigops-gpu.service": "[Service]\n",
             "/etc/systemd/system/rigops-gpu.service.d/more.conf": "[Service]\n",
+            "/etc/systemd/system/rigops-failed@.service": "[Service]\n",
             "/etc/systemd/system/tuned.service": "[Service]\n",
             "/etc/systemd/system/multi-user.target.wants/cap.service": unit,
             "/etc/cron.d/gpu": "@reboot root nvidia-smi -i 0 -lgc 210,1410\n",
@@ -121,7 +156,7 @@ def test_what_a_host_has(shell: str, tmp_path: Path) -> None:
     assert "hush" not in text
     asked = {*(tmp_path / "asked").read_text().split()}
     assert {"tuned.service", "rigops-gpu.service", "cap.service", "cap.timer"} <= asked
-    assert not asked & {"tlp.service", "rigops-gpu.service.d"}
+    assert not asked & {"tlp.service", "rigops-gpu.service.d", "rigops-failed@.service"}
     absent = found.unit("tlp.service")
     assert absent is not None
     assert (absent.exists, absent.active) == (False, "inactive")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.json_fields import readable
@@ -37,3 +39,35 @@ def test_a_record_that_cannot_be_read_is_none() -> None:
     assert readable(Declared.from_json, None) is None
     for damaged in ("", whole[:-5], whole.replace("declared/1", "declared/2"), '{"keys": []}'):
         assert readable(Declared.from_json, damaged) is None
+
+
+def test_what_worked_last_is_what_one_goes_back_to() -> None:
+    first = replace(Declared.of(AT, {"driver": "535"}), has_worked=True)
+    bad = Declared.of(AT, {"driver": "545"}, first)
+    better = Declared.of(AT, {"driver": "550"}, bad)
+
+    assert bad.before == better.before == {"driver": "535"}
+    assert readable(Declared.from_json, better.to_json()) == better
+
+
+def test_a_declaration_that_is_as_before_is_no_new_one() -> None:
+    last = replace(Declared.of(AT, {"limits": {"memlock": "1G"}}), has_worked=True)
+
+    assert Declared.of("2026-11-24T14:00:00Z", {"limits": {"memlock": "1G"}}, last) is last
+
+
+def test_going_back_can_be_undone_the_same_way() -> None:
+    first = replace(Declared.of(AT, {"driver": "535"}), has_worked=True)
+    second = replace(Declared.of(AT, {"driver": "550"}, first), has_worked=True)
+    back = Declared.of(AT, {"driver": "535"}, second)
+
+    assert back.before == {"driver": "550"}
+    assert Declared.of(AT, {"driver": "550"}, back).before is None  # the first did not work again
+
+
+def test_a_record_of_an_earlier_version_has_not_worked_yet() -> None:
+    text = json.dumps({"schema": "rigops.declared/1", "at": AT, "keys": {"driver": "535"}})
+
+    found = readable(Declared.from_json, text)
+
+    assert found == Declared(at=AT, keys={"driver": "535"})

@@ -113,6 +113,16 @@ def test_apply_repeats_what_changes_come_to_and_what_needs_attention() -> None:
     ]
 
 
+def test_a_warning_is_shown_where_apply_asks_and_other_notes_are_counted() -> None:
+    plan = Plan(changes=(FILE,), warnings=frozenset({"lactd undoes this"}))
+    result = HostResult("rig", plan=plan, notices=("lactd undoes this", "a", "b"))
+
+    _, warning, others = lines(result, has_changes=False)
+
+    assert warning == "  note           lactd undoes this"
+    assert others == "                 rigops plan shows 2 more notes"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [

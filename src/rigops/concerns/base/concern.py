@@ -1,28 +1,19 @@
-"""limits, nccl, notify: what every rig needs before its GPUs."""
+"""limits, nccl: what every rig needs before its GPUs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.base.decide import NCCL_CONF
 from rigops.concerns.concern import Concern
-from rigops.inventory.spec.faults import refuse
 from rigops.inventory.spec.machine import limits, nccl
-from rigops.inventory.spec.scalars import Key, text
+from rigops.inventory.spec.scalars import Key
 from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-
-
-def _notify(value: object) -> str:
-    target = text(value)
-    if re.match(r"[A-Za-z0-9+.-]+://", target) and not target.startswith(("http://", "https://")):
-        refuse("this is neither a command nor an http(s) URL", value, secret=True)
-    return target
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
@@ -39,7 +30,7 @@ def _files(spec: RigSpec) -> Sequence[str]:
 def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.base.operations import base
 
-    base(limits=spec.limits, nccl=spec.nccl, notify=spec.notify)
+    base(limits=spec.limits, nccl=spec.nccl)
 
 
 BASE: Final = Concern(
@@ -47,13 +38,11 @@ BASE: Final = Concern(
     keys=(
         Key("limits", "a dict of shm, memlock, nofile and removeipc", limits),
         Key("nccl", 'a dict such as {"NCCL_P2P_LEVEL": "SYS"}', nccl),
-        Key("notify", "a command or a URL", _notify, stays_here=True),
     ),
     deploy=_deploy,
     facts=_facts,
     files=_files,
     writes=(
-        "*/rigops/notify",
         "/etc/security/limits.d/*",
         "/etc/systemd/*.conf.d/*",
         "*/rigops-shm.service",

@@ -1,11 +1,11 @@
-"""What every rig needs before its GPUs: limits of processes, NCCL's settings, whom to notify.
+"""What every rig needs before its GPUs: limits of processes, NCCL's settings.
 
 With a blocker nothing of the concern is changed: neither added nor undone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
@@ -15,8 +15,7 @@ from rigops.concerns.base.decide import absences, plan_limits
 from rigops.concerns.base.facts import LimitSurroundings
 from rigops.concerns.base.limits import LOGINS, SERVICES, LimitPlan
 from rigops.facts.sections import Limits, Nccl, RigopsState
-from rigops.hostside.packing import installed_at
-from rigops.ownership.owned_files import owned_file, owned_program, undo_undeclared
+from rigops.ownership.owned_files import owned_file, undo_undeclared
 from rigops.ownership.owned_lines import (
     absence,
     companion,
@@ -35,25 +34,15 @@ CONCERN: Final = "base"
 
 _LIMITS: Final = frozenset({decide.LOGIND, LOGINS, SERVICES, decide.SHM_PATH})
 _NCCL: Final = companion(decide.NCCL_CONF)
-NOTIFY_PROGRAM: Final = installed_at("notify")
-NOTIFY_TARGET: Final = "/etc/rigops/notify"
-# For the `undo_undeclared` of the concern: only this file is in that folder.
-NOTIFY_ABSENCE: Final[Mapping[str, str]] = {NOTIFY_TARGET: "rmdir /etc/rigops 2>/dev/null || :"}
 
 _PARTS: Final = (
     (_LIMITS, "limits"),
     ({decide.NCCL_CONF, _NCCL}, "NCCL settings"),
-    ({NOTIFY_PROGRAM, NOTIFY_TARGET}, "notifications"),
 )
 
 
-def base(
-    *,
-    limits: model.Limits | None,
-    nccl: tuple[tuple[str, str], ...] | None,
-    notify: str | None = None,
-) -> None:
-    """Have these limits, lines of nccl.conf and target of notifications; None is undeclared."""
+def base(*, limits: model.Limits | None, nccl: tuple[tuple[str, str], ...] | None) -> None:
+    """Have these limits and lines of nccl.conf; None is undeclared."""
     owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
     wanted = LimitPlan()
     if limits is not None:
@@ -85,8 +74,7 @@ def base(
             ours=lines,
             touches=frozenset({Nccl}),
         )
-    install_notify(concern=CONCERN, target=notify)
-    _undo(owned, is_declared=any(one is not None for one in (limits, nccl, notify)))
+    _undo(owned, is_declared=limits is not None or nccl is not None)
     changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
     for paths, text in _PARTS:
         if not changed.isdisjoint(paths):
@@ -116,7 +104,7 @@ def _lines(
 
 def _undo(owned: Collection[str], *, is_declared: bool) -> None:
     gone = set(owned) - plan_log(host).wanted_paths.get(CONCERN, set())
-    effects: dict[str, str] = dict(NOTIFY_ABSENCE)
+    effects: dict[str, str] = {}
     if gone & _LIMITS:
         effects |= absences(host.get_fact(LimitSurroundings))
     if _NCCL in gone:
@@ -136,21 +124,3 @@ def _notice_earlier_settings(declared: tuple[tuple[str, str], ...], ours: tuple[
     for one in host.get_fact(Nccl).settings:
         if one.file != decide.NCCL_CONF and wanted.get(one.name, one.value) != one.value:
             notice(host, CONCERN, f"{one.file} line {one.number} overrides it: {one.line}")
-
-
-def install_notify(*, concern: str, target: str | None) -> None:
-    """Have failures reported to this command or URL. None: ``undo_undeclared`` ends it.
-
-    A file has one owner, so only one concern may have this, whoever calls the program.
-    """
-    if target is None:
-        return
-    kind = "url" if target.startswith(("http://", "https://")) else "command"
-    owned_program(name=NOTIFY_PROGRAM, concern=concern, program="notify")
-    owned_file(
-        name=NOTIFY_TARGET,
-        concern=concern,
-        path=NOTIFY_TARGET,
-        content=f"{kind}\n{target}\n",
-        mode=0o600,
-    )

@@ -9,7 +9,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
-from rigops.concerns.kernel_args import iommu, kernel_line
+from rigops.concerns.kernel_args import in_vain, iommu, kernel_line
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.preconditions import firmware, vfio
 from rigops.concerns.preconditions.guards import has_firmware_menus
@@ -42,7 +42,7 @@ def arguments_can_count(
         return
     files = host.get_fact(Bootloader).files
     others = grub.foreign_arguments(files)
-    unknown = iommu.blocker([one for one in coming if one not in others])
+    unknown = in_vain.blocker([one for one in coming if one not in others])
     found = (*filter(None, [unknown]), *kernel_line.blockers(coming, files))
     # A plan goes no further than the first command.
     yield from [blocked(host, concern, reason) for reason in found]

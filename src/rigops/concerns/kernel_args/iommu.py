@@ -14,22 +14,9 @@ if TYPE_CHECKING:
 
 PASSTHROUGH: Final = ("iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on")
 INTEL_ON: Final = "intel_iommu=on"
-AMD_ON: Final = "amd_iommu=on"
-INSTEAD_OF_AMD_ON: Final = (
-    "AMD's IOMMU is on unless the BIOS or amd_iommu=off switches it off, so write nothing for on, "
-    "and iommu=pt for passthrough"
-)
 
 # What asks for something that only an IOMMU can do.
 _NEEDS_ONE: Final = (*PASSTHROUGH, INTEL_ON, "amd_iommu=force_isolation")
-
-
-def blocker(coming: Collection[str]) -> str:
-    """`coming`: arguments that would be added. Empty where kernels know them all."""
-    if AMD_ON not in coming:
-        return ""
-    why = f"{AMD_ON} is no documented value and does nothing: take it out of kernel_args"
-    return f"{why}; {INSTEAD_OF_AMD_ON}"
 
 
 def note(coming: Collection[str], with_them: Collection[str], firmware: Firmware | None) -> str:

@@ -44,6 +44,12 @@ def _deploy(spec: RigSpec) -> None:
     )
 
 
+def _self_check(spec: RigSpec) -> Sequence[str]:
+    from rigops.hostside.packing import installed_at
+
+    return (installed_at("kernel_hook"), "check") if spec.driver is not None else ()
+
+
 def _records() -> tuple[HostRecord, ...]:
     from rigops.concerns.nvidia_driver import record
     from rigops.vault import pinned_set
@@ -110,4 +116,5 @@ NVIDIA_DRIVER: Final = Concern(
     records=_records,
     provide=_provide,
     keep=_keep,
+    self_check=_self_check,
 )

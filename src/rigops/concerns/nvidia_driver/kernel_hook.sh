@@ -1,5 +1,6 @@
 #!/bin/sh
 # kernel_hook installed RELEASE | judge RELEASE: is the pinned NVIDIA module there for a new kernel?
+# kernel_hook check: the same of the newest kernel and the running one, for the self-check.
 #
 # A kernel's or its headers' package calls `installed`, which judges nothing: the headers may come
 # after the image, in another call of dpkg's, and DKMS then builds in their hook; no state of dpkg's
@@ -134,11 +135,42 @@ judge() { # RELEASE
     has_module "$1" "$version" || complain "$1" "$version"
 }
 
-kernel_hook() { # installed | judge RELEASE [FOLDER]: in tests FOLDER is what / is otherwise
+finding() { # STATUS SUMMARY
+    printf 'finding\t%s\tdrv.dkms\thost\t%s\n' "$1" "$2"
+}
+
+# The newest is what boots next, unless somebody chose another one.
+check() {
+    version=$(pinned version)
+    newest=$(
+        for image in "$system"/boot/vmlinuz-[0-9]*; do
+            [ ! -e "$image" ] || echo "${image##*/vmlinuz-}"
+        done | sort -V | sed -n '$p'
+    )
+    if [ -z "$version" ]; then
+        finding unknown 'no driver is pinned'
+        return
+    fi
+    for release in $newest $(uname -r); do
+        [ -d "$system/lib/modules/$release" ] || continue
+        if ! has_module "$release" "$version"; then
+            finding fail "kernel $release has no NVIDIA module $version${others:+, but $others}"
+            return
+        fi
+    done
+    if [ -n "$newest" ]; then
+        finding ok "kernel $newest, the newest, has the NVIDIA module $version"
+    else
+        finding unknown 'no kernel was found in /boot'
+    fi
+}
+
+kernel_hook() { # check | installed | judge RELEASE [FOLDER]: in tests FOLDER is what / is otherwise
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     LC_ALL=C
     export PATH LC_ALL
     cd / || :
+    [ "$1" != check ] || set -- check - "${2:-}"
     system=${3:-}
     record=$system/var/lib/rigops/driver.json
     program=$system/usr/local/libexec/rigops/kernel_hook
@@ -147,6 +179,7 @@ kernel_hook() { # installed | judge RELEASE [FOLDER]: in tests FOLDER is what / 
     case $1 in
         installed) [ -z "$(pinned version)" ] || start "$2" ;;
         judge) judge "$2" ;;
+        check) check ;;
     esac
     exit 0
 }

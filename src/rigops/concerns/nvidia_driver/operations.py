@@ -61,6 +61,7 @@ from rigops.ownership.ownership import Ownership
 from rigops.packages import sources
 from rigops.packages.apt_beside import with_index
 from rigops.packages.operations import HOLDS, held, kernel_metas, packages
+from rigops.packages.records import WORK_RECORD
 from rigops.plan.change import LaterChange
 from rigops.plan.commands import blockers
 from rigops.plan.context import (
@@ -163,7 +164,8 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         run_file_driver_removed(name="A foreign driver", found=leaving, effect=_INITRAMFS)
     if is_coming and (going := replaced_run_file(seen, wanted)):
         run_file_driver_removed(name="A driver of a .run file", found=going)
-    if is_coming:
+    # An earlier run may have been cut off in a trigger when all packages were there.
+    if is_coming or WORK_RECORD in host.get_fact(RigopsState).records:
         packages(
             name="Packages of the driver",
             concern=CONCERN,
@@ -189,7 +191,8 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
 def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions) -> None:
     """What brings the installed driver into force and keeps others away. The record comes last."""
     wanted = found.resolution
-    persistence_daemon(seen, by_run_file=wanted.is_run_file)
+    if spec.gpu_persistence is not False:
+        persistence_daemon(seen, by_run_file=wanted.is_run_file)
     _have_options(modprobe.modprobe_file(wanted, options, modprobe.kernel_module(wanted)))
     _have_modules(seen, wanted)
     held(name="Holds", concern=CONCERN, names=(*wanted.by_apt, *_held_kernels(spec, wanted)))

@@ -17,7 +17,7 @@ from rigops.concerns.preconditions import gpu_jobs, root, vfio
 from rigops.concerns.preconditions.root import Root
 from rigops.facts.sections import Boot, CommandLine, Modprobe, Pci, Processes
 from rigops.plan.commands import blocked
-from rigops.plan.context import consent_of, notice, plan_log
+from rigops.plan.context import consent_of, is_by_rigops, notice, plan_log
 
 if TYPE_CHECKING:
     from pyinfra.api.command import StringCommand
@@ -75,8 +75,8 @@ def virtual_machines(*, arguments: Iterable[str] = (), because: str = "") -> str
 
 
 def no_snapshot() -> str:
-    """That no snapshot is taken where one could be; else empty."""
-    return root.notice(host.get_fact(Root))
+    """That no snapshot is taken where one could be; else empty. rigops itself takes one."""
+    return "" if is_by_rigops(host) else root.plain_notice(host.get_fact(Root))
 
 
 def has_firmware_menus() -> bool:

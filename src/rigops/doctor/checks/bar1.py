@@ -96,12 +96,12 @@ def _of_log(examined: Examined) -> list[Finding]:
             why=_WHY_NO_ROOM,
             fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}"),
         )
-        for address, lines in _without_room(examined.snapshot).items()
+        for address, lines in without_room(examined.snapshot).items()
         if address not in known
     ]
 
 
-def _without_room(snapshot: HostSnapshot) -> dict[str, list[LogLine]]:
+def without_room(snapshot: HostSnapshot) -> dict[str, list[LogLine]]:
     """By the address of a card: what the kernel and the driver say of it in this boot."""
     log = snapshot[KERNEL_LOG].or_empty
     last: dict[tuple[str, str], tuple[str, LogLine]] = {}
@@ -160,7 +160,7 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
 def _window(snapshot: HostSnapshot, card: Card) -> _Window:
     region = card.lspci.bar1 if card.lspci else None
     has_none = region is not None and bool(_NO_WINDOW.search(region.line))
-    refused = _without_room(snapshot).get(card.address, [])
+    refused = without_room(snapshot).get(card.address, [])
     if not any(_NO_SPACE.search(entry.message) for entry in refused) and (
         (region and region.size_bytes) or (card.function and card.function.bar1_bytes)
     ):

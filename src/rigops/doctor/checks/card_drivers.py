@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 _RIVALS = frozenset({"nouveau", "nova", "nova_core", "nova-core", "NovaCore", "nvidiafb", "rivafb"})
 _PASSTHROUGH = frozenset({"vfio-pci", "vfio_pci", "pci-stub", "pciback", "xen-pciback"})
+_IDS = "its id out of vfio-pci.ids"
+_OF_XEN = "its address out of xen-pciback.hide (under Qubes, rd.qubes.hide_pci)"
+_GIVEN_BY = {
+    "pci-stub": "its id out of pci-stub.ids",
+    "pciback": _OF_XEN,
+    "xen-pciback": _OF_XEN,
+}
 _NOT_PROBED = re.compile(r"NVRM: The NVIDIA probe routine was not called for [0-9]+ device")
 _AT_WORK = re.compile(r"^nouveau [0-9a-f:.]+: ")
 _BLACKLIST = "/etc/modprobe.d/blacklist-nouveau.conf"
@@ -61,8 +68,9 @@ def _judged(examined: Examined, card: Card, driver: str, evidence: Evidence) -> 
             "well; programs on this host cannot use the card.",
             fix=Fix(
                 kind="hands",
-                text="if no virtual machine shall have the card, take its id out of vfio-pci.ids "
-                "(kernel command line, /etc/modprobe.d), rebuild the initramfs and reboot",
+                text="if no virtual machine shall have the card, take "
+                f"{_GIVEN_BY.get(driver, _IDS)} (kernel command line, /etc/modprobe.d), rebuild "
+                "the initramfs and reboot",
             ),
         )
     status: Status = "fail" if driver in _RIVALS else "warn"

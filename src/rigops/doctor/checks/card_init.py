@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.catalog import find_init_codes
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import bar1, presence
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
-from rigops.probe.kernel_log.events import count
+from rigops.probe.kernel_log.events import OFF_THE_BUS, count
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -38,6 +39,11 @@ _FOLLOWS: Final = (
     re.compile(rf"^NVRM: (?:GPU {_ADDRESS}: )?rm_init_adapter(?:\([0-9]{{1,3}}\))? failed"),
     re.compile(rf"^nvidia {_ADDRESS}: probe with driver nvidia failed with error"),
     re.compile(rf"^nvidia: probe of {_ADDRESS} failed with error"),
+    re.compile(
+        r"(?:^|\] |: )\(EE\) NVIDIA\([^)]{1,12}\): Failed to initialize the NVIDIA (?:GPU|graphics "
+        r"device) at PCI:(?P<x_bus>[0-9]{1,3})(?:@(?P<x_domain>[0-9]{1,5}))?:"
+        r"(?P<x_device>[0-9]{1,2}):(?P<x_function>[0-7])"
+    ),
 )
 _OF_GSP: Final = "0x62"  # drv.gsp judges it, with the other words of that trouble
 _SHOWN: Final = 3
@@ -49,6 +55,17 @@ _SEEK: Final = (
     "switch the machine off, pull the power cord for a minute and start it again; if it stays, "
     "reseat the card, its riser and its power plugs, then try another driver branch (`rigops "
     "drivers` shows which are good)"
+)
+_NOT_WOKEN: Final = "it did not answer when it was woken"
+_WAKE: Final = (
+    "switch the machine off and on, which takes the card's power. Where a virtual machine had the "
+    "card, keep it awake from then on: `echo 0 >/sys/bus/pci/devices/ADDRESS/d3cold_allowed`, or "
+    "`options vfio-pci disable_idle_d3=1` in /etc/modprobe.d"
+)
+_NO_ROOM: Final = "one of its windows (BAR) has no room in the address space"
+_MAKE_ROOM: Final = (
+    "switch on Above 4G Decoding in the BIOS (see bar1.size); in a virtual machine give it more "
+    "64-bit address space"
 )
 
 
@@ -64,15 +81,17 @@ def init(examined: Examined) -> Finding | list[Finding]:
 
     Reads the kernel logs of this boot and of the one before for `NVRM: RmInitAdapter failed!`,
     whatever its numbers: the catalog says what the first (where it stopped) and the second (why)
-    mean, as far as NVIDIA or public reports do. A card that did not start is a failure; one that
-    nvidia-smi lists now is a warning, and of the previous boot information. Where the log has lost
-    that line, `rm_init_adapter failed` or the failed probe of the card counts. 0x62, the GSP
-    firmware, is judged by drv.gsp, and a card that the driver ignores by drv.flavor.
+    mean, as far as NVIDIA or public reports do; that the card did not wake up, or that its windows
+    have no room, in the log of the same boot, says more than the numbers. A card that did not start
+    is a failure; one that nvidia-smi lists now is a warning, and of the previous boot information.
+    Where the log has lost that line, `rm_init_adapter failed`, the failed probe of the card or the
+    complaint of the X server counts. 0x62, the GSP firmware, is judged by drv.gsp, and a card that
+    the driver ignores by drv.flavor.
     """
-    found = _by_card(examined, _FAILED)
+    found, ignored = _by_card(examined, _FAILED), _ignored(examined)
     for pattern in _FOLLOWS:
         for subject, entries in _by_card(examined, pattern).items():
-            if "gpu unknown" not in found and not _ignores_cards(examined):
+            if "gpu unknown" not in found and not ignored & {subject, "gpu unknown"}:
                 found.setdefault(subject, entries)
     found = {
         subject: others
@@ -97,14 +116,24 @@ def _by_card(examined: Examined, pattern: re.Pattern[str]) -> dict[str, list[_En
     found: dict[str, list[_Entry]] = {}
     for which, entry in kernel_logs.matching(examined.snapshot, pattern):
         if shape := pattern.search(entry.message):
-            subject = subject_of(examined, normal(shape["address"] or ""))
+            subject = subject_of(examined, _address(shape))
             found.setdefault(subject, []).append((which, entry))
     return found
 
 
-def _ignores_cards(examined: Examined) -> bool:
+def _address(shape: re.Match[str]) -> str | None:
+    """The X server writes decimal numbers."""
+    parts = shape.groupdict()
+    if "x_bus" not in parts:
+        return normal(parts["address"] or "")
+    domain, bus, device = (int(parts[f"x_{one}"] or 0) for one in ("domain", "bus", "device"))
+    return normal(f"{domain:04x}:{bus:02x}:{device:02x}.{parts['x_function']}")
+
+
+def _ignored(examined: Examined) -> set[str]:
+    """Cards that the driver ignores, which is no failure to start them."""
     logs = (examined.snapshot[section].or_empty for section in kernel_logs.SOURCES.values())
-    return any(log.ignored_cards for log in logs)
+    return {subject_of(examined, card.address) for log in logs for card in log.ignored_cards}
 
 
 def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Finding:
@@ -118,6 +147,10 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
     meaning = "; ".join(one.meaning for one in known) or (
         "the code is not documented" if first else "the log has no code"
     )
+    remedy, why, cause = _fix(known), _WHY, _cause(examined, subject, now)
+    if cause:
+        why = f"{_WHY} The code alone: {meaning}." if first else _WHY
+        meaning, remedy = cause.meaning, cause.remedy
     starts_now = answers(examined, subject)
     return Finding(
         ("warn" if now else "info") if starts_now else "fail",
@@ -125,11 +158,45 @@ def _failed(examined: Examined, subject: str, entries: Sequence[_Entry]) -> Find
         + (f", {times} times" if times > 1 else "")
         + ("" if now else " (in the previous boot)")
         + ("; it answers now" if starts_now else ""),
-        (*kernel_logs.cited(shown, _SHOWN), *_complaint(examined)),
+        (
+            *(cause.evidence if cause else ()),
+            *kernel_logs.cited(shown, _SHOWN),
+            *_complaint(examined),
+        ),
         subject=subject,
-        why=_WHY,
-        fix=None if starts_now and not now else Fix(kind="hands", text=_fix(known)),
+        why=why,
+        fix=None if starts_now and not now else Fix(kind="hands", text=remedy),
     )
+
+
+class _Cause(NamedTuple):
+    meaning: str
+    remedy: str
+    evidence: tuple[Evidence, ...]
+
+
+def _cause(examined: Examined, subject: str, now: Sequence[_Entry]) -> _Cause | None:
+    """What the kernel has logged of this card, before it could not be started."""
+    if not now:
+        return None
+    address, started = subject.removeprefix("gpu "), now[0][1].clock
+    for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(presence.UNREACHABLE):
+        shape = presence.UNREACHABLE.search(entry.message)
+        if shape and _is_before(entry, started) and normal(shape["address"] or "") == address:
+            remedy = _WAKE.replace("ADDRESS", address)
+            return _Cause(_NOT_WOKEN, remedy, driver_state.cited([entry]))
+    log = examined.snapshot[KERNEL_LOG].or_empty
+    dropped = [one for one in log.xids if one.number == OFF_THE_BUS and one.address == address]
+    for xid in dropped:
+        if not xid.entry.boot and _is_before(xid.entry, started):
+            return _Cause("it has fallen off the bus", _SEEK, driver_state.cited([xid.entry]))
+    if lines := bar1.without_room(examined.snapshot).get(address):
+        return _Cause(_NO_ROOM, _MAKE_ROOM, driver_state.cited(lines[:1]))
+    return None
+
+
+def _is_before(entry: LogLine, clock: float | None) -> bool:
+    return clock is None or entry.clock is None or entry.clock <= clock
 
 
 def _code(message: str) -> tuple[str, str]:

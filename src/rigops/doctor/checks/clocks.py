@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
-from rigops.doctor.views import per_gpu, reported
+from rigops.doctor.views import reported
+from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.reported import NotReported
+from rigops.inventory.spec import choice as per_gpu
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     """What this card may run at: its own maximum, or less where that was set or declared."""
     declaration = examined.spec.gpu_clocks
-    wanted = per_gpu.choose(declaration, card, examined.cards).value if declaration else None
+    wanted = chosen(declaration, card, examined.cards).value if declaration else None
     caps = [smi.mhz_max_sm, smi.mhz_application_graphics]
     if wanted and wanted.graphics_mhz:
         caps.append(wanted.graphics_mhz[1])
@@ -174,7 +176,7 @@ def declared(examined: Examined) -> Finding | list[Finding]:
 
 def _declared(examined: Examined, card: Card, smi: SmiGpu) -> Finding:
     declaration = examined.spec.gpu_clocks
-    choice = per_gpu.choose(declaration, card, examined.cards) if declaration else None
+    choice = chosen(declaration, card, examined.cards) if declaration else None
     if choice and not choice.is_certain:
         return Finding(
             "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"

@@ -34,7 +34,8 @@ _XIDS: Final = frozenset({119, 120})
 # In words: the wait for an answer, and the firmware that did not come up (0x62 of RmInitAdapter).
 _TROUBLE: Final = re.compile(
     r"NVRM: .{0,300}(?:GSP RPC [Tt]imeout|[Tt]imeout waiting for RPC from GSP|"
-    r"[Cc]annot initialize GSP|GSP task .{0,100} error|RmInitAdapter failed! \(0x62:)"
+    r"[Cc]annot initialize GSP|GSP task .{0,100} error|RmInitAdapter failed! \(0x62:|"
+    r"_kgspIsHeartbeatTimedOut: Heartbeat timed out|_kgspLogRpcTimeout: \*{3,} {0,4}GSP Timeout)"
 )
 _CARD: Final = re.compile(
     r"NVRM: GPU (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]):"

@@ -83,15 +83,18 @@ def _by_log(examined: Examined) -> Finding:
     """Of this boot. The default is that of every group, but for what changed since."""
     log = examined.snapshot[KERNEL_LOG].or_empty
     own = {card.address for card in examined.cards}
+    are_named = all(":" in address for address in own)  # else any device shows that it works
     joined = {
         shape["address"]: entry
         for entry in log.matching(_JOINED)
-        if not entry.boot and (shape := _JOINED.search(entry.message)) and shape["address"] in own
+        if not entry.boot
+        and (shape := _JOINED.search(entry.message))
+        and (shape["address"] in own or not are_named)
     }
     domains = [entry for entry in log.matching(_DOMAIN) if not entry.boot]
     if not joined or not domains:
         return Finding("unknown", "the IOMMU groups were not collected", why=_SURER)
-    lines = (domains[-1], *joined.values())
+    lines = (domains[-1], *(joined.values() if are_named else list(joined.values())[:1]))
     evidence = tuple(Evidence(KERNEL_LOG.name, entry.line) for entry in lines)
     if "Translated" in domains[-1].message:
         return _translated(examined, "Translated, by the kernel log", evidence)

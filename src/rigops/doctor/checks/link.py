@@ -45,7 +45,8 @@ _IN_A_GUEST = "A virtual machine does not see the slot: let doctor look at the h
 def width(examined: Examined) -> list[Finding]:
     """Every card has all its lanes.
 
-    Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci).
+    Compares the lanes of the link with those of the card and of the port above it (sysfs, lspci;
+    where neither was read, what the kernel logged at boot of a link that limits its card).
     Fewer than both could have is a warning, fewer because the slot has no more is information, as
     it is in a virtual machine, whose ports are made up. A port that claims what no link has, such
     as x32, is not believed. The speed is not judged: an idle link runs at 2.5 GT/s, and lspci

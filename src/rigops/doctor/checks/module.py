@@ -30,22 +30,23 @@ _CAUSES = (
     card_drivers.nouveau.findings,
     ignored_cards.judge_ignored,
 )
+NEEDS = (
+    UNAME,
+    PROC_CMDLINE,
+    NVIDIA_VERSION,
+    NVIDIA_MODINFO,
+    DKMS,
+    SECURE_BOOT,
+    BOOTLOADER,
+    PACKAGES,
+    KERNEL_LOG,
+    SMI,
+)
 
 
 @Check(
     "drv.loaded",
-    needs=(
-        UNAME,
-        PROC_CMDLINE,
-        NVIDIA_VERSION,
-        NVIDIA_MODINFO,
-        DKMS,
-        SECURE_BOOT,
-        BOOTLOADER,
-        PACKAGES,
-        KERNEL_LOG,
-        SMI,
-    ),
+    needs=NEEDS,
     fixes=("apply+reboot", "hands"),
     cause_rank=80,
     essential=True,
@@ -63,11 +64,14 @@ def loaded(examined: Examined) -> Finding:
         version = examined.snapshot[NVIDIA_VERSION].or_empty.version
         named = f"the NVIDIA driver{f' {version}' if version else ''}"
         return Finding("ok", f"{named} is loaded", state.evidence)
-    found = (finding for check in _CAUSES for finding in check(examined))
-    cause = next((finding for finding in found if finding.status == "fail"), None)
+    cause = cause_of(examined)
     held = [driver_state.bound_to(card) for card in examined.cards]
     is_bound = any(one and one[0] == driver_state.DRIVER for one in held)
-    if state.is_loaded is None and (cause is None or state.evidence or is_bound):
+    # What DKMS has not built may be there from another source, while nobody knows for which kernel.
+    is_guess = cause is None or (
+        cause.id == "drv.dkms" and not next_boot.running(examined.snapshot)
+    )
+    if state.is_loaded is None and (is_guess or state.evidence or is_bound):
         if examined.snapshot[NVIDIA_VERSION].timed_out:
             summary = "whether a driver is loaded could not be read in time"
         elif state.evidence:
@@ -78,6 +82,12 @@ def loaded(examined: Examined) -> Finding:
     if views.gpu_count(examined) is None and not examined.cards and not _is_installed(examined):
         return Finding("unknown", f"{driver_state.NOT_LOADED}; are there NVIDIA GPUs at all?")
     return _missing(examined, cause, state.evidence)
+
+
+def cause_of(examined: Examined) -> Finding | None:
+    """The failure that keeps the driver from being loaded, as far as a check names one."""
+    found = (finding for check in _CAUSES for finding in check(examined))
+    return next((finding for finding in found if finding.status == "fail"), None)
 
 
 def _is_installed(examined: Examined) -> bool:

@@ -75,7 +75,8 @@ def mismatch(examined: Examined) -> Finding:
     loaded = snapshot[NVIDIA_VERSION].or_empty.version
     disk, libraries, complaints = _on_disk(snapshot), _libraries(snapshot), _complaints(snapshot)
     # Then the libraries fit, whatever their packages say: they may come from elsewhere.
-    works = bool(snapshot[SMI].or_empty.gpus)
+    report = snapshot[SMI].or_empty
+    works = bool(report.gpus) and report.failure != "mismatch"
     other_disk = bool(loaded and disk and loaded not in disk)
     other_libraries = bool(loaded and libraries and loaded not in libraries and not works)
     if (complaints and not works) or other_disk or other_libraries:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import nccl_transport
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import peers
+from rigops.doctor.views import peers, proof
 from rigops.probe.sections.nccl import SECTION as NCCL
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
@@ -16,11 +16,13 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 if TYPE_CHECKING:
     from rigops.doctor.views.peers import Grants
     from rigops.probe.sections.nccl import Nccl, Setting
+    from rigops.record import Proven
 
 
 _PROCESSORS: Final = ("AuthenticAMD", "GenuineIntel")
 _OLD_NAMES: Final = {"SOC": "SYS"}
 _OFF: Final = frozenset({"", "0"})
+_TRUSTED_LEVEL: Final = "L3"  # copies alone do not prove what NCCL does
 _SHOWN_LIBRARIES: Final = 4
 _SHOWN_FILES: Final = 3
 _SLOW = (
@@ -113,13 +115,15 @@ def _predicted(examined: Examined, found: nccl_transport.Transports) -> Finding:
     )
 
 
-@Check("nccl.conf_stale", needs=(NCCL,), fixes=("hands",))
+@Check("nccl.conf_stale", needs=(NCCL, *proof.NEEDS), fixes=("hands",))
 def stale(examined: Examined) -> Finding | list[Finding]:
     """No forgotten setting keeps NCCL from the direct way.
 
     Looks into /etc/nccl.conf, ~/.nccl.conf, profiles, environment files and systemd units for
     NCCL_P2P_DISABLE, NCCL_P2P_LEVEL=LOC, NCCL_SHM_DISABLE and NCCL_IB_*. One that the inventory
-    does not declare with this value is a warning that names the file and the line. Each home is
+    does not declare with this value is a warning that names the file and the line. So is one that
+    turns P2P off, declared or not, while the last preflight still proves it: a warning where that
+    tried more than copies (from level L3 on), else information. Each home is
     read with its owner's rights, and there only regular files of that owner. Where others are, or
     without root, the answer is unknown.
     """
@@ -129,31 +133,69 @@ def stale(examined: Examined) -> Finding | list[Finding]:
         summary = "NCCL's settings were not " + ("read in time" if late else "collected")
         return Finding("unknown", summary)
     declared = dict(examined.spec.nccl or ())
+    proven = _proven_copies(examined)
     left = [one for one in known.settings if _is_left(one, declared)]
-    if left:
-        return [_left_behind(one) for one in left]
+    needless = [one for one in known.settings if proven and one not in left and _turns_p2p_off(one)]
+    if left or needless:
+        return [
+            *(_left_behind(one, proven) for one in left),
+            *(_needless(one, proven) for one in needless if proven),
+        ]
     gap = _gap(examined, known)
     if gap:
         return Finding("unknown", f"no setting was found, {gap}")
     return Finding("ok", "no setting that was not declared keeps NCCL from P2P")
 
 
+def _proven_copies(examined: Examined) -> Proven | None:
+    """The last preflight, where it passed, speaks for what is there now and proved a pair."""
+    last = proof.last_proof(examined)
+    proven = last.proven if last is not None and last.holds else None
+    has_pair = proven is not None and any(pair.verdict == "ok" for pair in proven.pairs)
+    return proven if has_pair else None
+
+
 def _is_left(setting: Setting, declared: dict[str, str]) -> bool:
     if declared.get(setting.name) == setting.value:
         return False
-    if setting.name in {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}:
+    if setting.name == "NCCL_SHM_DISABLE":
         return setting.value not in _OFF
-    if setting.name == "NCCL_P2P_LEVEL":
-        return setting.value.upper() in {"LOC", "0"}
-    return setting.name.startswith("NCCL_IB_")
+    return _turns_p2p_off(setting) or setting.name.startswith("NCCL_IB_")
 
 
-def _left_behind(setting: Setting) -> Finding:
+def _turns_p2p_off(setting: Setting) -> bool:
+    if setting.name == "NCCL_P2P_DISABLE":
+        return setting.value not in _OFF
+    return setting.name == "NCCL_P2P_LEVEL" and setting.value.upper() in {"LOC", "0"}
+
+
+def _needless(setting: Setting, proven: Proven) -> Finding:
+    """Declared, and the reason may be gone."""
+    return Finding(
+        "warn" if proven.level >= _TRUSTED_LEVEL else "info",
+        f"{setting.name}={setting.value} is declared: {_passes(proven)}",
+        (Evidence(NCCL.name, setting.line),),
+        subject=setting.file,
+        why=_SLOW,
+        fix=Fix(
+            kind="hands",
+            text=f"take {setting.name} out of `nccl` in the inventory and run `rigops apply`, then "
+            "start the programs anew",
+        ),
+    )
+
+
+def _passes(proven: Proven) -> str:
+    return f"still disabled though preflight passes ({proven.at[:10]}, level {proven.level})"
+
+
+def _left_behind(setting: Setting, proven: Proven | None) -> Finding:
     place = f"{setting.file} line {setting.number}"
     assignment = f"{setting.name}={setting.value}"
+    passes = f": {_passes(proven)}" if proven and _turns_p2p_off(setting) else ""
     return Finding(
         "warn",
-        f"{assignment} is set and not declared ({place})",
+        f"{assignment} is set and not declared ({place}){passes}",
         (Evidence(NCCL.name, setting.line),),
         subject=setting.file,
         why=_SLOW,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
+from rigops.doctor.checks import module
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import driver_advice
 from rigops.doctor.views.program_runs import cited
 from rigops.probe.sections import apt_output
 from rigops.probe.sections.apt_output import SECTION as APT_OUTPUT
-from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
@@ -142,7 +142,7 @@ _GENERAL: Final = frozenset({"package", "installer", "apt"})
 
 @Check(
     "pkg.errors",
-    needs=(APT_OUTPUT, PACKAGES, *views.COUNTS_CARDS),
+    needs=(APT_OUTPUT, *views.COUNTS_CARDS, *module.NEEDS),
     needs_gpu=False,
     fixes=("apply+reboot", "hands"),
     cause_rank=5,
@@ -160,8 +160,16 @@ def errors(examined: Examined) -> list[Finding]:
     kinds: dict[ProblemKind, list[Problem]] = {}
     for problem in sorted(found.problems, key=apt_output.rank):
         kinds.setdefault(problem.kind, []).append(problem)
+    if module.cause_of(examined):  # it says more than what modprobe says of it
+        kinds = {
+            kind: problems
+            for kind, problems in kinds.items()
+            if not all(one.line.startswith("modprobe: ") for one in problems)
+        }
     causes = [kind for kind in kinds if kind not in _GENERAL] or list(kinds)[:1]
     told = [_finding(examined, found, kinds[kind]) for kind in causes]
+    if found.problems and not told:
+        return []
     return told or [Finding("info", "no error of apt, dpkg or dkms is in it")]
 
 

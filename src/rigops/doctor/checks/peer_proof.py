@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import peers, proof
+from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 
 if TYPE_CHECKING:
     from rigops.doctor.views.proof import LastProof
@@ -33,7 +34,8 @@ def last_preflight(examined: Examined) -> Finding:
     Reads the records that `rigops apply` and `rigops preflight` left on the host. One that failed,
     or whose end nobody saw, fails until the next has passed. A proof depends on the driver, the
     kernel and its arguments, the board's firmware and the cards; where one of them changed, this is
-    information, since the next apply proves it again. The firmware is not compared here.
+    information, since the next apply proves it again; so is one of an earlier version that tried
+    less, such as copies only. The firmware is not compared here.
     """
     nothing = peers.nothing_between(examined)
     if nothing is not None:
@@ -54,6 +56,8 @@ def _passed(last: LastProof) -> Finding:
     proven = f"proven {last.proven.at[:10]}, level {last.proven.level}"
     if last.changed:
         return Finding("info", f"{proven}; since then changed: {', '.join(last.changed)}")
+    if last.proven.level < HIGHEST and any(one.verdict not in REFUSED for one in last.proven.pairs):
+        return Finding("info", f"{proven}; rigops preflight can go on to {HIGHEST}")
     return Finding("ok", proven)
 
 

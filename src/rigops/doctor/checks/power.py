@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.preconditions import rivals
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
@@ -16,7 +17,7 @@ from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
-    from rigops.probe.sections.units import CardSetter, Units
+    from rigops.probe.sections.units import CardSetter, Unit
     from rigops.probe.smi.report import SmiGpu
 
 
@@ -33,20 +34,25 @@ def units(examined: Examined) -> Finding:
     """One place only sets power limits.
 
     Searches /etc/systemd/system, /usr/local/bin and sbin, cron, rc.local and udev rules for lines
-    that call nvidia-smi -pl; root is needed for crontabs. One place is well, and so is none. With
-    two the last writer wins; rigops counts as one where `gpu_power_limit` is declared. A unit that
-    is disabled, and that no timer starts, does not count. A limit below what a card takes is a
-    warning too, because the driver's refusal is lost in the journal.
+    that call nvidia-smi -pl or dcgmi config --set; root is needed for crontabs. One place is well,
+    and so is none. With two the last writer wins; rigops counts as one where `gpu_power_limit` is
+    declared. A unit that is disabled, and that no timer starts, does not count. A limit below what
+    a card takes is a warning too, because the driver's refusal is lost in the journal. So is a
+    running lactd, nvidia-powerd, nvidia-pstated, nvidia_oc, TuxClocker, GreenWithEnvy or
+    CoolerControl where `gpu_power_limit` is declared.
     """
     snapshot = examined.snapshot
     found = snapshot[UNITS].value
     setters = found.setters if found else None
     if found is None or setters is None:
         return Finding("unknown", "which units and scripts set the cards was not collected")
-    limiters = [one for one in setters if "power" in one.sets and _may_run(found, one)]
+    limiters = [one for one in setters if "power" in one.sets and rivals.may_run(found, one)]
     evidence = tuple(Evidence(UNITS.name, one.line) for one in limiters[:_SHOWN])
     places = list(dict.fromkeys(one.file for one in limiters))
+    running = dict(rivals.running(found))
     declares = examined.spec.gpu_power_limit is not None
+    if declares and running:
+        return _undone_by(running, [found.unit(name) for name in running])
     if declares and not any("rigops-" in place for place in places):
         places.append("rigops itself, as declared")
     if len(places) > 1:
@@ -60,13 +66,16 @@ def units(examined: Examined) -> Finding:
     return _one_writer(examined, limiters, places[0], evidence)
 
 
-def _may_run(units: Units, setter: CardSetter) -> bool:
-    """A unit that is off, and that no timer starts, sets nothing."""
-    unit = units.unit(setter.unit) if setter.unit else None
-    if unit is None or unit.enabled not in {"disabled", "masked"} or unit.active != "inactive":
-        return True
-    timer = units.unit(unit.name.removesuffix(".service") + ".timer")
-    return timer is None or timer.exists
+def _undone_by(running: Mapping[str, str], units: Sequence[Unit | None]) -> Finding:
+    daemons = [name for name in running if name in rivals.DAEMONS]
+    off = f"`systemctl disable --now {' '.join(daemons)}`" if daemons else "end it"
+    return Finding(
+        "warn",
+        f"{', '.join(running)} may undo the declared power limit",
+        tuple(Evidence(UNITS.name, one.line) for one in units if one),
+        why="; ".join(f"{name} {does}" for name, does in running.items()) + ".",
+        fix=Fix(kind="hands", text=f"{off}, or take the cards out of its configuration"),
+    )
 
 
 def _rivals(places: list[str], evidence: tuple[Evidence, ...]) -> Finding:

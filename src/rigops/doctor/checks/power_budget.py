@@ -8,118 +8,122 @@ from rigops import power
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import kernel_logs, reported
+from rigops.doctor.views import kernel_logs
+from rigops.doctor.views.host_power import find_power
 from rigops.doctor.views.incidents import OFF_THE_BUS
+from rigops.inventory.spec import choice as per_gpu
+from rigops.inventory.spec.gpu import written_limit
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.ups import SECTION as UPS
 
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
-    from rigops.power import Budget
+    from rigops.power import Budget, HostPower
 
 
 _KEY = "gpu_power_limit"
 _SHOWN: Final = 5
-_WHAT = {
-    "steady": "under lasting load",
-    "peak": "in peaks of milliseconds",
-    "circuit": "from the wall",
-}
-_SHARES = {
-    "steady": f"{power.STEADY_SHARE:.0%} of its watts",
-    "peak": "all its watts",
-    "circuit": f"{power.CIRCUIT_SHARE:.0%} of the breaker",
-}
 
 
 @Check(
     "pwr.budget",
-    needs=(KERNEL_LOG_PREVIOUS, KERNEL_LOG, SMI),
+    needs=(KERNEL_LOG_PREVIOUS, KERNEL_LOG, SMI, UPS),
     fixes=("apply", "buy"),
     keys=frozenset({"psus", "circuits"}),
 )
 def limits(examined: Examined) -> Finding:
     """Power supplies and circuits carry what the limits add up to.
 
-    Adds up the power limits in force, of the cards that each declared supply feeds, and
-    `other_watts` for all else, the CPU included (without it: 150 W for the CPU and 100 W for the
-    rest). Healthy is up to 90 % of a supply for hours, all its watts in peaks (limit times the
-    catalog's spike factor, which comes from a 350 W RTX 3090 that drew 600 W), and 80 % of a
-    circuit's volts times amperes, which is the code's rule for loads that last; supplies waste 10
-    %. More is a warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or
-    the one before. Without psus and circuits: skipped.
+    Adds up the power limits of the cards that each declared supply feeds, as `gpu_power_limit`
+    will have them once applied, else as they are in force, and `other_watts` for all else, the CPU
+    included (without it: 150 W for the CPU and 100 W for the rest). Healthy is up to 90 % of a
+    supply for hours, all its watts in peaks (limit times the catalog's spike factor, which comes
+    from a 350 W RTX 3090 that drew 600 W), and 80 % of a circuit's volts times amperes, which is
+    the code's rule for loads that last; supplies waste 10 %. To a circuit that other hosts of the
+    inventory name too, what those draw is added, by their declarations and the catalog. More is a
+    warning, and a failure where a card has fallen off the bus (Xid 79) in this boot or the one
+    before. It is a warning too where only the limits in force are too much, and apply brings the
+    declared ones. Where NUT answers, what the UPS measures is evidence. Without psus and circuits:
+    skipped.
     """
     spec = examined.spec
     if spec.psus is None and spec.circuits is None:
         return Finding("skipped", "neither psus nor circuits are declared")
-    reckoned = _reckoned(examined)
-    if reckoned.excesses:
-        return _over(examined, reckoned)
-    if doubt := _doubt(examined, reckoned):
-        return doubt
-    return Finding("ok", f"{_sum(reckoned)}; {_assumed(examined)}")
+    found = find_power(examined)
+    others = power.Neighbors(examined.neighbors).shares(examined.catalog)
+    budget = found.budget(others)
+    if budget.excesses:
+        return _over(examined, found, budget)
+    if doubts := found.doubts(budget):
+        return Finding("unknown", "; ".join(doubts), _measured(examined))
+    now = found.budget_now(others)
+    if now.excesses:
+        return _over_until_applied(examined, now)
+    odd = _odd_breakers(examined)
+    summary = "; ".join((_sum(budget), _assumed(examined), *odd))
+    return Finding("info" if odd else "ok", summary, _measured(examined))
 
 
-def _doubt(examined: Examined, reckoned: Budget) -> Finding | None:
-    if missing := reported.gap(examined):
-        return missing
-    if reckoned.unknown:
-        return Finding("unknown", f"the limit of {', '.join(reckoned.unknown)} is not known")
-    if reckoned.unwired:
-        supplies = ", ".join(reckoned.unwired)
-        return Finding("unknown", f"on which circuit {supplies} hangs is not declared")
-    return None
-
-
-def _reckoned(examined: Examined) -> Budget:
-    spec = examined.spec
-    return power.reckon(
-        _loads(examined),
-        host=power.host_watts(spec.other_watts),
-        psus=spec.psus,
-        circuits=spec.circuits,
-    )
-
-
-def _loads(examined: Examined) -> list[power.Load]:
-    return [
-        power.Load(
-            address=card.address,
-            watts=card.smi.watts_limit if card.smi else None,
-            least_watts=card.smi.watts_min if card.smi else None,
-            spike_factor=card.model.spike_factor if card.model else power.SPIKE_FACTOR,
-        )
-        for card in examined.cards
-    ]
-
-
-def _over(examined: Examined, reckoned: Budget) -> Finding:
+def _over(examined: Examined, found: HostPower, budget: Budget) -> Finding:
     drops = _drops(examined)
     summary = "; ".join(
-        f"{one.where}: {one.watts:.0f} W {_WHAT[one.kind]}, above the safe {one.allowed:.0f} W "
-        f"({_SHARES[one.kind]})"
-        for one in reckoned.excesses
-    )
+        (*map(power.describe_excess, budget.excesses), *_odd_breakers(examined))
+    ) + (", and a card has fallen off the bus (Xid 79)" if drops else "")
     return Finding(
         "fail" if drops else "warn",
-        summary + (", and a card has fallen off the bus (Xid 79)" if drops else ""),
-        drops,
+        summary,
+        (*drops, *_measured(examined)),
         why="An overloaded supply drops its voltage or switches off: cards fall off the bus or the "
         f"rig reboots under load. Reckoned with {_assumed(examined)}.",
-        fix=_fix(examined, reckoned),
-        data={
-            "excesses": [
-                {
-                    "kind": one.kind,
-                    "where": one.where,
-                    "watts": round(one.watts),
-                    "allowed": round(one.allowed),
-                }
-                for one in reckoned.excesses
-            ]
-        },
+        fix=_fix(found, budget),
+        data=_data(budget),
     )
+
+
+def _over_until_applied(examined: Examined, now: Budget) -> Finding:
+    declared = examined.spec.gpu_power_limit
+    excesses = "; ".join(map(power.describe_excess, now.excesses))
+    return Finding(
+        "warn",
+        f"{excesses}, until the declared limits are applied, which fit",
+        _measured(examined),
+        why=f"The limits in force are not those that are declared. {_assumed(examined)}.",
+        fix=Fix(
+            kind="apply",
+            concern="gpu_tuning",
+            declare={_KEY: per_gpu.declaration(declared, written_limit)} if declared else None,
+            text="`rigops apply` sets the declared limits",
+            by_hand="set the declared limits with `nvidia-smi -pl`, at every boot",
+        ),
+        data=_data(now),
+    )
+
+
+def _data(budget: Budget) -> dict[str, object]:
+    return {
+        "excesses": [
+            {
+                "kind": one.kind,
+                "where": one.where,
+                "watts": round(one.watts),
+                "allowed": round(one.allowed),
+            }
+            for one in budget.excesses
+        ]
+    }
+
+
+def _measured(examined: Examined) -> tuple[Evidence, ...]:
+    """What the UPSes say, which may feed more than this host."""
+    readings = examined.snapshot[UPS].or_empty.readings
+    return tuple(Evidence(UPS.name, line) for one in readings for line in one.lines)
+
+
+def _odd_breakers(examined: Examined) -> tuple[str, ...]:
+    said = (power.odd_breaker(circuit) for circuit in examined.spec.circuits or ())
+    return tuple(dict.fromkeys(one for one in said if one))
 
 
 def _drops(examined: Examined) -> tuple[Evidence, ...]:
@@ -131,24 +135,24 @@ def _drops(examined: Examined) -> tuple[Evidence, ...]:
     return tuple(found[:_SHOWN])
 
 
-def _sum(reckoned: Budget) -> str:
-    supplies = [f"{one.name} {one.steady:.0f} of {one.watts:.0f} W" for one in reckoned.supplies]
+def _sum(budget: Budget) -> str:
+    supplies = [f"{one.name} {one.steady:.0f} of {one.watts:.0f} W" for one in budget.supplies]
     walls = [
-        " ".join(f"circuit {one.name} {one.watts:.0f} of {one.allowed:.0f} W".split())
-        for one in reckoned.walls
+        f"{one.where.removeprefix('the ')} {one.watts:.0f} of {one.allowed:.0f} W"
+        for one in budget.walls
     ]
     return ", ".join([*supplies, *walls])
 
 
 def _assumed(examined: Examined) -> str:
     declared = examined.spec.other_watts
-    host = power.host_watts(declared)
+    host = power.Feeds.of(examined.spec).host_watts
     source = "declared" if declared is not None else "an estimate; declare other_watts"
     return f"{host:.0f} W for all but the cards ({source})"
 
 
-def _fix(examined: Examined, reckoned: Budget) -> Fix:
-    fitting = power.fitting(reckoned, _loads(examined))
+def _fix(found: HostPower, budget: Budget) -> Fix:
+    fitting = power.fitting(budget, found.loads)
     if fitting is None:
         return Fix(
             kind="buy",
@@ -179,7 +183,7 @@ def split(examined: Examined) -> Finding:
     psus = examined.spec.psus
     if psus is None or not any(psu.gpus or psu.host for psu in psus):
         return _split("skipped", "which card hangs on which supply is not declared")
-    reckoned = _reckoned(examined)
+    reckoned = find_power(examined).budget()
     missing = reckoned.strangers
     if missing and views.sees_the_bus(examined):
         named = ", ".join(missing)

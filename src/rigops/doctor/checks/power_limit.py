@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.thermal_guard.record import lowered
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
-from rigops.doctor.views import per_gpu, reported
+from rigops.doctor.views import reported
+from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.reported import NotReported
+from rigops.inventory.spec import choice as per_gpu
+from rigops.inventory.spec.gpu import written_limit
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.doctor.views.cards import Card
-    from rigops.doctor.views.per_gpu import Choice
+    from rigops.inventory.spec.choice import Choice
     from rigops.inventory.spec.model import PowerLimit
     from rigops.probe.smi.report import SmiGpu
 
@@ -26,7 +31,7 @@ _SILENTLY = (
 )
 
 
-@Check("pwr.limit", needs=(SMI,), fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@Check("pwr.limit", needs=(SMI, RIGOPS_STATE), fixes=("apply", "hands"), keys=frozenset({_KEY}))
 @reported.each_card(
     "every card has the power limit it should have", evidence=r"power_readings.*power_limit"
 )
@@ -38,10 +43,13 @@ def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     5090 takes no less than 400 W, and a lower limit has been seen to be dropped without a word.
     Another limit than the declared one is a warning. Without a declaration a card at its default is
     well, and one that was capped by hand is information, because the next reboot forgets the cap.
-    Cards that do not report their limit (laptops) are not judged.
+    Cards that do not report their limit (laptops) are not judged. A limit that the thermal guard
+    has lowered because of heat is information: it gives it back by itself.
     """
+    if guarded := _guarded(examined, smi):
+        return guarded
     declaration = examined.spec.gpu_power_limit
-    choice = per_gpu.choose(declaration, card, examined.cards) if declaration else None
+    choice = chosen(declaration, card, examined.cards) if declaration else None
     if choice and not choice.is_certain:
         return Finding(
             "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
@@ -49,6 +57,24 @@ def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     if choice and choice.value:
         return _declared(examined, card, smi, choice.value, choice)
     return _undeclared(card, smi)
+
+
+def _guarded(examined: Examined, smi: SmiGpu) -> Finding | None:
+    state = examined.snapshot[RIGOPS_STATE].value
+    found = lowered(state.records) if state else {}
+    # A redacted report has other UUIDs than the card's own.
+    held = found.get(smi.uuid or "") or found.get(smi.address or "")
+    live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
+    if held is None or held.watts is None or live is None:
+        return None
+    if abs(live - held.watts) > TOLERANCE_WATTS:
+        return None
+    return Finding(
+        "info",
+        f"the thermal guard has lowered it to {held.watts:g} W: {held.why}",
+        why="It gives the limit back by itself once the card is cool.",
+        data={"in_force": live, "before": held.watts_before},
+    )
 
 
 def _declared(
@@ -94,7 +120,7 @@ def _impossible(
 
 def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Finding:
     declaration = examined.spec.gpu_power_limit
-    declared = per_gpu.declaration(declaration, _written) if declaration else watts
+    declared = per_gpu.declaration(declaration, written_limit) if declaration else watts
     return Finding(
         "warn",
         f"power limit is {live:g} W, declared {watts:g} W",
@@ -169,14 +195,10 @@ def _data(smi: SmiGpu, declared: float | None) -> dict[str, object]:
 def _replaced(examined: Examined, choice: Choice[PowerLimit], watts: float) -> object:
     """The declaration, with a value for this selector that works."""
     declaration = examined.spec.gpu_power_limit
-    whole = per_gpu.declaration(declaration, _written) if declaration else None
+    whole = per_gpu.declaration(declaration, written_limit) if declaration else None
     if isinstance(whole, dict) and choice.selector:
         return {**whole, choice.selector.text: _number(watts)}
     return _number(watts)
-
-
-def _written(declared: PowerLimit) -> object:
-    return _number(declared.watts) if declared.watts is not None else f"{declared.percent:g}%"
 
 
 def _number(watts: float) -> int | float:

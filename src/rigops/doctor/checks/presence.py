@@ -50,7 +50,7 @@ _WATCH = (
     "the driver cannot read it; if more values go, or Xids name the card, the card fails"
 )
 
-_LOGGED: Final = re.compile(
+UNREACHABLE: Final = re.compile(
     r"^NVRM: .{0,300}\[NV_ERR_GPU_IS_LOST\]|"
     r"^[A-Za-z0-9_-]{1,32} (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
     r"(?:(?:Unable to|can't) change power state from [A-Za-z0-9]{1,10} to D0.{0,16}inaccessible|"
@@ -216,8 +216,8 @@ def _logged(examined: Examined) -> dict[str, LostCard]:
     slots = {card.address.rpartition(".")[0] for card in examined.cards}
     dropped = {xid.address for xid in log.xids if xid.number == OFF_THE_BUS and not xid.entry.boot}
     found: dict[str, list[LogLine]] = {}
-    for entry in log.matching(_LOGGED):
-        shape = _LOGGED.search(entry.message)
+    for entry in log.matching(UNREACHABLE):
+        shape = UNREACHABLE.search(entry.message)
         address = normal((shape and shape["address"]) or "")
         is_card = address is None or entry.message.startswith("nvidia ")
         if not (is_card or (address or "").rpartition(".")[0] in slots):

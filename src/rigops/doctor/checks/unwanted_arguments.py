@@ -1,4 +1,4 @@
-"""Kernel arguments that hide faults, do nothing, or contradict each other."""
+"""Kernel arguments that hide faults or contradict each other."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rigops.concerns.kernel_args.bootloader import grub
-from rigops.concerns.kernel_args.iommu import INSTEAD_OF_AMD_ON
 from rigops.dataclass import dataclass
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of
+from rigops.probe.kernel_arguments import words
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
@@ -39,17 +39,6 @@ _SINGLE: Final = {
         "hides PCIe errors",
         "With pci=noaer the kernel reports no PCIe errors: a bad riser or slot stays unseen.",
         grave=True,
-    ),
-    "pci=noacs": Trouble(
-        "",
-        "is not known to do anything",
-        "pci=noacs is no documented option, and nobody has shown that it changes ACS; what does is "
-        "the acs.path check's fix.",
-    ),
-    "amd_iommu=on": Trouble(
-        "",
-        "is no documented value and is ignored",
-        f"amd_iommu=on does nothing: {INSTEAD_OF_AMD_ON}.",
     ),
     "iommu=soft": Trouble(
         "",
@@ -97,13 +86,13 @@ _BOOTED_FOR_REPAIR: Final = Trouble(
 
 @Check("cmdline.bad", needs=(PROC_CMDLINE,), fixes=("apply+reboot", "hands"))
 def bad(examined: Examined) -> Finding:
-    """No kernel argument hides faults or is in vain.
+    """No kernel argument hides faults.
 
     Looks for arguments that guides for GPU machines spread: pci=noaer (hides PCIe errors),
-    pcie_acs_override (isolation on paper), pci=noacs and amd_iommu=on (do nothing), iommu=soft,
-    leftovers of nouveau, mitigations=off, contradictions such as amd_iommu=off with iommu=pt, and a
-    start in rescue mode. Those that hide something or keep the driver away are warnings, the others
-    information.
+    pcie_acs_override (isolation on paper), iommu=soft, leftovers of nouveau, mitigations=off,
+    contradictions such as amd_iommu=off with iommu=pt, and a start in rescue mode. Those that hide
+    something or keep the driver away are warnings, the others information. What does nothing at
+    all is reported by cmdline.ignored.
     """
     snapshot = examined.snapshot
     running = snapshot[PROC_CMDLINE].value
@@ -113,7 +102,7 @@ def bad(examined: Examined) -> Finding:
     if not found and not snapshot[PROC_CMDLINE].is_complete:
         return Finding("unknown", "the kernel's command line was not read to its end")
     if not found:
-        return Finding("ok", "nothing on the kernel command line hides faults or is in vain")
+        return Finding("ok", "nothing on the kernel command line hides faults")
     grave = [one for one in found if one.grave]
     return Finding(
         "warn" if grave else "info",
@@ -133,7 +122,7 @@ def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
             yield _at(argument, _BOOTED_FOR_REPAIR)
         elif name_of(argument) == "pcie_acs_override":
             yield _at(argument, _ACS_OVERRIDE)
-        for word in _words(argument):
+        for word in words(argument):
             if word in _SINGLE:
                 yield _at(argument, _SINGLE[word])
     off = [one for one in _IOMMU_OFF if one in present]
@@ -145,11 +134,6 @@ def _troubles(arguments: Sequence[str]) -> Iterator[Trouble]:
             f"{off[0]} switches that IOMMU off, so {direct[0]} has nothing left to do there. "
             "Either of them is enough for P2P.",
         )
-
-
-def _words(argument: str) -> list[str]:
-    name, equals, values = argument.partition("=")
-    return [f"{name}={value}" for value in values.split(",")] if equals else [argument]
 
 
 def _at(argument: str, trouble: Trouble) -> Trouble:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rigops.catalog import find_cut, find_gpu, find_unlisted
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
+from rigops.inventory.spec.choice import GpuIdentity, choose
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import DrivenGpu, Gpu, UnlistedGpu
     from rigops.doctor.check import Examined
+    from rigops.inventory.spec.choice import Choice
+    from rigops.inventory.spec.model import PerGpu
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import PciFunction
     from rigops.probe.smi.report import SmiGpu, SmiReport
     from rigops.probe.snapshot import HostSnapshot
+
+Value = TypeVar("Value")
 
 # What only the card itself can say, while it works. Its power is not among them: some models
 # cannot measure it. All else is a setting or a property, which the driver may fail to tell alone.
@@ -54,12 +59,23 @@ class Card:
     def subject(self) -> str:
         return f"gpu {self.address}"
 
+    @property
+    def identity(self) -> GpuIdentity:
+        known = [self.model.name, *self.model.aliases] if self.model else []
+        names = (*known, self.smi.name if self.smi else None, self.name)
+        uuid = self.smi.uuid if self.smi else None
+        return GpuIdentity(self.address, uuid, tuple(name for name in names if name))
+
+
+def chosen(choices: PerGpu[Value], card: Card, cards: Iterable[Card]) -> Choice[Value]:
+    return choose(choices, card.identity, [one.identity for one in cards])
+
 
 def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
     """Ordered by address, which is also the order of nvidia-smi's indices.
 
     One source is enough: cards that nvidia-smi lists without addresses (-L) go by their index, and
-    where nothing else names any, those that the driver names in the kernel log.
+    where nothing else names any, those that the kernel or the driver names in the kernel log.
     """
     functions = {one.address: one for one in snapshot[PCI].or_empty.nvidia_gpus}
     listed = {one.address: one for one in snapshot[LSPCI].or_empty.nvidia_gpus}
@@ -67,10 +83,18 @@ def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
     reported = {one.address: one for one in every if one.address}
     addresses = sorted({*functions, *listed, *reported}, key=_by_domain)
     if not addresses and every:
-        return tuple(_card(catalog, str(at), None, None, one) for at, one in enumerate(every))
+        return tuple(_card(catalog, str(at), None, smi=one) for at, one in enumerate(every))
     addresses = addresses or views.logged_cards(snapshot)
+    logged = views.found_cards(snapshot)
     return tuple(
-        _card(catalog, address, functions.get(address), listed.get(address), reported.get(address))
+        _card(
+            catalog,
+            address,
+            logged.get(address),
+            function=functions.get(address),
+            listed=listed.get(address),
+            smi=reported.get(address),
+        )
         for address in addresses
     )
 
@@ -83,11 +107,13 @@ def _by_domain(address: str) -> tuple[int, str]:
 def _card(
     catalog: Catalog,
     address: str,
-    function: PciFunction | None,
-    listed: LspciFunction | None,
-    smi: SmiGpu | None,
+    device: int | None,
+    *,
+    function: PciFunction | None = None,
+    listed: LspciFunction | None = None,
+    smi: SmiGpu | None = None,
 ) -> Card:
-    device = function.device if function else listed.device if listed else None
+    device = function.device if function else listed.device if listed else device
     model = find_gpu(catalog, f"10de:{device:04x}").only if device is not None else None
     if model is None and smi is not None and smi.name:
         name = smi.name.removeprefix("NVIDIA ")

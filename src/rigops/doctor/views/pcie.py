@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
 from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import REDIRECTING
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from rigops.probe.sections.pci import Link, PciFunction
     from rigops.probe.snapshot import HostSnapshot
 
+_LIMITED = re.compile(
+    r"^pci (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0): [0-9.]{1,9} Gb/s available PCIe "
+    r"bandwidth, limited by [0-9.]{1,5} GT/s PCIe x(?P<now>[0-9]{1,2}) link at .{1,40}\(capable of "
+    r"[0-9.]{1,9} Gb/s with [0-9.]{1,5} GT/s PCIe x(?P<own>[0-9]{1,2}) link\)"
+)
 _FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
 _HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
 _HOST_BRIDGE_CLASS = 0x0600
@@ -201,6 +207,9 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
     if smi and not any(reported):
         said = (line for path, line in smi.raw.items() if "link_width" in path)
         reported += [Evidence(SMI.name, line) for line in said]
+    if now is None and (logged := _logged(snapshot, card.address)):
+        now, own = int(logged[0]["now"]), own or int(logged[0]["own"])
+        reported.append(Evidence(KERNEL_LOG.name, logged[1]))
     port, about_port = _of_port(snapshot, card)
     by_model = card.model.pcie_width if card.model else None
     is_virtual = is_virtual_machine(snapshot) is True
@@ -212,6 +221,15 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
         tuple(one for one in (*reported, about_port) if one),
         is_virtual,
     )
+
+
+def _logged(snapshot: HostSnapshot, address: str) -> tuple[re.Match[str], str] | None:
+    """What the kernel says at boot of a card that could have more than it gets."""
+    for entry in snapshot[KERNEL_LOG].or_empty.matching(_LIMITED):
+        shape = _LIMITED.search(entry.message)
+        if shape and shape["address"] == address:
+            return shape, entry.line
+    return None
 
 
 def _of_port(snapshot: HostSnapshot, card: Card) -> tuple[int | None, Evidence | None]:

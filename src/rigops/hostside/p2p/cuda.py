@@ -6,7 +6,7 @@ Names carry the suffixes that cuda.h adds by macro; without them they are the 32
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,20 +17,31 @@ NO_MEMORY: Final = 2
 NO_DEVICE: Final = 100
 NOT_READY: Final = 600
 DEVICE_UNAVAILABLE: Final = 46
+MAP_FAILED: Final = 205
 PEER_UNSUPPORTED: Final = 217
 PEER_ENABLED: Final = 704
 PEER_NOT_ENABLED: Final = 705
+# No binary for the GPU, invalid PTX, no compiler, a version of PTX that it does not know.
+CANNOT_COMPILE: Final = frozenset((209, 218, 221, 222))
 
 PERFORMANCE_RANK: Final = 1
 NATIVE_ATOMICS: Final = 3
 
-_NAMES: Final[Mapping[int, str]] = {
+LAZY_PEER_ACCESS: Final = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+JIT_ERROR_LOG: Final = 5  # CU_JIT_ERROR_LOG_BUFFER
+JIT_ERROR_LOG_SIZE: Final = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+
+ERROR_NAMES: Final[Mapping[int, str]] = {
     2: "CUDA_ERROR_OUT_OF_MEMORY",
     46: "CUDA_ERROR_DEVICE_UNAVAILABLE",
     100: "CUDA_ERROR_NO_DEVICE",
     101: "CUDA_ERROR_INVALID_DEVICE",
     205: "CUDA_ERROR_MAP_FAILED",
+    209: "CUDA_ERROR_NO_BINARY_FOR_GPU",
     217: "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+    218: "CUDA_ERROR_INVALID_PTX",
+    221: "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+    222: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
     700: "CUDA_ERROR_ILLEGAL_ADDRESS",
     702: "CUDA_ERROR_LAUNCH_TIMEOUT",
     711: "CUDA_ERROR_TOO_MANY_PEERS",
@@ -41,10 +52,18 @@ _NAMES: Final[Mapping[int, str]] = {
 }
 _HINTS: Final[Mapping[int, str]] = {
     205: "often a BAR1 that is too small for peer mappings",
+    221: "libnvidia-ptxjitcompiler.so.1, a part of the driver, is not installed",
     711: "a context has at most 8 peers",
     802: "on NVSwitch machines the fabric manager is not running",
     803: "the kernel module and libcuda are of different versions: reboot, or reload the module",
 }
+
+
+class IpcHandle(ctypes.Structure):
+    """What one process gives to another, so that it can open its memory."""
+
+    _fields_: ClassVar[Any] = [("reserved", ctypes.c_char * 64)]
+
 
 _number = ctypes.c_int
 _count = ctypes.c_uint
@@ -54,7 +73,7 @@ _handle = ctypes.c_void_p
 _text = ctypes.c_char_p
 _out = ctypes.c_void_p  # wherever the call writes to
 
-_ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
+PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = {
     "cuInit": (_count,),
     "cuDriverGetVersion": (_out,),
     "cuGetErrorName": (_number, _out),
@@ -79,11 +98,16 @@ _ARGUMENTS: Final[Mapping[str, tuple[Any, ...]]] = {
     "cuMemcpyDtoH_v2": (_handle, _memory, _size),
     "cuMemcpyDtoDAsync_v2": (_memory, _memory, _size, _handle),
     "cuMemcpyPeerAsync": (_memory, _handle, _memory, _handle, _size, _handle),
+    "cuIpcGetMemHandle": (_out, _memory),
+    "cuIpcOpenMemHandle_v2": (_out, IpcHandle, _count),
     "cuStreamCreate": (_out, _count),
     "cuStreamQuery": (_handle,),
     "cuEventCreate": (_out, _count),
     "cuEventRecord": (_handle, _handle),
     "cuEventElapsedTime": (_out, _handle, _handle),
+    "cuModuleLoadDataEx": (_out, _text, _count, _out, _out),
+    "cuModuleGetFunction": (_out, _handle, _text),
+    "cuLaunchKernel": (_handle, *[_count] * 7, _handle, _out, _out),
 }
 
 
@@ -102,7 +126,7 @@ class Cuda:
     def __init__(self, library: str = LIBRARY) -> None:
         try:
             self._library = ctypes.CDLL(library)
-            for name, arguments in _ARGUMENTS.items():
+            for name, arguments in PROTOTYPES.items():
                 function = getattr(self._library, name)
                 function.argtypes = arguments
                 function.restype = ctypes.c_int
@@ -140,6 +164,22 @@ class Cuda:
         self.do("cuMemAlloc_v2", ctypes.byref(out), size)
         return out.value
 
+    def handle_of(self, memory: int) -> bytes:
+        out = IpcHandle()
+        self.do("cuIpcGetMemHandle", ctypes.byref(out), memory)
+        return bytes(out)
+
+    def open_handle(self, handle: bytes) -> int:
+        """Memory of another process, for the current context, with peer access to its GPU."""
+        out = ctypes.c_uint64()
+        self.do(
+            "cuIpcOpenMemHandle_v2",
+            ctypes.byref(out),
+            IpcHandle.from_buffer_copy(handle),
+            LAZY_PEER_ACCESS,
+        )
+        return out.value
+
     def device_text(self, call: str, device: int) -> str:
         out = ctypes.create_string_buffer(256)
         self.do(call, out, len(out), device)
@@ -159,4 +199,4 @@ class Cuda:
         out = ctypes.c_char_p()
         if self.code("cuGetErrorName", code, ctypes.byref(out)) == 0 and out.value:
             return out.value.decode("utf-8", "replace")
-        return _NAMES.get(code, "CUDA error")
+        return ERROR_NAMES.get(code, "CUDA error")

@@ -37,7 +37,17 @@ STATUS_OF: Final[Mapping[str, str]] = {
     "skipped": SKIPPED,
 }
 VERDICTS: Final = tuple(STATUS_OF)
+# Grants, copies, loads and stores by kernels, flags, all pairs at once, other processes.
+LEVELS: Final = ("L0", "L1", "L2", "L3", "L4", "L5")
+ALONE: Final = "L3"  # the highest for a pair alone; below it a pair is called copied
+HIGHEST: Final = LEVELS[-1]
 REFUSED: Final = frozenset(("not_granted", "one_way"))
+
+ALL_REDUCE: Final = "all-reduce"  # what comes after all rungs, and is not of pairs
+PROVEN: Final = "proven"
+NOT_PROVEN: Final = "not proven"
+FAILED: Final = "failed"
+COLLECTIVES: Final = (PROVEN, NOT_PROVEN, FAILED)
 
 _UNTRIED: Final = {True: ("skipped",), False: ()}
 _EXIT_OF: Final = {FAIL: 1, UNKNOWN: 3}

@@ -56,9 +56,9 @@ class Ended:
     how: str = ""  # its exit, in words, when it was not the normal one
     evidence: list[str] = field(default_factory=list)
 
-    def answer(self) -> dict[str, Any] | None:
-        found = [line for line in self.messages if "answer" in line]
-        return found[-1]["answer"] if found else None
+    def last(self, name: str) -> Any:  # noqa: ANN401 - whatever the job said under that name
+        found = [line[name] for line in self.messages if name in line]
+        return found[-1] if found else None
 
 
 def watch(job: Job, patience: Patience, on_step: Callable[[str], None]) -> Ended:

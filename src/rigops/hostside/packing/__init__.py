@@ -1,7 +1,7 @@
 """Makes one readable text of a host-side program; its digest is the program's version.
 
-A program is hostside/NAME.py (Python 3.8, standard library only) or a NAME.sh (POSIX sh) in
-hostside/ or in the folder of the concern that it belongs to.
+A program is a NAME.py (Python 3.8, standard library only) or a NAME.sh (POSIX sh), in hostside/ or
+in the folder of the concern that it belongs to.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 FOLDER: Final = "/usr/local/libexec/rigops"  # on hosts, of the programs that stay there
 MODE: Final = 0o755
+
+_FOLDERS: Final = ("hostside", "concerns/*")
 
 
 def installed_at(name: str) -> str:
@@ -41,14 +43,14 @@ _packing = Lock()
 
 def pack(name: str, *, root: Path = PACKAGE) -> Packed:
     """Join the program with all it includes. `root` is the folder of the package rigops."""
-    places = (f"hostside/{name}.py", f"hostside/{name}.sh", f"concerns/*/{name}.sh")
+    places = [f"{folder}/{name}.{ending}" for folder in _FOLDERS for ending in ("py", "sh")]
     found = [path for place in places for path in sorted(root.glob(place))]
     if len(found) != 1:
         several = f"{len(found)} host-side programs: {', '.join(one.name for one in found)}"
         raise RigopsError(
             Problem(
                 message=f"{name} is {several if found else 'no host-side program of this rigops'}",
-                accepted="one of hostside/*.py, hostside/*.sh or concerns/*/*.sh",
+                accepted="a program in hostside/ or in the folder of a concern",
             )
         )
     (path,) = found

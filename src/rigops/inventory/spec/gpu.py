@@ -114,6 +114,13 @@ def _watts(watts: float, value: object) -> float:
     return watts
 
 
+def written_limit(limit: PowerLimit) -> object:
+    """As in an inventory."""
+    if limit.watts is None:
+        return f"{limit.percent:g}%"
+    return int(limit.watts) if limit.watts == int(limit.watts) else limit.watts
+
+
 def clocks(value: object) -> Clocks:
     if not isinstance(value, str) or not value.strip():
         refuse("not a clock setting", value, fix=f"write {CLOCKS_EXAMPLE}")

@@ -34,7 +34,8 @@ _VOLTS = (100, 480)
 _AMPERES = (1, 125)
 _PSU_WATTS = whole_number(100, 4000, " W")
 
-CIRCUIT_EXAMPLE = '"120V/16A" or {"A": "120V/16A"}'
+CIRCUIT_EXAMPLE = '"120V/15A" or {"A": "120V/15A"}'
+THERMAL_EXAMPLE = '{"gpu": 83, "memory": 100, "margin": 5}'
 
 _SET_ELSEWHERE = {
     "root": "/etc/fstab and the bootloader's own configuration",
@@ -135,14 +136,16 @@ def thermal_limit(value: object) -> ThermalLimit:
     celsius = number(40, 120, " °C")
     if not isinstance(value, dict):
         return ThermalLimit(gpu_celsius=celsius(value))
-    data = mapping(value, noun="temperatures", example='{"gpu": 83, "memory": 100}')
+    data = mapping(value, noun="temperatures", example=THERMAL_EXAMPLE)
     found = Collector()
-    check_names(found, data, ("gpu", "memory"))
+    check_names(found, data, ("gpu", "memory", "margin"))
     limit = ThermalLimit(
-        found.take(celsius, data, "gpu", None), found.take(celsius, data, "memory", None)
+        gpu_celsius=found.take(celsius, data, "gpu", None),
+        memory_celsius=found.take(celsius, data, "memory", None),
+        margin_celsius=found.take(number(1, 60, " °C"), data, "margin", None),
     )
     if not data:
-        refuse("names no temperature", value, fix='write {"gpu": 83, "memory": 100}')
+        refuse("names no temperature", value, fix=f"write {THERMAL_EXAMPLE}")
     return found.finish(limit)
 
 
@@ -226,7 +229,7 @@ def _card(value: object) -> str:
 def circuits(value: object) -> tuple[Circuit, ...]:
     if isinstance(value, str):
         return (_circuit(value),)
-    data = mapping(value, noun="circuits", example='{"A": "120V/16A"}')
+    data = mapping(value, noun="circuits", example='{"A": "120V/15A"}')
     found = Collector()
     named = tuple(
         replace(found.check(_circuit, given, name, Circuit("", 0, 0)), name=name)

@@ -82,8 +82,11 @@ class Clocks:
 
 @dataclass(frozen=True)
 class ThermalLimit:
+    """`margin_celsius`: degrees that are left to the limit that the card itself has (T.Limit)."""
+
     gpu_celsius: float | None = None
     memory_celsius: float | None = None
+    margin_celsius: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,10 @@ class Circuit:
     name: str
     volts: float
     amperes: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.volts:g}V/{self.amperes:g}A"
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,12 @@ class Snapshots:
 
 @dataclass(frozen=True)
 class Borg:
+    """`newest`: a command on the host that prints when an unmanaged backup was taken last.
+
+    `host_keys`: whether the host's own ssh keys are in the archive. `checkpoints`: how many of each
+    series below a path are in it.
+    """
+
     managed: bool = True
     unit: str | None = None
     repository: str | None = None
@@ -131,6 +144,9 @@ class Borg:
     schedule: str | None = None
     check_every_days: int | None = None
     passphrase_command: str | None = None
+    newest: str | None = None
+    host_keys: bool = False
+    checkpoints: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +155,18 @@ class Limits:
     memlock: str | None = None
     nofile: int | None = None
     removeipc: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notify:
+    """Whom a host notifies of what goes wrong: a URL or a command, not both; all are secret.
+
+    `ping`: the dead-man URL, which alarms when nothing comes any more.
+    """
+
+    url: str | None = None
+    command: str | None = None
+    ping: str | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +204,8 @@ class RigSpec:
     borg: Borg | None = None
     limits: Limits | None = None
     nccl: tuple[tuple[str, str], ...] | None = None
-    notify: str | None = None
+    notify: Notify | None = None
+    metrics: str | None = None  # "auto", or a directory
     reboot_timeout: int | None = None
     rigops_vault: str | None = None
     catalog: str | None = None

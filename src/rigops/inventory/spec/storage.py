@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import fields
@@ -100,7 +101,11 @@ def borg(value: object) -> Borg:
         schedule=found.take(text, data, "schedule", None),
         check_every_days=found.take(_interval, data, "check_every", None),
         passphrase_command=found.take(_passphrase_command, data, "passphrase_command", None),
+        newest=found.take(text, data, "newest", None),
+        host_keys=found.take(boolean, data, "host_keys", default=False),
+        checkpoints=found.take(_checkpoints, data, "checkpoints", ()),
     )
+    _check_checkpoints(found, wanted)
     _check_complete(found, data, managed=managed, example=example)
     return found.finish(wanted)
 
@@ -112,18 +117,46 @@ def _check_complete(
         for name in ("repository", "paths"):
             if data and not data.get(name):
                 found.refuse(f"{name} is missing", None, name, fix=f"write {example}", secret=True)
-        if data.get("unit") is not None:
-            fix = 'write "managed": False, or leave unit out'
-            found.refuse(
-                "only for a backup that rigops does not manage", data["unit"], "unit", fix=fix
-            )
+        for name in ("unit", "newest"):
+            if data.get(name) is not None:
+                fix = f'write "managed": False, or leave {name} out'
+                found.refuse(
+                    "only for a backup that rigops does not manage", data[name], name, fix=fix
+                )
         return
     if not data.get("unit"):
         fix = 'write {"managed": False, "unit": "borgmatic.service"}'
         found.refuse("unit is missing", data.get("unit"), "unit", fix=fix)
-    for name in data.keys() - {"managed", "unit"}:
+    for name in data.keys() - {"managed", "unit", "newest"}:
         fix = "leave it out; rigops only watches this backup"
         found.refuse("only for a managed backup", None, name, fix=fix, secret=True)
+
+
+def _checkpoints(value: object) -> tuple[tuple[str, int], ...]:
+    example = '{"/srv/runs": 3}'
+    found = Collector()
+    wanted: dict[str, int] = {}
+    for name, newest in mapping(value, noun="paths and numbers", example=example).items():
+        path = posixpath.normpath(found.check(absolute_path, name, name, name))
+        if path in wanted:
+            found.refuse("the path is given twice", name, name)
+        wanted[path] = found.check(_newest, newest, name, 1)
+    return found.finish(tuple(wanted.items()))
+
+
+def _newest(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        refuse("not a whole number from 1 on", value, fix="write how many stay, such as 3")
+    return value
+
+
+def _check_checkpoints(found: Collector, wanted: Borg) -> None:
+    """Where the paths themselves are wrong, that is said already."""
+    paths = [posixpath.normpath(path) for path in wanted.paths]
+    for path, _ in wanted.checkpoints if paths else ():
+        if not any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in paths):
+            fix = f'add it to "paths", or write a path that lies in one: {", ".join(paths)}'
+            found.refuse("the path is not backed up", path, "checkpoints", fix=fix)
 
 
 def _unit(value: object) -> str:

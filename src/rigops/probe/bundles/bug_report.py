@@ -262,7 +262,7 @@ class _Splitter:
         files = map(bug_report_logs.boots_of, map(self._text, _FILES))
         boots: list[list[str]] = next(filter(None, files), [])
         if not any(journals):
-            journals = [bug_report_logs.last_boot_in(boots)]
+            journals = [bug_report_logs.last_boot_in(boots, self._text("dmesg"))]
         if dmesg or boots or "journal 0" in self._parts:
             text, is_complete = bug_report_logs.of_this_boot(
                 self._text("dmesg"),

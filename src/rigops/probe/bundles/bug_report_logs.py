@@ -10,10 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.probe.kernel_log import stamps
 from rigops.probe.text import lines
+
+if TYPE_CHECKING:
+    from rigops.probe.kernel_log.stamps import Stamped
 
 _FIRST_WORDS: Final = "Linux version "
 _KERNELS_FIRST_LINES: Final = 16 * 1024
@@ -59,11 +62,29 @@ def boots_of(file: str) -> list[list[str]]:
     return found
 
 
-def last_boot_in(boots: Sequence[Sequence[str]]) -> str:
-    """Empty where its beginning is not known."""
+def last_boot_in(boots: Sequence[Sequence[str]], ring: str) -> str:
+    """Empty where its beginning is not known, and where it is not the boot of the ring buffer.
+
+    A log file that nobody writes any more ends with a boot of long ago.
+    """
     read = list(map(stamps.read, boots[-1] if boots else ()))
     is_known = any(one.seconds is not None or one.message.startswith(_FIRST_WORDS) for one in read)
-    return "".join(f"{line}\n" for line in boots[-1]) if is_known else ""
+    is_this = is_known and not _is_of_another_boot(read, list(map(stamps.read, lines(ring))))
+    return "".join(f"{line}\n" for line in boots[-1]) if is_this else ""
+
+
+def _is_of_another_boot(file: Sequence[Stamped], ring: Sequence[Stamped]) -> bool:
+    """Both have the driver's lines of the time that both show; a file has no others."""
+    times = [one.seconds for one in ring if one.seconds is not None]
+    said = {one.message for one in ring}
+    inside = {
+        one.message
+        for one in file
+        if times and one.seconds is not None and times[0] <= one.seconds <= times[-1]
+    }
+    driver = {message for message in said if message.startswith("NVRM: ")}
+    written = {one.message for one in file}
+    return bool((inside and not inside & said) or (driver and not driver & written))
 
 
 def of_older_boots(files: Sequence[Sequence[str]], journals: Sequence[str]) -> str:

@@ -147,9 +147,9 @@ def _of_file(opened: Callable[[], io.BufferedReader], *, place: str, host: str) 
     _refuse_what_is_known(beginning, place)
     with opened() as file:
         pasted = _pasted(BoundedReader(file, most=MOST_PASTED), place=place, host=host)
-    if pasted is None:
+    if not pasted:
         raise _none(place, _CUT_SHORT if is_incomplete else _NO_BUNDLE)
-    return [pasted]
+    return pasted
 
 
 def _refuse_what_is_known(beginning: bytes, place: str) -> None:
@@ -164,14 +164,14 @@ def _refuse_what_is_known(beginning: bytes, place: str) -> None:
             raise usage_error(message=message, file=place, accepted=_ACCEPTED, fix=fix)
 
 
-def _pasted(reader: BoundedReader, *, place: str, host: str) -> Bundle | None:
+def _pasted(reader: BoundedReader, *, place: str, host: str) -> list[Bundle]:
     try:
         content = b"".join(reader.pieces())
     except TooLongError as error:
         message = f"longer than {MOST_PASTED >> 20} MiB"
         fix = "Keep the part that matters, such as the end of a log."
         raise usage_error(message=message, file=place, fix=fix) from error
-    return pastes.read([(place, content)], host=host)
+    return pastes.read_apart(content, host=host)
 
 
 def _until_too_long(reader: BoundedReader) -> Iterator[bytes]:

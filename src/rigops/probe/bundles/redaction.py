@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.probe.bundles import evidence, names
 from rigops.probe.bundles.pseudonyms import Pseudonyms, is_pseudonym
 from rigops.probe.bundles.shapes import Shapes, users_in, without_secrets
+from rigops.probe.sections.identity import SECTION as IDENTITY
 
 if TYPE_CHECKING:
     from rigops.probe.bundle import Bundle
@@ -55,6 +56,7 @@ class Redaction:
             sections={
                 name: replace(one, text=self.text(one.text, name))
                 for name, one in bundle.sections.items()
+                if name != IDENTITY.name  # nothing but names, and no check reads it
             },
         )
 

@@ -26,17 +26,20 @@ _ALSO: Final = (
     "Suppressed ",
     "] error status/mask=",
     ": [10de:",
+    "(EE) NVIDIA(",
+    " key is rejected",
 )  # in pastes; no host is asked for them
 _LAST_REPEATED: Final = re.compile(
     r"(?:-{1,3} ?)?last message repeated (?P<count>[0-9]{1,9}) times?(?: ?-{1,3})?|"
     r"Suppressed (?P<more>[0-9]{1,9}) messages from (?:/?kernel|\(kernel\))\.?"
 )
 _BROKEN: Final = re.compile(
-    r"NVRM: Xid \(|PCIe Bus Error|:\s{1,4}device \[[0-9a-f]{4}:[0-9a-f]{4}\] |AMD-Vi|DMAR"
+    r"NVRM: Xid \(|PCIe Bus Error|AER: |:\s{1,4}device \[[0-9a-f]{4}:[0-9a-f]{4}\] |AMD-Vi|DMAR"
 )
 REST_OF_LINE: Final = re.compile(
     r"(?:pid|name)=|GPU has fallen off|\((?:Non-)?Fatal\)|type=(?:Phys|Data|Trans)|"
     r"\((?:Receiver|Transmitter|Requester|Completer) ID\)|(?:error )?status/mask=|"
+    r"received (?:from|for) [0-9a-f]{4}:|"
     r"\[IO_PAGE_FAULT|(?:domain|address|flags)=0x|Request device \[|fault addr"
 )
 _FIRST_WORDS: Final = ("Linux version ", "Command line: ", "Booting Linux on ")

@@ -11,8 +11,9 @@ from rigops.dataclass import dataclass
 # Quoting and indentation of a copy, then what dmesg -x and dmesg -r put first.
 _BEFORE: Final = re.compile(
     r"\s*(?:>[ \t]?){0,9}\s*"
-    r"(?:<[0-9]{1,3}>|(?:kern|user|daemon|syslog|auth|authpriv|cron|local[0-7]) *:"
-    r"(?:emerg|alert|crit|err|warn|notice|info|debug) *: ?)?"
+    r"(?:<[0-9]{1,3}>(?:1 )?|(?:kern|user|daemon|syslog|auth|authpriv|cron|local[0-7]) *:"
+    r"(?:emerg|alert|crit|err|warn|notice|info|debug) *: ?|"
+    r"(?:\S{1,255}: )?kern: {1,4}[a-z]{3,9}: (?=\[[0-9]{4}-))?"  # of talosctl
 )
 _ISO: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
 _STAMP: Final = re.compile(
@@ -20,6 +21,7 @@ _STAMP: Final = re.compile(
     r"|\[ {0,12}\+(?P<delta>[0-9]{1,8}\.[0-9]{1,9})\]"
     r"|\[<[ 0-9.]{1,24}>\]"
     r"|\[(?P<minute>[^\]\s]{1,12}? ?[0-9]{1,2} +[0-9]{2}:[0-9]{2})\]"
+    rf"|\[(?P<talos>{_ISO}\.[0-9]{{1,9}})Z\]:"
     r"|\[(?P<human>[^\]]{1,40}?[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2} [0-9]{4})\]"
     rf"|(?:[^\W\d_]{{2,10}}\.? )?(?P<iso>{_ISO})(?P<part>[.,][0-9]{{1,9}})?"
     r"(?: ?(?P<zone>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})|(?: [A-Z]{3,5})?)(?=\s|$)"
@@ -31,7 +33,7 @@ _STAMP: Final = re.compile(
 _ORIGIN: Final = re.compile(
     r"\s*\S{1,255}(?<!:)[ \t]+(?P<program>[^\s:\[\](){}<>]{1,64})(?:\[[0-9]{1,10}\])?:(?:\s|$)"
 )
-_FROM_KERNEL: Final = re.compile(r"\s*(?:\S{1,255}\s+)?kernel:\s*")
+_FROM_KERNEL: Final = re.compile(r"\s*(?:\S{1,255}\s+)?kernel(?:: | - - - )\s*")
 _INNER: Final = re.compile(
     r"\s*\[ {0,12}(?P<up>[0-9]{1,10}\.[0-9]{1,9})\](?:\[ *[TC][0-9]{1,9}\])?"
 )
@@ -79,9 +81,9 @@ def read(line: str) -> Stamped:
         )
     return Stamped(
         message=message.removeprefix(" ").removeprefix("kernel: ").strip(),
-        form=form,
+        form="iso" if form == "talos" else form,
         value=value,
-        zone=stamp["zone"] or "",
+        zone="Z" if form == "talos" else stamp["zone"] or "",
         seconds=seconds,
         is_kernels=is_kernels,
     )

@@ -62,6 +62,8 @@ WORDS: Final = (
     "message repeated",
     "Linux version",
     "ommand line",
+    "Unknown option",
+    "Malformed early option",
     "DMI:",
     "Booting Linux",
     "Power Button",
@@ -93,7 +95,8 @@ _RELEVANT: Final = re.compile("|".join(map(re.escape, WORDS)))
 _KERNEL_SPEAKS: Final = re.compile(
     r"[a-z0-9_-]{1,40} [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]: |"
     r"NVRM: |nvidia[-_ :]|nouveau[ :]|vfio[-_]|AMD-Vi: |DMAR:|iommu: |pcieport |pci(?:e|_bus)? |"
-    r"AER: |APEI: |Linux version |(?:Kernel command|Command) line: |ACPI: |acpi |DMI: |usb |nvme |"
+    r"AER: |APEI: |PCI: Unknown option|Unknown kernel command|Malformed early option|"
+    r"Linux version |(?:Kernel command|Command) line: |ACPI: |acpi |DMI: |usb |nvme |"
     r"\{[0-9]{1,9}\}\[Hardware Error\]|\[Hardware Error\]|\[?IO_PAGE_FAULT|Lockdown: |INFO: task |"
     r"watchdog: |[a-z_]{1,60}: [0-9]{1,9} callbacks suppressed|"
     r"message repeated |BTRFS |EXT4-fs |systemd\[1\]: |Memory: |smpboot: |x86/|\[drm\]"

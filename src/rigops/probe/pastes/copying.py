@@ -9,6 +9,7 @@ from typing import Final
 from rigops.dataclass import dataclass
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}\x07|[@-Z\\-_])")
+_HALF_AN_ESCAPE: Final = re.compile(r"\[[0-9]{1,3}(?:;[0-9]{1,3}){0,6}m(?=\S|$)", re.MULTILINE)
 _ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{2,4}|#x[0-9A-Fa-f]{2,4});")
 _IS_XML: Final = "<nvidia_smi_log"  # whose own entities are not those of a web page
 # Web pages set blanks and quote marks of their own, and forums set type: +- and -- become signs.
@@ -45,6 +46,15 @@ _BUILD_STAMP: Final = re.compile(
 # What docker compose, kubectl and Ray put before each line of a container.
 _CONTAINER: Final = re.compile(
     r"\[(?:pod|container)/[^\]\s]{1,200}\] |[\w.-]{1,60} {1,40}\| |\(\w{1,40} pid=[^)]{1,80}\) "
+)
+
+# What grep, `cat -n` and lists put before a line of a log.
+_BEFORE_A_LOG_LINE: Final = re.compile(
+    r"^(?:/[\w./-]{1,200}:)?(?:[ \t]{0,8}[0-9]{1,9}(?:[:-]|[ \t]{1,4})|[*|+-] )?`{0,2}"
+    r"(?=\[ {0,8}[0-9]{1,9}\.[0-9]{3,6}\] |[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} \S|"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20} \S|"
+    r"NVRM: |pcieport [0-9a-f]{4}:)",
+    re.MULTILINE,
 )
 
 _PROGRAMS: Final = (
@@ -91,11 +101,13 @@ def plain_lines(text: str) -> list[str]:
     """Each as it was in the terminal. Progress that overwrote itself becomes lines."""
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
+    elif "[4m" in text or "[0m" in text:  # a web page has swallowed the escape itself
+        text = _HALF_AN_ESCAPE.sub("", text)
     if "&" in text and _IS_XML not in text:
         text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
     if not text.isascii():
         text = text.translate(_TYPOGRAPHY)
-    text = _BUILD_STAMP.sub("", text)
+    text = _BEFORE_A_LOG_LINE.sub("", _BUILD_STAMP.sub("", text))
     for line_end in ("\r\r\n", "\r\n", "\r"):
         text = text.replace(line_end, "\n")
     return [

@@ -70,8 +70,9 @@ QUERY: Final = _kind(
     r"[A-Z][A-Za-z ]{2,40} +: |[ \t]{2,}[A-Z][^:]{1,60} : ", r"[ \t]{2,}\S",
 )  # fmt: skip
 TABLE: Final = _kind(
-    "nvidia-smi", SMI, r"\+[-=]{20,}|\| NVIDIA-SMI ", r"[+|]", has=".{0,60}(?:NVIDIA-SMI |Bus-Id)"
-)
+    "nvidia-smi", SMI, r"\+[-=]{20,}|\| NVIDIA-SMI |\|\s{1,4}[0-9]{1,3}  \S", r"[+|]",
+    has=rf".{{0,60}}(?:NVIDIA-SMI |Bus-Id|\| {{1,4}}{_ADDRESS} (?:Off|On) )",
+)  # fmt: skip
 ROWS: Final = _kind(
     "nvidia-smi --query-gpu", SMI,
     r"(?:index|name|timestamp|count|uuid|driver_version|pstate|[a-z]{2,20}\.[a-z._]{2,40})"
@@ -119,7 +120,13 @@ LSPCI: Final = _kind(
     r"\s+(?:Subsystem|Control|Status|Latency|Interrupt|NUMA|IOMMU|Region [0-9]|"
     r"Memory (?:at|behind)|I/O (?:ports|behind)|Expansion ROM|Bus|Capabilities|"
     r"(?:Dev|Lnk|Slt|Rt|Root|ACS|UE|CE)[A-Z]|Kernel (?:driver|modules)|Flags|"
-    r"Physical Slot|DeviceName)",
+    r"Physical Slot|DeviceName)|"
+    # Where a web page has taken the indentation.
+    r"(?:Subsystem|Control|Status|Latency|Interrupt|NUMA node|IOMMU group|Region [0-9]|Bus|BIST|"
+    r"Capabilities|(?:Dev|Lnk|Slt|Root|ACS|UE|CE|ARI)[A-Z][A-Za-z0-9]{1,5}|Kernel driver in use|"
+    r"Kernel modules|Flags|Physical Slot|DeviceName|Address|Secondary status|BridgeCtl|"
+    r"(?:I/O|Memory|Prefetchable memory) behind bridge):\s|"
+    r"(?:Expansion ROM|Memory|I/O ports) at |[A-Z][A-Za-z0-9]{2,20}[+-](?: |$)|Max(?:Payload|Read)",
     r"[ \t]+\S|[0-9a-f]{2,3}: [0-9a-f]{2} ", is_joined=True,
 )  # fmt: skip
 COMMAND_LINE: Final = _kind(
@@ -149,7 +156,8 @@ NCCL_LOG: Final = _kind(
     is_joined=True,
 )  # fmt: skip
 
-# German, French, Spanish, Portuguese, Chinese: how lines of apt and dpkg begin or end there.
+# How lines of apt and dpkg begin or end in German, French, Spanish, Portuguese, Italian, Russian
+# and Chinese.
 APT_ELSEWHERE: Final = (
     r"Paketlisten werden|Abh\u00e4ngigkeitsbaum wird|Statusinformationen werden|Die folgenden|"
     r"Einige Pakete konnten|[0-9]{1,6} (?:aktualisiert|nicht vollst\u00e4ndig)|Fehler traten auf|"
@@ -163,6 +171,23 @@ APT_ELSEWHERE: Final = (
     r"Desempaquetando |Se encontraron errores|Procesando disparadores|"
     r"Lendo |Construindo \u00e1rvore|Os pacotes a seguir|A processar |A configurar |"
     r"Foram encontrados erros|Nenhum relat\u00f3rio|"
+    r"Lettura (?:elenco|informazioni)|Generazione albero|I seguenti pacchetti|Le seguenti info|"
+    r"Alcuni pacchetti non|che \u00e8 stata richiesta|usando una distribuzione|"
+    r"non sono ancora stati|Dopo quest'operazione|[0-9]{1,6} (?:aggiornati|non completamente)|"
+    r"Configurazione di |Estrazione di |Preparativi per |Elaborazione dei trigger|"
+    r"Si sono verificati degli errori|"
+    r"\u0427\u0442\u0435\u043d\u0438\u0435 |"
+    r"\(\u0427\u0442\u0435\u043d\u0438\u0435 |"
+    r"\u041f\u043e\u0441\u0442\u0440\u043e\u0435\u043d\u0438\u0435 \u0434\u0435|"
+    r"\u041d\u0435\u043a\u043e\u0442\u043e\u0440\u044b\u0435 \u043f\u0430\u043a|"
+    r"\u043d\u0435\u043e\u0441\u0443\u0449\u0435\u0441\u0442\u0432\u0438\u043c\u043e|"
+    r"\u0421\u043b\u0435\u0434\u0443\u044e\u0449\u0438\u0435 \u043f\u0430\u043a|"
+    r"\u0421\u043b\u0435\u0434\u0443\u044e\u0449\u0430\u044f \u0438\u043d\u0444|"
+    r"\u041d\u0430\u0441\u0442\u0440\u0430\u0438\u0432\u0430\u0435\u0442\u0441\u044f|"
+    r"\u0420\u0430\u0441\u043f\u0430\u043a\u043e\u0432\u044b\u0432\u0430\u0435\u0442|"
+    r"\u041f\u043e\u0434\u0433\u043e\u0442\u043e\u0432\u043a\u0430 \u043a |"
+    r"\u041e\u0431\u0440\u0430\u0431\u0430\u0442\u044b\u0432\u0430\u044e\u0442\u0441|"
+    r"\u041f\u0440\u0438 \u043e\u0431\u0440\u0430\u0431\u043e\u0442\u043a\u0435|"
     r"\u6b63\u5728(?:\u8bfb\u53d6|\u5206\u6790|\u8bbe\u7f6e|\u89e3\u538b|\u5904\u7406|\u51c6\u5907)|"
     r"\u4e0b\u5217|\u5728\u5904\u7406\u65f6"
 )
@@ -204,7 +229,8 @@ KINDS: Final = (
     ),
     _kind(
         "dpkg -l", "packages",
-        r"[uihrp][ncHUFWti] {1,3}[a-z0-9][a-z0-9+.:-]{1,80}\s+\S|\|\|/ Name|Desired=Unknown|"
+        r"[uihrp][ncHUFWti] {1,3}[a-z0-9][a-z0-9+.:-]{1,80}\s+(?:[0-9]|<none>)|"
+        r"\|\|/ Name|Desired=Unknown|"
         r"[a-z0-9][a-z0-9+.-]{1,80}\t\S{1,80}\t[a-z0-9]{1,20}\t[uihrp][ncHUFWti]",
         r"\|[ /|]|\+\+\+-", is_joined=True,
     ),
@@ -214,6 +240,7 @@ KINDS: Final = (
         r"[0-9.]{1,6}%\s+proc'd:|Tested [0-9]{1,3} GPUs:|Initialized device",
         r"\s*GPU [0-9]{1,3}: |\s+Summary at|Results are |Size of each|Killing process|Freed memory|"
         r"Uninitted|done|Couldn't init|No clients are alive|FAILURE:|.{0,80}DIED!",
+        is_joined=True,
     ),
     NVLINK,
     LIST,
@@ -234,7 +261,7 @@ KINDS: Final = (
         r"Device [0-9]{1,3}: .{1,80} \([0-9a-f]{8}:",
         r"memcpy |SUM |COEFFICIENT|Waiv|ASSERT |Invalid value|Performance can|"
         r"WAIVED|CUDA Runtime|CUDA Driver|Driver Version: |Device [0-9]{1,3}: |"
-        r"Built from|Additional system|ERROR|\[ERROR\]|NOTE: |" + _NUMBERS,
+        r"Built from|MPI version: |Additional system|ERROR|\[ERROR\]|NOTE: |" + _NUMBERS,
         r"[ \t]+\S", is_joined=True,
     ),
     _kind(
@@ -254,15 +281,16 @@ KINDS: Final = (
         r"Preparing to unpack|Sub-process |ERROR: (?:Unable|An|The|Failed|You|Installation) |"
         r"ERROR \(dkms|"
         r"Building (?:initial )?module|Loading new |Deleting module|.{0,120}dpkg-deb: error|"
-        r"DKMS make\.log|UEFI Secure Boot|Your system has UEFI|\(Reading database|"
-        r"Hit:[0-9]{1,4} |make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
+        r"modprobe: (?:ERROR|FATAL): |DKMS make\.log|UEFI Secure Boot|Your system has UEFI|"
+        r"\(Reading database|Hit:[0-9]{1,4} |"
+        r"make\[[0-9]{1,2}\]: |.{1,200}:[0-9]{1,6}:[0-9]{1,6}: (?:fatal )?error: ",
         r"Selecting |Get:[0-9]|Hit:[0-9]|Ign:[0-9]|Fetched |Need to get|After this|Do you want|"
         r"Some packages|requested an|distribution that|or been moved|[0-9]{1,6} upgraded|"
         r"The following|Processing triggers|DKMS|Done|Building |Reading state|Building dependency|"
         r"trying to overwrite|update-initramfs|Correcting dep|.{0,120}?: {1,4}(?:Pre)?Depends: |"
         r"\s+(?:Recommends|Conflicts|Breaks|Depends): |.{1,120}? (?:depends on|but it is not) |"
         r"\s+Package \S{1,80} is not|ERROR |File: |Please see the log|warning: |"
-        r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]|The system will assist|modprobe: ERROR",
+        r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]|The system will assist",
         r"[ \t]+\S", is_joined=True,
     ),
     JOURNAL,
@@ -286,7 +314,9 @@ COMMANDS: Final = {
 
 # Programs and packages, whose names begin like those of the kernel's modules.
 _NO_MODULE: Final = re.compile(
-    r"nvidia(?: (?![0-9a-f]{4}:)|-(?!modeset|nvlink|uvm|nvswitch|drm|gpu))"
+    r"nvidia(?!(?:[-_](?:modeset|nvlink|uvm|nvswitch[0-9]{0,2}|drm|gpu|peermem|vgpu[a-z_-]{0,9}))?"
+    r"(?::\s| [0-9a-f]{4}:[0-9a-f]{2}:))|"
+    r"[a-z0-9_]{2,40} +[0-9]{3,9} +-?[0-9]{1,4}(?: |$)"  # of lsmod
 )
 
 

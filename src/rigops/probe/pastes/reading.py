@@ -57,6 +57,12 @@ _ONLY_OF_COPIES: Final = frozenset({"CNS", "TNS", "GNS"})  # not of NVLink
 _RICHEST: Final = (PYTORCH, LIST, ROWS, TABLE, QUERY, XML)
 _PREVIOUS: Final = "kernel-log-previous"
 _LOGS: Final = frozenset({LOG.section, _PREVIOUS})  # nobody sees them without the right to
+_LOST: Final = re.compile(
+    r"GPU is lost.{0,400}?[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+)
+_TROUBLES: Final = ("ERR!", "Unknown Error", "is lost", "requires reset")
+_MOST_HOSTS: Final = 24  # prompts of more are no prompts
+_CONTAINER_ID: Final = re.compile(r"[0-9a-f]{12}")
 _SHOWN: Final = 60
 _CERTAIN: Final = {XML: ("<",), JOURNAL: ('"', "{", "}")}
 
@@ -69,6 +75,7 @@ class Part:
     first: int
     margin: str = ""
     command: str = ""
+    host: str | None = None  # of the last prompt before it that names one
     lines: list[str] = field(default_factory=list)
     is_last: bool = False  # the text ends in its last line
     has_gap: bool = False  # somebody left out lines
@@ -93,16 +100,39 @@ def read(files: Iterable[tuple[str, bytes]], *, host: str) -> Bundle | None:
         others += splitter.others
         hosts |= splitter.hosts
         left_out += splitter.left_out
-    if not parts:
-        return None
+    return _bundle(parts, host, tuple(others), tuple(hosts), left_out) if parts else None
+
+
+def read_apart(content: bytes, *, host: str) -> list[Bundle]:
+    """One for each host whose prompt is before an output; for those before any, one of `host`.
+
+    Where that is one host, or more than anybody would copy into one text, it is of one machine.
+    """
+    splitter = _split(decoded(content))
+    by_host: dict[str | None, list[tuple[str, Part]]] = defaultdict(list)
+    for part in splitter.parts:
+        by_host[part.host].append(("", part))
+    others, left_out = tuple(splitter.others), splitter.left_out
+    if not 1 < len(by_host.keys() - {None}) <= _MOST_HOSTS:
+        parts = [("", part) for part in splitter.parts]
+        hosts = tuple(splitter.hosts)[: _MOST_HOSTS + 1] if len(by_host) > _MOST_HOSTS else ()
+        return [_bundle(parts, host, others, hosts, left_out)] if parts else []
+    return [
+        _bundle(parts, name or host, () if at else others, (), left_out)
+        for at, (name, parts) in enumerate(by_host.items())
+    ]
+
+
+def _bundle(
+    parts: Sequence[tuple[str, Part]],
+    host: str,
+    others: tuple[str, ...],
+    hosts: tuple[str, ...],
+    left_out: int,
+) -> Bundle:
     sections, recognized = _sections(parts)
-    return Bundle(
-        host=host,
-        collected_at=None,
-        root=False,
-        sections=sections,
-        paste=Paste(tuple(recognized), tuple(others), tuple(hosts), left_out),
-    )
+    paste = Paste(tuple(recognized), others, hosts, left_out)
+    return Bundle(host=host, collected_at=None, root=False, sections=sections, paste=paste)
 
 
 def _split(text: str) -> _Splitter:
@@ -123,6 +153,7 @@ class _Splitter:
         self.hosts: dict[str, None] = {}  # that prompts name
         self._current: Part | None = None
         self._command = ""
+        self._host: str | None = None
         self._nccl: Part | None = None  # its lines come between those of other outputs
 
     def take(self, number: int, line: str) -> None:
@@ -137,7 +168,9 @@ class _Splitter:
         elif (typed := typed_command(line)) is not None:
             self.close()
             self._command, self._nccl = typed.command, None
-            self.hosts |= dict.fromkeys(filter(None, [typed.host]))
+            # The prompt of a container has its number: it is on the host that was named before.
+            if typed.host and not (self._host and _CONTAINER_ID.fullmatch(typed.host)):
+                self.hosts[typed.host], self._host = None, typed.host
         elif "NCCL" in line and NCCL_LOG.begins.match(line):
             self._take_nccl(number, line)
         elif not self._continues(line):
@@ -185,7 +218,7 @@ class _Splitter:
 
     def _take_nccl(self, number: int, line: str) -> None:
         if self._nccl is None:
-            self._nccl = Part(NCCL_LOG, number)
+            self._nccl = Part(NCCL_LOG, number, host=self._host)
             self.parts.append(self._nccl)
         self._nccl.lines.append(line)
 
@@ -226,7 +259,9 @@ class _Splitter:
                 self.others.append(_unrecognized(number, line))
             return
         kind, margin = found
-        self._current = Part(kind, number, margin, self._command, [line.removeprefix(margin)])
+        self._current = Part(
+            kind, number, margin, self._command, self._host, [line.removeprefix(margin)]
+        )
         self._command = "" if kind in {COMMAND_LINE, UNAME} else self._command
 
     @staticmethod
@@ -296,6 +331,8 @@ def _collected(section: str, parts: Sequence[Part]) -> Collected:
         parts = parts[-1:]
     elif section == "lspci":  # of one device the richest description counts, which is the last
         parts = sorted(parts, key=lambda part: len(part.lines))
+    elif section == LOG.section and any(map(_has_several_boots, parts)):
+        parts = sorted(parts, key=_is_ring)  # whose boot is the last one, wherever it was copied to
     head = [f"== {kind.head}"] if kind.head else []
     lines = [*head, *(line for part in parts for line in _lines(part))]
     is_complete = len(parts) == 1 and _is_complete(parts[0])
@@ -304,18 +341,46 @@ def _collected(section: str, parts: Sequence[Part]) -> Collected:
     )
 
 
+def _has_several_boots(part: Part) -> bool:
+    return sum("Linux version " in line for line in part.lines) > 1
+
+
+def _is_ring(part: Part) -> bool:
+    """As dmesg prints it, by the time since the boot."""
+    forms = (stamps.read(line).form for line in part.lines)
+    return next(filter(None, forms), "") in {"up", "human", "delta", "minute", "apart", "kmsg"}
+
+
 def _of_smi(parts: Sequence[Part]) -> Collected:
-    """What failed, and the richest of what did not."""
+    """What failed, cards that any answer calls lost, and the richest of what did not fail."""
     failures = [part for part in parts if part.kind is FAILURE]
     answers = [part for part in parts if part.kind is not FAILURE]
-    best = max(answers, key=lambda part: (_RICHEST.index(part.kind), part.first), default=None)
+    best = max(
+        answers,
+        key=lambda part: (
+            len(answers) > 1 and _has_dead_card(part),
+            _RICHEST.index(part.kind),
+            part.first,
+        ),
+        default=None,
+    )
     lines = [line for part in failures for line in part.lines]
     if best is None:
         return Collected(_text(lines, failures))
+    lines += [
+        line for part in answers if part is not best for line in part.lines if _LOST.search(line)
+    ]
     text = _text([*lines, *best.lines], [best])
     return Collected(
         text, rc=0 if nvidia_smi_xml.parse(text).is_complete and not best.has_gap else BROKEN_PIPE
     )
+
+
+def _has_dead_card(part: Part) -> bool:
+    """One value that cannot be read is not enough: some drivers fail to read a setting."""
+    text = "\n".join(part.lines)
+    is_odd = any(words in text for words in _TROUBLES)
+    return is_odd and any(len(gpu.troubles) > 1 for gpu in nvidia_smi_xml.parse(text).gpus)
 
 
 def _lines(part: Part) -> list[str]:

@@ -18,6 +18,8 @@ UNITS = "systemctl show"
 STAMPS = "stat -c %Y %n"
 UNREAD = "files in homes that are not read"
 CRON = "grep -l borg restic /etc/cron*"
+NEWEST = "newest backup"
+WATCHED = "/etc/rigops/borg_watched"  # of a backup that rigops does not manage: a word a line
 
 _TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
 _EPOCH = re.compile(r"[0-9]{1,11}")
@@ -43,6 +45,7 @@ class BackupUnit:
 class Backups:
     """`stamps`: files that a backup touches when it runs, keys that were exported, settings.
 
+    `newest`: what the command that is declared for an unmanaged backup printed, since 1970.
     `unread`: homes, and files in them, of which nothing is known.
     """
 
@@ -50,8 +53,15 @@ class Backups:
     units: tuple[BackupUnit, ...] | None = None  # None: there is no systemd to ask
     stamps: tuple[Stamp, ...] = ()
     cron_files: tuple[str, ...] = ()
+    newest: int | None = None
     unread: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
+
+    def unit_of(self, name: str) -> BackupUnit | None:
+        """How a service ended; of a timer that of its service, which did the work."""
+        by_name = {one.name: one for one in self.units or ()}
+        service = f"{name.rpartition('.')[0]}.service"
+        return by_name.get(service) or by_name.get(name)
 
 
 def parse(text: str) -> Backups:
@@ -59,6 +69,7 @@ def parse(text: str) -> Backups:
     units: tuple[BackupUnit, ...] | None = None
     stamped: list[Stamp] = []
     cron: tuple[str, ...] = ()
+    newest: int | None = None
     unread: tuple[str, ...] = ()
     unparsed = list(preamble(text))
     for head, body in blocks(text).items():
@@ -78,6 +89,9 @@ def parse(text: str) -> Backups:
             files = stripped(body)
             cron = tuple(file for file in files if file.startswith("/"))
             left = [file for file in files if not file.startswith("/")]
+        elif head == NEWEST:
+            newest = next(filter(None, map(_moment, reversed(stripped(body)))), None)
+            left = [] if newest is not None else stripped(body)
         else:
             left = [head]
         unparsed += left
@@ -86,6 +100,7 @@ def parse(text: str) -> Backups:
         units=units,
         stamps=tuple(stamped),
         cron_files=cron,
+        newest=newest,
         unread=unread,
         unparsed=tuple(unparsed),
     )
@@ -118,13 +133,32 @@ def _time(value: str) -> int | None:
     return int(when.timestamp())
 
 
+def _moment(line: str) -> int | None:
+    """Seconds since 1970, or a time with its zone."""
+    if _EPOCH.fullmatch(line):
+        return int(line)
+    try:
+        when = datetime.fromisoformat(line.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return int(when.timestamp()) if when.tzinfo else None
+
+
 _SNIPPET = rf"""{VISITED_HOMES}
 run {NOW}
+watched=''
+newest=''
+if [ -r {WATCHED} ]; then
+    watched=$(sed -n 's/^unit //p' {WATCHED} | head -n 1)
+    newest=$(sed -n 's/^newest //p' {WATCHED} | head -n 1)
+fi
 if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
     units_of 'borg*' '*backup*' 'restic*' 'btrbk*' 'kopia*' 'rsnapshot*' 'duplicity*' 'snapper-*' \
         'rigops-*'
     set --
-    for unit in $units; do
+    # shellcheck disable=SC2086  # several units
+    for unit in ${{watched%.*}}${{watched:+.service}} $watched $units; do
+        case " $* " in *" $unit "*) continue ;; esac
         case "$unit" in *@.*|dpkg-db-backup.*) continue ;; *.timer|*.service) ;; *) continue ;; esac
         [ $# -ge 60 ] || set -- "$@" "$unit"
     done
@@ -154,11 +188,17 @@ for file in /etc/crontab /etc/cron.d/* /etc/cron.hourly/* /etc/cron.daily/* /etc
     if [ -f "$file" ] && [ -r "$file" ]; then set -- "$@" "$file"; fi
 done
 [ $# = 0 ] || grep -lE 'borg|restic' "$@"
+# A command that root wrote down, for root; nothing but a time comes of it.
+if [ -n "$newest" ] && is_root; then
+    block '{NEWEST}'
+    timeout -k 2 10 sh -c "$newest" 2>/dev/null </dev/null | head -c 4096 |
+        grep -aE '^[0-9TZ:.+ -]{{1,40}}$' | tail -n 1
+fi
 return 0
 """
 
 _TECHNICAL = (
-    f"{NOW} {UNITS} {STAMPS} {UNREAD} {CRON} service timer Id LoadState "
+    f"{NOW} {UNITS} {STAMPS} {UNREAD} {CRON} {NEWEST} service timer Id LoadState "
     "ActiveState UnitFileState Result ExecMainStatus LastTriggerUSec NextElapseUSecRealtime "
     "ExecMainExitTimestamp loaded not-found masked active failed enabled disabled static success "
     "exit-code timeout"

@@ -33,6 +33,8 @@ class Policy:
     now_khz: int | None = None
     least_khz: int | None = None
     most_khz: int | None = None
+    governors: tuple[str, ...] = ()  # that may be had without loading a module
+    steps_khz: tuple[int, ...] = ()  # all that the driver can set, where that is a list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,8 @@ class CpuFreq:
 def parse(text: str) -> CpuFreq:
     found = CpuFreq()
     head = ""
-    unparsed: list[str] = []
+    # The snippet names the folder even where it is missing.
+    unparsed: list[str] = [] if POLICIES in text else [f"no answer of {POLICIES}"]
     policies: list[Policy] = []
     for raw in lines(text):
         line = raw.strip()
@@ -102,12 +105,23 @@ def _policy(shape: re.Match[str], line: str) -> Policy:
         now_khz=khz("now"),
         least_khz=khz("least"),
         most_khz=khz("most"),
+        governors=tuple(filter(None, (word("governors") or "").split(","))),
+        steps_khz=tuple(
+            int(one) for one in fields.get("steps", "").split(",") if _KHZ.fullmatch(one)
+        ),
         line=line,
     )
 
 
 _SNIPPET = rf"""
 get() {{ value=-; read -r value <"$1" || value=-; [ -n "$value" ] || value=-; }} 2>/dev/null
+# Into value, with commas between the words.
+get_list() {{
+    get "$1"
+    # shellcheck disable=SC2086  # several words
+    set -- $value
+    IFS=,; value=$*; unset IFS
+}}
 block "{POLICIES}"
 for policy in {POLICIES}/policy[0-9]*; do
     [ -d "$policy" ] || continue
@@ -119,7 +133,9 @@ for policy in {POLICIES}/policy[0-9]*; do
     get "$policy/scaling_max_freq"; line="$line max=$value"
     get "$policy/scaling_cur_freq"; line="$line now=$value"
     get "$policy/cpuinfo_min_freq"; line="$line least=$value"
-    get "$policy/cpuinfo_max_freq"; echo "$line most=$value"
+    get "$policy/cpuinfo_max_freq"; line="$line most=$value"
+    get_list "$policy/scaling_available_governors"; line="$line governors=$value"
+    get_list "$policy/scaling_available_frequencies"; echo "$line steps=$value"
 done
 show_kernel {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
 return 0

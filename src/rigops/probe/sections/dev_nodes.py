@@ -113,9 +113,11 @@ if command -v nvidia-modprobe >/dev/null; then
     ls -Lln "$(command -v nvidia-modprobe)"
 fi
 block "{_NODES}"
+set --
 for node in /dev/nvidia* /dev/dri/render*; do
-    if [ -e "$node" ]; then ls -lnd "$node"; fi
+    if [ -e "$node" ]; then set -- "$@" "$node"; fi
 done
+[ $# = 0 ] || ls -lnd "$@"
 return 0
 """
 

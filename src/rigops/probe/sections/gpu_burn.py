@@ -52,6 +52,7 @@ def parse(text: str) -> Burn:
     found = stripped(text.replace("\r", "\n"))
     progress = tuple(filter(None, map(_progress, found)))
     results = [one for one in map(_RESULT.fullmatch, found) if one]
+    results.sort(key=lambda one: one["result"] != "OK")  # of several runs the one that failed
     failures = tuple(line for line in found if _FAILURE.fullmatch(line))
     has_ended = any(map(_TESTED.match, found)) and bool(results)
     is_known = progress or results or failures

@@ -23,6 +23,7 @@ from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.probe.text import blocks, lines, matches, shown_units
 
 STATE = "/var/lib/rigops"
+RUNTIME = "/run/rigops"  # what a service of rigops does just now
 RECORD = f"{STATE}/owned.json"  # of every file that rigops owns
 LEAVING = f"{STATE}/leaving.json"
 ARGUMENTS = f"{STATE}/kernel_args.json"
@@ -32,6 +33,7 @@ OWNED_UNITS = "systemctl show OWNED"
 STRAYS = "ls *.rigops-new"
 MISSHAPEN = "find MISSHAPEN"
 
+_FOLDERS: Final = (f"{STATE}/", f"{RUNTIME}/")
 _JOURNAL_BYTES: Final = 1024 * 1024  # in which its last 50 lines are
 _KNOWN = {JOURNAL, OWNED_FILES, OWNED_UNITS, STRAYS, MISSHAPEN, TRACES, ORIGINALS}
 # Bundles of version 0.1 have permissions without owner, in octal.
@@ -100,11 +102,9 @@ class RigopsState:
 
 def parse(text: str) -> RigopsState:
     found = blocks(text)
-    misshapen = tuple(
-        line for line in lines(found.get(MISSHAPEN, "")) if line.startswith(f"{STATE}/")
-    )
+    misshapen = tuple(line for line in lines(found.get(MISSHAPEN, "")) if line.startswith(_FOLDERS))
     files, torn = matches(_FILE, lines(found.get(OWNED_FILES, "")))
-    records = {path: body for path, body in found.items() if path.startswith(f"{STATE}/")}
+    records = {path: body for path, body in found.items() if path.startswith(_FOLDERS)}
     records |= {path: "" for path in misshapen if path.endswith(".json")}
     return RigopsState(
         owned=records.pop(RECORD, None),
@@ -134,7 +134,9 @@ def parse(text: str) -> RigopsState:
         unrecorded=traces(found.get(TRACES, "")),
         originals=originals(found.get(ORIGINALS, "")),
         journal=tuple(line for line in lines(found.get(JOURNAL, "")) if line.strip()),
-        unparsed=tuple(head for head in found if head not in _KNOWN and not head.startswith(STATE)),
+        unparsed=tuple(
+            head for head in found if head not in _KNOWN and not head.startswith(_FOLDERS)
+        ),
     )
 
 
@@ -142,7 +144,7 @@ def parse(text: str) -> RigopsState:
 _SNIPPET = f"""
 set --
 misshapen=
-[ ! -d {STATE} ] || misshapen=$(find {STATE}/ {STATE}/vault/ -maxdepth 1 \
+[ ! -d {STATE} ] || misshapen=$(find {STATE}/ {STATE}/vault/ {RUNTIME}/ -maxdepth 1 \
     \\( -name '*.json' -o -name journal.jsonl \\) \
     \\( ! -type f -o -name '*.json' -size +1024k \\) 2>/dev/null)
 is_misshapen() {{
@@ -152,7 +154,7 @@ $misshapen
 $1
 "*) ;; *) return 1 ;; esac
 }}
-for path in {STATE}/*.json {STATE}/vault/vault.json; do
+for path in {STATE}/*.json {STATE}/vault/vault.json {RUNTIME}/*.json; do
     is_misshapen "$path" || set -- "$@" "$path"
 done
 show "$@"
@@ -171,7 +173,7 @@ for path in {STATE}/*.rigops-new {STATE}/previous/*.rigops-new; do
 done
 if [ -r {RECORD} ] && ! is_misshapen {RECORD}; then
     recorded=$(sed -n -e 's/^ *"path": "\\(.*\\)",$/\\1/p' -e '${{/^}}$/p;}}' {RECORD})
-    units=$(sed -n 's#^ *"path": "{SYSTEM_UNITS}\\([^/"]*\\)",$#\\1#p' {RECORD})
+    units=$(sed -n '/@\\./!s#^ *"path": "{SYSTEM_UNITS}\\([^/"]*\\)",$#\\1#p' {RECORD})
     set -f
     IFS='
 '

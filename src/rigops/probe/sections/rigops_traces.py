@@ -21,8 +21,10 @@ HEADERS: Final = (
     "# acs off [|] back [|] show: ",
     "# kernel_hook installed RELEASE ",
     "# notify SUBJECT: ",
+    "# self_check: ",
+    "# (gpu|cpu)_tuning set ",
     "# Ends a boot with new kernel arguments unless it is confirmed ",
-    "(url|command)$",  # whom to notify
+    "(url|command|ping)$",  # whom to notify
 )
 TRACES: Final = "ls UNRECORDED"
 ORIGINALS: Final = "ls UNRECORDED PREVIOUS"
@@ -45,6 +47,8 @@ _SHARED: Final = (  # a user may have a file of that name
     "/etc/systemd/*.conf.d/*rigops*",
     "/etc/systemd/system/nvidia-persistenced.service",
     "/etc/systemd/system/*.service.d/rigops*",
+    "/etc/udev/rules.d/*rigops*",
+    "/usr/local/sbin/rigops-*",
     *FOREIGN_FILES,
 )
 _FOUND: Final = r"(?P<status>[0-9a-f]{4} [0-9:]{3,21}) (?P<digest>[0-9a-f]{64})"
@@ -111,7 +115,8 @@ for path in {" ".join((*_OWN, *_SHARED))}; do
     [ -f "$path" ] || continue
     ! is_recorded "$path" || continue
     case $path in
-        *.rigops-new) continue ;;
+        # A digest would let a weak passphrase be guessed wherever the answer is read.
+        *.rigops-new|/etc/rigops/borg_passphrase*) continue ;;
         {companions}
     esac
     found=$found$path$line

@@ -141,7 +141,10 @@ _TECHNICAL = (
     "Filesystem raid0 raid1 raid10 raid5 raid6 linear multipath faulty auto-read-only active "
     "Personalities unused devices btrfs device stats filesystem usage scrub status subvolume list "
     "size unallocated missing read write flush corruption generation otime path Status started "
-    "there are uncorrectable errors csum verify super no stats available"
+    "there are uncorrectable errors csum verify super no stats available Overall Device devid disk "
+    "write_io_errs read_io_errs flush_io_errs corruption_errs generation_errs io errs "
+    "finished running aborted interrupted Error summary Uncorrectable Scrub ro rw ext4 cifs "
+    "iso9660 squashfs cramfs erofs udf"
 )
 
 SECTION = Section(

@@ -1,4 +1,4 @@
-"""Units that act on cards, clocks and packages, and files that set cards by nvidia-smi."""
+"""Units that act on cards, clocks and packages, and what else sets cards: files, programs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rigops.probe.text import lines, shown_units
 
 SHOW: Final = "systemctl show"
 GREP: Final = "grep nvidia-smi"
+PROGRAMS: Final = "programs that set cards"
 ABSENT: Final = "units without a file"
 SYSTEM_UNITS: Final = "/etc/systemd/system/"
 
@@ -19,6 +20,7 @@ Setting = Literal["power", "clocks", "persistence"]
 
 _PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState,Result,FragmentPath"
 _MATCH = re.compile(r"(?P<file>/[^:]{1,400}):(?P<command>.*)")
+_PROGRAM = re.compile(r"pid=[0-9]{1,10} comm=(?P<name>\S{1,16})")
 _DENIED = re.compile(r"(?:grep|find): \W?(?P<place>/[^']{1,400}?)\W?: Permission denied")
 _CARDS = re.compile(r"\s(?:-i|--id)\b")
 _OPTIONS: tuple[tuple[Setting, re.Pattern[str]], ...] = (
@@ -33,6 +35,10 @@ _OPTIONS: tuple[tuple[Setting, re.Pattern[str]], ...] = (
         ),
     ),
     ("persistence", re.compile(r"\s(?:-pm|--persistence-mode)\b")),
+)
+_DCGMI_OPTIONS: tuple[tuple[Setting, re.Pattern[str]], ...] = (
+    ("power", re.compile(r"\s(?:-P|--powerlimit)\b[\s=]*(?P<watts>[0-9]{1,4})?")),
+    ("clocks", re.compile(r"\s(?:-a|--appclocks)\b")),
 )
 
 
@@ -56,7 +62,7 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class CardSetter:
-    """A line of a file that sets cards with nvidia-smi."""
+    """A line of a file that sets cards with nvidia-smi or dcgmi."""
 
     file: str
     command: str
@@ -78,10 +84,14 @@ class CardSetter:
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """`setters`: None where that was not collected. `unreadable`: places where some may be."""
+    """`setters`: None where that was not collected. `unreadable`: places where some may be.
+
+    `programs`: the short names of those that run and may set cards, with or without a unit.
+    """
 
     units: tuple[Unit, ...] = ()
     setters: tuple[CardSetter, ...] | None = None
+    programs: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
 
@@ -92,7 +102,7 @@ class Units:
 def parse(text: str) -> Units:
     head = ""
     shown: list[str] = []
-    absent: list[str] = []
+    listed: dict[str, list[str]] = {ABSENT: [], PROGRAMS: []}
     setters: list[CardSetter] = []
     looked = False
     unreadable: list[str] = []
@@ -110,11 +120,12 @@ def parse(text: str) -> Units:
                 setters += _setter(match, line)
             elif line:
                 unparsed.append(line)
-        elif head == ABSENT:
-            absent += [line] if line else []
+        elif head in listed:
+            listed[head] += [line] if line else []
         else:
             shown.append(line)
     units, rest = shown_units(shown)
+    programs = {line: _PROGRAM.fullmatch(line) for line in listed[PROGRAMS]}
     return Units(
         units=tuple(
             Unit(
@@ -131,11 +142,12 @@ def parse(text: str) -> Units:
         )
         + tuple(
             Unit(name=one, line=f"{one} has no file", load="not-found", active="inactive")
-            for one in absent
+            for one in listed[ABSENT]
         ),
         setters=tuple(setters) if looked else None,
+        programs=tuple(dict.fromkeys(one["name"] for one in programs.values() if one)),
         unreadable=tuple(unreadable),
-        unparsed=(*rest, *unparsed),
+        unparsed=(*rest, *unparsed, *(line for line, found in programs.items() if not found)),
     )
 
 
@@ -144,7 +156,8 @@ def _setter(match: re.Match[str], line: str) -> list[CardSetter]:
     command = match["command"].strip()
     if command.startswith(("#", ";")):
         return []
-    found = {name: option.search(command) for name, option in _OPTIONS}
+    options = _DCGMI_OPTIONS if "dcgmi" in command else _OPTIONS
+    found = {name: option.search(command) for name, option in options}
     sets = frozenset(name for name, option in found.items() if option)
     power = found["power"]
     watts = float(power["watts"]) if power and power["watts"] else None
@@ -155,8 +168,12 @@ def _setter(match: re.Match[str], line: str) -> list[CardSetter]:
 _KNOWN = (
     "nvidia-persistenced.service nvidia-powerd.service nvidia-fabricmanager.service "
     "tuned.service power-profiles-daemon.service tlp.service auto-cpufreq.service "
-    "cpupower.service thermald.service unattended-upgrades.service apt-daily-upgrade.timer"
+    "cpupower.service thermald.service unattended-upgrades.service apt-daily-upgrade.timer "
+    "lactd.service nvidia-pstated.service nvidia_oc.service nvidia-oc.service "
+    "tuxclockerd.service coolercontrold.service cpufrequtils.service"
 )
+
+_SETTERS = "gwe|lactd|tuxclocker|tuxclockerd|nvidia-pstated|nvidia_oc|nvidia-powerd|coolercontrold"
 
 # Programs are too large to be looked through: only what may be a script or a unit is. Root reads
 # the files of root's folders. Where a link leads, and what is in a folder that others may write
@@ -169,7 +186,8 @@ for place in /etc/systemd/system /usr/local/bin /usr/local/sbin /etc/cron* /var/
 done
 setters() {{ # FIND FOLDER… [CONDITION…]
     "$@" ! -path '*.wants/*' ! -path '*.requires/*' -type f -size -65536c -exec \
-        grep -E 'nvidia-smi.*[[:space:]]--?(pl|power|lgc|lmc|lock|ac|app|pm|persist)' \
+        grep -E -e 'nvidia-smi.*[[:space:]]--?(pl|power|lgc|lmc|lock|ac|app|pm|persist)' \
+        -e 'dcgmi[[:space:]]+config[[:space:]].*--set' \
         /dev/null {{}} + 2>&1
 }}
 of_root() {{
@@ -213,13 +231,24 @@ if [ -d /run/systemd/system ]; then
     block "{SHOW} -p {_PROPERTIES}"
     [ $# = 0 ] || systemctl show -p {_PROPERTIES} "$@" 2>&1; code=$?
 fi
+block "{PROGRAMS}"
+cd /proc/ 2>/dev/null && awk 'BEGIN {{
+    for (at = 1; at < ARGC; at++) {{
+        if ((getline name <ARGV[at]) > 0 && name ~ /^({_SETTERS})$/)
+            print "pid=" substr(ARGV[at], 1, index(ARGV[at], "/") - 1) " comm=" name
+        close(ARGV[at])
+    }}
+}}' [0-9]*/comm
+cd /
 block "{GREP}"
 [ -z "$found" ] || printf '%s\n' "$found"
 return $code
 """
 
 _TECHNICAL = (
-    f"{SHOW} {GREP} {ABSENT} {SYSTEM_UNITS} {_PROPERTIES} {_KNOWN} find: Permission denied loaded "
+    f"{SHOW} {GREP} {PROGRAMS} {_SETTERS.replace('|', ' ')} {ABSENT} "
+    f"{SYSTEM_UNITS} {_PROPERTIES} {_KNOWN} find: Permission denied loaded "
+    "dcgmi config --set --powerlimit --appclocks "
     "not-found masked active inactive failed activating enabled disabled static exit-code success "
     "--power-limit --lock-gpu-clocks --lock-memory-clocks --applications-clocks --persistence-mode"
 )

@@ -18,6 +18,7 @@ _QUOTED = re.compile(
     rf"(?:{_HEAD_OF_QUOTE} {{0,20}}: {{0,4}})?GPU [0-9]{{1,3}}: (?P<product_name>[^(:]{{1,80}})"
 )
 _DRIVER = re.compile(r"Nvidia driver version {0,20}: {1,4}(?P<version>[0-9][0-9.]{2,20})")
+_QUOTE = re.compile(rf"Collecting environment|PyTorch version|{_HEAD_OF_QUOTE}|{_DRIVER.pattern}")
 _PART_OF_CARD = re.compile(r"\s{1,9}MIG ")
 
 
@@ -31,8 +32,9 @@ def _is_quote(lines: Sequence[str]) -> bool:
 
 def read(lines: Sequence[str]) -> SmiOutput:
     output = SmiOutput()
-    is_quote = _is_quote(lines)
+    is_quote, is_inside = _is_quote(lines), False
     for line in lines:
+        is_inside = is_inside or (is_quote and _QUOTE.match(line) is not None)
         shape = (_QUOTED if is_quote else _CARD).fullmatch(line.strip())
         driver = _DRIVER.match(line)
         if shape:
@@ -40,6 +42,6 @@ def read(lines: Sequence[str]) -> SmiOutput:
             card.leaves |= {name: Leaf(value, line) for name, value in shape.groupdict().items()}
         elif driver:
             output.head["driver_version"] = Leaf(driver["version"], line.strip())
-        elif not is_quote and not _PART_OF_CARD.match(line):
+        elif not is_inside and not _PART_OF_CARD.match(line):
             output.outside.append(line)
     return output

@@ -198,6 +198,8 @@ class SmiGpu:
     mhz_max_memory: int | None = _value(
         values.megahertz, "max_clocks/mem_clock", "max_clocks/memory"
     )
+    # That it lists: graphics clocks by memory clock, highest first. Only the XML is read for that.
+    listed_mhz: Mapping[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
     processes: tuple[SmiProcess, ...] | None = None
     troubles: Mapping[str, str] = field(default_factory=dict)
     line: str = ""  # the raw line that names this card
@@ -237,6 +239,7 @@ def read_card(output: CardOutput) -> tuple[SmiGpu, tuple[str, ...]]:
         },
         throttle=_throttle(output, found),
         processes=_processes(output, found),
+        listed_mhz=_listed(output),
         **{one.name: one.metadata[_READ](found) for one in fields(SmiGpu) if _READ in one.metadata},
     )
     # A list (-L) has no addresses, and the quote of it in collect_env no UUIDs.
@@ -257,6 +260,18 @@ def _throttle(output: CardOutput, found: Values) -> frozenset[str] | None:
             states[reason] = state
     active = frozenset(reason for reason, is_active in states.items() if is_active)
     return active if active or (states and not is_incomplete) else None
+
+
+def _listed(output: CardOutput) -> dict[int, tuple[int, ...]]:
+    listed: dict[int, list[int]] = {}
+    for tag, value in output.clocks:
+        if (mhz := values.megahertz(value)) is None:
+            continue
+        if tag == "value":
+            listed[mhz] = []
+        elif listed:
+            listed[next(reversed(listed))].append(mhz)
+    return {memory: tuple(graphics) for memory, graphics in listed.items()}
 
 
 def _processes(output: CardOutput, found: Values) -> tuple[SmiProcess, ...] | None:

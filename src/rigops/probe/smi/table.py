@@ -18,6 +18,9 @@ _VERSIONS = (
     ("kmd_version", re.compile(r"\bKMD Version: {0,4}(?P<value>\S{1,40})")),
     ("cuda_umd_version", re.compile(r"\bCUDA UMD Version: {0,4}(?P<value>\S{1,40})")),
 )
+_DATE = re.compile(
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} {1,2}[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2} [0-9]{4}"
+)
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 _CELLS = 3
 _PROCESSES = "processes:"
@@ -56,6 +59,7 @@ class _Reading:
     """One pass over the lines. Of several tables, as `watch` prints them, the last counts."""
 
     def __init__(self, lines: Sequence[str]) -> None:
+        self._outside: list[str] = []
         self._in_processes = False
         self._begin()
         for line in lines:
@@ -74,7 +78,7 @@ class _Reading:
                 self._take(line)
 
     def _begin(self) -> None:
-        self.output = SmiOutput()
+        self.output = SmiOutput(outside=self._outside)  # errors count, whatever is printed later
         self._by_index: dict[str, CardOutput] = {}
         self._rows = 0  # of the card that is being read
         self._in_processes = False
@@ -102,7 +106,7 @@ class _Reading:
             _take_second(card, cells, line.strip())
         elif card and len(cells) == _CELLS and not cells[0].strip():
             _take_mig(card, cells[2].strip(), line.strip())
-        elif not cells and line.strip():
+        elif not cells and line.strip() and not _DATE.fullmatch(line.strip()):
             self.output.outside.append(line)
 
     def _take_first(self, cells: Sequence[str], line: str) -> None:

@@ -46,6 +46,7 @@ class CardOutput:
     address: str
     leaves: dict[str, Leaf] = field(default_factory=dict)
     processes: list[dict[str, Leaf]] = field(default_factory=list)
+    clocks: list[tuple[str, str]] = field(default_factory=list)  # that it lists: tag and value
     is_closed: bool = False
 
 

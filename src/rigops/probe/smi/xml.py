@@ -14,6 +14,7 @@ _ROOT = "nvidia_smi_log"
 _CARD = "gpu"
 _PROCESSES = "processes"
 _PROCESS = "process_info"
+_CLOCKS = "supported_clocks"
 _TAG = re.compile(
     r"<!--|-->|<(?P<close>/?)(?P<name>[A-Za-z_][\w.-]{0,63})(?P<more>(?:\s[^<>]{0,200})?)>",
     re.ASCII,
@@ -119,6 +120,8 @@ class _Reading:
             self._card.processes[-1].setdefault(self._stack[-1], leaf)
         else:
             self._card.leaves.setdefault("/".join(self._stack), leaf)
+            if self._stack[0] == _CLOCKS:
+                self._card.clocks.append((self._stack[-1], leaf.value))
 
     def _add_outside(self, text: str) -> None:
         if text and not text.isspace():

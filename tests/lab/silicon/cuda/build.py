@@ -53,7 +53,7 @@ def _libraries(version: str) -> list[Library]:
             file_name=f"libnccl.so.{major}.{minor}.{patch}",
             exports=HERE / "libnccl.map",
             sources=(nccl,),
-            defines=(f"NCCL_VERSION={major * 10000 + minor * 100 + patch}",),
+            defines=(f"VERSION_CODE={major * 10000 + minor * 100 + patch}",),
         ),
     ]
 

@@ -27,16 +27,20 @@ static bool parse_gpu(struct conf *conf, const char *line) {
         return false;
     if (index != conf->gpus || index >= MAX_GPUS || !name_at)
         return false;
-    if (strcmp(state, "ok") && strcmp(state, "lost"))
-        return false;
     gpu.lost = !strcmp(state, "lost");
+    gpu.corrupts = !strcmp(state, "corrupt");
+    if (strcmp(state, "ok") && !gpu.lost && !gpu.corrupts)
+        return false;
     snprintf(gpu.name, sizeof gpu.name, "%s", line + name_at);
     conf->gpu[conf->gpus++] = gpu;
     return true;
 }
 
 static bool parse_behaviour(enum behaviour *copy, const char *word) {
-    static const char *const words[] = {"ok", "hang", "wrong", "mirror", "stale", "slow"};
+    static const char *const words[] = {"ok",        "hang",        "wrong",       "mirror",
+                                        "stale",     "slow",        "kernel-hang", "loads-wrong",
+                                        "no-flags",  "map-fails",   "ipc-refused",
+                                        "crowd-wrong", "crowd-hang", "overrun"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(word, words[i])) {
             *copy = (enum behaviour)i;
@@ -64,6 +68,20 @@ static bool parse_pair(struct conf *conf, const char *line) {
     return true;
 }
 
+/* After the lines of cards. */
+static bool parse_fall(struct conf *conf, const char *line) {
+    char copies[sizeof conf->gpu[0].copies];
+    long with;
+    int index;
+    if (sscanf(line, "falls %d %ld %191s", &index, &with, copies) != 3)
+        return false;
+    if (index < 0 || index >= conf->gpus || with < 1)
+        return false;
+    conf->gpu[index].falls_with = with;
+    strcpy(conf->gpu[index].copies, copies);
+    return true;
+}
+
 static bool parse_line(struct conf *conf, const char *line) {
     if (!*line || *line == '#')
         return true;
@@ -73,6 +91,10 @@ static bool parse_line(struct conf *conf, const char *line) {
         return parse_pair(conf, line);
     if (!strncmp(line, "driver ", 7))
         return sscanf(line, "driver %31s", conf->driver) == 1;
+    if (!strncmp(line, "falls ", 6))
+        return parse_fall(conf, line);
+    if (!strcmp(line, "init hang"))
+        return conf->init_hangs = true;
     if (!strncmp(line, "unkillable ", 11))
         return sscanf(line, "unkillable %255s", conf->unkillable) == 1;
     return false;

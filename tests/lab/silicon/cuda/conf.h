@@ -1,7 +1,9 @@
 /* cuda.conf, as tests/lab/README.md describes it; the library decides nothing else.
 
-   One line more is understood: `unkillable PATH` names a file on a frozen file system, to which a
-   process writes as soon as a copy of its hangs, so that no signal ends it. */
+   Three lines more are understood. `unkillable PATH` names a file on a frozen file system, to which
+   a process writes as soon as something of its hangs, so that no signal ends it. `init hang` is a
+   cuInit that never returns. `falls INDEX COPIES PATH`: the card leaves the bus as its COPIES-th
+   copy from or to another card begins, counted over all processes by the length of the file. */
 #ifndef RIGSIM_CONF_H
 #define RIGSIM_CONF_H
 
@@ -10,7 +12,14 @@
 
 #define MAX_GPUS 32
 
-enum behaviour { COPY_OK, COPY_HANG, COPY_WRONG, COPY_MIRROR, COPY_STALE, COPY_SLOW };
+/* Copies are right from KERNEL_HANG on: three faults are those of kernels only, with MAP_FAILS peer
+   access cannot be enabled though it is granted, with IPC_REFUSED memory of another process cannot
+   be opened, OVERRUN copies too much, and CROWD_WRONG and CROWD_HANG are of copies while something moves elsewhere, too. */
+enum behaviour {
+    COPY_OK, COPY_HANG, COPY_WRONG, COPY_MIRROR, COPY_STALE, COPY_SLOW,
+    KERNEL_HANG, LOADS_WRONG, NO_FLAGS, MAP_FAILS, IPC_REFUSED,
+    CROWD_WRONG, CROWD_HANG, OVERRUN,
+};
 
 struct gpu {
     char address[16];
@@ -19,6 +28,9 @@ struct gpu {
     int major, minor;
     size_t bytes;
     bool lost;
+    bool corrupts; /* bytes that come from the host are wrong from some offset on */
+    long falls_with;
+    char copies[192]; /* the file that counts them */
 };
 
 /* Rates in GB/s (1e9 bytes), latency in microseconds. */
@@ -32,6 +44,7 @@ struct pair {
 struct conf {
     char driver[32];
     char unkillable[256];
+    bool init_hangs;
     int gpus;
     struct gpu gpu[MAX_GPUS];
     struct pair pair[MAX_GPUS][MAX_GPUS];

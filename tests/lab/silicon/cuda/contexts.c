@@ -1,7 +1,7 @@
 /* Primary contexts, the current context of each thread, and peer access. */
 #include <string.h>
 
-#include "state.h"
+#include "execute.h"
 
 enum { MAX_PEERS = 8, MAX_DEPTH = 32 };
 
@@ -28,7 +28,9 @@ CUresult enter(struct context **current) {
         return leave(CUDA_ERROR_INVALID_CONTEXT);
     if (!is_active(*current))
         return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    return is_lost((*current)->device) ? leave(CUDA_ERROR_UNKNOWN) : CUDA_SUCCESS;
+    if (is_lost((*current)->device))
+        return leave(CUDA_ERROR_UNKNOWN);
+    return (*current)->error ? leave((*current)->error) : CUDA_SUCCESS;
 }
 
 static CUresult enter_primary(CUdevice ordinal, struct context **context) {
@@ -44,8 +46,10 @@ static CUresult enter_primary(CUdevice ordinal, struct context **context) {
 
 static CUresult destroy(struct context *context) {
     CUresult result = wait_for_context(context);
+    drop_kernels_of(context);
     free_memory_of(context);
     free_streams_of(context);
+    context->error = CUDA_SUCCESS;
     memset(context->peers, 0, sizeof context->peers);
     context->retained = 0;
     return result;
@@ -180,6 +184,8 @@ CUresult enable_peer(struct context *context, int peer) {
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     if (count_peers(context) >= MAX_PEERS)
         return CUDA_ERROR_TOO_MANY_PEERS;
+    if (conf.pair[context->device][peer].copy == MAP_FAILS)
+        return CUDA_ERROR_MAP_FAILED;
     context->peers[peer] = true;
     return CUDA_SUCCESS;
 }

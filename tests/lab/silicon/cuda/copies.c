@@ -1,15 +1,16 @@
 /* Copies, and what each kind of pair does to them.
 
    A pair misbehaves only where one device reaches into the other's memory (`accessor`, `owner`).
-   What goes through the host, and what an owner does with its own memory, is always right. */
+   What an owner does with its own memory is always right, and so is what goes through the host,
+   unless the card corrupts what it gets from there. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
 
-enum { PAGE = 4096, ALWAYS_RIGHT_BELOW = 64 * 1024 };
-
 static const double LOCAL_GBS = 400, HOST_GBS = 12, HOST_LATENCY = 8, STAGED_LATENCY = 14;
+
+enum { TOO_MUCH = 64 };
 
 struct place {
     struct allocation *allocation;
@@ -27,10 +28,6 @@ static CUresult place_of(CUdeviceptr pointer, size_t bytes, struct place *place)
     return memory_behind(place->allocation, place->offset, bytes, &place->memory);
 }
 
-static double microseconds(size_t bytes, double gbs, double latency) {
-    return latency + (double)bytes / (gbs * 1e3);
-}
-
 /* Of a card's own link: the pairs know it, a single card has none. */
 static double host_rate(int device) {
     double rate = 0;
@@ -40,25 +37,8 @@ static double host_rate(int device) {
     return rate > 0 ? rate : HOST_GBS;
 }
 
-static bool can_reach(int device, int owner) {
-    return contexts[device].retained && contexts[device].peers[owner];
-}
-
 static const struct pair *window(int accessor, int owner) {
     return &conf.pair[accessor][owner];
-}
-
-/* The offset is the same for each run of the same pair and size. */
-static size_t first_wrong_byte(int accessor, int owner, size_t bytes) {
-    uint64_t seed = (uint64_t)(accessor * MAX_GPUS + owner) * 0x9e3779b97f4a7c15ULL + bytes;
-    seed ^= seed >> 29;
-    return (1 + (size_t)(seed * 0xbf58476d1ce4e5b9ULL >> 33) % (bytes / PAGE / 2)) * PAGE;
-}
-
-/* Adding, because an exclusive or would undo itself on the way back. */
-static void spoil(unsigned char *memory, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        memory[i] = (unsigned char)(memory[i] + 0x5b);
 }
 
 /* The shadow holds what the copy before should have brought; this copy's data waits there. */
@@ -71,16 +51,26 @@ static void deliver_late(unsigned char *memory, unsigned char *shadow, const uns
 /* Data that leaves `accessor` for memory of `owner`, or that it fetches from there. */
 static void deliver(const struct place *to, const unsigned char *source, size_t bytes, int accessor,
                     int owner) {
+    size_t wrong;
     switch (window(accessor, owner)->copy) {
     case COPY_STALE:
         deliver_late(to->memory, shadow_of(to->allocation, accessor) + to->offset, source, bytes);
         break;
+    case CROWD_WRONG:
+        if (!is_crowded(accessor, owner)) {
+            memmove(to->memory, source, bytes);
+            break;
+        }
+        /* fallthrough */
     case COPY_WRONG:
         memmove(to->memory, source, bytes);
-        if (bytes >= ALWAYS_RIGHT_BELOW) {
-            size_t wrong = first_wrong_byte(accessor, owner, bytes);
-            spoil(to->memory + wrong, bytes - wrong);
-        }
+        wrong = first_wrong_byte(accessor, owner, bytes);
+        spoil(to->memory + wrong, bytes - wrong);
+        break;
+    case OVERRUN:
+        memmove(to->memory, source, bytes);
+        if (to->allocation->bytes - to->offset - bytes >= TOO_MUCH)
+            memset(to->memory + bytes, 0xa5, TOO_MUCH);
         break;
     default:
         memmove(to->memory, source, bytes);
@@ -97,9 +87,7 @@ static unsigned char *seen_by(const struct place *place, int accessor) {
 
 static CUresult time_direct(struct stream *stream, int from, int to, const struct pair *pair,
                             size_t bytes) {
-    double rate = pair->rate, both = pair->both;
-    if (pair->copy == COPY_SLOW && rate >= pair->staged)
-        rate = pair->staged / 2;
+    double rate = direct_rate(pair), both = pair->both;
     if (both > 2 * rate)
         both = 2 * rate;
     return add_transfer(stream, from, to, microseconds(bytes, rate, pair->latency),
@@ -110,7 +98,8 @@ static CUresult copy_direct(struct stream *stream, struct place *to, struct plac
                             size_t bytes, int accessor) {
     int source = from->allocation->device, target = to->allocation->device;
     int owner = accessor == source ? target : source;
-    if (window(accessor, owner)->copy == COPY_HANG) {
+    enum behaviour behaviour = window(accessor, owner)->copy;
+    if (behaviour == COPY_HANG || (behaviour == CROWD_HANG && is_crowded(accessor, owner))) {
         hang(stream);
         return CUDA_SUCCESS;
     }
@@ -118,6 +107,14 @@ static CUresult copy_direct(struct stream *stream, struct place *to, struct plac
     to->memory = seen_by(to, accessor);
     deliver(to, from->memory, bytes, accessor, owner);
     return time_direct(stream, source, target, window(accessor, owner), bytes);
+}
+
+static void receive_from_host(const struct place *to, size_t bytes) {
+    int device = to->allocation->device;
+    if (!conf.gpu[device].corrupts)
+        return;
+    size_t wrong = first_wrong_byte(device, device, bytes);
+    spoil(to->memory + wrong, bytes - wrong);
 }
 
 /* -1: neither may, so the copy goes through the host. The current device comes first; whether the
@@ -143,10 +140,15 @@ static CUresult copy(struct stream *stream, struct place *to, struct place *from
         memmove(to->memory, from->memory, bytes);
         return add_work(stream, microseconds(bytes, LOCAL_GBS, 2));
     }
+    count_copy(source);
+    count_copy(target);
+    if (is_lost(source) || is_lost(target))
+        return CUDA_SUCCESS; /* queued; whoever waits for it, or touches the card, sees it */
     int accessor = accessor_of(current, source, target, either);
     if (accessor >= 0)
         return copy_direct(stream, to, from, bytes, accessor);
     memcpy(to->memory, from->memory, bytes);
+    receive_from_host(to, bytes);
     return add_work(stream, microseconds(bytes, conf.pair[source][target].staged, STAGED_LATENCY));
 }
 
@@ -162,6 +164,7 @@ static CUresult enter_copy(struct copy_request *request, CUdeviceptr to, CUdevic
     if (result)
         return result;
     if ((result = stream_of(request->current, stream, &request->stream)) ||
+        (result = wait_for_kernels(request->stream)) ||
         (result = place_of(to, bytes, &request->to)) ||
         (result = place_of(from, bytes, &request->from)))
         return leave(result);
@@ -232,13 +235,15 @@ static CUresult copy_host(enum direction direction, CUdeviceptr device, void *ho
     if (result)
         return result;
     if ((result = stream_of(current, handle, &stream)) ||
-        (wait && (result = wait_for_stream(stream))) ||
+        (result = wait_for_kernels(stream)) || (wait && (result = wait_for_stream(stream))) ||
         (result = place_of(device, bytes, &place)))
         return leave(result);
     if (is_stuck(stream))
         return leave(CUDA_SUCCESS);
     unsigned char *memory = seen_by(&place, current->device);
     memcpy(direction == TO_HOST ? host : memory, direction == TO_HOST ? memory : host, bytes);
+    if (direction == TO_DEVICE)
+        receive_from_host(&place, bytes);
     double rate = host_rate(place.allocation->device);
     result = add_work(stream, microseconds(bytes, rate, HOST_LATENCY));
     return leave(wait && !result ? wait_for_stream(stream) : result);
@@ -270,7 +275,8 @@ static void fill(unsigned char *memory, unsigned word, size_t words) {
 static CUresult set_remote(struct stream *stream, struct place *to, unsigned word, size_t words,
                            int accessor) {
     int owner = to->allocation->device;
-    if (window(accessor, owner)->copy == COPY_HANG) {
+    enum behaviour behaviour = window(accessor, owner)->copy;
+    if (behaviour == COPY_HANG || (behaviour == CROWD_HANG && is_crowded(accessor, owner))) {
         hang(stream);
         return CUDA_SUCCESS;
     }
@@ -293,7 +299,7 @@ CUAPI CUresult cuMemsetD32Async(CUdeviceptr to, unsigned word, size_t words, CUs
         return result;
     if (to % 4 || words > SIZE_MAX / 4)
         return leave(CUDA_ERROR_INVALID_VALUE);
-    if ((result = stream_of(current, handle, &stream)) ||
+    if ((result = stream_of(current, handle, &stream)) || (result = wait_for_kernels(stream)) ||
         (result = place_of(to, 4 * words, &place)))
         return leave(result);
     if (is_stuck(stream))

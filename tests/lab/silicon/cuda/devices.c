@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "state.h"
@@ -26,9 +27,9 @@ void unlock(void) {
     pthread_mutex_unlock(&lock);
 }
 
-void let_others_in(void) {
+void let_others_in(unsigned microseconds) {
     pthread_mutex_unlock(&lock);
-    usleep(20000);
+    usleep(microseconds);
     pthread_mutex_lock(&lock);
     conf_refresh(&conf);
 }
@@ -42,8 +43,24 @@ CUresult enter_initialised(void) {
     return CUDA_SUCCESS;
 }
 
+static bool has_fallen(const struct gpu *gpu) {
+    struct stat copies;
+    return gpu->falls_with && !stat(gpu->copies, &copies) && copies.st_size >= gpu->falls_with;
+}
+
 bool is_lost(int device) {
-    return device >= conf.gpus || conf.gpu[device].lost;
+    return device >= conf.gpus || conf.gpu[device].lost || has_fallen(&conf.gpu[device]);
+}
+
+void count_copy(int device) {
+    const struct gpu *gpu = &conf.gpu[device];
+    if (!gpu->falls_with)
+        return;
+    int file = open(gpu->copies, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0 || write(file, "x", 1) != 1)
+        fprintf(stderr, "rigsim: cannot count a copy in %s\n", gpu->copies);
+    if (file >= 0)
+        close(file);
 }
 
 CUresult device_of(CUdevice ordinal, int *device) {
@@ -128,6 +145,12 @@ static void enumerate(void) {
     free(words);
 }
 
+static void hang_here(void) {
+    start_hanging();
+    while (conf.init_hangs)
+        let_others_in(100000);
+}
+
 static CUresult initialise(void) {
     enum conf_read read = conf_refresh(&conf);
     if (read == CONF_MISSING)
@@ -138,6 +161,8 @@ static CUresult initialise(void) {
         return CUDA_ERROR_NO_DEVICE;
     if (strcmp(conf.driver, VERSION))
         return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    if (conf.init_hangs)
+        hang_here();
     enumerate();
     if (!visible_count)
         return CUDA_ERROR_NO_DEVICE;
@@ -189,7 +214,7 @@ static void *newest(const char *name) {
 }
 
 CUAPI CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
-                                   int *status) {
+                                   CUdriverProcAddressQueryResult *status) {
     int own;
     (void)flags;
     cuDriverGetVersion(&own);
@@ -197,7 +222,7 @@ CUAPI CUresult cuGetProcAddress_v2(const char *name, void **function, int versio
         return CUDA_ERROR_INVALID_VALUE;
     *function = newest(name);
     if (status)
-        *status = !*function;
+        *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *function || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
@@ -236,7 +261,9 @@ CUAPI CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal) {
     CUresult result = enter_device(ordinal, &device);
     if (result)
         return result;
-    snprintf(name, (size_t)length, "NVIDIA %s", conf.gpu[device].name);
+    const char *known = conf.gpu[device].name;
+    const char *maker = strncmp(known, "NVIDIA ", 7) ? "NVIDIA " : "";
+    snprintf(name, (size_t)length, "%s%s", maker, known);
     return leave(CUDA_SUCCESS);
 }
 
@@ -303,7 +330,7 @@ static CUresult attribute(const struct gpu *gpu, int wanted, int *value) {
     return CUDA_SUCCESS;
 }
 
-CUAPI CUresult cuDeviceGetAttribute(int *value, int wanted, CUdevice ordinal) {
+CUAPI CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute wanted, CUdevice ordinal) {
     int device;
     CUresult result = enter_device(ordinal, &device);
     return result ? result : leave(attribute(&conf.gpu[device], wanted, value));
@@ -340,7 +367,8 @@ static CUresult p2p_attribute(const struct pair *pair, int wanted, int *value) {
     return CUDA_SUCCESS;
 }
 
-CUAPI CUresult cuDeviceGetP2PAttribute(int *value, int wanted, CUdevice source, CUdevice target) {
+CUAPI CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute wanted, CUdevice source,
+                                       CUdevice target) {
     int from, to;
     CUresult result = enter_pair(source, target, &from, &to);
     if (result)

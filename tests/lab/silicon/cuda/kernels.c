@@ -1,78 +1,58 @@
-/* Modules and launches. PTX is never executed: a kernel's name says what it does.
-
-   The table below is shared with the payload of `rigops preflight`. Parameters are those of the
-   PTX entries, in order, as cuLaunchKernel's kernelParams points to them:
-
-     rigops_store     u64 destination, u32 seed, u32 words          store a pattern, membar.sys
-     rigops_load      u64 source, u64 result, u32 seed, u32 words   load and count wrong words
-     rigops_pingpong  u64 own, u64 other, u32 rounds, u32 spins, u64 result
-
-   One without a function answers 801, as does every kernel that the table does not know. */
+/* Modules and launches. The PTX itself is run: see ptx.c and execute.c. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "state.h"
+#include "execute.h"
 
-enum { MAX_NAME = 64 };
-
-typedef CUresult (*kernel)(struct stream *stream, void **parameters);
-
-static const struct {
-    const char *name;
-    kernel run;
-} kernels[] = {
-    {"rigops_store", NULL},
-    {"rigops_load", NULL},
-    {"rigops_pingpong", NULL},
-};
-
-struct function {
-    char name[MAX_NAME];
-    struct function *next;
-};
+enum { MAX_THREADS_PER_BLOCK = 1024, NEWEST_PTX = 82 };
 
 struct module {
-    struct function *functions;
+    struct context *context;
+    struct ptx ptx;
     struct module *next;
 };
 
 static struct module *modules;
 
-static void free_module(struct module *module) {
-    while (module->functions) {
-        struct function *function = module->functions;
-        module->functions = function->next;
-        free(function);
+/* What a caller wants to have written, and what it says of that when it is done. */
+struct log {
+    char *text;
+    unsigned room;
+    void **written;
+};
+
+static struct log log_of(unsigned count, const CUjit_option *options, void **values) {
+    struct log log = {0};
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+            log.text = values[i];
+        if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
+            log.room = (unsigned)(uintptr_t)values[i];
+            log.written = &values[i];
+        }
     }
-    free(module);
+    return log;
 }
 
-static bool add_function(struct module *module, const char *text) {
-    text += strspn(text, " \t\r\n");
-    size_t length = strcspn(text, " \t\r\n(");
-    struct function *function = calloc(1, sizeof *function);
-    if (!function || !length || length >= MAX_NAME) {
-        free(function);
-        return false;
-    }
-    memcpy(function->name, text, length);
-    function->next = module->functions;
-    module->functions = function;
-    return true;
+static void write_log(const struct log *log, const struct ptx *ptx) {
+    char text[256] = "";
+    if (ptx->error_line)
+        snprintf(text, sizeof text,
+                 "ptxas application ptx input, line %d; error   : %s\n"
+                 "ptxas fatal   : Ptx assembly aborted due to errors",
+                 ptx->error_line, ptx->error);
+    if (log->text && log->room)
+        snprintf(log->text, log->room, "%s", text);
+    if (log->written)
+        *log->written = (void *)(uintptr_t)(strlen(text) < log->room ? strlen(text) : log->room);
 }
 
-static CUresult parse(struct module *module, const char *ptx) {
-    static const char entry[] = ".entry";
-    const char *version = strstr(ptx, ".version");
-    if (!version)
-        return CUDA_ERROR_INVALID_IMAGE;
-    if (!strstr(version, ".target"))
-        return CUDA_ERROR_INVALID_PTX;
-    for (const char *at = ptx; (at = strstr(at, entry));) {
-        at += sizeof entry - 1;
-        if (!add_function(module, at))
-            return CUDA_ERROR_INVALID_PTX;
-    }
+static CUresult judge(const struct ptx *ptx, const struct gpu *gpu) {
+    if (ptx->version > NEWEST_PTX)
+        return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    if (ptx->target > 10 * gpu->major + gpu->minor)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     return CUDA_SUCCESS;
 }
 
@@ -83,34 +63,60 @@ static struct module **link_to(const struct module *module) {
     return link;
 }
 
-CUAPI CUresult cuModuleLoadData(CUmodule *loaded, const void *image) {
+static CUresult load(struct context *context, const char *image, const struct log *log,
+                     CUmodule *loaded) {
+    struct module *module = calloc(1, sizeof *module);
+    if (!module)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    bool is_ptx = strstr(image, ".version") != NULL;
+    bool is_right = ptx_read(&module->ptx, image);
+    CUresult result = !is_ptx     ? CUDA_ERROR_INVALID_IMAGE
+                      : !is_right ? CUDA_ERROR_INVALID_PTX
+                                  : judge(&module->ptx, &conf.gpu[context->device]);
+    write_log(log, &module->ptx);
+    if (result) {
+        ptx_free(&module->ptx);
+        free(module);
+        return result;
+    }
+    module->context = context;
+    module->next = modules;
+    modules = module;
+    *loaded = module;
+    return CUDA_SUCCESS;
+}
+
+CUAPI CUresult cuModuleLoadDataEx(CUmodule *loaded, const void *image, unsigned count,
+                                  CUjit_option *options, void **values) {
     struct context *current;
     CUresult result = enter(&current);
     if (result)
         return result;
-    struct module *module = calloc(1, sizeof *module);
-    if (!module)
-        return leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if ((result = parse(module, image))) {
-        free_module(module);
-        return leave(result);
-    }
-    module->next = modules;
-    modules = module;
-    *loaded = module;
-    return leave(CUDA_SUCCESS);
+    struct log log = log_of(count, options, values);
+    return leave(load(current, image, &log, loaded));
 }
 
+CUAPI CUresult cuModuleLoadData(CUmodule *loaded, const void *image) {
+    return cuModuleLoadDataEx(loaded, image, 0, NULL, NULL);
+}
+
+/* Waits for its kernels. */
 CUAPI CUresult cuModuleUnload(CUmodule module) {
     struct context *current;
     CUresult result = enter(&current);
     if (result)
         return result;
+    if (!*link_to(module))
+        return leave(CUDA_ERROR_INVALID_HANDLE);
+    for (const struct entry *entry = module->ptx.entries; entry; entry = entry->next)
+        if (is_running(entry) && (result = wait_for_context(module->context)))
+            return leave(result);
     struct module **link = link_to(module);
     if (!*link)
         return leave(CUDA_ERROR_INVALID_HANDLE);
     *link = module->next;
-    free_module(module);
+    ptx_free(&module->ptx);
+    free(module);
     return leave(CUDA_SUCCESS);
 }
 
@@ -121,47 +127,49 @@ CUAPI CUresult cuModuleGetFunction(CUfunction *found, CUmodule module, const cha
         return result;
     if (!*link_to(module))
         return leave(CUDA_ERROR_INVALID_HANDLE);
-    for (struct function *function = module->functions; function; function = function->next)
-        if (!strcmp(function->name, name)) {
-            *found = function;
+    for (struct entry *entry = module->ptx.entries; entry; entry = entry->next)
+        if (!strcmp(entry->name, name)) {
+            *found = (CUfunction)entry;
             return leave(CUDA_SUCCESS);
         }
     return leave(CUDA_ERROR_NOT_FOUND);
 }
 
-static bool is_function(const struct function *wanted) {
+static const struct module *module_with(const struct entry *wanted) {
     for (const struct module *module = modules; module; module = module->next)
-        for (const struct function *f = module->functions; f; f = f->next)
-            if (f == wanted)
-                return true;
-    return false;
+        for (const struct entry *entry = module->ptx.entries; entry; entry = entry->next)
+            if (entry == wanted)
+                return module;
+    return NULL;
 }
 
-static kernel kernel_named(const char *name) {
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (!strcmp(kernels[i].name, name))
-            return kernels[i].run;
-    return NULL;
+static bool is_product_below(const unsigned size[3], uint64_t most) {
+    return size[0] && size[1] && size[2] && size[0] <= most && size[1] <= most && size[2] <= most &&
+           (uint64_t)size[0] * size[1] <= most && (uint64_t)size[0] * size[1] * size[2] <= most;
 }
 
 CUAPI CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
                               unsigned grid_z, unsigned block_x, unsigned block_y,
                               unsigned block_z, unsigned shared_bytes, CUstream handle,
                               void **parameters, void **extra) {
+    const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
+    const struct entry *entry = (const struct entry *)function;
     struct context *current;
     struct stream *stream;
     CUresult result = enter(&current);
     if (result)
         return result;
-    (void)shared_bytes, (void)extra;
-    if (!is_function(function))
+    const struct module *module = module_with(entry);
+    if (!module)
         return leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!grid_x || !grid_y || !grid_z || !block_x || !block_y || !block_z)
+    if (module->context != current)
+        return leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (extra || shared_bytes || !is_product_below(grid, 1 << 16) ||
+        !is_product_below(block, MAX_THREADS_PER_BLOCK) || (entry->parameter_count && !parameters))
         return leave(CUDA_ERROR_INVALID_VALUE);
     if ((result = stream_of(current, handle, &stream)))
         return leave(result);
-    kernel run = kernel_named(function->name);
-    if (!run)
-        return leave(CUDA_ERROR_NOT_SUPPORTED);
-    return leave(is_stuck(stream) ? CUDA_SUCCESS : run(stream, parameters));
+    if (stream->context != current)
+        return leave(CUDA_ERROR_INVALID_HANDLE);
+    return leave(is_stuck(stream) ? CUDA_SUCCESS : launch(entry, stream, grid, block, parameters));
 }

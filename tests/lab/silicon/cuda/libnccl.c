@@ -11,25 +11,13 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "nccl_api.h"
 
-#ifndef NCCL_VERSION
-#error "NCCL_VERSION, as ncclGetVersion tells it, has to be given"
+#ifndef VERSION_CODE
+#error "VERSION_CODE, as ncclGetVersion answers it, has to be given"
 #endif
 
 enum { MAX_RANKS = 32 };
-
-typedef enum {
-    ncclSuccess = 0,
-    ncclUnhandledCudaError = 1,
-    ncclSystemError = 2,
-    ncclInternalError = 3,
-    ncclInvalidArgument = 4,
-    ncclInvalidUsage = 5,
-} ncclResult_t;
-
-enum { NCCL_INT32 = 2, NCCL_UINT32 = 3, NCCL_FLOAT32 = 7, NCCL_SUM = 0 };
-
-typedef struct { char internal[128]; } ncclUniqueId;
 
 #define DRIVER_FUNCTIONS(F)                                                                        \
     F(cuInit, (unsigned))                                                                          \
@@ -60,7 +48,7 @@ static struct {
 struct call {
     CUdeviceptr send, receive;
     size_t count;
-    int type;
+    ncclDataType_t type;
     CUstream stream;
     struct call *next;
 };
@@ -85,10 +73,10 @@ struct clique {
     struct clique *next;
 };
 
-typedef struct comm {
+struct comm {
     struct clique *clique;
     int rank;
-} *ncclComm_t;
+};
 
 struct waiting {
     struct clique *clique;
@@ -131,7 +119,7 @@ static ncclResult_t start(void) {
 CUAPI ncclResult_t ncclGetVersion(int *version) {
     if (!version)
         return ncclInvalidArgument;
-    *version = NCCL_VERSION;
+    *version = VERSION_CODE;
     return ncclSuccess;
 }
 
@@ -359,11 +347,11 @@ CUAPI ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
 
 /* ---- all-reduce ---- */
 
-static void add(int type, void *sum, const void *more, size_t count) {
+static void add(ncclDataType_t type, void *sum, const void *more, size_t count) {
     float *floats = sum;
     uint32_t *words = sum;
     for (size_t i = 0; i < count; i++)
-        if (type == NCCL_FLOAT32)
+        if (type == ncclFloat32)
             floats[i] += ((const float *)more)[i];
         else
             words[i] += ((const uint32_t *)more)[i];
@@ -524,15 +512,15 @@ static void run_posted(struct clique *clique) {
     }
 }
 
-CUAPI ncclResult_t ncclAllReduce(CUdeviceptr send, CUdeviceptr receive, size_t count, int type,
-                                 int operation, ncclComm_t comm, CUstream stream) {
-    bool known = type == NCCL_INT32 || type == NCCL_UINT32 || type == NCCL_FLOAT32;
-    if (!comm || !count || !send || !receive || !known || operation != NCCL_SUM)
+CUAPI ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
+                                 ncclRedOp_t operation, ncclComm_t comm, CUstream stream) {
+    bool known = type == ncclInt32 || type == ncclUint32 || type == ncclFloat32;
+    if (!comm || !count || !send || !receive || !known || operation != ncclSum)
         return ncclInvalidArgument;
     struct call *call = calloc(1, sizeof *call);
     if (!call)
         return ncclSystemError;
-    *call = (struct call){send, receive, count, type, stream, NULL};
+    *call = (struct call){(CUdeviceptr)send, (CUdeviceptr)receive, count, type, stream, NULL};
     pthread_mutex_lock(&lock);
     struct clique *clique = comm->clique;
     struct rank *rank = &clique->ranks[comm->rank];

@@ -39,6 +39,7 @@ static struct allocation *allocations;
 static struct pinned *pinned_memory;
 static uint64_t used_addresses[MAX_GPUS];
 static unsigned made;
+unsigned memory_changes;
 
 static int memory_folder(void) {
     const char *path = getenv("RIGSIM_SHM");
@@ -196,6 +197,7 @@ static void unmake(struct allocation *allocation) {
     while (*link != allocation)
         link = &(*link)->next;
     *link = allocation->next;
+    memory_changes++;
     while (allocation->shadows) {
         struct shadow *shadow = allocation->shadows;
         allocation->shadows = shadow->next;
@@ -400,6 +402,8 @@ CUAPI CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle
     if (pid == getpid())
         return leave(CUDA_ERROR_INVALID_CONTEXT);
     if (ordinal_of(device) < 0)
+        return leave(CUDA_ERROR_INVALID_DEVICE);
+    if (device != current->device && conf.pair[current->device][device].copy == IPC_REFUSED)
         return leave(CUDA_ERROR_INVALID_DEVICE);
     if ((result = reach(current, device)))
         return leave(result);

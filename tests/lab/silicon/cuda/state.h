@@ -16,6 +16,7 @@ struct context {
     unsigned retained;
     unsigned flags;
     bool peers[MAX_GPUS];
+    CUresult error; /* of a kernel; from then on every call fails with it */
     struct stream *null_stream;
 };
 
@@ -63,8 +64,9 @@ extern struct context contexts[MAX_GPUS];
 /* devices.c */
 CUresult enter_initialised(void);
 void unlock(void);
-void let_others_in(void);
+void let_others_in(unsigned microseconds);
 bool is_lost(int device);
+void count_copy(int device);
 CUresult device_of(CUdevice ordinal, int *device);
 int ordinal_of(int device);
 void start_hanging(void);
@@ -87,16 +89,32 @@ CUresult memory_behind(struct allocation *allocation, size_t offset, size_t byte
 unsigned char *shadow_of(struct allocation *allocation, int accessor);
 void free_memory_of(struct context *context);
 void remove_stale_memory(void);
+extern unsigned memory_changes; /* grows with each allocation that goes */
+
+/* windows.c */
+bool can_reach(int device, int owner);
+size_t first_wrong_byte(int accessor, int owner, size_t bytes);
+void spoil(unsigned char *memory, size_t bytes);
+double microseconds(size_t bytes, double gbs, double latency);
+double direct_rate(const struct pair *pair);
+double time_of_transfer(int accessor, int owner, uint64_t bytes);
+uint64_t get_word(struct allocation *allocation, size_t offset, unsigned bytes, int accessor);
+void put_word(struct allocation *allocation, size_t offset, uint64_t value, unsigned bytes,
+              int accessor);
 
 /* streams.c */
 CUresult stream_of(struct context *current, CUstream handle, struct stream **stream);
 bool make_null_stream(struct context *context);
 void free_streams_of(struct context *context);
+bool waits_for(const struct stream *stream, const struct stream *other);
 bool is_stuck(struct stream *stream);
 void hang(struct stream *stream);
+CUresult wait_for_kernels(struct stream *stream);
 CUresult wait_for_stream(struct stream *stream);
 CUresult wait_for_context(struct context *context);
-CUresult add_work(struct stream *stream, double microseconds);
+CUresult add_work(struct stream *stream, double length);
+void finish_work(struct stream *stream, size_t at, double length);
+bool is_crowded(int from, int to);
 CUresult add_transfer(struct stream *stream, int from, int to, double alone, double with_reverse);
 
 #endif

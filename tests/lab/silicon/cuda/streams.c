@@ -1,14 +1,19 @@
-/* Streams and events. Work is done when it is queued; only its time is simulated.
+/* Streams and events. Work is done when it is queued; only its time is simulated. Kernels are the
+   exception: they run while the host waits, and copies that come after one wait for it.
 
    Each stream is a list of work on one simulated clock in microseconds. `host_now` is how far the
    host has seen that clock: nothing that is queued later starts earlier. Work that is queued
    without waiting in between overlaps, as on a card. */
 #include <stdlib.h>
 
-#include "state.h"
+#include "execute.h"
 
 #define LEGACY_STREAM ((CUstream)1)
 #define PER_THREAD_STREAM ((CUstream)2)
+
+enum { NAP = 20000 };
+
+static const double SLICE = 0.005, ASKED = 0.05;
 
 struct event {
     struct context *context;
@@ -38,7 +43,7 @@ static void settle(struct stream *stream, size_t from) {
 }
 
 /* The null stream waits for every blocking stream of its context, and they wait for it. */
-static bool waits_for(const struct stream *stream, const struct stream *other) {
+bool waits_for(const struct stream *stream, const struct stream *other) {
     if (stream == other)
         return true;
     if (stream->context != other->context || stream->non_blocking || other->non_blocking)
@@ -83,8 +88,13 @@ static CUresult add(struct stream *stream, struct work work) {
     return CUDA_SUCCESS;
 }
 
-CUresult add_work(struct stream *stream, double microseconds) {
-    return add(stream, (struct work){.length = microseconds, .from = -1, .to = -1});
+CUresult add_work(struct stream *stream, double length) {
+    return add(stream, (struct work){.length = length, .from = -1, .to = -1});
+}
+
+void finish_work(struct stream *stream, size_t at, double length) {
+    stream->work[at].length = length;
+    settle(stream, at);
 }
 
 static void slow_down(struct stream *stream, size_t at) {
@@ -110,6 +120,18 @@ static void share_with_reverse(struct stream *stream, struct stream *other) {
     }
 }
 
+/* Whether something moves between two other cards, or between one of these and another. */
+bool is_crowded(int from, int to) {
+    for (const struct stream *stream = streams; stream; stream = stream->next) {
+        const struct work *last = stream->count ? &stream->work[stream->count - 1] : NULL;
+        if (!last || last->from < 0 || last->end <= host_now)
+            continue;
+        if (!(last->from == from && last->to == to) && !(last->from == to && last->to == from))
+            return true;
+    }
+    return false;
+}
+
 CUresult add_transfer(struct stream *stream, int from, int to, double alone, double with_reverse) {
     CUresult result = add(stream, (struct work){.length = alone, .both_length = with_reverse,
                                                 .from = from, .to = to});
@@ -126,35 +148,65 @@ static bool is_known(const struct stream *stream) {
     return false;
 }
 
+static void go_on(void) {
+    let_others_in(run_kernels(SLICE) ? 0 : NAP);
+}
+
+static bool has_any_kernels(const struct stream *stream) {
+    return has_kernels(stream, stream->count);
+}
+
+/* Of the stream and of those that it waits for. Returns at once where one of them hangs. */
+CUresult wait_for_kernels(struct stream *stream) {
+    struct context *context = stream->context;
+    for (struct stream *other = streams; other;) {
+        if (!waits_for(stream, other) || !has_any_kernels(other) || is_stuck(other)) {
+            other = other->next;
+            continue;
+        }
+        go_on();
+        if (is_lost(context->device))
+            return CUDA_ERROR_UNKNOWN;
+        if (context->error)
+            return context->error;
+        if (!is_known(stream))
+            return CUDA_ERROR_INVALID_HANDLE;
+        other = streams;
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult wait_for_stream(struct stream *stream) {
     struct context *context = stream->context;
-    while (is_stuck(stream)) {
-        let_others_in();
+    while (is_stuck(stream) || has_any_kernels(stream)) {
+        go_on();
         if (is_lost(context->device))
             return CUDA_ERROR_UNKNOWN;
         if (!is_known(stream))
             return CUDA_ERROR_INVALID_HANDLE;
     }
+    if (context->error)
+        return context->error;
     if (end_of(stream) > host_now)
         host_now = end_of(stream);
     return CUDA_SUCCESS;
 }
 
-static struct stream *first_stuck(const struct context *context) {
+static struct stream *first_busy(const struct context *context) {
     for (struct stream *stream = streams; stream; stream = stream->next)
-        if (stream->context == context && is_stuck(stream))
+        if (stream->context == context && (is_stuck(stream) || has_any_kernels(stream)))
             return stream;
     return NULL;
 }
 
 CUresult wait_for_context(struct context *context) {
-    struct stream *stuck = first_stuck(context);
-    if (stuck)
-        return wait_for_stream(stuck);
-    for (struct stream *stream = streams; stream; stream = stream->next)
+    CUresult result = CUDA_SUCCESS;
+    for (struct stream *busy; !result && (busy = first_busy(context));)
+        result = wait_for_stream(busy);
+    for (struct stream *stream = streams; stream && !result; stream = stream->next)
         if (stream->context == context)
-            wait_for_stream(stream);
-    return CUDA_SUCCESS;
+            result = wait_for_stream(stream);
+    return result;
 }
 
 static struct stream *make_stream(struct context *context, bool non_blocking) {
@@ -223,7 +275,9 @@ static CUresult enter_stream(CUstream handle, struct stream **stream) {
         return result;
     if ((result = stream_of(current, handle, stream)))
         return leave(result);
-    return is_lost((*stream)->context->device) ? leave(CUDA_ERROR_UNKNOWN) : CUDA_SUCCESS;
+    if (is_lost((*stream)->context->device))
+        return leave(CUDA_ERROR_UNKNOWN);
+    return (*stream)->context->error ? leave((*stream)->context->error) : CUDA_SUCCESS;
 }
 
 CUAPI CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -237,7 +291,8 @@ CUAPI CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
     return leave(*stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* Returns at once; work that hangs stays, and goes on blocking whoever waits for the context. */
+/* Returns at once; work that hangs or runs stays, and goes on blocking whoever waits for the
+   context. */
 CUAPI CUresult cuStreamDestroy_v2(CUstream handle) {
     struct stream *stream;
     CUresult result = enter_stream(handle, &stream);
@@ -245,7 +300,7 @@ CUAPI CUresult cuStreamDestroy_v2(CUstream handle) {
         return result;
     if (stream == stream->context->null_stream)
         return leave(CUDA_ERROR_INVALID_HANDLE);
-    if (!is_stuck(stream))
+    if (!is_stuck(stream) && !has_any_kernels(stream))
         free_stream(stream);
     return leave(CUDA_SUCCESS);
 }
@@ -255,7 +310,10 @@ CUAPI CUresult cuStreamQuery(CUstream handle) {
     CUresult result = enter_stream(handle, &stream);
     if (result)
         return result;
-    return leave(is_stuck(stream) ? CUDA_ERROR_NOT_READY : wait_for_stream(stream));
+    if (has_any_kernels(stream))
+        run_kernels(ASKED); /* who asks sleeps until the next time */
+    bool busy = !stream->context->error && (is_stuck(stream) || has_any_kernels(stream));
+    return leave(busy ? CUDA_ERROR_NOT_READY : wait_for_stream(stream));
 }
 
 CUAPI CUresult cuStreamSynchronize(CUstream handle) {
@@ -277,7 +335,13 @@ static CUresult enter_event(CUevent event) {
         return result;
     if (!is_event(event))
         return leave(CUDA_ERROR_INVALID_HANDLE);
-    return is_lost(event->context->device) ? leave(CUDA_ERROR_UNKNOWN) : CUDA_SUCCESS;
+    if (is_lost(event->context->device))
+        return leave(CUDA_ERROR_UNKNOWN);
+    return event->context->error ? leave(event->context->error) : CUDA_SUCCESS;
+}
+
+static bool is_ahead(const struct event *event) {
+    return event->hung || (event->stream && has_kernels(event->stream, event->work));
 }
 
 static double time_of(const struct event *event) {
@@ -338,7 +402,11 @@ CUAPI CUresult cuEventQuery(CUevent event) {
     CUresult result = enter_event(event);
     if (result)
         return result;
-    if (event->hung)
+    if (is_ahead(event))
+        run_kernels(SLICE);
+    if (event->context->error)
+        return leave(event->context->error);
+    if (is_ahead(event))
         return leave(CUDA_ERROR_NOT_READY);
     host_saw(event);
     return leave(CUDA_SUCCESS);
@@ -348,13 +416,15 @@ CUAPI CUresult cuEventSynchronize(CUevent event) {
     CUresult result = enter_event(event);
     if (result)
         return result;
-    while (event->hung) {
-        let_others_in();
+    while (is_ahead(event)) {
+        go_on();
         if (!is_event(event))
             return leave(CUDA_ERROR_INVALID_HANDLE);
         if (is_lost(event->context->device))
             return leave(CUDA_ERROR_UNKNOWN);
     }
+    if (event->context->error)
+        return leave(event->context->error);
     host_saw(event);
     return leave(CUDA_SUCCESS);
 }
@@ -362,7 +432,7 @@ CUAPI CUresult cuEventSynchronize(CUevent event) {
 static CUresult elapsed(const struct event *from, const struct event *to, float *milliseconds) {
     if (!from->recorded || !to->recorded || ((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (from->hung || to->hung)
+    if (is_ahead(from) || is_ahead(to))
         return CUDA_ERROR_NOT_READY;
     *milliseconds = (float)((time_of(to) - time_of(from)) / 1000);
     return CUDA_SUCCESS;
@@ -385,6 +455,9 @@ CUAPI CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
         return leave(CUDA_ERROR_INVALID_HANDLE);
     if (!event->recorded)
         return leave(CUDA_SUCCESS);
-    stream->hung |= event->hung;
+    if (event->stream && event->stream != stream && has_kernels(event->stream, event->work) &&
+        (result = wait_for_kernels(event->stream)))
+        return leave(result);
+    stream->hung |= is_ahead(event);
     return leave(add(stream, (struct work){.earliest = time_of(event), .from = -1, .to = -1}));
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from .rig import Rig
 
 _GOVERNORS = "conservative ondemand userspace powersave performance schedutil"
+_MIDDLE_KHZ = 2800000
 
 
 def _write_policy(sys: Path, rig: Rig, number: int) -> None:
@@ -26,6 +27,8 @@ def _write_policy(sys: Path, rig: Rig, number: int) -> None:
         "scaling_available_governors": _GOVERNORS,
         "scaling_governor": "schedutil",
     }
+    if not rig.is_intel:
+        values["scaling_available_frequencies"] = f"{highest} {_MIDDLE_KHZ} {lowest} "
     for name, value in values.items():
         (policy / name).write_text(f"{value}\n")
     (cpu / f"cpu{number}").mkdir(exist_ok=True)

@@ -2,11 +2,15 @@
 
 import os
 import sys
+import time
 
 from . import cuda_conf, driver, firmware, kernel_log, modules, paths, settings
 from .rig import Gpu, Rig, load
 
-_USAGE = "usage: rigsim boot | driver load [VERSION] | driver unload | refresh | kernel-log\n"
+_USAGE = (
+    "usage: rigsim boot | driver load [VERSION] | driver unload | refresh | kernel-log | falls\n"
+)
+_NAP = 0.02
 
 
 def _uncapped(gpu: Gpu) -> bool:
@@ -29,6 +33,29 @@ def refresh() -> None:
         _step(rig)
     cuda_conf.write(rig)
     kernel_log.import_new()
+    _watch_for_falls(rig)
+
+
+def _watch_for_falls(rig: Rig) -> None:
+    """In the background: programs that copy are not root, and cannot take a card off the bus."""
+    if rig.falls and paths.ROOT.samefile("/"):
+        null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        os.posix_spawn(
+            paths.PROGRAM, [paths.PROGRAM, "falls"], os.environ, file_actions=null, setsid=True
+        )
+
+
+def _wait_for_falls() -> None:
+    """Until each card that is to fall has fallen, or is to stay."""
+    while (rig := load()).falls:
+        due = [gpu for gpu in rig.gpus if gpu.address in rig.falls and not settings.is_lost(gpu)]
+        if not due:
+            return
+        if any(cuda_conf.has_fallen(rig, gpu) for gpu in due):
+            firmware.suffer(rig)
+            cuda_conf.write(rig)
+            kernel_log.import_new()
+        time.sleep(_NAP)
 
 
 def _driver(arguments: list[str]) -> int:
@@ -54,10 +81,13 @@ def main(arguments: list[str]) -> int:
         if in_a_host:
             # The journal gets the kernel's lines while the boot goes on.
             os.posix_spawn(paths.PROGRAM, [paths.PROGRAM, "kernel-log"], os.environ)
+            _watch_for_falls(load())
     elif command == ["driver"] and rest[:1] in (["load"], ["unload"]):
         return _driver(rest)
     elif command == ["refresh"]:
         refresh()
+    elif command == ["falls"]:
+        _wait_for_falls()
     elif command == ["kernel-log"]:
         kernel_log.import_new()
     else:

@@ -49,7 +49,7 @@ def lose(gpu: Gpu) -> None:
 def suffer(rig: Rig) -> None:
     """What the rig is declared to have suffered; each thing happens once."""
     for gpu in rig.gpus:
-        if gpu.address in rig.lost:
+        if gpu.address in rig.lost or cuda_conf.has_fallen(rig, gpu):
             lose(gpu)
     if driver.loaded():
         inforom.remap_declared(rig)

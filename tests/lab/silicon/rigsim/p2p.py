@@ -11,7 +11,11 @@ _PCIE_SHARE, _PCIE_BOTH, _STAGED_SHARE = 0.82, 1.87, 0.62
 _NVLINK_SHARE, _NVLINK_BOTH = 0.9, 1.94
 _OTHER_NODE = 0.8
 _SLOW = 0.3
-_DEFECTS = ("hang", "wrong", "mirror", "stale", "slow")
+_DEFECTS = (
+    *("hang", "wrong", "mirror", "stale", "slow"),
+    *("kernel-hang", "loads-wrong", "no-flags", "map-fails", "ipc-refused"),
+    *("crowd-wrong", "crowd-hang"),
+)
 
 
 class Reach(NamedTuple):
@@ -34,6 +38,8 @@ def _behaviour(rig: Rig, pair: tuple[Gpu, Gpu], driver: str, iommu: str) -> tupl
         return False, "ok"
     if rig.p2p in _DEFECTS:
         return True, rig.p2p
+    if rig.p2p == "unkillable":
+        return True, "hang"
     if rig.p2p == "one-way":
         return first.number < second.number, "ok"
     return _undisturbed(rig, pair, driver, iommu)

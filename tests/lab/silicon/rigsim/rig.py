@@ -36,6 +36,9 @@ class Rig(NamedTuple):
     cpu: dict[str, Any]
     iommu: str
     p2p: str
+    cuda: str
+    corrupt: frozenset[str]
+    falls: dict[str, int]
     p2p_by_default: str
     smi: str
     load: str
@@ -43,6 +46,7 @@ class Rig(NamedTuple):
     lost: frozenset[str]
     remap: frozenset[str]
     aer: dict[str, int]
+    heat: dict[str, tuple[str, ...]]
     gpus: tuple[Gpu, ...]
     nvlinks: dict[tuple[int, int], int]
     has_secure_boot: bool
@@ -77,6 +81,19 @@ def _gpu(index: int, facts: dict[str, Any], known: dict[str, Model]) -> Gpu:
     )
 
 
+def _counted(words: list[str]) -> dict[str, int]:
+    parts = (word.partition("+") for word in words)
+    return {address.lower(): int(count) for address, _, count in parts}
+
+
+def _heat(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for word in facts.get("heat", ()):
+        address, _, what = word.partition("+")
+        found[address.lower()] = (*found.get(address.lower(), ()), what)
+    return found
+
+
 def from_json(text: str) -> Rig:
     facts = json.loads(text)
     known = models.load()
@@ -92,16 +109,17 @@ def from_json(text: str) -> Rig:
         cpu=facts.get("cpu", {}),
         iommu=facts.get("iommu", "translated"),
         p2p=facts.get("p2p", "default"),
+        cuda=facts.get("cuda", "ok"),
+        corrupt=frozenset(address.lower() for address in facts.get("corrupt", ())),
+        falls=_counted(facts.get("falls", ())),
         p2p_by_default=facts.get("p2p_by_default", "not-granted"),
         smi=facts.get("smi", "ok"),
         load=facts.get("load", "idle"),
         persistence=bool(facts.get("persistence", False)),
         lost=frozenset(address.lower() for address in facts.get("lost", ())),
         remap=frozenset(address.lower() for address in facts.get("remap", ())),
-        aer={
-            address.lower(): int(count)
-            for address, _, count in (word.partition("+") for word in facts.get("aer", ()))
-        },
+        aer=_counted(facts.get("aer", ())),
+        heat=_heat(facts),
         gpus=tuple(_gpu(index, facts["gpus"][at], known) for index, at in enumerate(order)),
         nvlinks=nvlinks,
         has_secure_boot=facts.get("secure_boot") == "on",

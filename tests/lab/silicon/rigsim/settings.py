@@ -81,6 +81,16 @@ def _has_client() -> bool:
         return False
 
 
+def jobs(gpu: Gpu) -> list[int]:
+    """Processes that compute on it: a file for each by its number, which names the card."""
+    try:
+        files = sorted(paths.JOBS.iterdir())
+    except OSError:
+        return []
+    of_card = [file.name for file in files if paths.read(file) == gpu.address]
+    return [int(process) for process in of_card if _alive(process)]
+
+
 def close_client(rig: Rig) -> None:
     """The last client closed the cards: without persistence mode the driver forgets."""
     if not paths.is_root() or _has_client():

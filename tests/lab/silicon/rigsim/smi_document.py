@@ -322,9 +322,13 @@ def _celsius(value: int | None) -> str:
     return NA if value is None else f"{value} C"
 
 
+def _degrees(text: str) -> str:
+    return f"{text} C" if text.lstrip("-").isdigit() else text
+
+
 def _temperature(view: View) -> list[Node]:
     facts = view.gpu.model.temperature
-    memory = NA if view.memory_celsius == NA else f"{view.memory_celsius} C"
+    memory = _degrees(view.memory_celsius)
     if facts.limit is not None:
         limits = [
             _leaf("gpu_temp_max_tlimit_threshold", "GPU Shutdown T.Limit Temp", "-7 C"),
@@ -343,8 +347,8 @@ def _temperature(view: View) -> list[Node]:
     return [
         _group(
             "temperature", "Temperature",
-            _leaf("gpu_temp", "GPU Current Temp", f"{view.celsius} C"),
-            _leaf("gpu_temp_tlimit", "GPU T.Limit Temp", _celsius(facts.limit)),
+            _leaf("gpu_temp", "GPU Current Temp", _degrees(view.celsius)),
+            _leaf("gpu_temp_tlimit", "GPU T.Limit Temp", _degrees(view.margin)),
             *limits,
             _leaf("gpu_target_temperature", "GPU Target Temperature", _celsius(facts.target)),
             _leaf("memory_temp", "Memory Current Temp", memory),

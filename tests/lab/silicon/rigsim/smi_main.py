@@ -218,12 +218,17 @@ def _versions(session: Session) -> str:
     )
 
 
-def _processes(words: dict[str, str]) -> str:
-    """Nothing ever runs on these cards but what a test starts: only the header."""
-    if "noheader" in words.get("format", ""):
-        return ""
-    names = ", ".join(words["query-compute-apps"].split(","))
-    return names.replace("used_gpu_memory", "used_gpu_memory [MiB]") + "\n"
+def _processes(session: Session, words: dict[str, str]) -> str:
+    """Nothing ever runs on these cards but what a test starts, as settings.jobs finds it."""
+    fields = [field.strip() for field in words["query-compute-apps"].split(",")]
+    lines = []
+    if "noheader" not in words.get("format", ""):
+        lines = [", ".join(fields).replace("used_gpu_memory", "used_gpu_memory [MiB]")]
+    for gpu in session.gpus:
+        for pid in settings.jobs(gpu):
+            values = {"gpu_uuid": gpu.uuid, "gpu_bus_id": gpu.bus_id, "pid": str(pid)}
+            lines.append(", ".join(values.get(field, "[N/A]") for field in fields))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _answer(session: Session, request: Request) -> tuple[str, int]:
@@ -238,7 +243,7 @@ def _answer(session: Session, request: Request) -> tuple[str, int]:
         return session.query(words["query-gpu"], words.get("format", ""))
     answers: dict[str, Callable[[], str]] = {
         "version": lambda: _versions(session),
-        "query-compute-apps": lambda: _processes(words),
+        "query-compute-apps": lambda: _processes(session, words),
         "query": lambda: session.full(request),
     }
     for name, answer in answers.items():

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from . import inforom
-from .smi_view import DEPRECATED, NA, Driver, View
+from .smi_view import DEPRECATED, NA, UNKNOWN_ERROR, Driver, View
 
 _Getter = Callable[[View], object]
 _ALIASES = {
@@ -109,6 +109,7 @@ def _fields() -> dict[str, tuple[str, _Getter]]:
         "remapped_rows.pending": ("", _remap_pending),
         "remapped_rows.failure": ("", _remapped),
         "temperature.gpu": ("", lambda v: v.celsius),
+        "temperature.gpu.tlimit": ("", lambda v: v.margin),
         # Without brackets, unlike every other field.
         "temperature.memory": ("", lambda v: "\0" + v.memory_celsius),
         "power.management": ("", lambda _: "Enabled"),
@@ -174,6 +175,8 @@ class UnknownFieldError(Exception):
 def _canonical(name: str, driver: Driver) -> str:
     plain = _ALIASES.get(name, name).replace("clocks_throttle_reasons", "clocks_event_reasons")
     known = plain in FIELDS
+    if plain == "temperature.gpu.tlimit" and not driver.has_margins:
+        known = False
     if plain.startswith("power.draw.") and not driver.splits_draw:
         known = False
     if not known:
@@ -186,7 +189,7 @@ def _cell(view: View, name: str, *, units: bool) -> str:
     value = str(getter(view))
     if value.startswith("\0"):
         return value[1:]
-    if value in (NA, DEPRECATED):
+    if value in (NA, DEPRECATED, UNKNOWN_ERROR):
         return f"[{value}]"
     return f"{value} {unit}" if unit and units else value
 

@@ -26,7 +26,9 @@ def _card(view: View, middle: int) -> list[str]:
     fan = NA if view.fan == NA else view.fan.replace(" ", "")
     power = f"{view.watts:.0f}W / {view.limit:>4.0f}W"
     used = f"{view.used_mib}MiB / {gpu.model.memory_mib:>6}MiB"
-    second = f" {fan:>3} {view.celsius:>4}C    {view.state:<3} {power:>22} "
+    # As wide as the number in its place.
+    celsius = f"{view.celsius:>4}C " if view.celsius.isdigit() else "  ERR! "
+    second = f" {fan:>3} {celsius}   {view.state:<3} {power:>22} "
     return [
         f"|{name}|{gpu.bus_id + ' Off':>{middle - 1}} | {ecc:>20} |",
         f"|{second}|{used:>{middle - 1}} | {view.percent:>6}%      Default |",

@@ -3,12 +3,14 @@
 from typing import NamedTuple
 
 from . import settings, topology
+from .heat import Heat
 from .rig import Gpu, Rig
 
 NA = "N/A"
+UNKNOWN_ERROR = "Unknown Error"
 DEPRECATED = "Requested functionality has been deprecated"
 # Where a layout changed, by driver branch.
-_INSTANT_DRAW, _NO_APPLICATION_CLOCKS = 545, 580
+_INSTANT_DRAW, _MARGINS, _NO_APPLICATION_CLOCKS = 545, 550, 580
 
 CUDA = {525: "12.0", 535: "12.2", 545: "12.3", 550: "12.4", 560: "12.6", 570: "12.8", 580: "13.0"}
 
@@ -29,6 +31,10 @@ class Driver(NamedTuple):
         return self.branch >= _INSTANT_DRAW
 
     @property
+    def has_margins(self) -> bool:
+        return self.branch >= _MARGINS
+
+    @property
     def has_application_clocks(self) -> bool:
         return self.branch < _NO_APPLICATION_CLOCKS
 
@@ -39,8 +45,12 @@ class View(NamedTuple):
     driver: Driver
 
     @property
+    def heat(self) -> Heat:
+        return Heat(self.gpu, self.rig.heat.get(self.gpu.address, ()))
+
+    @property
     def busy(self) -> bool:
-        return self.rig.load == "step"
+        return self.rig.load == "step" or self.heat.is_busy
 
     @property
     def persistence(self) -> str:
@@ -85,13 +95,30 @@ class View(NamedTuple):
         return clocks.video if self.busy else clocks.idle_video
 
     @property
-    def celsius(self) -> int:
+    def _degrees(self) -> int:
+        warm = self.heat.celsius(self.limit)
+        if warm is not None:
+            return warm
         return self.gpu.model.temperature.idle + (31 if self.busy else self.gpu.number)
+
+    @property
+    def celsius(self) -> str:
+        return self.heat.unreadable or str(self._degrees)
+
+    @property
+    def margin(self) -> str:
+        """How many degrees are left, on cards that report it."""
+        facts = self.gpu.model.temperature
+        if facts.limit is None:
+            return NA
+        return self.heat.unreadable or str(facts.limit + facts.idle - self._degrees)
 
     @property
     def memory_celsius(self) -> str:
         memory = self.gpu.model.temperature.memory
-        return NA if memory is None else str(memory + (28 if self.busy else 0))
+        if memory is None:
+            return NA
+        return str(self.heat.memory or memory + (28 if self.busy else 0))
 
     @property
     def used_mib(self) -> int:

@@ -48,12 +48,3 @@ def test_intel_iommu_on_may_be_somebody_elses() -> None:
 def test_other_arguments_are_nothing_to_speak_of() -> None:
     assert iommu.note(["intel_iommu=on"], ["intel_iommu=on", "iommu=pt"], INTEL_OFF) == ""
     assert iommu.note(["pci=realloc"], ["pci=realloc"], INTEL_OFF) == ""
-    assert iommu.blocker(["iommu=pt", "amd_iommu=off"]) == ""
-
-
-def test_amd_iommu_on_is_refused_with_what_to_write_instead() -> None:
-    text = iommu.blocker(["amd_iommu=on", "iommu=pt"])
-
-    assert "amd_iommu=on is no documented value" in text
-    assert "iommu=pt for passthrough" in text
-    assert "amd_iommu=off" in text

@@ -51,10 +51,10 @@ PINNED: Final = record.PinnedDriver(
     packages={"nvidia-dkms-535": BUILD},
     asked=("nvidia-dkms-535",),
 )
-UNSUPPORTED: Final[tuple[dict[str, object], ...]] = (
+PERSISTENCE: Final[tuple[dict[str, object], ...]] = (
     {},
-    {"gpu_persistence": False},
     {"gpu_persistence": True},
+    {"gpu_persistence": False},
 )
 TEXTS: Final[dict[Any, str]] = {
     CommandLine: "ro quiet",
@@ -128,10 +128,11 @@ def test_a_removal_that_was_cut_off_before_the_record_is_finished_with_consent_o
     assert rig.plan(removals=None).pending
 
 
-def test_a_key_that_is_not_in_this_version_changes_nothing_of_the_plan() -> None:
-    every = [
-        Rig(pinned(), LocalConnection(), **DECLARED, **more).plan().changes for more in UNSUPPORTED
-    ]
+def test_the_daemon_is_started_with_the_driver_unless_persistence_is_declared_off() -> None:
+    undeclared, on, off = (
+        Rig(pinned(), LocalConnection(), **DECLARED, **more).plan().changes for more in PERSISTENCE
+    )
 
-    assert any("persistenced" in one.subject for one in every[0])
-    assert every[0] == every[1] == every[2]
+    assert any("persistenced" in one.subject for one in undeclared)
+    assert undeclared == on
+    assert off == tuple(one for one in on if "persistenced" not in one.subject)

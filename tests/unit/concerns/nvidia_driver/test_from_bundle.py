@@ -9,6 +9,7 @@ import pytest
 
 from rigops.catalog import load
 from rigops.concerns.nvidia_driver.from_bundle import driver_facts
+from rigops.concerns.nvidia_driver.record import PinnedDriver
 from rigops.concerns.nvidia_driver.resolver.answer import Answer, answer
 from rigops.concerns.nvidia_driver.resolver.driver_facts import INSTALLED, Folder
 from rigops.concerns.nvidia_driver.resolver.request import Refusal
@@ -106,8 +107,10 @@ def test_a_machine_that_lost_its_driver_gets_the_part_of_it_that_it_had(
     lost = looked(replace(HOST, sets=(had,)))
     still = looked(replace(HOST, sets=(had,)), {"packages": installed})
 
-    assert lost.set_ == ("desktop" if is_desktop else "compute")
-    assert still.set_ is None
+    pinned = PinnedDriver(version=NOW.version, flavor="proprietary", declared="")
+
+    assert lost.set_ == still.set_ == ("desktop" if is_desktop else "compute")
+    assert replace(still, pinned=pinned).set_ is None
 
 
 def test_drivers_of_a_declared_folder_come_from_there_alone(tmp_path: Path) -> None:

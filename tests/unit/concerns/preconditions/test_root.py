@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.preconditions.root import SECTION, RootState, notice, parse
+from rigops.concerns.preconditions.root import (
+    PYTHON,
+    SECTION,
+    RootState,
+    parse,
+    plain_notice,
+    root_snapshot,
+)
 from tests.unit.probe.asking import SHELLS, ask
 
 if TYPE_CHECKING:
@@ -18,24 +25,24 @@ SNAPPER = '== /etc/snapper/configs/root\nSUBVOLUME="/"\n'
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (BTRFS, "takes no snapshot of it before a change"),
+        (BTRFS, "`rigops apply` does"),
         (BTRFS + SNAPPER, "`snapper -c root create -d 'before rigops'`"),
         ("rootfs / rootfs rw 0 0\n" + BTRFS, "takes no snapshot"),
     ],
 )
 def test_a_btrfs_root_without_a_snapshot_is_told_with_who_manages_it(said: str, words: str) -> None:
-    assert words in notice(parse(f"== /proc/self/mounts\n{said}"))
+    assert words in plain_notice(parse(f"== /proc/self/mounts\n{said}"))
 
 
 @pytest.mark.parametrize("said", [EXT4, EXT4 + SNAPPER, "", BTRFS + EXT4])
 def test_where_none_could_be_taken_nothing_is_told(said: str) -> None:
-    assert notice(parse(f"== /proc/self/mounts\n{said}")) == ""
+    assert plain_notice(parse(f"== /proc/self/mounts\n{said}")) == ""
 
 
 def test_a_snapper_of_another_subvolume_does_not_manage_the_root() -> None:
     said = BTRFS + '== /etc/snapper/configs/home\nSUBVOLUME="/home"\n'
 
-    assert "snapper" not in notice(parse(f"== /proc/self/mounts\n{said}"))
+    assert "snapper" not in plain_notice(parse(f"== /proc/self/mounts\n{said}"))
 
 
 def test_nothing_that_a_host_may_say_raises() -> None:
@@ -69,3 +76,38 @@ def test_a_host_without_snapper_is_answered_in_whole(
 
     assert answer.is_complete
     assert parse(answer.text).snapper is None
+
+
+@pytest.mark.parametrize(
+    ("root", "line", "lacks"),
+    [
+        (RootState(file_system="ext4", tools=frozenset({"btrfs", PYTHON})), "", ""),
+        (RootState(), "", ""),
+        (
+            RootState(file_system="btrfs", tools=frozenset({"btrfs", PYTHON})),
+            "a snapshot of / is taken first",
+            "",
+        ),
+        (
+            RootState(file_system="btrfs", snapper="root", tools=frozenset({"btrfs", "snapper"})),
+            "snapper (root) takes a snapshot of / first",
+            "",
+        ),
+        (  # what is left of a snapper that was removed
+            RootState(file_system="btrfs", snapper="root", tools=frozenset({"btrfs", PYTHON})),
+            "a snapshot of / is taken first",
+            "",
+        ),
+        (RootState(file_system="btrfs"), "", "no btrfs and no python3 from 3.8"),
+        (RootState(file_system="btrfs", tools=frozenset({"btrfs"})), "", "has no python3"),
+    ],
+)
+def test_a_btrfs_root_has_a_snapshot_taken_by_who_can(
+    root: RootState, line: str, lacks: str
+) -> None:
+    found = root_snapshot(root)
+
+    assert found.line.startswith(line)
+    assert bool(found.line) == bool(line)
+    assert lacks in found.lacks
+    assert bool(found.lacks) == bool(lacks)

@@ -28,6 +28,7 @@ from rigops.inventory.spec.model import (
 
 UUID = "GPU-0f7a6b0a-9c1e-4d55-8b3e-0123456789ab"
 EVERY_CARD = GpuSelector("default", "default")
+BACKUP = {"repository": "/b/rig", "paths": ["/home", "/srv"]}
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,7 @@ def test_a_driver_is_a_branch_a_version_or_a_range(
         ("cpu_max_freq", "3200 MHz", 3_200_000),
         ("thermal_limit", 83, ThermalLimit(gpu_celsius=83)),
         ("thermal_limit", {"gpu": 83, "memory": 100}, ThermalLimit(83, 100)),
+        ("thermal_limit", {"margin": 5}, ThermalLimit(margin_celsius=5)),
         ("psus", [750, 1600], (Psu(750), Psu(1600))),
         ("psus", [{"watts": 750, "gpus": ["0a:00.0"], "host": True}],
          (Psu(750, gpus=("0000:0a:00.0",), host=True),)),
@@ -95,9 +97,12 @@ def test_a_driver_is_a_branch_a_version_or_a_range(
         ("borg", {"managed": False, "unit": "borgmatic.service"},
          Borg(managed=False, unit="borgmatic.service")),
         ("borg", {"repository": "ssh://nas/./rig", "paths": ["/home"], "check_every": "4w",
-                  "passphrase_command": "pass show rig"},
+                  "passphrase_command": "pass show rig", "host_keys": True},
          Borg(repository="ssh://nas/./rig", paths=("/home",), check_every_days=28,
-              passphrase_command="pass show rig")),
+              passphrase_command="pass show rig", host_keys=True)),
+        ("borg", {**BACKUP, "checkpoints": {"/srv/runs/": 3, "/home": 1}},
+         Borg(repository="/b/rig", paths=("/home", "/srv"),
+              checkpoints=(("/srv/runs", 3), ("/home", 1)))),
         ("limits", {"shm": "50%", "memlock": "unlimited", "nofile": 65536, "removeipc": False},
          Limits("50%", "unlimited", 65536, removeipc=False)),
         ("nccl", {"NCCL_P2P_LEVEL": "SYS", "NCCL_DEBUG": "INFO"},
@@ -194,6 +199,41 @@ def test_an_apply_of_its_own_backup_takes_no_other_setting() -> None:
     )
 
     assert [problem.within for problem in problems] == ["['paths']"]
+
+
+def test_host_keys_are_wanted_or_not() -> None:
+    _, problems = examine({"borg": {**BACKUP, "host_keys": "ssh_host_ed25519_key"}}, keys())
+
+    assert [(one.within, one.message) for one in problems] == [
+        ("['host_keys']", "not True or False")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "within", "message", "fix"),
+    [
+        (3, "['checkpoints']", "not a dict of paths and numbers", 'write {"/srv/runs": 3}'),
+        (["/srv"], "['checkpoints']", "not a dict of paths and numbers", 'write {"/srv/runs": 3}'),
+        ({"srv": 3}, "['checkpoints']['srv']", "not an absolute path", 'write "/srv"'),
+        *(
+            ({"/srv": number}, "['checkpoints']['/srv']", "not a whole number from 1 on",
+             "write how many stay, such as 3")
+            for number in (0, -1, True, "3", 2.0, None)
+        ),
+        ({"/srv": 3, "/srv/": 2}, "['checkpoints']['/srv/']", "the path is given twice", ""),
+        *(
+            ({path: 3}, "['checkpoints']", "the path is not backed up",
+             'add it to "paths", or write a path that lies in one: /home, /srv')
+            for path in ("/data/runs", "/srv2", "/")
+        ),
+    ],
+)  # fmt: skip
+def test_checkpoints_name_paths_that_are_backed_up_and_how_many_stay(
+    checkpoints: object, *, within: str, message: str, fix: str
+) -> None:
+    _, problems = examine({"borg": {**BACKUP, "checkpoints": checkpoints}}, keys())
+
+    assert [(one.within, one.message, one.fix) for one in problems] == [(within, message, fix)]
 
 
 def test_two_supplies_cannot_feed_one_card() -> None:

@@ -66,8 +66,9 @@ _SIGNATURES: dict[str, list[Any]] = {
     "cuEventQuery": [c_void_p],
     "cuEventElapsedTime": [POINTER(c_float), c_void_p, c_void_p],
     "cuModuleLoadData": [POINTER(c_void_p), c_char_p],
+    "cuModuleLoadDataEx": [POINTER(c_void_p), c_char_p, c_uint, c_void_p, c_void_p],
     "cuModuleGetFunction": [POINTER(c_void_p), c_void_p, c_char_p],
-    "cuLaunchKernel": [c_void_p, *[c_uint] * 7, c_void_p, POINTER(c_void_p), POINTER(c_void_p)],
+    "cuLaunchKernel": [c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p],
 }
 
 _library = ctypes.CDLL(os.environ["LIBCUDA"], mode=ctypes.RTLD_GLOBAL)

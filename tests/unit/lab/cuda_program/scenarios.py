@@ -7,6 +7,7 @@ import random
 import sys
 import time
 from ctypes import (
+    addressof,
     byref,
     c_char_p,
     c_float,
@@ -368,22 +369,46 @@ def import_memory(handle: str) -> Any:
 PTX = b""".version 6.0
 .target sm_50
 .address_size 64
-.visible .entry rigops_store(.param .u64 destination) { ret; }
-.visible .entry somebody_elses() { ret; }
+.visible .entry add_one(.param .u64 to) {
+    .reg .b32 %word;
+    .reg .b64 %to;
+    ld.param.u64 %to, [to];
+    ld.global.u32 %word, [%to];
+    add.u32 %word, %word, 1;
+    st.global.u32 [%to], %word;
+    ret;
+}
 """
 
 
 def launch() -> Any:
-    call("cuCtxSetCurrent", contexts()[0])
+    own = contexts()[0]
+    to = alloc(own, 64)
     module = get(c_void_p, "cuModuleLoadData", PTX)
     seen = [
         code("cuModuleLoadData", byref(c_void_p()), b"nonsense"),
-        code("cuModuleGetFunction", byref(c_void_p()), module, b"rigops_load"),
+        code("cuModuleGetFunction", byref(c_void_p()), module, b"add_two"),
     ]
-    for name in (b"rigops_store", b"somebody_elses"):
-        function = get(c_void_p, "cuModuleGetFunction", module, name)
-        seen.append(code("cuLaunchKernel", function, *[1] * 6, 0, None, None, None))
-    return seen
+    function = get(c_void_p, "cuModuleGetFunction", module, b"add_one")
+    for address in (to, to, to + 64):
+        value = c_uint64(address)
+        parameters = (c_void_p * 1)(addressof(value))
+        seen.append(code("cuLaunchKernel", function, *[1] * 6, 0, None, parameters, None))
+        if address == to:
+            seen.append(int.from_bytes(read(own, to, 4), "little"))
+    return [*seen, *(code("cuCtxSynchronize") for _ in range(2))]
+
+
+def compile_text(text: str) -> Any:
+    """The answer to a text, and the log of the compiler."""
+    call("cuCtxSetCurrent", contexts()[0])
+    log = create_string_buffer(512)
+    options, values = (c_int * 2)(5, 6), (c_void_p * 2)(addressof(log), len(log))
+    return [
+        code("cuModuleLoadDataEx", byref(c_void_p()), text.encode(), 2, options, values),
+        log.value.decode(),
+        values[1],
+    ]
 
 
 def poll_until_killed() -> Any:

@@ -81,6 +81,22 @@ def test_a_log_file_without_times_since_the_boot_shows_where_the_kernel_began() 
     ]
 
 
+@pytest.mark.parametrize(
+    "ring",
+    [
+        # What the driver said later is in no file any more; and what the file has of that time is
+        # not in the ring buffer.
+        f"[ 8999.000000] {LOADING}\n[ 9000.000000] usb 1-1: reset\n",
+        "[  400.000000] usb 1-1: reset\n[ 9000.000000] usb 1-1: reset\n",
+        RING.replace("525.60.13", "550.54.14") + "[ 9000.000000] usb 1-1: reset\n",
+    ],
+)
+def test_a_log_file_that_nobody_writes_any_more_is_of_older_boots(ring: str) -> None:
+    file = kern_log((1, 900.0, FAULT), (2, 4.0, "NVRM: loading 470"), (2, 500.0, DROP))
+
+    assert sorted(found(file, ring)) == [(31, "older", 1), (79, "previous", 1)]
+
+
 def test_what_the_journal_has_too_is_no_second_event() -> None:
     file = kern_log((1, 4.0, LOADING), (1, 900.0, FAULT), (2, 4.0, LOADING), (2, 500.0, DROP))
     members = file + journal(0, LOADING, DROP) + journal(1, LOADING, FAULT, day=1)

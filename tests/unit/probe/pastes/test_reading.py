@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.bundle import MOST_LINES
-from rigops.probe.pastes.reading import read
+from rigops.probe.pastes.reading import read, read_apart
 from rigops.probe.sections import kernel_log, nvidia_smi_p2p, nvidia_smi_topo, proc_cmdline
 from rigops.probe.snapshot import HostSnapshot
 
@@ -372,3 +372,19 @@ def test_a_log_of_a_build_service_is_read_without_its_stamps() -> None:
     stamped = "".join(f"2022-05-14T00:01:33.4285614Z {line}\n" for line in LOG.splitlines())
 
     assert pasted(stamped).sections["kernel-log"].text == LOG
+
+
+def test_a_container_and_an_endless_list_of_hosts_are_one_machine() -> None:
+    inside = "me@rig:~$ uname -r\n6.1.0-18-amd64\nroot@3f9a0c5d7e21:/# uname -r\n6.1.0-18-amd64\n"
+    many = "".join(f"me@rig{at}:~$ uname -r\n6.1.{at}-amd64\n" for at in range(200))
+
+    assert [one.host for one in read_apart(inside.encode(), host="post")] == ["post"]
+    assert [one.host for one in read_apart(many.encode(), host="post")] == ["post"]
+
+
+def test_outputs_before_any_prompt_are_of_neither_host() -> None:
+    text = "6.1.0-18-amd64\nNVRM: Xid (PCI:0000:41:00): 79, x\n" + "".join(
+        f"me@{host}:~$ uname -r\n6.1.0-18-amd64\n" for host in ("one", "two")
+    )
+
+    assert [one.host for one in read_apart(text.encode(), host="post")] == ["post", "one", "two"]

@@ -101,10 +101,15 @@ class DriverFacts:
 
     @property
     def set_(self) -> DriverSet | None:
-        """The declared one. A reinstalled machine gets the one that it had."""
-        if self.spec.driver_set or self.machine.installed or self.last_proven is None:
+        """The declared one. A reinstalled machine gets the one that it had.
+
+        Until its driver is pinned, what is installed may be a part, where apt was cut off.
+        """
+        installed = self.machine.installed
+        if self.spec.driver_set or self.last_proven is None or (installed and self.pinned):
             return self.spec.driver_set
-        return set_of(self.machine, self.last_proven)
+        has_desktop = bool(installed) and self.machine.set_ == "desktop"
+        return "desktop" if has_desktop else set_of(self.machine, self.last_proven)
 
     def request(self, driver: DriverDeclaration) -> Request:
         found = request.request(self.spec, driver, locked=self.locked, upgrade=self.upgrade)

@@ -152,10 +152,29 @@ def test_a_reinstalled_machine_gets_the_part_of_the_driver_that_it_had(tmp_path:
     installed = replace(MACHINE, installed={"libcuda1": "1"})
     desktop = RigSpec(driver=driver("535"), driver_set="desktop")
 
+    pinned = PinnedDriver(version=NOW, flavor="proprietary", declared="")
+
     assert known.request(driver("535")).set_ == "compute"
-    assert replace(known, machine=installed).request(driver("535")).set_ is None
+    assert replace(known, machine=installed, pinned=pinned).request(driver("535")).set_ is None
     assert replace(known, last_proven=None).request(driver("535")).set_ is None
     assert replace(known, spec=desktop).request(driver("535")).set_ == "desktop"
+
+
+def test_where_apt_was_cut_off_in_a_reinstall_the_part_that_is_there_decides_nothing(
+    tmp_path: Path,
+) -> None:
+    proven = pinned_set(NOW)
+    whole_ = replace(
+        proven, packages=(*proven.packages, replace(proven.packages[0], name="nvidia-driver"))
+    )
+    part = replace(MACHINE, installed={"libcuda1": f"{NOW}-1"})
+    cut_off = replace(facts(tmp_path, Pool(), machine=part), last_proven=whole_)
+    desktop = replace(MACHINE, installed={"nvidia-driver": f"{NOW}-1"})
+
+    assert cut_off.request(driver("535")).set_ == "desktop"
+    assert replace(cut_off, last_proven=proven).request(driver("535")).set_ == "compute"
+    by_hand = replace(cut_off, machine=desktop, last_proven=proven)
+    assert by_hand.request(driver("535")).set_ == "desktop"
 
 
 def installed_(version: str) -> dict[str, str]:

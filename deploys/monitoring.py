@@ -1,0 +1,5 @@
+"""Who hears of what goes wrong without a person: notify, metrics."""
+
+from rigops.concerns.deploying import deploy
+
+deploy("monitoring")

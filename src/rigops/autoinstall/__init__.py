@@ -1,0 +1,1 @@
+"""Files for unattended installations: of a captured host, with Debian's or Ubuntu's installer."""

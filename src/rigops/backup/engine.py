@@ -1,0 +1,169 @@
+"""What every storage engine can do, and the documents that it answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Any, Literal, Protocol
+
+from rigops.dataclass import dataclass
+from rigops.errors import Problem, RigopsError
+
+LOCAL = "local"
+Status = Literal["fail", "unknown", "warn", "ok"]
+
+
+class BackupError(RigopsError):
+    """A host could not do it; nothing that was there before is lost."""
+
+    def __init__(self, host: str, message: str, fix: str = "") -> None:
+        super().__init__(Problem(message=message, fix=fix, host=host))
+        self.message = message
+        self.fix = fix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Bytes; `total` is None where it is not known."""
+
+    what: str
+    done: int
+    total: int | None
+    per_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotPlace:
+    place: str  # LOCAL, or the name of a target
+    is_complete: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """`bytes`: what removing it would free. `reasons`: why pruning leaves it."""
+
+    name: str
+    at: datetime
+    kind: str
+    engine: str
+    places: tuple[SnapshotPlace, ...]
+    bytes: int | None = None
+    reasons: tuple[str, ...] = ()
+    is_pruned_next: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subvolume:
+    """`error`: why no snapshot of it can be taken now."""
+
+    path: str
+    nested: tuple[str, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
+    error: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupTarget:
+    name: str
+    state: str  # present, absent, unreachable or failed
+    newest_at: datetime | None = None
+    free_bytes: int | None = None
+    size_bytes: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignTool:
+    tool: str
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFailure:
+    """Of one engine of several, whose answers are shown all the same."""
+
+    engine: str
+    message: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSnapshots:
+    """`raw`: the document of the host, which JSON shows as it is."""
+
+    subvolumes: tuple[Subvolume, ...]
+    targets: tuple[BackupTarget, ...]
+    foreign: tuple[ForeignTool, ...]
+    raw: Mapping[str, Any]
+    failures: tuple[EngineFailure, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreRequest:
+    """`at`: a time in UTC as RFC 3339, the name of a snapshot, or empty for the newest.
+
+    `of`: the host whose archives these are, where another one took its place.
+    """
+
+    path: str
+    at: str = ""
+    place: str = ""
+    to: str = ""
+    in_place: bool = False
+    of: str = ""
+
+
+class StorageEngine(Protocol):
+    """Of one host. Each raises BackupError or TransportError."""
+
+    name: str
+
+    def list(self, *, sizes: bool) -> HostSnapshots: ...
+
+    def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
+        """Create, prune, and bring to the target what it lacks."""
+
+    def restore(self, request: RestoreRequest, *, dry_run: bool) -> Mapping[str, Any]: ...
+
+    def drill(self) -> Mapping[str, Any]:
+        """Restore a sample of the newest, compare it, and leave nothing of it there."""
+
+
+def newest_at(found: HostSnapshots) -> Mapping[str, datetime | None]:
+    """By path: the age of a backup is counted from there. Torn copies are none."""
+    return {
+        one.path: max(
+            (
+                snapshot.at
+                for snapshot in one.snapshots
+                if any(place.is_complete for place in snapshot.places)
+            ),
+            default=None,
+        )
+        for one in found.subvolumes
+    }
+
+
+def judge_snapshots(found: HostSnapshots) -> Status:
+    """A target that is absent is a normal state."""
+    if found.failures or any(one.error for one in found.subvolumes):
+        return "fail"
+    if any(one.state in {"unreachable", "failed"} for one in found.targets):
+        return "warn"
+    is_torn = any(
+        not place.is_complete
+        for one in found.subvolumes
+        for snapshot in one.snapshots
+        if snapshot.kind != "rollback"
+        for place in snapshot.places
+    )
+    return "warn" if is_torn else "ok"
+
+
+def parse_utc(text: str) -> datetime:
+    """RFC 3339, as hosts write it."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+
+
+ProgressListener = Callable[[Progress], None]

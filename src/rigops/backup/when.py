@@ -1,0 +1,45 @@
+"""WHEN of a restore, as a person gives it. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, time, timedelta, timezone
+from typing import Final
+
+from rigops.errors import usage_error
+
+ACCEPTED: Final = (
+    "the name of a snapshot or an archive, 2026-11-25, 2026-11-25T06:00, or 3d (h, d, w ago)"
+)
+
+_NAME: Final = re.compile(
+    r"[0-9]{8}T[0-9]{6}Z-[a-z]+|[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{8}T[0-9]{6}Z"
+)
+# What other tools call theirs: borgmatic by host and time, restic by digits.
+_OTHERS_NAME: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9._-]*-[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9T:._-]*|[0-9a-f]{8}(?:[0-9a-f]{56})?"
+)
+_AGO: Final = re.compile(r"(?P<number>[0-9]{1,4}) ?(?P<unit>[hdw])(?: ago)?")
+_UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+def parse_when(text: str, now: datetime) -> str:
+    """A name, or RFC 3339 in UTC. A time without a zone is in that of `now`; a day is all of it."""
+    text = text.strip()
+    if not text or _NAME.fullmatch(text):
+        return text
+    if ago := _AGO.fullmatch(text):
+        return _utc(now - int(ago["number"]) * _UNITS[ago["unit"]])
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        if _OTHERS_NAME.fullmatch(text):
+            return text
+        raise usage_error(message="not a time", key="--at", value=text, accepted=ACCEPTED) from None
+    if re.fullmatch(r"[0-9-]+", text):
+        found = datetime.combine(found, time(23, 59, 59))
+    return _utc(found if found.tzinfo else found.replace(tzinfo=now.tzinfo))
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,211 @@
+"""The last apply converged, and what it made was proven with every card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from rigops.capture.document import Requirement
+from rigops.capture.requirements.outcomes import unknown
+from rigops.capture.subject import state_line
+from rigops.doctor.finding import Evidence
+from rigops.doctor.views.proof import last_proof
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.pci import SECTION as PCI
+from rigops.record import lockfile
+
+if TYPE_CHECKING:
+    from rigops.capture.subject import Subject
+    from rigops.doctor.views.cards import Card
+
+_CONVERGED: Final = frozenset({"converged", "changed"})
+_APPLY: Final = "rigops apply"
+_NOT_COLLECTED: Final = "the records of rigops were not collected whole"
+_FIX_RECORDS: Final = "let rigops use sudo on the host, and capture it again"
+
+
+def judge_apply(subject: Subject) -> Requirement:
+    if subject.records is None:
+        return unknown("apply", _NOT_COLLECTED, _FIX_RECORDS)
+    run = subject.last_apply
+    if run is None:
+        return Requirement(id="apply", status="fail", summary="no apply is on record", fix=_APPLY)
+    evidence = state_line(f"{run.at} {run.command or 'apply'}: {run.outcome}")
+    if run.command == "release" or run.outcome not in _CONVERGED:
+        return Requirement(
+            id="apply",
+            status="fail",
+            summary=f"the last run, {run.command or 'apply'} at {run.at}, ended as {run.outcome}",
+            evidence=evidence,
+            fix=_APPLY,
+        )
+    if subject.digest and run.inventory_digest != subject.digest:
+        return Requirement(
+            id="apply",
+            status="fail",
+            summary=f"the inventory was changed since the last {run.command or 'apply'}, at "
+            f"{run.at}: what it declares now was never applied",
+            evidence=evidence,
+            fix=_APPLY,
+        )
+    return Requirement(
+        id="apply",
+        status="ok",
+        summary=f"the last {run.command or 'apply'}, at {run.at}, {_ended(run.outcome)}",
+        evidence=evidence,
+    )
+
+
+def _ended(outcome: str) -> str:
+    return "converged" if outcome == "converged" else "changed the host and converged"
+
+
+def judge_proof(subject: Subject) -> Requirement:
+    """As doctor sees it; one card has nobody to copy to."""
+    last = last_proof(subject.examined)
+    if last is None:
+        return unknown("proof", _NOT_COLLECTED, _FIX_RECORDS)
+    cards = subject.examined.cards
+    if last.has_failed:
+        reasons = last.failed.reasons if last.failed else ()
+        return Requirement(
+            id="proof",
+            status="fail",
+            summary="the last preflight failed",
+            evidence=state_line("; ".join(reasons) or "failed_proof.json"),
+            fix="rigops preflight",
+        )
+    if last.proven is None:
+        if len(cards) < 2 or subject.spec.p2p == "skip":  # noqa: PLR2004 - a pair
+            return Requirement(id="proof", status="info", summary="no pairs of GPUs to prove")
+        return Requirement(id="proof", status="fail", summary="no preflight passed yet", fix=_APPLY)
+    evidence = state_line(f"proven.json: {last.proven.at}, {last.proven.level}")
+    if last.changed:
+        changed = ", ".join(last.changed)
+        return Requirement(
+            id="proof",
+            status="fail",
+            summary=f"changed since the last proof: {changed}",
+            evidence=evidence,
+            fix=_APPLY,
+        )
+    count = len(last.proven.pairs)
+    return Requirement(
+        id="proof",
+        status="ok",
+        summary=f"proven at {last.proven.at} ({last.proven.level}, {count} pairs)",
+        evidence=evidence,
+    )
+
+
+def judge_lock(subject: Subject) -> Requirement:
+    """The lockfile has what was proven on the host last."""
+    locked, last = subject.locked, last_proof(subject.examined)
+    if locked is None:
+        return Requirement(
+            id="lock",
+            status="fail",
+            summary="the lockfile beside the inventory has no entry of this host",
+            fix=_APPLY,
+        )
+    line = f"{lockfile.SCHEMA}: {locked.at} driver {locked.version}, kernel {locked.kernel}"
+    evidence = (Evidence("lockfile", line),)
+    proven = last.proven if last else None
+    if proven is not None and (
+        (proven.driver.version, proven.kernel, proven.command_line)
+        != (locked.version, locked.kernel, locked.kernel_args)
+    ):
+        return Requirement(
+            id="lock",
+            status="fail",
+            summary=f"the lockfile has driver {locked.version} with kernel {locked.kernel}, the "
+            f"host proved {proven.driver.version} with {proven.kernel}",
+            evidence=evidence,
+            fix=f"{_APPLY}, or fetch the newest lockfile from git",
+        )
+    return Requirement(
+        id="lock",
+        status="ok",
+        summary=f"driver {locked.version}, kernel {locked.kernel}, {len(locked.gpus)} GPUs",
+        evidence=evidence,
+    )
+
+
+def judge_gpus(subject: Subject) -> list[Requirement]:
+    """Every card is in the last proof, and every card of it is there."""
+    found = list(_gpu_faults(subject))
+    if found:
+        return found
+    cards = subject.examined.cards
+    if not cards and not _proven_cards(subject):
+        return [Requirement(id="gpus", status="info", summary="no NVIDIA GPU, and none proven")]
+    names = ", ".join(card.address for card in cards)
+    return [
+        Requirement(
+            id="gpus",
+            status="ok",
+            summary=f"all {len(cards)} GPUs are in the last proof: {names}",
+            evidence=_lines(cards),
+        )
+    ]
+
+
+def _gpu_faults(subject: Subject) -> Iterator[Requirement]:
+    proven, cards = _proven_cards(subject), subject.examined.cards
+    by_uuid = {_uuid(card) for card in cards}
+    for uuid, address in proven.items():
+        if uuid not in by_uuid:
+            yield _absent(subject, uuid, address)
+    for card in cards:
+        if proven and _uuid(card) and _uuid(card) not in proven:
+            yield Requirement(
+                id="gpus",
+                status="fail",
+                summary=f"{card.name} is missing from the last proof",
+                subject=card.subject,
+                evidence=_lines((card,)),
+                fix=f"{_APPLY}, which proves it too",
+            )
+    expected = subject.spec.gpus.count if subject.spec.gpus else 0
+    if expected > len(cards):
+        yield Requirement(
+            id="gpus",
+            status="fail",
+            summary=f"{len(cards)} GPUs are here, declared {expected}",
+            evidence=_lines(cards),
+            fix="bring them back, or declare how many there are",
+        )
+
+
+def _absent(subject: Subject, uuid: str, address: str) -> Requirement:
+    """It failed where something says that it is gone; a driver that says nothing says neither."""
+    smi, pci = subject.snapshot[SMI].or_empty, subject.snapshot[PCI]
+    there = {one.address for one in pci.or_empty.nvidia_gpus}
+    is_gone = bool(smi.gpus) or address in smi.lost or (pci.is_complete and address not in there)
+    lines = [*smi.failure_lines[:1], f"proven: {uuid} {address}"]
+    return Requirement(
+        id="gpus",
+        status="fail" if is_gone else "unknown",
+        summary=f"{uuid} was in the last proof and {'is missing' if is_gone else 'is not named'}",
+        subject=f"gpu {address}",
+        evidence=tuple(Evidence(SMI.name, one) for one in lines),
+        fix="bring it back, or apply and prove without it"
+        if is_gone
+        else "see `rigops doctor`, and capture it again",
+    )
+
+
+def _proven_cards(subject: Subject) -> dict[str, str]:
+    """Their addresses by UUID; of the lockfile where the host has no proof of its own."""
+    last = last_proof(subject.examined)
+    if last is not None and last.proven is not None:
+        return {one.uuid: one.address for one in last.proven.gpus}
+    return {one.uuid: one.address for one in subject.locked.gpus} if subject.locked else {}
+
+
+def _uuid(card: Card) -> str | None:
+    return card.smi.uuid if card.smi else None
+
+
+def _lines(cards: tuple[Card, ...]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(SMI.name, card.smi.line) for card in cards if card.smi)

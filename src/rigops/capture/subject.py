@@ -1,0 +1,149 @@
+"""All that a capture is made of and judged by."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from rigops.capture.block_devices import BlockDevices
+from rigops.concerns.borg import record as borg_record
+from rigops.concerns.snapshots import record as snapshots_record
+from rigops.dataclass import dataclass
+from rigops.doctor.finding import Evidence
+from rigops.json_fields import readable
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.identity import SECTION as IDENTITY
+from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.sections.storage import SECTION as STORAGE
+from rigops.record import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rigops.capture.controller import Controller
+    from rigops.concerns.borg.record import BorgState, UnmanagedState
+    from rigops.concerns.snapshots.record import SnapshotsState
+    from rigops.doctor.check import Examined
+    from rigops.inventory.spec import RigSpec
+    from rigops.inventory.spec.model import Borg, Snapshots
+    from rigops.probe.snapshot import HostSnapshot
+    from rigops.record.journal import Run
+    from rigops.record.lockfile import LockedHost
+
+DAY_S: Final = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """`locked`: of the lockfile beside the inventory. `runs`: of this machine's journal.
+
+    `digest`: of the inventory. `most_days`: how old a backup, and its verification, may be.
+    `login`: whom rigops logs in as.
+    """
+
+    host: str
+    examined: Examined
+    locked: LockedHost | None
+    controller: Controller
+    at: str
+    runs: tuple[Run, ...] = ()
+    digest: str = ""
+    most_days: int = 2
+    login: str | None = None
+
+    @property
+    def snapshot(self) -> HostSnapshot:
+        return self.examined.snapshot
+
+    @property
+    def spec(self) -> RigSpec:
+        return self.examined.spec
+
+    @property
+    def records(self) -> Mapping[str, str] | None:
+        """None: they were not collected whole."""
+        answer = self.snapshot[RIGOPS_STATE]
+        if answer.value is None or not answer.is_complete:
+            return None
+        return answer.value.records
+
+    @property
+    def managed_borg(self) -> Borg | None:
+        declared = self.spec.borg
+        return declared if declared and declared.managed and declared.repository else None
+
+    @property
+    def watched_borg(self) -> Borg | None:
+        declared = self.spec.borg
+        return declared if declared and not declared.managed else None
+
+    @property
+    def sent_snapshots(self) -> Snapshots | None:
+        """Those that leave the disk."""
+        declared = self.spec.snapshots
+        return declared if declared and declared.subvolumes and declared.send_to else None
+
+    @cached_property
+    def borg_state(self) -> BorgState | None:
+        return readable(borg_record.parse, (self.records or {}).get(borg_record.PATH))
+
+    @cached_property
+    def snapshots_state(self) -> SnapshotsState | None:
+        return readable(snapshots_record.parse, (self.records or {}).get(snapshots_record.PATH))
+
+    @cached_property
+    def noted_drill(self) -> UnmanagedState | None:
+        """Of whichever unit was declared then."""
+        return readable(
+            borg_record.parse_unmanaged, (self.records or {}).get(borg_record.UNMANAGED_PATH)
+        )
+
+    @property
+    def watched_state(self) -> UnmanagedState | None:
+        """As the last drill of the declared unit noted it."""
+        declared, found = self.watched_borg, self.noted_drill
+        return found if declared and found and found.unit == declared.unit else None
+
+    @property
+    def repository(self) -> str:
+        """Where the archives are; empty where there are none, or nobody knows."""
+        if (managed := self.managed_borg) is not None:
+            return managed.repository or ""
+        return self.watched_state.repository if self.watched_state else ""
+
+    @cached_property
+    def blocks(self) -> BlockDevices:
+        return BlockDevices(
+            self.snapshot[IDENTITY].or_empty,
+            self.snapshot[STORAGE].or_empty.mounts or (),
+            self.snapshot[COMMAND_LINE].or_empty.arguments,
+        )
+
+    @cached_property
+    def last_apply(self) -> Run | None:
+        """By the journals of both sides: a run that changes nothing is on this one alone."""
+        state = self.snapshot[RIGOPS_STATE].or_empty
+        there = journal.parse(line.encode() for line in state.journal).runs
+        every = [one for one in (*there, *self.runs) if one.command != "preflight"]
+        return max(every, key=lambda one: one.at, default=None)
+
+    def days_since(self, at: str) -> float | None:
+        """By the host's own clock, whose times these are."""
+        epoch_s = self.snapshot[BOOT].or_empty.epoch_s
+        if epoch_s is None:
+            return None
+        moment = datetime.fromisoformat(at.replace("Z", "+00:00")).astimezone(timezone.utc)
+        return (epoch_s - moment.timestamp()) / DAY_S
+
+
+def state_line(line: str) -> tuple[Evidence, ...]:
+    return (Evidence(RIGOPS_STATE.name, line),)
+
+
+def age_text(days: float) -> str:
+    hours = days * 24
+    if hours < 1:
+        return f"{max(0, int(hours * 60))} min"
+    return f"{int(hours)} h" if days < 2 else f"{int(days)} days"  # noqa: PLR2004 - as doctor has it

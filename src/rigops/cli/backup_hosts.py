@@ -1,0 +1,177 @@
+"""The storage engine of hosts: reaches them, shows progress, and ends what runs there on Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.backup.borg import BorgEngine
+from rigops.backup.btrfs import BtrfsEngine
+from rigops.backup.engine import BackupError
+from rigops.backup.engines import Engines
+from rigops.backup.host_program import HostProgram
+from rigops.backup.unmanaged import UnmanagedEngine
+from rigops.cli.collected_hosts import internal_error
+from rigops.cli.hosts import for_each
+from rigops.cli.progress import Progress
+from rigops.dataclass import dataclass
+from rigops.errors import HostError, RigopsError, UsageError
+from rigops.report.snapshots import progress_text
+from rigops.report.terminal import print_lines
+from rigops.transport import TransportError, connect, with_password
+from rigops.transport.privilege import WITHOUT_PASSWORD
+
+if TYPE_CHECKING:
+    from rigops.backup.engine import StorageEngine
+    from rigops.cli.hosts import Chosen
+    from rigops.transport import HostKeyPolicy
+
+SCHEMA: Final = "rigops.snapshots/1"
+ENGINES: Final = ("btrfs", "borg")
+
+_END_S: Final = 20.0
+_LOOK_S: Final = 30.0
+# A host that rigops installed nothing on may have snapshots all the same.
+_INSTALLED: Final = (
+    "for one in snapshots borg; do [ ! -e /etc/rigops/$one.json ] || echo $one; done; "
+    "[ ! -e /etc/rigops/borg_watched ] || echo unmanaged"
+)
+_EXIT_CODES: Final = {"fail": 1, "unknown": 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostAnswer:
+    """`done`: the part of the document that is the command's own. `value`: its source."""
+
+    host: str
+    status: str = "unknown"
+    done: Mapping[str, Any] | None = None
+    value: Any = None
+    error: HostError | None = None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "host": self.host,
+            "status": self.status,
+            **(self.done or {}),
+            "error": self.error.as_json() if self.error else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """`verbose`: what the host reports besides the result is printed.
+
+    `engine`: the only one to ask; empty: all that the host has.
+    """
+
+    policy: HostKeyPolicy
+    sudo_password: str | None
+    verbose: bool = False
+    engine: str = ""
+    consents: frozenset[str] = frozenset()  # of a backup with borg
+
+
+def ask_engines(
+    chosen: Sequence[Chosen],
+    reach: Reach,
+    doing: str,
+    work: Callable[[Chosen, Engines], HostAnswer],
+    *,
+    is_change: bool = False,
+) -> list[HostAnswer]:
+    """`is_change`: a host that is lost meanwhile has failed."""
+    stop = threading.Event()
+    with Progress(doing) as progress:
+
+        def ask(host: Chosen) -> HostAnswer:
+            progress.begin(host.name)
+            answer = _ask(host, reach, progress, stop, work)
+            if is_change and answer.error and answer.error.kind == "lost":
+                answer = replace(answer, status="fail")
+            progress.end(host.name, "not reached" if answer.status == "unknown" else answer.status)
+            return answer
+
+        try:
+            return for_each(chosen, ask)
+        except KeyboardInterrupt:
+            stop.set()
+            names = ", ".join(progress.unfinished)
+            print_lines("", f"Interrupted: ending what runs on {names}.", err=True)
+            deadline = time.monotonic() + _END_S
+            while progress.unfinished and time.monotonic() < deadline:
+                time.sleep(0.1)
+            raise
+
+
+def exit_code(answers: Sequence[HostAnswer]) -> int:
+    codes = {_EXIT_CODES.get(one.status, 0) for one in answers}
+    return next((code for code in (1, 3) if code in codes), 0)
+
+
+def document(answers: Sequence[HostAnswer]) -> dict[str, object]:
+    return {"schema": SCHEMA, "hosts": [one.as_json() for one in answers]}
+
+
+def _ask(
+    host: Chosen,
+    reach: Reach,
+    progress: Progress,
+    stop: threading.Event,
+    work: Callable[[Chosen, Engines], HostAnswer],
+) -> HostAnswer:
+    def notice(text: str) -> None:
+        if not reach.verbose:
+            return
+        with progress.silent():
+            print_lines(f"{host.name}: {text}", err=True)
+
+    try:
+        with connect(host.target, host_keys=reach.policy) as connection:
+            privilege = WITHOUT_PASSWORD
+            if reach.sudo_password is not None:
+                privilege = with_password(connection, reach.sudo_password)
+            program = HostProgram(
+                host.name,
+                connection,
+                privilege,
+                on_progress=lambda found: progress.say(host.name, progress_text(found)),
+                on_notice=notice,
+                stop=stop,
+            )
+            return work(host, _engines(program, reach))
+    except TransportError as error:
+        return HostAnswer(host=host.name, error=_host_error(error.kind, error))
+    except BackupError as error:
+        failed = HostError("failed", error.message, error.fix)
+        return HostAnswer(host=host.name, status="fail", error=failed)
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - logged and reported
+        return HostAnswer(host=host.name, error=internal_error(host.name, error))
+
+
+def _engines(program: HostProgram, reach: Reach) -> Engines:
+    known: dict[str, StorageEngine] = {
+        "btrfs": BtrfsEngine(program),
+        "borg": BorgEngine(program, reach.consents),
+        "unmanaged": UnmanagedEngine(program),
+    }
+    if reach.engine == "btrfs":
+        return Engines((known["btrfs"],), program.host)
+    done = program.connection.run(["sh", "-c", _INSTALLED], deadline_s=_LOOK_S)
+    found = done.stdout.decode(errors="replace").split()
+    backup = next((one for one in ("borg", "unmanaged") if one in found), "")
+    if reach.engine:
+        return Engines((known[backup or reach.engine],), program.host)
+    if not backup:
+        return Engines((known["btrfs"],), program.host)
+    every = (known["btrfs"], known[backup]) if "snapshots" in found else (known[backup],)
+    return Engines(every, program.host)
+
+
+def _host_error(kind: str, error: RigopsError) -> HostError:
+    return HostError(kind, str(error), " ".join(problem.fix for problem in error.problems))

@@ -1,0 +1,201 @@
+"""Captures hosts: one probe each, the passphrase tried, and the result stored on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rigops.backup.borg import BorgEngine
+from rigops.capture import controller, store
+from rigops.capture.controller import Passphrase
+from rigops.capture.describe import describe
+from rigops.capture.document import Capture, NotCaptured
+from rigops.capture.subject import Subject
+from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
+from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, all_sections, probe_hosts
+from rigops.cli.hosts import host_catalog
+from rigops.cli.output import has_terminal
+from rigops.concerns.borg import record as borg_record
+from rigops.concerns.borg.passphrase import read_passphrase
+from rigops.dataclass import dataclass
+from rigops.doctor.check import Examined
+from rigops.errors import HostError, RigopsError
+from rigops.inventory.spec import RigSpec
+from rigops.json_fields import readable
+from rigops.probe.sections.identity import SECTION as IDENTITY
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+from rigops.probe.snapshot import HostSnapshot
+from rigops.record import journal
+from rigops.report.terminal import visible
+from rigops.vault.store import Store
+
+if TYPE_CHECKING:
+    from rigops.backup.engines import Engines
+    from rigops.cli.hosts import Chosen
+    from rigops.probe.bundle import Bundle
+    from rigops.record.lockfile import LockedHost
+    from rigops.transport import HostKeyPolicy
+
+_QUESTION: Final = (
+    "Run passphrase_command here, and try its passphrase on {}? It is stored nowhere, and nothing "
+    "is changed."
+)
+_UNCONFIRMED: Final = Passphrase(
+    why="the passphrase was not tried: it was not confirmed", fix="pass --yes"
+)
+_NOT_DECLARED: Final = Passphrase(
+    state="absent",
+    why="passphrase_command is not declared",
+    fix='declare a command that prints it here, such as "pass show rig"',
+)
+_NO_REPOSITORY: Final = Passphrase(
+    why="the passphrase was not tried: there is no repository yet", fix="rigops apply"
+)
+_RIGHT_ONE: Final = "let passphrase_command print the passphrase of this repository"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureOptions:
+    """`is_snippet`: nothing is tried, and nothing stored."""
+
+    policy: HostKeyPolicy
+    sudo_password: str | None
+    inventory_path: Path | None
+    locked: Mapping[str, LockedHost]
+    most_days: int
+    is_confirmed: bool
+    is_snippet: bool = False
+
+
+def capture_hosts(chosen: Sequence[Chosen], options: CaptureOptions) -> list[Capture | NotCaptured]:
+    probed = ProbeOptions(
+        policy=options.policy,
+        sudo_password=options.sudo_password,
+        sections=lambda _: (*all_sections(), IDENTITY),
+    )
+    collected = probe_hosts(chosen, probed, lambda one: (one, "examined"))
+    return [_capture(host, one, options) for host, one in zip(chosen, collected, strict=True)]
+
+
+def _capture(
+    host: Chosen, collected: CollectedHost, options: CaptureOptions
+) -> Capture | NotCaptured:
+    bundle = collected.bundle
+    if bundle is None:
+        error = collected.error or HostError("fault", "nothing was collected")
+        return NotCaptured(host.name, error)
+    spec = host.spec or RigSpec()
+    own = Store.of(spec.rigops_vault)
+    locked = options.locked.get(host.name)
+    examined = Examined(HostSnapshot(bundle), spec, host_catalog(host.spec, options.inventory_path))
+    repository = _repository(examined.snapshot)
+    untried = Passphrase()
+    passphrase = untried if options.is_snippet else _passphrase(host, spec, repository, options)
+    found = describe(
+        Subject(
+            host=host.name,
+            examined=examined,
+            locked=locked,
+            controller=controller.look(
+                own,
+                host.name,
+                locked.sets[0] if locked and locked.sets else None,
+                repository,
+                passphrase,
+            ),
+            at=bundle.collected_at or journal.now(),
+            runs=journal.read(host=host.name).runs,
+            digest=host.digest,
+            most_days=options.most_days,
+            login=host.target.user,
+        )
+    )
+    return found if options.is_snippet else _stored(own, found, bundle)
+
+
+def _stored(own: Store, found: Capture, bundle: Bundle) -> Capture | NotCaptured:
+    """One that is not stored is none."""
+    try:
+        return store.put(own, found, bundle)
+    except RigopsError as error:
+        fix = " ".join(problem.fix for problem in error.problems)
+        return NotCaptured(found.host, HostError("store", str(error), fix))
+
+
+def _repository(snapshot: HostSnapshot) -> str:
+    """Its id; empty where it was never opened."""
+    records = snapshot[RIGOPS_STATE].or_empty.records
+    state = readable(borg_record.parse, records.get(borg_record.PATH))
+    return state.repository.id if state else ""
+
+
+def _passphrase(
+    host: Chosen, spec: RigSpec, repository: str, options: CaptureOptions
+) -> Passphrase:
+    declared = spec.borg
+    if declared is None or not declared.managed:
+        return Passphrase()
+    if not declared.passphrase_command:
+        return _NOT_DECLARED
+    if not repository:
+        return _NO_REPOSITORY
+    if not (options.is_confirmed or _is_agreed(host)):
+        return _UNCONFIRMED
+    try:
+        given = read_passphrase(declared.passphrase_command, host.name)
+    except RigopsError as error:
+        fix = " ".join(problem.fix for problem in error.problems)
+        return Passphrase(
+            state="absent", why=f"this machine does not know the passphrase: {error}", fix=fix
+        )
+    return _tried(host, given, repository, options)
+
+
+def _is_agreed(host: Chosen) -> bool:
+    if not has_terminal():
+        return False
+    try:
+        return click.confirm(_QUESTION.format(visible(host.name)), err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+
+
+def _tried(host: Chosen, given: str, repository: str, options: CaptureOptions) -> Passphrase:
+    def work(_: Chosen, engines: Engines) -> HostAnswer:
+        (engine,) = engines.every
+        assert isinstance(engine, BorgEngine)  # noqa: S101 - it was asked for
+        return HostAnswer(host=host.name, status="ok", value=engine.prove(given))
+
+    reach = Reach(policy=options.policy, sudo_password=options.sudo_password, engine="borg")
+    (answer,) = ask_engines([host], reach, "trying the passphrase", work)
+    if answer.error is not None:
+        return Passphrase(
+            why=f"the passphrase could not be tried: {answer.error.message}", fix=answer.error.fix
+        )
+    return _proof(answer.value, repository)
+
+
+def _proof(found: Mapping[str, Any], repository: str) -> Passphrase:
+    message, fix = str(found.get("message") or ""), str(found.get("fix") or "")
+    if found.get("is_wrong"):
+        return Passphrase(
+            state="refused",
+            why=f"the passphrase of this machine does not open it: {message}",
+            fix=_RIGHT_ONE,
+        )
+    if not found.get("proven"):
+        return Passphrase(
+            why=f"whether the passphrase opens it is not known: {message}",
+            fix=fix or "see `rigops doctor`",
+            is_absent=found.get("state") == "absent",
+        )
+    if found.get("id") != repository:
+        return Passphrase(
+            state="refused",
+            why="the passphrase opens another repository than the host has on record",
+            fix="run rigops apply",
+        )
+    return Passphrase(state="opened", key=str(found.get("key_sha256") or ""))

@@ -1,0 +1,121 @@
+"""The command that makes a reinstalled host what it was when it was captured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rigops.cli.hosts import ask_sudo_password_option
+from rigops.cli.options import common, inventory_option, is_verbose, json_option, words
+from rigops.cli.output import has_keyboard, print_json, text_width
+from rigops.errors import usage_error
+from rigops.report.terminal import print_lines
+
+
+@click.command("reprovision")
+@click.argument("host")
+@inventory_option
+@click.option(
+    "--as",
+    "captured_as",
+    default="",
+    metavar="OLD",
+    help="HOST takes the place of OLD: use its capture, vault and lockfile entry.",
+)
+@click.option(
+    "--accept-host-key",
+    "accepted_keys",
+    multiple=True,
+    callback=words,
+    metavar="SHA256:…",
+    help="Trust the new host key if it has exactly this fingerprint.",
+)
+@click.option(
+    "--ask-password",
+    "asks_password",
+    is_flag=True,
+    help="Ask for the login's password at once, not only where no key is accepted.",
+)
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Confirm the plan, mounts in /etc/fstab, and signing archives of an older borg; never a "
+    "host key, and never a restore over newer data.",
+)
+@click.option(
+    "--reboot",
+    type=click.Choice(("ask", "auto", "never")),
+    default="auto",
+    show_default=True,
+    help="Whether the host may reboot where the plan needs it.",
+)
+@click.option(
+    "--adopt-parts",
+    is_flag=True,
+    help="Another GPU in the slot of a captured one is a replaced part, not a lost one.",
+)
+@click.option(
+    "--accept-no-trial",
+    is_flag=True,
+    help="Make kernel arguments permanent at once where no trial boot is possible.",
+)
+@ask_sudo_password_option
+@json_option
+@common
+def command(
+    *,
+    host: str,
+    inventory_path: Path | None,
+    captured_as: str,
+    accepted_keys: tuple[str, ...],
+    asks_password: bool,
+    yes: bool,
+    reboot: str,
+    adopt_parts: bool,
+    accept_no_trial: bool,
+    asks_sudo_password: bool,
+    as_json: bool,
+) -> int:
+    """Make HOST, after a reinstall, what it was when it was captured; compare it line by line.
+
+    Starts from a new system with ssh. Shows the changed host key beside the old one, and sends
+    nothing, no password either, before you accept it. Then installs the login (key, sudo, python3),
+    applies the inventory with the vault as the first source of packages, and compares. After a
+    failure or Ctrl-C, run it again: each stage looks at the host first. Worse: exit 1.
+
+    \b
+    Examples:
+      rigops reprovision threadripper
+      rigops reprovision threadripper --accept-host-key SHA256:…    compared at the console
+      rigops reprovision new-rig --as threadripper                  another machine
+      rigops reprovision threadripper --yes --adopt-parts --json
+    """
+    if asks_password and not has_keyboard():
+        raise usage_error(
+            message="no terminal to type a password on",
+            key="--ask-password",
+            fix="install your public key on the host, or run it at a terminal",
+        )
+    from rigops.cli.reprovision_run import Options, run
+    from rigops.report.reprovision import reprovision_lines
+
+    found = run(
+        Options(
+            host=host,
+            inventory_path=inventory_path,
+            captured_as=captured_as or host,
+            accepted_keys=frozenset(accepted_keys),
+            asks_password=asks_password,
+            asks_sudo_password=asks_sudo_password,
+            yes=yes,
+            reboot=reboot,
+            adopts_parts=adopt_parts,
+            accepts_no_trial=accept_no_trial,
+        )
+    )
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_lines(*reprovision_lines(found, text_width(), verbose=is_verbose()))
+    return found.exit_code

@@ -1,0 +1,152 @@
+"""The command that brings files, trees and subvolumes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rigops.cli.hosts import (
+    accept_host_key_option,
+    ask_sudo_password_option,
+    choose_hosts,
+    host_key_policy,
+    sudo_password,
+)
+from rigops.cli.options import common, engine_option, inventory_option, is_verbose, json_option
+from rigops.cli.output import has_terminal, print_json, text_width
+from rigops.errors import usage_error
+from rigops.report.terminal import print_lines
+
+if TYPE_CHECKING:
+    from rigops.backup.engine import RestoreRequest
+    from rigops.backup.engines import Engines
+    from rigops.cli.backup_hosts import HostAnswer
+    from rigops.cli.hosts import Chosen
+
+EXIT_DECLINED = 130
+
+
+@click.command("restore")
+@click.argument("host")
+@click.argument("path")
+@inventory_option
+@click.option(
+    "--at",
+    "when",
+    default="",
+    metavar="WHEN",
+    help="As it was then: 2026-11-24, 2026-11-24T18:30, 3d (ago), or a name "
+    "[default: the newest that has PATH].",
+)
+@click.option("--place", default="", help="Only from there: local, or a target's name.")
+@click.option("--to", default="", metavar="DIR", help="Put it into DIR on the host.")
+@click.option("--in-place", is_flag=True, help="Replace PATH; the present one is moved aside.")
+@click.option("--dry-run", is_flag=True, help="Show what would be restored; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before replacing PATH.")
+@engine_option
+@ask_sudo_password_option
+@accept_host_key_option
+@json_option
+@common
+def command(
+    *,
+    host: str,
+    path: str,
+    inventory_path: Path | None,
+    when: str,
+    place: str,
+    to: str,
+    in_place: bool,
+    dry_run: bool,
+    yes: bool,
+    engine: str | None,
+    asks_sudo_password: bool,
+    accepted_keys: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Bring back PATH of HOST: a file, a directory or a whole subvolume.
+
+    Takes the newest snapshot or backup that has it, and says from where it is. Puts it beside PATH
+    as PATH.restored-TIME by default. Ownership, modes, ACLs, extended attributes, hard
+    links and sparse files stay as they were. Ctrl-C leaves nothing half made.
+
+    \b
+    Examples:
+      rigops restore threadripper /home/me/thesis.tex
+      rigops restore threadripper /home/me/thesis --at 2026-11-24T18:30 --to /tmp/old
+      rigops restore threadripper /home --in-place     all of it, also onto a new disk
+    """
+    if to and in_place:
+        raise usage_error(message="choose --to or --in-place", key="--to", value=to)
+    for key, value in (("PATH", path), ("--to", to)):
+        if value and not value.startswith("/"):
+            raise usage_error(
+                message="not an absolute path", key=key, value=value, fix="begin it with /"
+            )
+    from rigops.backup.engine import RestoreRequest
+    from rigops.backup.engines import exactly
+    from rigops.backup.when import parse_when
+    from rigops.cli.backup_hosts import Reach, ask_engines, document, exit_code
+    from rigops.report.snapshots import failure_lines, restored_lines
+
+    now = datetime.now().astimezone()
+    request = RestoreRequest(
+        path=path, at=parse_when(when, now), place=place, to=to, in_place=in_place
+    )
+    if in_place and not (yes or dry_run or has_terminal()):
+        _decline("no terminal to confirm on", "pass --yes, or leave --in-place out")
+        return EXIT_DECLINED
+    chosen = choose_hosts([host], inventory_path)
+    reach = Reach(
+        policy=host_key_policy(accepted_keys),
+        sudo_password=sudo_password(asked=asks_sudo_password),
+        verbose=is_verbose(),
+        engine=engine or ("btrfs" if place else ""),
+    )
+    if in_place and not (yes or dry_run):
+        (planned,) = ask_engines(chosen, reach, "looking for it", _work(request, dry_run=True))
+        if planned.error is None:
+            if not _confirmed(host, planned, now):
+                _decline("nothing was changed", "")
+                return EXIT_DECLINED
+            request = exactly(request, planned.value)
+            reach = replace(reach, engine=planned.value["engine"])
+    answers = ask_engines(
+        chosen, reach, "restoring", _work(request, dry_run=dry_run), is_change=not dry_run
+    )
+    if as_json:
+        print_json(document(answers))
+        return exit_code(answers)
+    (answer,), width = answers, text_width()
+    if answer.error:
+        print_lines(*failure_lines(answer.host, answer.error, width))
+    else:
+        print_lines(*restored_lines(answer.host, answer.value, now, width, dry_run=dry_run))
+    return exit_code(answers)
+
+
+def _work(request: RestoreRequest, *, dry_run: bool) -> Callable[[Chosen, Engines], HostAnswer]:
+    from rigops.cli.backup_hosts import HostAnswer
+
+    def work(host: Chosen, engines: Engines) -> HostAnswer:
+        done = engines.restore(request, dry_run=dry_run)
+        shown = {"restored": dict(done), "dry_run": dry_run}
+        status = "warn" if done.get("to_do") else "ok"
+        return HostAnswer(host=host.name, status=status, done=shown, value=done)
+
+    return work
+
+
+def _confirmed(host: str, planned: HostAnswer, now: datetime) -> bool:
+    from rigops.report.snapshots import question_text
+
+    return click.confirm(question_text(host, planned.value, now), err=True)
+
+
+def _decline(why: str, fix: str) -> None:
+    print_lines(f"Declined: {why}.", *([f"    fix: {fix}"] if fix else []), err=True)

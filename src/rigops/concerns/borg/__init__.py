@@ -1,0 +1,1 @@
+"""Backups to a borg repository: encrypted, checked, and restored from as a drill."""

@@ -1,0 +1,324 @@
+"""From what is declared and what a host has to what is in the way, and what to know. Pure."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from rigops.backup.ages import DEFAULT_SCHEDULE, OTHERS_PAUSE, age_limits
+from rigops.backup.borg_host import CREDENTIAL, CREDENTIAL_NAME, PASSPHRASE, RUN, credential
+from rigops.concerns.snapshots.decide import keep_text
+
+if TYPE_CHECKING:
+    from rigops.concerns.borg.facts import BorgHost, Mount
+    from rigops.concerns.borg.record import BorgState
+    from rigops.inventory.spec.model import Borg
+
+UNIT: Final = "rigops-borg"
+DRILL_UNIT: Final = "rigops-borg-drill"
+SETTINGS: Final = "/etc/rigops/borg.json"
+WATCHED: Final = "/etc/rigops/borg_watched"
+KEY: Final = "/etc/rigops/borg_key"  # made on the host, and never leaves it
+PUBLIC_KEY: Final = f"{KEY}.pub"
+KNOWN_HOSTS: Final = "/etc/rigops/borg_known_hosts"
+SCHEDULE: Final = DEFAULT_SCHEDULE
+CHECK_EVERY_DAYS: Final = 30
+# What can be fetched or built again, and is large: of people and of containers.
+EXCLUDED: Final = (
+    "sh:**/.cache",
+    "sh:**/__pycache__",
+    "sh:**/.local/share/Trash",
+    "sh:**/.local/share/containers/storage",
+    "sh:var/lib/docker",
+    "sh:var/lib/containers/storage",
+    "sh:var/cache",
+    "sh:var/tmp",
+    "sh:tmp",
+)
+
+_PYTHON: Final = (3, 8)
+_OLDEST: Final = (1, 2, 0)
+_FIRST_OTHER: Final = (2, 0, 0)
+_CREDENTIALS_SINCE: Final = 247  # of systemd: LoadCredential
+_ENCRYPTED_SINCE: Final = 250  # LoadCredentialEncrypted
+_OTHERS_S: Final = tuple(int(one.total_seconds()) for one in age_limits(OTHERS_PAUSE))
+_WATCH_CHECK: Final = (
+    f"unit=$(sed -n 's/^unit //p' {WATCHED})",
+    f"newest=$(sed -n 's/^newest //p' {WATCHED})",
+    'result=$(systemctl show -p Result -- "${unit%.*}.service" | sed "s/^Result=//")',
+    'status=ok text="the last run ended with $result"',
+    '[ -z "$newest" ] || at=$(timeout 10 sh -c "$newest" 2>/dev/null </dev/null | tail -n 1)',
+    'case ${at:-} in *[!0-9]*) at=$(date -d "$at" +%s 2>/dev/null) ;; esac',
+    "age=$(( $(date +%s) - ${at:-0} ))",
+    '[ -z "${at:-}" ] || text="the newest backup is $((age / 86400)) days old"',
+    f'[ -z "${{at:-}}" ] || [ "$age" -le {_OTHERS_S[0]} ] || status=warn',
+    f'[ -z "${{at:-}}" ] || [ "$age" -le {_OTHERS_S[1]} ] || status=fail',
+    (
+        '[ -z "$newest" ] || [ -n "$at" ] || '
+        '{ status=unknown; text="the command newest printed no time"; }'
+    ),
+    '[ "$result" = success ] || { status=fail; text="the last run ended with $result"; }',
+    r'printf "finding\t%s\tborg.age\t%s\t%s\n" "$status" "$unit" "$text"',
+)
+_LOGIN = re.compile(r"(://)[^/@\s]*@")
+_SCHEDULE = re.compile(r"[A-Za-z0-9*:/,.~ _+-]+")
+
+
+def is_remote(repository: str) -> bool:
+    return not repository.startswith("/")
+
+
+def local_path(repository: str) -> str | None:
+    """None: it is on a server."""
+    return None if is_remote(repository) else repository
+
+
+def server(repository: str) -> tuple[str, str]:
+    """The login for ssh and the path on the server: of ssh://user@host:port/path or host:path.
+
+    As borg reads it: /./ begins a path in the login's home, /~/ as well.
+    """
+    if "://" not in repository:
+        login, _, path = repository.partition(":")
+        return login, path
+    parts = urlsplit(repository)
+    login = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
+    path = parts.path
+    for home in ("/./", "/~/"):
+        path = path.removeprefix(home)
+    return login, path
+
+
+def is_encrypted(found: BorgHost) -> bool:
+    """Whether the host can keep the passphrase encrypted with a key of its own."""
+    return (found.systemd or 0) >= _ENCRYPTED_SINCE and "systemd-creds" in found.tools
+
+
+def has_passphrase(found: BorgHost) -> bool:
+    """As one file alone, which only root may read, and which can be read."""
+    wanted = (CREDENTIAL, "600") if is_encrypted(found) else (PASSPHRASE, "400")
+    return found.secrets == {wanted}
+
+
+def settings(host: str, declared: Borg) -> str:
+    """The file that the program on the host reads."""
+    values = {
+        "host": host,
+        "repository": declared.repository or "",
+        "paths": list(declared.paths),
+        "exclude": list(declared.exclude or EXCLUDED),
+        "keep": keep_text(declared.keep),
+        "schedule": declared.schedule or SCHEDULE,
+        "check_every_days": declared.check_every_days or CHECK_EVERY_DAYS,
+        "identity": True,
+        "host_keys": declared.host_keys,
+        "checkpoints": dict(declared.checkpoints),
+    }
+    return f"{json.dumps(values, indent=2)}\n"
+
+
+def watch_check() -> tuple[str, ...]:
+    """The self-check of an unmanaged backup: its own file says which, since others read this."""
+    return "sh", "-c", "; ".join(_WATCH_CHECK)
+
+
+def watched(declared: Borg) -> str:
+    """The file that the probe reads: a word and its value, a line each."""
+    newest = f"newest {declared.newest}\n" if declared.newest else ""
+    return f"unit {declared.unit}\n{newest}"
+
+
+def blockers(declared: Borg, found: BorgHost) -> Iterator[str]:
+    if found.python is None:
+        yield "borg's program needs /usr/bin/python3. fix: sudo apt install python3"
+    elif found.python < _PYTHON:
+        version = ".".join(map(str, found.python))
+        yield f"borg's program needs Python 3.8, and /usr/bin/python3 is {version}. fix: update it"
+    yield from _no_borg(found)
+    if found.systemd is None or "systemd-run" not in found.tools:
+        yield "backups need systemd, which starts them. fix: use a host that runs systemd"
+    elif found.systemd < _CREDENTIALS_SINCE:
+        yield (
+            f"systemd is {found.systemd}, and LoadCredential came with {_CREDENTIALS_SINCE}. fix: "
+            "update the system"
+        )
+    if not declared.passphrase_command:
+        yield (
+            "passphrase_command is not declared. fix: declare a command that prints it here, such "
+            'as "pass show rig"'
+        )
+    repository = declared.repository or ""
+    if is_remote(repository):
+        yield from _no_server(repository, found)
+    for path in declared.paths:
+        inside = local_path(repository)
+        if inside and _is_within(inside, path):
+            yield (
+                f"the repository {inside} lies in {path}, which is backed up into it. fix: move "
+                "the repository to another disk, and declare it there"
+            )
+    if declared.schedule and not _SCHEDULE.fullmatch(declared.schedule):
+        yield (
+            f"schedule {declared.schedule!r} is no calendar event. fix: write one such as "
+            '"daily" or "*-*-* 03:00" (`systemd-analyze calendar` shows what it means)'
+        )
+
+
+def _no_borg(found: BorgHost) -> Iterator[str]:
+    install = "fix: sudo apt install borgbackup"
+    if found.borg is None and found.borg_answer:
+        yield f"borg answers {found.borg_answer!r}, no version. {install}"
+    elif found.borg is None and "borg2" in found.tools:
+        yield f"only borg 2 is installed, which is a beta: it is not for backups. {install}"
+    elif found.borg is None:
+        yield f"borg is not installed. {install}"
+    elif found.borg >= _FIRST_OTHER:
+        yield (
+            f"borg is {_version(found)}: borg 2 is a beta, and reads no repository of borg 1. "
+            f"{install}"
+        )
+    elif found.borg < _OLDEST:
+        yield f"borg is {_version(found)}, and 1.2 is the oldest that can compact. fix: update it"
+
+
+def _no_server(repository: str, found: BorgHost) -> Iterator[str]:
+    if "://" in repository and not repository.startswith("ssh://"):
+        scheme = repository.partition("://")[0]
+        yield (
+            f"borg 1 reaches no repository by {scheme}://. fix: declare ssh://user@server/path or "
+            "/path"
+        )
+    elif not {"ssh", "ssh-keygen"} <= found.tools:
+        yield "the repository needs ssh and ssh-keygen. fix: sudo apt install openssh-client"
+
+
+def warnings(declared: Borg, found: BorgHost) -> Iterator[str]:
+    """What makes a backup worth less than it seems."""
+    here = local_path(declared.repository or "")
+    mount = _mount_of(here, found) if here else None
+    shared = [
+        path
+        for path in declared.paths
+        if mount and (other := _mount_of(path, found)) and other.device == mount.device
+    ]
+    if shared:
+        yield (
+            f"the repository {here} is on the same file system as {', '.join(shared)}: one broken "
+            "disk takes both. Mount another disk there, or declare a server"
+        )
+
+
+def notices(declared: Borg, found: BorgHost, state: BorgState | None) -> Iterator[str]:
+    """What a person should know of what will be backed up, and of what will not."""
+    if declared.keep is None:
+        yield "keep is not declared: no archive is ever removed, and the repository fills up"
+    if not declared.exclude:
+        yield (
+            "exclude is not declared: caches, trash and layers of containers are left out "
+            "(docs/borg.md)"
+        )
+    if not is_encrypted(found):
+        yield (
+            f"systemd is {found.systemd}, before {_ENCRYPTED_SINCE}: the passphrase lies in "
+            f"{PASSPHRASE}, unencrypted, for root alone to read"
+        )
+    for place in found.others:
+        yield f"borgmatic is set up too: {place}; rigops leaves it alone"
+    known = state.repository if state else None
+    if state and known and known.error and is_place(known.location, declared.repository):
+        fix = f". fix: {known.fix}" if known.fix else ""
+        yield f"at {state.at} the repository was {known.state}: {known.error}{fix}"
+
+
+def is_place(known: str, declared: str | None) -> bool:
+    """The probe drops the login of a URL from all that it reads."""
+    same, other = (_LOGIN.sub(r"\1", one) for one in (known, declared or ""))
+    return same == other
+
+
+def is_initialized(declared: Borg, state: BorgState | None) -> bool:
+    return bool(was_tried(declared, state) and state and state.repository.id)
+
+
+def was_tried(declared: Borg, state: BorgState | None) -> bool:
+    """A server may refuse the host's key until a person lets it in: then a backup makes it."""
+    return bool(state and is_place(state.repository.location, declared.repository))
+
+
+def authorized_key(public_key: str, path: str) -> str:
+    """The line of authorized_keys: this key reaches this repository, and nothing else."""
+    command = shlex.join(("borg", "serve", "--restrict-to-repository", path))
+    escaped = command.replace("\\", "\\\\").replace('"', '\\"')
+    return f'restrict,command="{escaped}" {public_key.strip()}'
+
+
+def access_step(host: str, repository: str, public_key: str) -> str:
+    """How the key of the host gets access to the server."""
+    login, path = server(repository)
+    then = f"then `rigops backup {host}` makes the repository and the first backup"
+    if not public_key:
+        return f"repository: apply makes an ssh key on the host; let it in on {login}; {then}"
+    line = authorized_key(public_key, path)
+    return f"repository: add this line to authorized_keys of {login}, {then}: {line}"
+
+
+def undone_notice(repository: str) -> str:
+    which = f"the repository {repository}" if repository else "the repository"
+    return f"{which} stays as it is; its key is in the vault, and its passphrase where you have it"
+
+
+def key_made(host: str) -> str:
+    """Shell for a key of the host's own."""
+    make = shlex.join(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"rigops@{host}"))
+    return f"""\
+mkdir -p {posixpath.dirname(KEY)}
+(
+    umask 077
+    if [ -s {KEY} ]; then ssh-keygen -y -f {KEY} >{PUBLIC_KEY}
+    else rm -f {KEY} {PUBLIC_KEY}; {make} -f {KEY} </dev/null >&2; fi
+)"""
+
+
+def passphrase_written(*, encrypted: bool, program: str = "") -> str:
+    """Shell that stores the line that it reads; the host's key, since a TPM forgets with a BIOS.
+
+    `program`: of the host, which tries it on the repository; one that does not open it is not
+    stored.
+    """
+    path, other = (CREDENTIAL, PASSPHRASE) if encrypted else (PASSPHRASE, CREDENTIAL)
+    encrypt = f"systemd-creds encrypt --with-key=host --name={CREDENTIAL_NAME} - -"
+    make = encrypt if encrypted else "cat"
+    new = f"{path}.rigops-new"
+    load = shlex.quote(f"--property={credential(is_encrypted=encrypted, path=new)}")
+    tried = f"{RUN} {load} {shlex.quote(program)} prove </dev/null >&2" if program else ":"
+    return f"""\
+set -eu
+umask 077
+mkdir -p -m 0755 {posixpath.dirname(path)}
+new={new}
+trap 'rm -f "$new"' EXIT
+tr -d '\\n' | {make} >"$new"
+[ -s "$new" ]
+chmod {"0600" if encrypted else "0400"} "$new"
+{tried}
+sync -f "$new" 2>/dev/null || sync
+mv -f "$new" {path}
+rm -f {other}"""
+
+
+def _mount_of(path: str, found: BorgHost) -> Mount | None:
+    below = [one for one in found.mounts if _is_within(path, one.target)]
+    return max(reversed(below), key=lambda one: len(one.target)) if below else None
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _version(found: BorgHost) -> str:
+    return ".".join(map(str, found.borg or ()))

@@ -1,0 +1,298 @@
+"""One run: an archive of all that is declared; prune and compact; a check when it is due."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from rigops.backup.retention import reasons_to_keep
+from rigops.concerns.borg.host.archive_names import archives_of, free_archive_name
+from rigops.concerns.borg.host.borg_meanings import BorgError
+from rigops.concerns.borg.host.borg_run_lock import only_borg_run
+from rigops.concerns.borg.host.borg_settings import demand_borg_settings
+from rigops.concerns.borg.host.borg_sources import frozen_sources
+from rigops.concerns.borg.host.borg_state import (
+    known_repository,
+    now_utc,
+    parse_utc_text,
+    read_borg_state,
+    utc_text,
+    write_borg_state,
+)
+from rigops.concerns.borg.host.checkpoint_excludes import checkpoint_excludes
+from rigops.concerns.borg.host.identity import (
+    collect_identity,
+    identity_excludes,
+    identity_paths,
+)
+from rigops.concerns.borg.host.repository import (
+    Listing,
+    RepositoryError,
+    check_signatures,
+    explain_refusal,
+    is_for_later,
+    list_repository,
+    open_borg,
+    repository_state,
+)
+from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.concerns.snapshots.host.one_run import BusyError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rigops.concerns.borg.host.borg_process import Borg
+    from rigops.concerns.borg.host.borg_settings import BorgSettings
+    from rigops.concerns.snapshots.host.output import Output
+
+_COMPACT_EVERY = timedelta(days=7)  # and after every prune
+_MOST_WARNINGS = 20
+
+
+def add_borg_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+    parser = commands.add_parser("run", help="what the timer does")
+    parser.set_defaults(
+        carry_out=back_up, by_timer=True, dry_run=False, moved=False, accept_lost=False
+    )
+
+
+def add_borg_backup(commands: Any) -> None:  # noqa: ANN401
+    parser = commands.add_parser("backup", help="back up now, prune, compact, check what is due")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--moved", action="store_true", help="accept the repository's new place")
+    parser.add_argument("--accept-lost", action="store_true", help="accept that archives are gone")
+    parser.set_defaults(carry_out=back_up, by_timer=False)
+
+
+def back_up(options: argparse.Namespace, output: Output) -> int:
+    settings = demand_borg_settings()
+    borg = open_borg(settings, options)
+    if options.dry_run:
+        return _plan(borg, output)
+    try:
+        with only_borg_run():
+            run = BorgRun(borg, output, accepts_lost=options.accept_lost)
+            return run.carry_out(by_timer=options.by_timer)
+    except BusyError as error:
+        if not options.by_timer:
+            raise
+        output.notice(f"{error.message}; what is due is for the next run")
+        return 0
+
+
+def _plan(borg: Borg, output: Output) -> int:
+    listing = list_repository(borg)
+    now = now_utc()
+    name = free_archive_name(borg.settings.host, now, listing.names)
+    output.notice(f"would create {name}")
+    pruned = prunable(borg.settings, (*listing.names, name), now)
+    for one in pruned:
+        output.notice(f"would remove {one}")
+    output.result({"created": [{"name": name}], "pruned": [{"name": one} for one in pruned]})
+    return 0
+
+
+def prunable(settings: BorgSettings, names: Sequence[str], now: datetime) -> list[str]:
+    """Of this host; what an interrupted run left goes once a whole one is newer."""
+    mine = archives_of(settings.host, names)
+    whole = {one.name: one.at for one in mine if one.is_complete}
+    newest = max(whole.values(), default=None)
+    torn = [one.name for one in mine if not one.is_complete and newest and one.at <= newest]
+    staying = reasons_to_keep(list(whole.values()), settings.rule, now)
+    return [*torn, *sorted(name for name, at in whole.items() if at not in staying)]
+
+
+def lost_archives(
+    settings: BorgSettings, seen: Sequence[str], names: Sequence[str], now: datetime
+) -> list[str]:
+    """Those of the last run that are gone although retention keeps them."""
+    explained = prunable(settings, seen, now)
+    gone = [one.name for one in archives_of(settings.host, seen) if one.name not in names]
+    return [name for name in gone if name not in explained and ".checkpoint" not in name]
+
+
+class BorgRun:
+    def __init__(self, borg: Borg, output: Output, *, accepts_lost: bool) -> None:
+        self._borg = borg
+        self._settings = borg.settings
+        self._output = output
+        self._accepts_lost = accepts_lost
+        self._now = now_utc()
+        self._state = read_borg_state()
+        self._known = known_repository(borg.repository)
+        self._listing: Listing | None = None
+        self._error: HostError | None = None
+        self._created: list[dict[str, Any]] = []
+        self._pruned: list[dict[str, Any]] = []
+        self._warnings: list[str] = []
+        self._lost: list[str] = []
+
+    def carry_out(self, *, by_timer: bool) -> int:
+        """What is known so far is noted, however far it gets."""
+        is_put_off = False
+        try:
+            self._work()
+        except HostError as error:
+            explained = (
+                explain_refusal(self._borg, error) if isinstance(error, BorgError) else error
+            )
+            is_put_off = by_timer and self._error is None and is_for_later(self._borg, explained)
+            if is_put_off:
+                self._output.notice(f"{explained.message}; the next run tries again")
+            else:
+                self._output.error(explained)
+            self._error = self._error or explained
+        self._note()
+        self._output.result(
+            {
+                "created": self._created,
+                "pruned": self._pruned,
+                "warnings": self._warnings,
+                "repository": self._borg.repository,
+            }
+        )
+        return int(self._error is not None and not is_put_off)
+
+    def _work(self) -> None:
+        self._listing = list_repository(self._borg)
+        self._lost = self._find_lost()
+        self._create()
+        self._listing = list_repository(self._borg)
+        if self._lost:
+            raise _lost_error(self._borg.repository, self._lost)
+        self._prune()
+        self._check()
+
+    def _find_lost(self) -> list[str]:
+        if self._accepts_lost or self._listing is None:
+            return []
+        seen = self._known.get("seen_archives") or []
+        return lost_archives(self._settings, seen, self._listing.names, self._now)
+
+    def _create(self) -> None:
+        settings = self._settings
+        extra = identity_paths(settings)
+        if extra:
+            collect_identity()
+        with frozen_sources(settings.paths, settings.folder, self._output) as present:
+            if len(present) < len(settings.paths):
+                missing = ", ".join(path for path in settings.paths if path not in present)
+                self._error = HostError(f"{missing}: not there, and not backed up", "mount it")
+            if not present:
+                return
+            try:
+                found = self._create_once([*present, *extra])
+            except BorgError as error:
+                if not error.is_full or self._lost or not self._make_room():
+                    raise
+                found = self._create_once([*present, *extra])
+        self._created.append(found)
+        added = found["added_bytes"] / (1 << 20)
+        self._output.notice(f"{found['name']}: {added:.1f} MiB new in {found['seconds']:.1f} s")
+
+    def _create_once(self, paths: list[str]) -> dict[str, Any]:
+        return create_archive(self._borg, paths, self._names(), self._output, self._warnings)
+
+    def _make_room(self) -> bool:
+        self._output.notice(f"{self._borg.repository} is full: pruning first")
+        before = len(self._pruned)
+        self._prune()
+        return len(self._pruned) > before
+
+    def _names(self) -> tuple[str, ...]:
+        return self._listing.names if self._listing else ()
+
+    def _prune(self) -> None:
+        going = prunable(self._settings, self._names(), self._now)
+        if going:
+            self._borg.ask("delete", self._borg.repository, *going)
+            for name in going:
+                self._output.notice(f"removed {name}")
+                self._pruned.append({"name": name})
+            self._listing = list_repository(self._borg)
+        last = parse_utc_text(self._state.get("last_compact_at"))
+        if going or last is None or self._now - last >= _COMPACT_EVERY:
+            self._borg.ask("compact", self._borg.repository)
+            self._state["last_compact_at"] = utc_text(self._now)
+
+    def _check(self) -> None:
+        last = parse_utc_text((self._state.get("last_check") or {}).get("at"))
+        every = timedelta(days=self._settings.check_every_days)
+        if last is not None and self._now - last < every:
+            return
+        check_signatures(self._borg, self._known)
+        self._output.notice(f"checking {self._borg.repository}")
+        try:
+            self._borg.ask("check", self._borg.repository, is_strict=True)
+        except BorgError as error:
+            if not error.is_locked:
+                self._state["last_check"] = {"at": utc_text(self._now), "result": "failed"}
+            raise
+        self._state["last_check"] = {"at": utc_text(self._now), "result": "ok"}
+
+    def _note(self) -> None:
+        found = repository_state(self._borg, self._known, self._listing, self._error)
+        mine = archives_of(self._settings.host, self._names())
+        if self._listing:
+            seen = [one.name for one in mine if one.is_complete]
+            if not self._accepts_lost:
+                seen += self._still_lost()
+            found.update(archives=len(mine), seen_archives=sorted(seen))
+        if self._created:
+            found["last_borg"] = str(self._borg.version)
+        made = {one["name"] for one in self._created}  # after this run began
+        whole = [
+            one.at for one in mine if one.is_complete and (one.at <= self._now or one.name in made)
+        ]
+        self._state["repository"] = found
+        if whole:
+            self._state["newest_at"] = utc_text(max(whole))
+        write_borg_state(self._state)
+
+    def _still_lost(self) -> list[str]:
+        """Said again at every run, until somebody accepts it."""
+        pruned = {one["name"] for one in self._pruned}
+        return [name for name in self._find_lost() if name not in pruned]
+
+
+def create_archive(
+    borg: Borg, paths: list[str], names: Sequence[str], output: Output, warnings: list[str]
+) -> dict[str, Any]:
+    settings = borg.settings
+    name = free_archive_name(settings.host, now_utc(), names)
+    excludes = [*settings.exclude, *identity_excludes(settings)]
+    words = ["create", "--json", "--progress", "--one-file-system", "--exclude-caches"]
+    words += [word for one in excludes for word in ("--exclude", one)]
+    left_out, more = checkpoint_excludes(settings, output)
+    words += more
+
+    def tell(found: dict[str, Any]) -> None:
+        output.progress(f"backing up {settings.host}", int(found.get("original_size", 0)), None, 0)
+
+    answer = borg.ask(*words, f"{borg.repository}::{name}", *paths, on_progress=tell)
+    warnings += answer.warnings[:_MOST_WARNINGS]
+    for one in answer.warnings[:_MOST_WARNINGS]:
+        output.notice(f"warning: {one}")
+    found = answer.document().get("archive") or {}
+    stats = found.get("stats") or {}
+    return {
+        "name": name,
+        "paths": paths,
+        "files": int(stats.get("nfiles", 0)),
+        "bytes": int(stats.get("original_size", 0)),
+        "added_bytes": int(stats.get("deduplicated_size", 0)),
+        "seconds": float(found.get("duration", 0.0)),
+        "checkpoints_left_out": left_out,
+    }
+
+
+def _lost_error(repository: str, lost: list[str]) -> RepositoryError:
+    return RepositoryError(
+        f"{repository}: {len(lost)} archives are gone that retention keeps ({', '.join(lost)}); "
+        "nothing is pruned or compacted until this is clear",
+        "find out who removed them: before a compact, an append-only repository can be brought "
+        "back; if it was you, run `rigops backup HOST --accept-lost`",
+        "failed",
+    )

@@ -1,0 +1,80 @@
+"""Makes the repository, once; accepts that it was moved."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rigops.concerns.borg.host.borg_meanings import ABSENT, BorgError
+from rigops.concerns.borg.host.borg_run_lock import only_borg_run
+from rigops.concerns.borg.host.borg_settings import demand_borg_settings
+from rigops.concerns.borg.host.borg_state import known_repository, read_borg_state, write_borg_state
+from rigops.concerns.borg.host.repository import (
+    RepositoryError,
+    list_repository,
+    open_borg,
+    repository_state,
+)
+from rigops.concerns.snapshots.host.btrfs import HostError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rigops.concerns.borg.host.borg_process import Borg
+    from rigops.concerns.borg.host.borg_settings import BorgSettings
+    from rigops.concerns.snapshots.host.output import Output
+
+# What a full repository needs to be pruned: a share of the disk, and of what is free on it now.
+_MOST_SPARE, _SHARE, _SHARE_OF_FREE = 2 << 30, 50, 10
+
+
+def add_init(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+    parser = commands.add_parser("init", help="make the repository, if there is none")
+    parser.add_argument("--moved", action="store_true", help="accept its new place")
+    parser.set_defaults(carry_out=init)
+
+
+def init(options: argparse.Namespace, output: Output) -> int:
+    settings = demand_borg_settings()
+    borg = open_borg(settings, options)
+    with only_borg_run():
+        is_new = False
+        try:
+            listing = list_repository(borg)
+        except RepositoryError as error:
+            if error.state != ABSENT or known_repository(settings.repository).get("id"):
+                raise
+            _make(borg, settings)
+            is_new = True
+            listing = list_repository(borg)
+        known = known_repository(settings.repository)
+        found = repository_state(borg, known, listing, None)
+        if is_new:
+            found.update(last_borg=str(borg.version), archives=0, seen_archives=[])
+        before = read_borg_state()
+        is_same = (before.get("repository") or {}).get("id") == listing.number
+        # Backups, checks and drills of another repository say nothing of this one.
+        write_borg_state({**(before if is_same else {}), "repository": found})
+    done = "made" if is_new else "exists already"
+    output.notice(f"{settings.repository}: {done}, borg {borg.version}")
+    output.result({"initialized": is_new, "id": listing.number, "borg": str(borg.version)})
+    return 0
+
+
+def _make(borg: Borg, settings: BorgSettings) -> None:
+    above = os.path.dirname(settings.folder)  # noqa: PTH120
+    if settings.folder and not os.path.isdir(above):  # noqa: PTH112
+        raise HostError(f"{above} does not exist", "mount the repository's disk, or make it")
+    try:
+        borg.ask("init", "--encryption", "repokey-blake2", borg.repository)
+    except BorgError as error:
+        raise RepositoryError(error.message, error.fix, error.state) from error
+    if settings.folder:
+        found = os.statvfs(settings.folder)
+        spare = spare_bytes(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+        borg.ask("config", settings.folder, "additional_free_space", str(spare))
+
+
+def spare_bytes(size: int, free: int) -> int:
+    """On a disk that is almost full a reserve of the usual size would stop the first backup."""
+    return min(_MOST_SPARE, size // _SHARE, free // _SHARE_OF_FREE)

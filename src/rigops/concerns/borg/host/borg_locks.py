@@ -1,0 +1,52 @@
+"""Who has the repository's lock, and for how long."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from rigops.concerns.borg.host.borg_state import known_repository, now_utc, parse_utc_text
+from rigops.concerns.snapshots.host.btrfs import HostError
+
+_LOCK_HOLDER = re.compile(r"(?P<host>.+)@(?P<machine>[0-9]+)\.(?P<pid>[0-9]+)-[0-9]+")
+_OLD_LOCK_S = 24 * 3600.0
+
+
+def find_lock(folder: str) -> dict[str, Any] | None:
+    """Of a repository on this machine: a folder that is named after who made it."""
+    try:
+        for one in sorted(Path(folder, "lock.exclusive").iterdir()):
+            shape = _LOCK_HOLDER.fullmatch(one.name)
+            age = max(0.0, time.time() - one.stat().st_mtime)
+            host, pid = (shape["host"], int(shape["pid"])) if shape else (one.name, 0)
+            return {"host": host, "pid": pid, "age_s": round(age)}
+    except OSError:
+        pass
+    return None
+
+
+def describe_lock(repository: str, folder: str) -> tuple[HostError, dict[str, Any]]:
+    """On a server the age is that of the first run that met it, which is the least it can be."""
+    found = find_lock(folder) if folder else None
+    if found is None:
+        known = known_repository(repository)
+        since = parse_utc_text(known.get("locked_since")) or now_utc()
+        age = (now_utc() - since).total_seconds()
+        found = {"host": "", "pid": 0, "age_s": round(max(0.0, age))}
+    holder = f"by {found['host']} (process {found['pid']}) " if found["host"] else ""
+    if found["age_s"] >= _OLD_LOCK_S:
+        fix = f"if nothing runs there any more: `borg break-lock {repository}`"
+    else:
+        fix = "wait; if nothing runs there any more: "
+        fix += f"`borg break-lock {repository}`"
+    message = f"{repository}: locked {holder}for {lock_age(found['age_s'])}"
+    return HostError(message, fix), found
+
+
+def lock_age(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    if minutes < 120:  # noqa: PLR2004 - two hours
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} d"

@@ -1,0 +1,185 @@
+"""What borg's refusals mean: to a person, and for the state of the repository. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from rigops.concerns.snapshots.host.btrfs import HostError
+
+OK, ABSENT, LOCKED, UNREACHABLE = "ok", "absent", "locked", "unreachable"
+TO_BE_HEALED, FAILED = "to be healed", "failed"
+
+_DAMAGED = (
+    "copy the repository first, and do not repair it before that; see `borg check` in borg's docs"
+)
+_FULL_FIX = "remove files there, or keep less"
+
+
+DOES_NOT_OPEN = "the passphrase does not open the repository"
+TO_REPLACE_IT = (
+    "let passphrase_command print the repository's passphrase, remove the other one on the host "
+    "(`sudo rm -f /etc/rigops/borg_passphrase*`), and run `rigops apply --only borg`"
+)
+
+
+class BorgMessage(NamedTuple):
+    """A line of its log. `msgid`: of errors that borg names; empty for others."""
+
+    level: str
+    msgid: str
+    text: str
+
+
+class BorgMeaning(NamedTuple):
+    """`shape`: a msgid, or a part of one, or of the text."""
+
+    shape: str
+    state: str
+    what: str
+    fix: str
+
+
+# The first that is found in any line decides; the more telling ones are before the general ones.
+_BORG_MEANINGS = (
+    BorgMeaning(
+        "PassphraseWrong",
+        FAILED,
+        DOES_NOT_OPEN,
+        TO_REPLACE_IT,
+    ),
+    BorgMeaning(
+        "ArchiveTAM",
+        TO_BE_HEALED,
+        "an archive that an older borg renamed is not readable by this one; it is not lost",
+        "heal it: `rigops backup HOST --heal`; run no `borg check --repair`, which deletes it",
+    ),
+    BorgMeaning(
+        "Archive TAM",
+        TO_BE_HEALED,
+        "archives that an older borg renamed are not readable by this one; they are not lost",
+        "heal them: `rigops backup HOST --heal`; run no `borg check --repair`, which deletes them",
+    ),
+    BorgMeaning(
+        "TAMRequiredError",
+        TO_BE_HEALED,
+        "the repository was last written by a borg that signs nothing",
+        "heal it: `rigops backup HOST --heal`",
+    ),
+    BorgMeaning("TAM", FAILED, "the repository was tampered with, or is damaged", _DAMAGED),
+    BorgMeaning("LockTimeout", LOCKED, "the repository is locked", ""),
+    BorgMeaning("Read-only file system", FAILED, "the disk is read-only", "see `dmesg`"),
+    BorgMeaning("LockFailed", FAILED, "the repository cannot be locked", "make it writable"),
+    BorgMeaning("InsufficientFreeSpace", FAILED, "the repository's disk is full", _FULL_FIX),
+    BorgMeaning("StorageQuotaExceeded", FAILED, "the repository's quota is used up", _FULL_FIX),
+    BorgMeaning(
+        "Repository.DoesNotExist", ABSENT, "there is no repository", "mount its disk, or check it"
+    ),
+    BorgMeaning("ParentPathDoesNotExist", ABSENT, "its folder is absent", "mount its disk"),
+    BorgMeaning(
+        "PathPermissionDenied", FAILED, "the repository is not accessible", "see its owner and mode"
+    ),
+    BorgMeaning(
+        "Repository.AlreadyExists", FAILED, "there is something already", "choose another place"
+    ),
+    BorgMeaning(
+        "InvalidRepository",
+        FAILED,
+        "what is there is no repository of borg 1, or only the beginning of one",
+        "move it away, and run rigops apply",
+    ),
+    BorgMeaning(
+        "RepositoryAccessAborted",
+        FAILED,
+        "the repository was at another place before",
+        "mount it where it was; if you moved it for good, run `rigops backup HOST --moved` once",
+    ),
+    BorgMeaning(
+        "RepositoryReplay",
+        FAILED,
+        "the repository is older than it was at the last run",
+        "check whether somebody restored an old copy of it",
+    ),
+    BorgMeaning(
+        "KeyNotFound",
+        FAILED,
+        "the repository has lost its key",
+        "bring it back from the vault: `borg key import REPOSITORY FILE`",
+    ),
+    BorgMeaning(
+        "NoManifestError",
+        FAILED,
+        "the repository is damaged: it has no list of its archives",
+        _DAMAGED,
+    ),
+    BorgMeaning("ObjectNotFound", FAILED, "the repository is damaged: data is missing", _DAMAGED),
+    BorgMeaning("IntegrityError", FAILED, "the repository is damaged", _DAMAGED),
+    BorgMeaning("Data integrity error", FAILED, "the repository is damaged", _DAMAGED),
+    BorgMeaning("CheckNeeded", FAILED, "the repository is damaged", _DAMAGED),
+    BorgMeaning("errors found", FAILED, "the check found damage", _DAMAGED),
+    BorgMeaning(
+        "Host key verification failed",
+        FAILED,
+        "the server has another host key than at the first time",
+        "find out why; then remove its line from /etc/rigops/borg_known_hosts, and apply",
+    ),
+    BorgMeaning(
+        "Permission denied (",
+        FAILED,
+        "the server refuses this host's key",
+        "add /etc/rigops/borg_key.pub to its authorized_keys",
+    ),
+    *(
+        BorgMeaning(shape, FAILED, "the server has no borg", "install borgbackup there")
+        for shape in ("borg: command not found", "borg: not found")
+    ),
+    BorgMeaning("ConnectionClosed", UNREACHABLE, "the server does not answer", "see the network"),
+    BorgMeaning("ConnectionBroken", UNREACHABLE, "the server does not answer", "see the network"),
+    BorgMeaning("Archive.DoesNotExist", FAILED, "the archive is gone", "list, and choose another"),
+    BorgMeaning("Archive.AlreadyExists", FAILED, "the archive exists already", "run it again"),
+    BorgMeaning("No space left on device", FAILED, "a disk is full", _FULL_FIX),
+    BorgMeaning("Input/output error", FAILED, "the disk does not read or write", "see `dmesg`"),
+    BorgMeaning("never matched", FAILED, "nothing in the archive matches", "check the spelling"),
+)
+_TOO_LITTLE_ROOM = ("InsufficientFreeSpace", "No space left on device")
+
+
+class BorgError(HostError):
+    """`state`: what it says of the repository."""
+
+    def __init__(self, where: str, messages: list[BorgMessage], code: int) -> None:
+        found = find_meaning(messages)
+        last = next((one.text for one in reversed(messages) if one.level in _GRAVE), "")
+        what = found.what if found else _first_line(last) or f"borg ended with {code}"
+        room = next((one for one in map(_room_in, messages) if one), "")
+        super().__init__(f"{where}: {what}{room}", found.fix if found else "")
+        self.state = found.state if found else FAILED
+        self.is_full = _has_any(messages, _TOO_LITTLE_ROOM)
+        self.is_locked = self.state == LOCKED
+
+
+_ROOM = re.compile(r"required: [^,()]+, available: [^,()]+")
+_GRAVE = ("ERROR", "CRITICAL")
+
+
+def find_meaning(messages: list[BorgMessage]) -> BorgMeaning | None:
+    return next((one for one in _BORG_MEANINGS if _has_any(messages, (one.shape,))), None)
+
+
+def _has_any(messages: list[BorgMessage], shapes: tuple[str, ...]) -> bool:
+    return any(shape in one.msgid or shape in one.text for one in messages for shape in shapes)
+
+
+def _room_in(message: BorgMessage) -> str:
+    """What borg wants free and what is: its own reserve makes a disk full that seems not to be."""
+    found = _ROOM.search(message.text)
+    return f" ({found[0]})" if found else ""
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def is_warning(code: int) -> bool:
+    """1 of old; 100 to 127 are the warnings of borg 1.4."""
+    return code == 1 or 100 <= code <= 127  # noqa: PLR2004

@@ -1,0 +1,83 @@
+"""The drill of older archives: what only they have lies in segments that nothing else reads."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from rigops.concerns.borg.host.archive_contents import files_in_archive
+from rigops.concerns.borg.host.archive_names import archives_of
+from rigops.concerns.borg.host.borg_meanings import FAILED, OK, BorgError
+from rigops.concerns.borg.host.borg_process import BorgTooSlowError
+from rigops.concerns.borg.host.borg_state import (
+    now_utc,
+    read_borg_state,
+    utc_text,
+    write_borg_state,
+)
+from rigops.concerns.borg.host.repository import RepositoryError, explain_refusal
+from rigops.concerns.borg.host.sampling import choose_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rigops.concerns.borg.host.borg_process import Borg
+    from rigops.concerns.snapshots.host.output import Output
+
+_OLDER_S = 900.0  # to list it and to read the sample
+_OLDER_BYTES = 1 << 30
+_UNFINISHED = "unfinished"
+
+
+def drill_older(borg: Borg, names: Sequence[str], output: Output) -> dict[str, Any] | None:
+    """Reads a sample of one archive of `names`, and writes it nowhere. None: there is no other."""
+    archive = choose_older(borg.settings.host, names, read_borg_state().get("older_drill") or {})
+    if archive is None:
+        return None
+    read = 0
+    result = OK
+    try:
+        read = _read_sample(borg, archive)
+    except BorgTooSlowError:
+        result = _UNFINISHED
+        output.notice(f"{archive}: its sample was not read within {_OLDER_S:.0f} s; not judged")
+    except BorgError as refusal:
+        error = explain_refusal(borg, refusal)
+        if error.state != FAILED:
+            raise error from refusal
+        _note_older(archive, FAILED, 0)
+        raise RepositoryError(
+            f"{error.message} (in {archive}, an older archive)", error.fix, error.state
+        ) from refusal
+    if result == OK:
+        output.notice(f"{archive}: {read} files of this older archive can be read")
+    return _note_older(archive, result, read)
+
+
+def choose_older(host: str, names: Sequence[str], last: dict[str, Any]) -> str | None:
+    """By turn, from the oldest on. One that failed is read again while it is there. Pure."""
+    whole = [one.name for one in archives_of(host, names) if one.is_complete]
+    tried = str(last.get("archive") or "")
+    if last.get("result") == FAILED and tried in whole:
+        return tried
+    before = archives_of(host, [tried])
+    later = [one for one in archives_of(host, whole) if before and one.at > before[0].at]
+    return later[0].name if later else next(iter(whole), None)
+
+
+def _read_sample(borg: Borg, archive: str) -> int:
+    """The same files of an archive each time: what failed is met again."""
+    ends = time.monotonic() + _OLDER_S
+    files = files_in_archive(borg, archive, most_s=_OLDER_S)
+    sample = choose_sample(files, _OLDER_BYTES, archive)
+    wanted = [f"pf:{one.path}" for one in sample.files]
+    if wanted:
+        left = max(1.0, ends - time.monotonic())
+        borg.ask("extract", "--dry-run", f"{borg.repository}::{archive}", *wanted, most_s=left)
+    return len(wanted)
+
+
+def _note_older(archive: str, result: str, files: int) -> dict[str, Any]:
+    found = {"archive": archive, "at": utc_text(now_utc()), "result": result, "files": files}
+    write_borg_state({**read_borg_state(), "older_drill": found})
+    return found

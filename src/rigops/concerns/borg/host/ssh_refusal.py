@@ -1,0 +1,44 @@
+"""Why ssh does not come to a server: borg may end before it has read that of its own ssh."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PATIENCE_S = 60
+_SSH_ENDED_BADLY = 255
+
+
+def ssh_destination(repository: str) -> list[str]:
+    """Words of ssh; none for a repository on this machine."""
+    if repository.startswith("ssh://"):
+        parts = urlsplit(repository)
+        port = ["-p", str(parts.port)] if parts.port else []
+        user = f"{parts.username}@" if parts.username else ""
+        return [*port, f"{user}{parts.hostname}"]
+    server, colon, _ = repository.partition(":")
+    return [server] if colon and not server.startswith("/") else []
+
+
+def ask_ssh(ssh: Sequence[str], repository: str) -> list[str]:
+    """What it says where it fails; a server that lets this key do `borg serve` alone ends well."""
+    destination = ssh_destination(repository)
+    if not destination:
+        return []
+    try:
+        done = subprocess.run(
+            [*ssh, *destination, "true"],
+            check=False,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_PATIENCE_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    if done.returncode != _SSH_ENDED_BADLY:
+        return []
+    return done.stderr.decode(errors="replace").splitlines()

@@ -1,0 +1,251 @@
+#!/bin/sh
+# cpu_tuning set GOVERNOR KHZ | back | check GOVERNOR KHZ | show: governor and highest frequency of
+# every CPU policy.
+#
+#   set    has them everywhere and reads each one back; `-`: not declared, so what an earlier `set`
+#          changed of it goes back
+#   back   the same as `set - -`
+#   check  prints for the self-check whether they are everywhere
+#   show   prints what was there before, and what could be loaded:
+#            was POLICY GOVERNOR KHZ   `-` for what was not changed
+#            loadable GOVERNOR
+#
+# The kernel makes its policies anew at a boot and when a driver changes its mode, so a record counts
+# for one boot and one driver. A policy without a readable governor has no CPU online.
+set -u
+umask 022
+
+complain() {
+    echo "$1" >&2
+    failed=1
+}
+
+get() { # FILE: into value
+    value=
+    { read -r value <"$1"; } 2>/dev/null || [ -n "$value" ]
+}
+
+# Into boot_id, and had: a line `policyNUMBER DRIVER GOVERNOR KHZ PREFERENCE` each, between newlines.
+read_record() {
+    get "$system/proc/sys/kernel/random/boot_id" || exit
+    boot_id=$value had=
+    grep -qsF "\"boot_id\": \"$boot_id\"" "$record" || return 0
+    had="
+$(sed -n 's/^{"policy": \([0-9]*\), "driver": "\([A-Za-z0-9_-]*\)", "governor": "\([a-z_-]*\)", "max_khz": "\([0-9-]*\)", "preference": "\([a-z0-9_-]*\)"},\{0,1\}$/policy\1 \2 \3 \4 \5/p' "$record")
+"
+}
+
+# What was there before, of this policy and driver: was_governor, was_khz, was_preference.
+find_earlier() { # POLICY DRIVER
+    was_governor=- was_khz=- was_preference=-
+    line=${had#*"
+$1 $2 "}
+    [ "$line" != "$had" ] || return 0
+    line=${line%%"
+"*}
+    # shellcheck disable=SC2086  # three words
+    set -- $line
+    was_governor=$1 was_khz=$2 was_preference=$3
+}
+
+write_record() { # lines as in had
+    [ -n "$1" ] || { rm -f "$record" && return; }
+    mkdir -p "${record%/*}" &&
+        {
+            echo "{\"schema\": \"rigops.cpu_tuning/1\", \"boot_id\": \"$boot_id\", \"policies\": ["
+            comma=
+            echo "$1" | while read -r policy its_driver governor khz preference; do
+                [ -n "$policy" ] || continue
+                [ -z "$comma" ] || echo "$comma"
+                printf '%s' "{\"policy\": ${policy#policy}, \"driver\": \"$its_driver\"," \
+                    " \"governor\": \"$governor\", \"max_khz\": \"$khz\"," \
+                    " \"preference\": \"$preference\"}"
+                comma=,
+            done
+            echo
+            echo ']}'
+        } >"$record.rigops-new" && mv -f "$record.rigops-new" "$record"
+}
+
+# What holds of a cap here, into held: a frequency that the driver has; `-` where it caps nothing.
+find_held() { # FOLDER KHZ
+    held=-
+    [ "$2" != - ] || return 0
+    get "$1/cpuinfo_max_freq" && [ "$2" -gt "$value" ] && return 0
+    held=$2
+    get "$1/scaling_available_frequencies" || return 0
+    held=-
+    for step in $value; do
+        [ "$step" -le "$2" ] || continue
+        { [ "$held" != - ] && [ "$step" -le "$held" ]; } || held=$step
+    done
+    [ "$held" != - ] || complain "${1##*/}: $driver has no frequency of $2 kHz or less"
+}
+
+turn() { # FOLDER NAME WANTED
+    if ! get "$1/$2"; then
+        complain "${1##*/}: $2 cannot be read"
+        return 1
+    fi
+    [ "$value" != "$3" ] || return 0
+    before=$value
+    { echo "$3" >"$1/$2"; } 2>/dev/null
+    get "$1/$2"
+    if [ "$value" = "$3" ]; then
+        echo "${1##*/}: $2 $before -> $value"
+    else
+        complain "${1##*/}: $2 is ${value:-unreadable} instead of $3, $driver does not take it"
+        return 1
+    fi
+}
+
+# A limit above what the hardware can do now, as with boost switched off, is none.
+turn_back_limit() { # FOLDER KHZ
+    get "$1/cpuinfo_max_freq"
+    if [ -n "$value" ] && [ "$2" -gt "$value" ]; then
+        turn "$1" scaling_max_freq "$value"
+    else
+        turn "$1" scaling_max_freq "$2"
+    fi
+}
+
+turn_back_governor() { # FOLDER GOVERNOR PREFERENCE
+    turn "$1" scaling_governor "$2" || return 1
+    # Some drivers change the preference along with the governor.
+    [ "$3" = - ] || turn "$1" energy_performance_preference "$3"
+}
+
+policies() {
+    for folder in "$cpufreq"/policy[0-9]*; do
+        get "$folder/scaling_governor" && get "$folder/scaling_driver" && echo "$folder"
+    done
+}
+
+tune() { # GOVERNOR KHZ
+    folders=$(policies)
+    if [ -z "$folders" ]; then
+        echo 'the kernel scales no CPU frequency here'
+        return
+    fi
+    read_record
+    noted=
+    for folder in $folders; do
+        look_at "$folder" "$2"
+        get "$folder/scaling_governor"
+        if [ "$1" != - ] && [ "$value" != "$1" ] && [ "$was_governor" = - ]; then
+            was_governor=$value
+            get "$folder/energy_performance_preference" && was_preference=$value
+        fi
+        get "$folder/scaling_max_freq"
+        [ "$held" = - ] || [ "${value:-$held}" = "$held" ] || [ "$was_khz" != - ] || was_khz=$value
+        note
+    done
+    if [ "$noted" != "${had#?}" ] && ! write_record "$noted"; then
+        complain "$record cannot be written, so nothing was set: it could not be undone"
+        return
+    fi
+    had="
+$noted" noted=
+    for folder in $folders; do
+        look_at "$folder" "$2" 2>/dev/null
+        bring "$folder" "$1"
+        note
+    done
+    [ "$noted" = "${had#?}" ] || write_record "$noted"
+}
+
+look_at() { # FOLDER KHZ
+    get "$1/scaling_driver"
+    driver=$value
+    find_earlier "${1##*/}" "$driver"
+    find_held "$1" "$2"
+}
+
+# What has gone back is no longer noted.
+bring() { # FOLDER GOVERNOR
+    if [ "$2" != - ]; then
+        turn "$1" scaling_governor "$2"
+    elif [ "$was_governor" != - ]; then
+        turn_back_governor "$1" "$was_governor" "$was_preference" &&
+            was_governor=- was_preference=-
+    fi
+    if [ "$held" != - ]; then
+        turn "$1" scaling_max_freq "$held"
+    elif [ "$was_khz" != - ]; then
+        turn_back_limit "$1" "$was_khz" && was_khz=-
+    fi
+}
+
+note() {
+    [ "$was_governor $was_khz" = '- -' ] ||
+        noted="$noted${folder##*/} $driver $was_governor $was_khz $was_preference
+"
+}
+
+# Of several policies that differ, the first is named.
+check() { # GOVERNOR KHZ
+    read_record
+    count=0 differ=0 first=
+    for folder in $(policies); do
+        count=$((count + 1))
+        look_at "$folder" "$2" 2>/dev/null
+        for pair in "scaling_governor $1" "scaling_max_freq $held"; do
+            [ "${pair#* }" != - ] || continue
+            get "$folder/${pair% *}"
+            [ "$value" != "${pair#* }" ] || continue
+            differ=$((differ + 1))
+            [ -n "$first" ] || first="${folder##*/}: ${pair% *} is ${value:-unreadable}, not ${pair#* }"
+        done
+    done
+    status=ok summary="$count CPU policies are as declared"
+    [ "$count" != 0 ] || summary='the kernel scales no CPU frequency here'
+    [ "$differ" = 0 ] || status=warn summary="$first"
+    [ "$differ" -le 1 ] || summary="$summary, and $((differ - 1)) more"
+    printf 'finding\t%s\tcpu.gov\thost\t%s\n' "$status" "$summary"
+}
+
+show() {
+    read_record
+    for folder in $(policies); do
+        look_at "$folder" -
+        [ "$was_governor $was_khz" = '- -' ] || echo "was ${folder##*/} $was_governor $was_khz"
+    done
+    get "$system/proc/sys/kernel/osrelease"
+    for module in "$system/lib/modules/$value/kernel/drivers/cpufreq"/cpufreq_*.ko*; do
+        [ -e "$module" ] || continue
+        module=${module##*/cpufreq_}
+        echo "loadable ${module%%.*}"
+    done
+}
+
+cpu_tuning() { # set … | check … | back [FOLDER] | show [FOLDER]: in tests FOLDER is what / is otherwise
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    LC_ALL=C
+    export PATH LC_ALL
+    action=${1:-} governor=- khz=-
+    case $action in
+        set | check)
+            if [ $# -ge 3 ]; then
+                governor=$2 khz=$3
+                shift 2
+            fi
+            ;;
+    esac
+    system=${2:-}
+    cpufreq=$system/sys/devices/system/cpu/cpufreq
+    record=$system/var/lib/rigops/cpu_tuning.json
+    failed=0
+    case $action in
+        set | back) tune "$governor" "$khz" ;;
+        check) check "$governor" "$khz" ;;
+        show) show ;;
+        *)
+            echo 'usage: cpu_tuning set GOVERNOR KHZ | back | check GOVERNOR KHZ | show' >&2
+            exit 2
+            ;;
+    esac
+    exit "$failed"
+}
+
+# Last, so that a program that arrives in part does nothing.
+cpu_tuning "$@"

@@ -1,0 +1,80 @@
+"""gpu_persistence, gpu_power_limit, gpu_clocks: settings of the cards that hold across reboots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern, HostRecord
+from rigops.concerns.gpu_tuning import record
+from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
+from rigops.inventory.spec.scalars import Key, boolean
+
+if TYPE_CHECKING:
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+NAME: Final = "gpu_tuning"
+
+
+def _is_declared(spec: RigSpec) -> bool:
+    declared = (spec.gpu_persistence, spec.gpu_power_limit, spec.gpu_clocks)
+    return any(one is not None for one in declared)
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.facts.sections import Boot, Pci, Smi, Units
+
+    return (Smi, Boot, Pci, Units) if _is_declared(spec) else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.gpu_tuning.operations import gpu_tuning
+
+    gpu_tuning(persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks)
+
+
+def _self_check(spec: RigSpec) -> Sequence[str]:
+    from rigops.hostside.packing import installed_at
+
+    return (installed_at(NAME), "check") if _is_declared(spec) else ()
+
+
+def _records() -> tuple[HostRecord, ...]:
+    return (
+        HostRecord(
+            record.PATH,
+            "settings of the cards that are undeclared end with the next reboot only",
+            record.parse,
+            "reboot the host",
+        ),
+    )
+
+
+GPU_TUNING: Final = Concern(
+    name=NAME,
+    keys=(
+        Key(
+            "gpu_persistence",
+            "True or False",
+            boolean,
+            ("persistence", "persistence_mode", "gpu_persistence_mode"),
+        ),
+        Key(
+            "gpu_power_limit",
+            '285, "285W", "80%" of the default, or a dict keyed by GPU',
+            per_gpu(power_limit, '{"3090": 285}'),
+            ("power_limit", "gpu_power", "gpu_watts"),
+        ),
+        Key(
+            "gpu_clocks",
+            f"{CLOCKS_EXAMPLE}, or a dict keyed by GPU",
+            per_gpu(clocks, '{"V100": "application=877,1005"}'),
+        ),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+    writes=("*/rigops/gpu_tuning", "*/rigops-gpu-tuning*"),
+    records=_records,
+    self_check=_self_check,
+)

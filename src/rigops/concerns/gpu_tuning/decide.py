@@ -1,0 +1,390 @@
+"""Which settings each card gets, checked against what the card itself accepts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rigops.catalog import find_gpu
+from rigops.catalog.model import ARCHITECTURES
+from rigops.dataclass import dataclass
+from rigops.inventory.spec.choice import GpuIdentity, choose, without_a_card
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.catalog.model import Gpu
+    from rigops.concerns.gpu_tuning.record import Setting, WasSet
+    from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
+    from rigops.probe.sections.pci import Pci
+    from rigops.probe.smi.report import SmiGpu, SmiReport
+
+Value = TypeVar("Value")
+
+TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
+_TOLERANCE_MHZ: Final = {"graphics": 15, "memory": 50}  # a step of the clock, and more than that
+_ABOVE_DEFAULT: Final = 100  # percent
+_WORDS: Final[dict[Setting, str]] = {
+    "persistence": "persistence",
+    "power": "power limit",
+    "graphics": "graphics clocks",
+    "memory": "memory clocks",
+    "application": "application clocks",
+}
+SETTINGS: Final = tuple(_WORDS)
+_UNITS: Final[dict[Setting, str]] = {"power": " W", "persistence": ""}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A line of the table. `card`: its UUID, or its address where it reports none."""
+
+    card: str
+    address: str
+    setting: Setting
+    value: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.card} {self.setting} {self.value}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedCard:
+    identity: GpuIdentity
+    smi: SmiGpu
+    model: Gpu | None
+
+    @property
+    def key(self) -> str:
+        return self.identity.uuid or self.identity.address
+
+    @property
+    def subject(self) -> str:
+        return f"GPU {self.identity.address} ({self.smi.name or 'unknown model'})"
+
+    def is_at_least(self, architecture: str) -> bool:
+        """True where its architecture is not known: the card itself answers then."""
+        own = self.model.architecture if self.model else self.smi.architecture or ""
+        order = [name for name in ARCHITECTURES if own.startswith(name)]
+        return not order or ARCHITECTURES.index(order[0]) >= ARCHITECTURES.index(architecture)
+
+    @property
+    def is_blackwell(self) -> bool:
+        own = self.model.architecture if self.model else self.smi.architecture or ""
+        return own.startswith("Blackwell")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    wanted: tuple[Wanted, ...] = ()
+    blockers: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    persistence: bool | None = None
+    power: PerGpu[PowerLimit] | None = None
+    clocks: PerGpu[Clocks] | None = None
+
+    def __bool__(self) -> bool:
+        return any(one is not None for one in (self.persistence, self.power, self.clocks))
+
+
+class _RefusedError(Exception):
+    """What a card does not accept."""
+
+
+def find_cards(report: SmiReport, catalog: Catalog) -> tuple[TunedCard, ...]:
+    found = []
+    for smi in report.gpus:
+        name = (smi.name or "").removeprefix("NVIDIA ")
+        model = find_gpu(catalog, name).only if name else None
+        known = (model.name, *model.aliases) if model else ()
+        identity = GpuIdentity(smi.address or "", smi.uuid, (*known, *filter(None, [smi.name])))
+        if identity.address or identity.uuid:
+            found.append(TunedCard(identity=identity, smi=smi, model=model))
+    return tuple(found)
+
+
+def unreadable(report: SmiReport) -> str:
+    """Why the cards cannot be set, or nothing."""
+    if report.failure == "mismatch":
+        return "nvidia-smi does not match the loaded driver: reboot the host"
+    if report.failure == "lost":
+        line = (report.failure_lines or ("a GPU is lost",))[0]
+        return f"a card is lost, so nothing is changed: {line.strip()}. fix: see rigops doctor"
+    if report.failure is None and report.gpus:
+        cut = "the output of nvidia-smi is cut, so what the cards have is not known"
+        return "" if report.is_complete else f"{cut}. fix: run this again"
+    line = report.failure_lines[0].strip() if report.failure_lines else "nvidia-smi is silent"
+    if report.failure == "not-installed":
+        line = "there is no nvidia-smi, or it did not end"
+    return f"no NVIDIA driver answers ({line}). fix: declare driver, or load the installed one"
+
+
+def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
+    blockers = [*_selection_errors("gpu_power_limit", declared.power, cards)]
+    blockers += _selection_errors("gpu_clocks", declared.clocks, cards)
+    wanted: list[Wanted] = []
+    refusals: list[tuple[TunedCard, str]] = []
+    notices: list[tuple[TunedCard, str]] = []
+    for card in cards:
+        try:
+            lines = list(_of_card(declared, card, cards))
+        except _RefusedError as refused:
+            refusals.append((card, str(refused)))
+            continue
+        if lines and declared.persistence is False:
+            text = (
+                f"gpu_persistence = False: without persistence {card.subject} forgets its power "
+                "limit and clocks. fix: declare gpu_persistence = True, or drop them"
+            )
+            refusals.append((card, text))
+        is_implied = bool(lines) and declared.persistence is None
+        if is_implied and card.smi.persistence is False:
+            text = (
+                f"{card.subject}: persistence is turned on too, or the driver forgets power limit "
+                "and clocks with the last program"
+            )
+            notices.append((card, text))
+        if card.smi.persistence is not None and (is_implied or declared.persistence is not None):
+            value = "0" if declared.persistence is False else "1"
+            lines.insert(0, Wanted(card.key, card.identity.address, "persistence", value))
+        if card.is_blackwell and any(one.setting == "memory" for one in lines):
+            text = (
+                f"{card.subject}: any limit of the memory clock cost 16 to 32 % of speed on an RTX "
+                "5090, even above the clock it reached (open-gpu-kernel-modules#1265)"
+            )
+            notices.append((card, text))
+        wanted += lines
+    return Tuning(tuple(wanted), (*blockers, *_once(refusals)), tuple(_once(notices)))
+
+
+def _once(said: Sequence[tuple[TunedCard, str]]) -> Iterator[str]:
+    """What holds for several cards of a model is said once, and names them all."""
+    addresses: dict[tuple[str, str], list[str]] = {}
+    for card, text in said:
+        before, _, after = text.partition(f"GPU {card.identity.address}")
+        addresses.setdefault((before, after), []).append(card.identity.address)
+    for (before, after), every in addresses.items():
+        gpus = f"each of GPUs {', '.join(every)}" if len(every) > 1 else f"GPU {every[0]}"
+        yield f"{before}{gpus}{after}"
+
+
+def _selection_errors(
+    key: str, choices: PerGpu[Value] | None, cards: Sequence[TunedCard]
+) -> Iterator[str]:
+    if choices is None:
+        return
+    every = [card.identity for card in cards]
+    present = ", ".join(f"{card.subject} {card.identity.uuid or ''}".strip() for card in cards)
+    for selector in without_a_card(choices, every):
+        yield f"{key}: {selector.text!r} is no GPU of this host. fix: name one of {present}"
+    for card in cards:
+        choice = choose(choices, card.identity, every)
+        if choice.equals and choice.selector:
+            names = " and ".join(repr(one.text) for one in (choice.selector, *choice.equals))
+            yield (
+                f"{key}: {names} fit {card.subject} equally. fix: name it by UUID "
+                f"({card.identity.uuid}) or PCI address"
+            )
+
+
+def _of_card(declared: Declared, card: TunedCard, cards: Sequence[TunedCard]) -> Iterator[Wanted]:
+    every = [one.identity for one in cards]
+    where = (card.key, card.identity.address)
+    power = choose(declared.power, card.identity, every).value if declared.power else None
+    if power is not None:
+        yield Wanted(*where, "power", f"{_watts(power, card):g}")
+    clocks = choose(declared.clocks, card.identity, every).value if declared.clocks else None
+    if clocks is None:
+        return
+    if clocks.graphics_mhz:
+        if card.is_at_least("Volta"):
+            _check_range("graphics", clocks.graphics_mhz, card)
+            yield Wanted(*where, "graphics", _pair(clocks.graphics_mhz))
+        else:
+            pair = _application_instead(clocks.graphics_mhz, card)
+            yield Wanted(*where, "application", _pair(pair))
+    if clocks.memory_mhz:
+        if not card.is_at_least("Ampere"):
+            raise _RefusedError(
+                f'gpu_clocks = "memory={_pair(clocks.memory_mhz)}": {card.subject} cannot lock its '
+                'memory clock (Ampere or newer can). fix: declare "application=MEMORY,GRAPHICS"'
+            )
+        _check_range("memory", clocks.memory_mhz, card)
+        yield Wanted(*where, "memory", _pair(clocks.memory_mhz))
+    if clocks.application_mhz:
+        _check_application(clocks.application_mhz, card)
+        yield Wanted(*where, "application", _pair(clocks.application_mhz))
+
+
+def _pair(clocks: tuple[int, int]) -> str:
+    return f"{clocks[0]},{clocks[1]}"
+
+
+def _watts(declared: PowerLimit, card: TunedCard) -> float:
+    smi = card.smi
+    written = f"{declared.watts:g}" if declared.watts is not None else f'"{declared.percent:g}%"'
+    begins = f"gpu_power_limit = {written}: {card.subject}"
+    if smi.watts_min is None and smi.watts_max is None and smi.watts_requested is None:
+        raise _RefusedError(
+            f"{begins} takes no power limit, as laptop cards do not. fix: declare gpu_clocks = "
+            '"graphics=LOWEST,HIGHEST"'
+        )
+    watts = declared.watts
+    if watts is None:
+        if smi.watts_default is None:
+            raise _RefusedError(f"{begins} does not report its default. fix: declare watts")
+        watts = round(smi.watts_default * (declared.percent or _ABOVE_DEFAULT) / 100, 2)
+        begins = f"{begins}: {watts:g} W"
+    least, most = smi.watts_min, smi.watts_max
+    if (least is not None and watts < least) or (most is not None and watts > most):
+        accepted = " to ".join(f"{one:g}" if one is not None else "?" for one in (least, most))
+        raise _RefusedError(f"{begins} accepts {accepted} W. fix: declare one of those")
+    return watts
+
+
+def _check_range(name: Setting, clocks: tuple[int, int], card: TunedCard) -> None:
+    listed = card.smi.listed_mhz
+    if name == "graphics":
+        known = [mhz for graphics in listed.values() for mhz in graphics]
+        most = card.smi.mhz_max_graphics
+    else:
+        known, most = list(listed), card.smi.mhz_max_memory
+    highest = max([*known, *([most] if most else [])], default=None)
+    lowest = min(known, default=None)
+    if (highest is not None and clocks[1] > highest) or (lowest is not None and clocks[0] < lowest):
+        raise _RefusedError(
+            f'gpu_clocks = "{name}={_pair(clocks)}": {card.subject} accepts '
+            f"{lowest or '?'} to {highest} MHz. fix: declare clocks in that range"
+        )
+
+
+def _check_application(clocks: tuple[int, int], card: TunedCard) -> None:
+    written = f'gpu_clocks = "application={_pair(clocks)}": {card.subject}'
+    if not _has_application_clocks(card.smi):
+        raise _RefusedError(
+            f'{written} has no application clocks. fix: declare "graphics=LOWEST,{clocks[1]}"'
+        )
+    listed = card.smi.listed_mhz
+    if not listed or clocks[1] in listed.get(clocks[0], ()):
+        return
+    if clocks[0] not in listed:
+        accepted = ", ".join(map(str, sorted(listed)))
+        raise _RefusedError(
+            f"{written} lists no memory clock of {clocks[0]} MHz, but {accepted}. fix: declare one "
+            "of those (MEMORY,GRAPHICS)"
+        )
+    graphics = listed[clocks[0]]
+    nearest = sorted(sorted(graphics, key=lambda mhz: abs(mhz - clocks[1]))[:2])
+    raise _RefusedError(
+        f"{written} lists graphics clocks of {min(graphics)} to {max(graphics)} MHz, but not "
+        f"{clocks[1]}. fix: declare {' or '.join(map(str, nearest))}"
+    )
+
+
+def _has_application_clocks(smi: SmiGpu) -> bool:
+    """Of those that the driver calls deprecated, that is not known: the card itself answers."""
+    raw = smi.raw.get("applications_clocks/graphics_clock", "")
+    return smi.mhz_application_graphics is not None or "deprecated" in raw.lower()
+
+
+def _application_instead(clocks: tuple[int, int], card: TunedCard) -> tuple[int, int]:
+    """The nearest to a lock that cards before Volta have: a highest clock alone."""
+    written = f'gpu_clocks = "graphics={_pair(clocks)}": {card.subject} cannot lock its clocks'
+    listed = card.smi.listed_mhz
+    memory = card.smi.mhz_application_memory or max(listed, default=0)
+    fitting = [mhz for mhz in listed.get(memory, ()) if mhz <= clocks[1]]
+    if not _has_application_clocks(card.smi) or not memory:
+        raise _RefusedError(
+            f"{written} (Volta or newer can), and has no application clocks. fix: leave it out"
+        )
+    if not fitting:
+        raise _RefusedError(f"{written}, and lists none up to {clocks[1]} MHz. fix: declare more")
+    return memory, max(fitting)
+
+
+def is_live(wanted: Wanted, smi: SmiGpu, was_set: Sequence[WasSet]) -> bool:
+    """Whether the card has it. The driver reports no lock, so for those the record counts too."""
+    recorded = any(
+        (one.card, one.setting, one.value) == (wanted.card, wanted.setting, wanted.value)
+        for one in was_set
+    )
+    match wanted.setting:
+        case "persistence":
+            return smi.persistence is (wanted.value == "1")
+        case "power":
+            watts, live = float(wanted.value), smi.watts_requested or smi.watts_limit
+            in_force = smi.watts_limit if smi.watts_limit is not None else live
+            return (
+                live is not None
+                and abs(live - watts) <= TOLERANCE_WATTS
+                and (in_force is None or in_force <= watts + TOLERANCE_WATTS)
+            )
+        case "application":
+            if smi.mhz_application_graphics is None:
+                return recorded
+            pair = (smi.mhz_application_memory or 0, smi.mhz_application_graphics)
+            return _pair(pair) == wanted.value
+    live_mhz = smi.mhz_graphics if wanted.setting == "graphics" else smi.mhz_memory
+    highest = int(wanted.value.partition(",")[2]) + _TOLERANCE_MHZ[wanted.setting]
+    return recorded and (live_mhz is None or live_mhz <= highest)
+
+
+def has_limit(smi: SmiGpu, watts: float | None) -> bool:
+    live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
+    return None not in {live, watts} and abs((live or 0) - (watts or 0)) <= TOLERANCE_WATTS
+
+
+def subject(address: str, setting: Setting) -> str:
+    return f"GPU {address} {_WORDS[setting]}"
+
+
+def shown(setting: Setting, value: str) -> str:
+    """What a plan shows of a value; empty: the card does not report it."""
+    if setting == "persistence":
+        return {"1": "on", "0": "off"}.get(value, "unknown")
+    unit = _UNITS.get(setting, " MHz")
+    return f"{value}{unit}" if value else "as the driver chooses"
+
+
+def now(wanted: Wanted, smi: SmiGpu, was_set: Sequence[WasSet]) -> str:
+    """What the card has instead."""
+    match wanted.setting:
+        case "persistence":
+            return {True: "1", False: "0", None: ""}[smi.persistence]
+        case "power":
+            live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
+            return f"{live:g}" if live is not None else ""
+        case "application":
+            pair = (smi.mhz_application_memory, smi.mhz_application_graphics)
+            return f"{pair[0]},{pair[1]}" if None not in pair else ""
+    same = (one for one in was_set if (one.card, one.setting) == (wanted.card, wanted.setting))
+    return next((one.value for one in same if one.value != wanted.value), "")
+
+
+def foreseen(power: PerGpu[PowerLimit] | None, pci: Pci, catalog: Catalog) -> Iterator[str]:
+    """Where no driver answers yet: limits that the catalog takes for impossible."""
+    cards = [
+        (GpuIdentity(one.address, None, (model.name, *model.aliases) if model else ()), model)
+        for one in pci.nvidia_gpus
+        for model in [find_gpu(catalog, f"10de:{one.device:04x}").only if one.device else None]
+    ]
+    every = [identity for identity, _ in cards]
+    for identity, model in cards:
+        choice = choose(power, identity, every).value if power else None
+        if model is None or choice is None:
+            continue
+        watts = choice.watts
+        if watts is None:
+            watts = model.watts_default * (choice.percent or _ABOVE_DEFAULT) / 100
+        if (model.watts_min and watts < model.watts_min) or (
+            model.watts_max and watts > model.watts_max
+        ):
+            yield (
+                f"gpu_power_limit: {watts:g} W for GPU {identity.address}: a {model.name} mostly "
+                f"accepts {model.watts_min or '?'} to {model.watts_max or '?'} W; the card decides "
+                "once the driver is loaded"
+            )

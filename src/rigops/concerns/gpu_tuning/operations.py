@@ -1,0 +1,230 @@
+"""Persistence, power limits and clocks of the cards: now, at every boot, and undone.
+
+A table on the host names the cards by UUID. A program of ours applies it: at boot, when the driver
+is loaded again and after a suspend. It records what it sets, so that undoing is exact.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.gpu_tuning import decide, power_budget, record
+from rigops.concerns.gpu_tuning.concern import NAME as CONCERN
+from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Wanted
+from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.inventory_specs import InventorySpecs
+from rigops.concerns.nvidia_driver.concern import NAME as DRIVER
+from rigops.concerns.preconditions import rivals
+from rigops.concerns.thermal_guard import record as guard
+from rigops.facts.sections import Boot, Pci, RigopsState, Smi, Units
+from rigops.hostside.packing import installed_at, pack
+from rigops.inventory.spec import RigSpec
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
+from rigops.ownership.ownership import Ownership
+from rigops.plan.change import Change, LaterChange
+from rigops.plan.commands import blockers
+from rigops.plan.context import (
+    announce,
+    announce_later,
+    headline,
+    housekeeping,
+    may_undo,
+    notice,
+    plan_log,
+    provided,
+    warning,
+)
+from rigops.power import Neighbors, sharing
+from rigops.probe.sections.units import SYSTEM_UNITS
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from rigops.concerns.gpu_tuning.record import WasSet
+    from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
+    from rigops.power import KnownCard
+
+PROGRAM: Final = installed_at(CONCERN)
+TABLE: Final = "/etc/rigops/gpu_tuning"
+UNIT: Final = "rigops-gpu-tuning.service"
+RESUME: Final = "rigops-gpu-tuning-resume.service"
+RULE: Final = "/etc/udev/rules.d/90-rigops-gpu-tuning.rules"
+
+_APPLY: Final = shlex.join((PROGRAM, "set"))
+_RELOAD_RULES: Final = "udevadm control --reload 2>/dev/null || :"  # no udevd in a container
+_ENABLE_RESUME: Final = f"systemctl daemon-reload && systemctl --quiet reenable {RESUME}"
+_ABSENCES: Final[Mapping[str, str]] = {
+    TABLE: "rmdir /etc/rigops 2>/dev/null || :",
+    RULE: _RELOAD_RULES,
+}
+
+
+def gpu_tuning(
+    *,
+    persistence: bool | None,
+    power: PerGpu[PowerLimit] | None,
+    clocks: PerGpu[Clocks] | None,
+) -> None:
+    """Have these settings on the cards; what is no longer declared is undone."""
+    declared = Declared(persistence=persistence, power=power, clocks=clocks)
+    if not declared:
+        settings_undone(name="Settings of the cards")
+        undo_undeclared(
+            name="What is no longer declared", concern=CONCERN, declared=False, effects=_ABSENCES
+        )
+        return
+    report = host.get_fact(Smi)
+    if reason := decide.unreadable(report):
+        _without_a_driver(declared, reason)
+        return
+    cards = decide.find_cards(report, catalog_of(host))
+    tuning = decide.resolve(declared, cards)
+    if tuning.blockers:
+        blockers(name="Blockers", concern=CONCERN, reasons=tuning.blockers)
+        return
+    for text in tuning.notices:
+        notice(host, CONCERN, text)
+    for text in rivals.notices(host.get_fact(Units)):
+        warning(host, CONCERN, text)
+    _notice_the_budget(power_budget.known(cards))
+    owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
+    owned_file(
+        name=TABLE,
+        concern=CONCERN,
+        path=TABLE,
+        content=render("gpu-tuning.j2", lines=[one.line for one in tuning.wanted]),
+        effect=_APPLY,
+        touches=frozenset({Smi}),
+    )
+    owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", program=PROGRAM))
+    resume = host.get_fact(RigopsState).units.get(RESUME)
+    owned_file(
+        name=RESUME,
+        concern=CONCERN,
+        path=f"{SYSTEM_UNITS}{RESUME}",
+        content=render(f"{RESUME}.j2", unit=UNIT),
+        effect=_ENABLE_RESUME,
+        live=resume is None or resume.enabled == "enabled",
+    )
+    owned_file(
+        name=RULE,
+        concern=CONCERN,
+        path=RULE,
+        content=render("rigops-gpu-tuning.rules.j2", unit=UNIT),
+        effect=_RELOAD_RULES,
+    )
+    settings_live(name="Settings of the cards", wanted=tuning.wanted, cards=cards)
+
+
+def _notice_the_budget(cards: Sequence[KnownCard]) -> None:
+    spec, every = provided(host, RigSpec), provided(host, InventorySpecs)
+    if spec is None:
+        return
+    is_shared = any(circuit.name for circuit in spec.circuits or ())
+    neighbors = sharing(host.name, every.by_host()) if every and is_shared else ()
+    others = Neighbors(neighbors).shares(catalog_of(host))
+    for text in power_budget.odd_breakers(spec):
+        notice(host, CONCERN, text)
+    if text := power_budget.excess(spec, cards, others):
+        warning(host, CONCERN, text)
+
+
+def _without_a_driver(declared: Declared, reason: str) -> None:
+    """Nothing can be set yet. Where this run brings the driver, that comes after it."""
+    log = plan_log(host)
+    is_coming = DRIVER in log.packages or any(one == DRIVER for one, _ in log.reboot_reasons)
+    if not is_coming:
+        blockers(name="The driver", concern=CONCERN, reasons=(reason,))
+        return
+    for text in decide.foreseen(declared.power, host.get_fact(Pci), catalog_of(host)):
+        notice(host, CONCERN, text)
+    _notice_the_budget(power_budget.foreseen(host.get_fact(Pci), catalog_of(host)))
+    when = "once the driver is loaded"
+    for path in (PROGRAM, TABLE, f"{SYSTEM_UNITS}{RESUME}", RULE):
+        announce_later(host, LaterChange(CONCERN, "file", path, when=""))
+    announce_later(host, LaterChange(CONCERN, "unit", f"{SYSTEM_UNITS}{UNIT}", when=when))
+    for gpu in host.get_fact(Pci).nvidia_gpus:
+        for setting in decide.SETTINGS:
+            later = LaterChange(CONCERN, "setting", decide.subject(gpu.address, setting), when="")
+            announce_later(host, later)
+
+
+def _was_set() -> tuple[WasSet, ...]:
+    text = host.get_fact(RigopsState).records.get(record.PATH)
+    return record.in_this_boot(text, host.get_fact(Boot).boot_id) if text else ()
+
+
+@operation()
+def settings_live(
+    *, wanted: Sequence[Wanted], cards: Sequence[TunedCard]
+) -> Generator[FileWorkCommand, None, None]:
+    """Have every card as the table says. It comes after the table and the unit.
+
+    + wanted: the lines of the table
+    + cards: the cards as they are
+    """
+    was_set = _was_set()
+    by_key = {card.key: card.smi for card in cards}
+    # What the guard has lowered because of heat is no drift: it gives that back itself.
+    guarded = {
+        card
+        for card, held in guard.lowered(host.get_fact(RigopsState).records).items()
+        if card in by_key and decide.has_limit(by_key[card], held.watts)
+    }
+    pending = [
+        one
+        for one in wanted
+        if not (one.setting == "power" and one.card in guarded)
+        and not decide.is_live(one, by_key[one.card], was_set)
+    ]
+    named = {(one.card, one.setting) for one in wanted}
+    ending = [one for one in was_set if (one.card, one.setting) not in named]
+    if not pending and not ending:
+        host.noop("every card is as declared")
+        return
+    count = len({one.address for one in pending} | {one.address for one in ending})
+    headline(host, CONCERN, f"settings of {count} GPU{'s' * (count > 1)}")
+    for one in pending:
+        before = decide.now(one, by_key[one.card], was_set)
+        _announce(one.address, one.setting, before, one.value)
+    for old in ending:
+        _announce(old.address, old.setting, old.value, old.was)
+    # The program itself as well: it names the card that refuses, where a unit only fails.
+    work = FileWork(
+        before=Ownership.of(host.get_fact(RigopsState)),
+        more_effects=(Effect(_APPLY, unit=UNIT),),
+    )
+    yield FileWorkCommand(work, touches=frozenset({Smi}))
+
+
+@operation()
+def settings_undone() -> Generator[FileWorkCommand, None, None]:
+    """Undo what was set since the boot. An ``undo_undeclared`` of the files comes after it."""
+    owned = Ownership.of(host.get_fact(RigopsState))
+    ours = owned.paths_of(CONCERN)
+    if not ours or not may_undo(host, CONCERN, ours):
+        host.noop("nothing was set that is to be undone")
+        return
+    housekeeping(host, CONCERN, "what was set since the boot")
+    for one in reversed(_was_set()):
+        _announce(one.address, one.setting, one.value, one.was)
+    # Not the installed one, which somebody may have changed.
+    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
+    work = FileWork(before=owned, more_effects=(Effect(command),))
+    yield FileWorkCommand(work, touches=frozenset({Smi}))
+
+
+def _announce(address: str, setting: record.Setting, before: str, after: str) -> None:
+    change = Change(
+        CONCERN,
+        "setting",
+        decide.subject(address, setting),
+        f"{decide.shown(setting, before)}\n",
+        f"{decide.shown(setting, after)}\n",
+    )
+    announce(host, change)

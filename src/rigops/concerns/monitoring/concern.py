@@ -1,0 +1,147 @@
+"""notify, metrics: who hears of what goes wrong on a host without a person, and its self-check."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.monitoring import record
+from rigops.inventory.spec.faults import Collector, refuse
+from rigops.inventory.spec.model import Notify
+from rigops.inventory.spec.scalars import Key, check_names, text
+from rigops.probe.sections.rigops_state import STATE
+
+if TYPE_CHECKING:
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+NAME: Final = "monitoring"
+AUTO: Final = "auto"
+TEXTFILE_RECORD: Final = f"{STATE}/metrics.json"
+TEXTFILE_SCHEMA: Final = "rigops.metrics/1"
+
+_WEB: Final = ("http://", "https://")
+_SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
+_FOLDER = re.compile(r"(/[A-Za-z0-9_.@+-]+)+")
+
+
+def _line(value: object) -> str:
+    """As `text`, whose errors show the value."""
+    if not isinstance(value, str):
+        refuse("not a string", value, fix="put it in quotes", secret=True)
+    if not value.strip() or not value.isprintable():
+        refuse("empty, or with a control character", value, secret=True)
+    return value
+
+
+def _url(value: object) -> str:
+    url = _line(value)
+    if not url.startswith(_WEB) or " " in url:
+        refuse("not an http(s) URL", value, secret=True)
+    return url
+
+
+def _command(value: object) -> str:
+    command = _line(value)
+    if _SCHEME.match(command):
+        refuse("a URL, not a command", value, fix='write it under "url"', secret=True)
+    return command
+
+
+def _notify(value: object) -> Notify:
+    if isinstance(value, str):
+        if value.startswith(_WEB):
+            return Notify(url=_line(value))
+        if _SCHEME.match(value):
+            refuse("this is neither a command nor an http(s) URL", value, secret=True)
+        return Notify(command=_line(value))
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        refuse("neither a string nor a dict", value, secret=True)
+    found = Collector()
+    check_names(found, value, ("url", "command", "ping"))
+    notify = Notify(
+        url=found.take(_url, value, "url", None),
+        command=found.take(_command, value, "command", None),
+        ping=found.take(_url, value, "ping", None),
+    )
+    found.finish(notify)
+    if notify == Notify():
+        refuse("it names nobody", value, secret=True)
+    if notify.url and notify.command:
+        refuse("a URL and a command", value, fix="declare one of them", secret=True)
+    return notify
+
+
+def _metrics(value: object) -> str:
+    folder = text(value)
+    if folder == AUTO:
+        return folder
+    if not _FOLDER.fullmatch(folder) or posixpath.normpath(folder) != folder:
+        refuse("not an absolute path of a directory", value)
+    return folder
+
+
+def _is_declared(spec: RigSpec) -> bool:
+    return spec.notify is not None or spec.metrics is not None
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.monitoring.facts import MonitoringHost
+
+    return (MonitoringHost,) if _is_declared(spec) else ()
+
+
+def _files(spec: RigSpec) -> Sequence[str]:
+    return (spec.metrics,) if spec.metrics not in {None, AUTO} else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.monitoring.operations import monitoring
+
+    monitoring(notify=spec.notify, metrics=spec.metrics, gpus=spec.gpus)
+
+
+def _records() -> tuple[HostRecord, ...]:
+    fix = "remove it; the next self-check writes it anew"
+    return (
+        HostRecord(
+            record.PATH,
+            "what the self-check has reported is forgotten, so it reports it again",
+            of_schema(record.SCHEMA),
+            fix,
+        ),
+        HostRecord(
+            TEXTFILE_RECORD,
+            "a textfile in a directory that is no longer declared stays there",
+            of_schema(TEXTFILE_SCHEMA),
+            fix,
+        ),
+    )
+
+
+MONITORING: Final = Concern(
+    name=NAME,
+    keys=(
+        Key(
+            "notify",
+            'a command, a URL, or {"url": …, "ping": …}',
+            _notify,
+            stays_here=True,
+        ),
+        Key("metrics", '"auto" or a directory', _metrics),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+    files=_files,
+    writes=(
+        "*/rigops/notify",
+        "*/rigops/self_check",
+        "*/rigops-failed*",
+        "*/rigops-self-check.*",
+        "*/rigops-metrics.*",
+    ),
+    records=_records,
+)

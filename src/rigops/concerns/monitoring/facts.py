@@ -1,0 +1,77 @@
+"""What the self-check of a host needs there, and where its node_exporter looks for textfiles."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rigops.concerns.monitoring.decide import DEBIAN_FOLDER
+from rigops.dataclass import dataclass
+from rigops.facts.sections import SectionFact
+from rigops.probe.section import Section
+from rigops.probe.text import blocks, lines
+
+PYTHON: Final = "python3 -V"
+EXPORTERS: Final = "systemctl show ExecStart"
+FOLDER: Final = "ls DEBIAN_FOLDER"
+
+_VERSION = re.compile(r"Python ([0-9]{1,3})\.([0-9]{1,3})")
+_UNITS: Final = "prometheus-node-exporter.service node_exporter.service node-exporter.service"
+_SETTINGS: Final = (
+    "/etc/default/prometheus-node-exporter /etc/default/node_exporter "
+    "/etc/default/node-exporter /etc/sysconfig/node_exporter /etc/conf.d/prometheus-node-exporter"
+)
+_SNIPPET = f"""
+if [ -x /usr/bin/python3 ]; then
+    block "{PYTHON}"
+    /usr/bin/python3 -V 2>&1
+fi
+if [ -d /run/systemd/system ]; then
+    block "{EXPORTERS}"
+    for unit in {_UNITS}; do
+        systemctl show -p ExecStart "$unit" 2>/dev/null | grep '^ExecStart=.'
+    done
+fi
+show {_SETTINGS}
+if [ -d {DEBIAN_FOLDER} ]; then
+    block "{FOLDER}"
+    echo yes
+fi
+return 0
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Monitoring:
+    """`commands`: of the units of node_exporter; `settings`: texts of their default files."""
+
+    python: tuple[int, int] | None = None
+    commands: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    has_debian_folder: bool = False
+
+
+def parse(text: str) -> Monitoring:
+    found = blocks(text)
+    version = _VERSION.search(found.get(PYTHON, ""))
+    shown = lines(found.get(EXPORTERS, ""))
+    texts = [body for head, body in found.items() if head.startswith("/etc/")]
+    uncommented = (
+        "\n".join(line for line in lines(body) if not line.lstrip().startswith("#"))
+        for body in texts
+    )
+    return Monitoring(
+        python=(int(version[1]), int(version[2])) if version else None,
+        commands=tuple(line for line in shown if line.startswith("ExecStart=")),
+        settings=tuple(uncommented),
+        has_debian_folder=found.get(FOLDER, "").strip() == "yes",
+    )
+
+
+SECTION = Section(
+    name="monitoring-host", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services"
+)
+
+
+class MonitoringHost(SectionFact[Monitoring]):
+    section = SECTION

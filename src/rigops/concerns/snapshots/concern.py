@@ -1,0 +1,69 @@
+"""snapshots: read-only snapshots of btrfs subvolumes, pruned, and sent to another disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.snapshots import record
+from rigops.inventory.spec.scalars import Key
+from rigops.inventory.spec.storage import snapshots
+
+if TYPE_CHECKING:
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+NAME: Final = "snapshots"
+
+
+def _is_declared(spec: RigSpec) -> bool:
+    return spec.snapshots is not None and bool(spec.snapshots.subvolumes)
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.snapshots.facts import SnapshotsHostFact
+
+    return (SnapshotsHostFact,) if _is_declared(spec) else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.snapshots.operations import snapshots_undeclared, take_snapshots
+
+    if spec.snapshots is not None and _is_declared(spec):
+        take_snapshots(spec.snapshots)
+    else:
+        snapshots_undeclared(declared=spec.snapshots is not None)
+
+
+def _self_check(spec: RigSpec) -> Sequence[str]:
+    from rigops.hostside.packing import installed_at
+
+    return (installed_at(NAME), "check") if _is_declared(spec) else ()
+
+
+def _records() -> tuple[HostRecord, ...]:
+    return (
+        HostRecord(
+            record.PATH,
+            "how old the newest snapshots are is unknown until the next run",
+            of_schema(record.SCHEMA),
+            "remove it; the next run of rigops-snapshots writes it anew",
+        ),
+    )
+
+
+SNAPSHOTS: Final = Concern(
+    name=NAME,
+    keys=(Key("snapshots", "a dict of subvolumes, keep and send_to", snapshots),),
+    deploy=_deploy,
+    facts=_facts,
+    writes=(
+        "*/libexec/rigops/snapshots",
+        "*/rigops/snapshots.json",
+        "*/rigops-snapshots.*",
+        "*/rigops-scrub.*",
+    ),
+    records=_records,
+    self_check=_self_check,
+)

@@ -1,0 +1,88 @@
+"""Mounts of the whole machine, which this process does not see changes of in its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from rigops.concerns.snapshots.host.btrfs import last_line
+
+_MOUNTS = "/proc/1/mountinfo"
+# With its root: that of the namespace is another one where a container runs in a changed root.
+_IN_HOST = ("nsenter", "-t", "1", "-m", "-r", "--")
+_UNMOUNT_TRIES, _UNMOUNT_PAUSE_S = 10, 0.5
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(NamedTuple):
+    point: str
+    kind: str
+    device: str
+    options: str  # as mount takes them, without the subvolume
+
+
+def list_mounts() -> list[Mount]:
+    return parse_mounts(Path(_MOUNTS).read_text(encoding="utf-8", errors="surrogateescape"))
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """Of /proc/PID/mountinfo."""
+    found = []
+    for line in text.splitlines():
+        before, dash, after = line.partition(" - ")
+        own, rest = before.split(), after.split()
+        if not dash or len(own) < 6 or len(rest) < 3:  # noqa: PLR2004 - of its columns
+            continue
+        options = dict.fromkeys([*own[5].split(","), *rest[2].split(",")])
+        kept = [one for one in options if not one.startswith(("subvol=", "subvolid="))]
+        found.append(Mount(_plain(own[4]), rest[0], _plain(rest[1]), ",".join(kept)))
+    return found
+
+
+def mounted_at(path: str) -> Mount | None:
+    """The last one, which hides those before."""
+    return next((one for one in reversed(list_mounts()) if one.point == path), None)
+
+
+def mounted_below(path: str) -> list[str]:
+    start = f"{path.rstrip('/')}/"
+    return sorted({one.point for one in list_mounts() if one.point.startswith(start)})
+
+
+def unmount(mount: Mount) -> str:
+    """Why not, or nothing.
+
+    A service that starts meanwhile has every mount in use for a moment, in its own namespace.
+    """
+    left = _UNMOUNT_TRIES
+    while "busy" in (why := _ask_host(["umount", mount.point])) and left > 0:
+        left -= 1
+        time.sleep(_UNMOUNT_PAUSE_S)
+    return why
+
+
+def mount_subvolume(mount: Mount, subvolume: str) -> str:
+    """Why not, or nothing. `subvolume`: from the top level."""
+    options = f"{mount.options},subvol=/{subvolume}"
+    return _ask_host(["mount", "-t", mount.kind, "-o", options, mount.device, mount.point])
+
+
+def _ask_host(words: list[str]) -> str:
+    done = subprocess.run(
+        [*_IN_HOST, *words],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    if done.returncode == 0:
+        return ""
+    return last_line(done.stderr.decode(errors="replace")) or f"{words[0]} failed"
+
+
+def _plain(text: str) -> str:
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)

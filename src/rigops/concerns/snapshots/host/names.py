@@ -1,0 +1,51 @@
+"""Names of snapshots, and of the folders that they lie in. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+STORE = ".rigops/snapshots"  # below the top level of a file system
+KINDS = ("timer", "manual", "apply", "rollback")  # who asked for it; retention is for the first two
+
+_NAME_SHAPE = re.compile(r"(?P<at>[0-9]{8}T[0-9]{6}Z)-(?P<kind>[a-z]+)")
+_NAME_TIME = "%Y%m%dT%H%M%SZ"
+
+UTC_TIME = "%Y-%m-%dT%H:%M:%SZ"  # in documents and in the state
+_ROOT_FOLDER = "@"  # no quoted path is that
+
+
+class SnapshotName(NamedTuple):
+    at: datetime
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{stamp(self.at)}-{self.kind}"
+
+
+def stamp(at: datetime) -> str:
+    """As in a name."""
+    return at.astimezone(timezone.utc).strftime(_NAME_TIME)
+
+
+def parse_snapshot_name(text: str) -> SnapshotName | None:
+    """None: somebody else's."""
+    shape = _NAME_SHAPE.fullmatch(text)
+    if shape is None or shape["kind"] not in KINDS:
+        return None
+    try:
+        at = datetime.strptime(shape["at"], _NAME_TIME).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return SnapshotName(at, shape["kind"])
+
+
+def folder_of(path: str) -> str:
+    """Of a subvolume, by the path at which it is mounted or lies."""
+    return quote(path.strip("/"), safe="") or _ROOT_FOLDER
+
+
+def path_of(folder: str) -> str:
+    return "/" if folder == _ROOT_FOLDER else f"/{unquote(folder)}"

@@ -1,0 +1,297 @@
+"""Brings a file, a tree or a whole subvolume back from a snapshot or from a copy of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rigops.concerns.snapshots.host.btrfs import HostError, run_tool, take_snapshot
+from rigops.concerns.snapshots.host.choosing import (
+    is_inside,
+    nearest_to,
+    order_candidates,
+    parse_when,
+    subvolume_with,
+)
+from rigops.concerns.snapshots.host.copying import SPARE
+from rigops.concerns.snapshots.host.creating import utc_now
+from rigops.concerns.snapshots.host.names import (
+    UTC_TIME,
+    folder_of,
+    parse_snapshot_name,
+    path_of,
+    stamp,
+)
+from rigops.concerns.snapshots.host.one_run import Interrupted, go_on_to_the_end, only_run
+from rigops.concerns.snapshots.host.renaming import move_to_free_name, put_in_place
+from rigops.concerns.snapshots.host.settings import read_snapshot_settings
+from rigops.concerns.snapshots.host.spots import find_spot
+from rigops.concerns.snapshots.host.stores import (
+    LOCAL,
+    DiskStore,
+    MissingStore,
+    ServerStore,
+    find_local_stores,
+    find_target,
+)
+from rigops.concerns.snapshots.host.subvolume_swap import plan_swap, replace_subvolume
+from rigops.concerns.snapshots.host.transfer import StreamMeter
+from rigops.concerns.snapshots.host.unfinished import clear_unfinished
+from rigops.concerns.snapshots.host.volumes import file_system_of
+from rigops.concerns.snapshots.host.workspace import open_below, open_folder, workspace
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    Store = DiskStore | ServerStore
+
+    from rigops.concerns.snapshots.host.choosing import When
+    from rigops.concerns.snapshots.host.output import Output
+
+
+class RestoreRequest(NamedTuple):
+    """`inside`: below the subvolume, empty for all of it."""
+
+    path: str
+    subvolume: str
+    inside: str
+    when: When
+    to: str
+    in_place: bool
+    dry_run: bool
+
+
+class Choice(NamedTuple):
+    """A snapshot, and the place that it is read from."""
+
+    name: str
+    store: Store
+
+
+def add_restore(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("restore", help=__doc__)
+    parser.add_argument("--path", required=True)
+    parser.add_argument("--at", default="", help="a time in UTC, or the name of a snapshot")
+    parser.add_argument("--place", default="", help="take it from there only")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--to", default="", metavar="DIR")
+    where.add_argument("--in-place", action="store_true")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.set_defaults(carry_out=restore)
+
+
+def restore(options: argparse.Namespace, output: Output) -> int:
+    try:
+        if options.dry_run:
+            restored = _carry_out(options, output)
+        else:
+            with only_run():
+                clear_unfinished(output)
+                restored = _carry_out(options, output)
+        output.result({"restored": restored})
+    except Interrupted:
+        output.error(HostError("interrupted; nothing was changed", "run it again"))
+        raise
+    return 0
+
+
+def _carry_out(options: argparse.Namespace, output: Output) -> dict[str, Any]:
+    began = time.monotonic()
+    settings = read_snapshot_settings()
+    target = find_target(settings)
+    stores = [*find_local_stores(), *([target] if target else [])]
+    request = _read_request(options, settings.subvolumes if settings else (), stores)
+    choice = _choose(request, stores, options.place)
+    done = _describe(request, choice)
+    is_swap = request.in_place and not request.inside
+    swap = plan_swap(request.path, choice.store, choice.name) if is_swap else None
+    if swap:
+        done["aside"] = swap.aside[len(swap.spot.volume.top) + 1 :] or None
+    if request.dry_run:
+        return done
+    if swap:
+        found = replace_subvolume(swap, choice.store, choice.name, output, go_on_to_the_end)
+    else:
+        found = _restore_tree(request, choice, output)
+    return {**done, **found, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _read_request(
+    options: argparse.Namespace, declared: Sequence[str], stores: Sequence[Store | MissingStore]
+) -> RestoreRequest:
+    path = os.path.normpath(options.path)
+    if not path.startswith("/") or (options.to and not options.to.startswith("/")):
+        raise HostError(f"{options.to or options.path} is no absolute path", "begin it with /")
+    stored = {path_of(folder) for store in stores for folder in store.folders()}
+    known = sorted(stored.union(declared))
+    subvolume = subvolume_with(path, known)
+    if subvolume is None:
+        names = ", ".join(known) or "none"
+        raise HostError(
+            f"{path} is in no subvolume that has snapshots ({names})",
+            "restore a path below one of these" if known else "declare snapshots, and apply",
+        )
+    inside = path[len(subvolume) :].strip("/")
+    if options.in_place and path == "/":
+        raise HostError(
+            "/ is in use and cannot be replaced here", "run `rigops rollback HOST --what root`"
+        )
+    return RestoreRequest(
+        path,
+        subvolume,
+        inside,
+        parse_when(options.at),
+        os.path.normpath(options.to) if options.to else "",
+        options.in_place,
+        options.dry_run,
+    )
+
+
+def _choose(request: RestoreRequest, stores: Sequence[Store | MissingStore], place: str) -> Choice:
+    asked = [store for store in stores if place in {"", store.name}]
+    names = ", ".join(dict.fromkeys(store.name for store in stores)) or "none"
+    if not asked:
+        raise HostError(
+            f"no snapshots at {place or 'any place'} (there are: {names})",
+            "check /etc/rigops/snapshots.json, and that the disks are mounted",
+        )
+    present = [store for store in asked if not isinstance(store, MissingStore)]
+    absent = [store for store in asked if isinstance(store, MissingStore)]
+    if absent and not present:
+        raise HostError(absent[0].error, absent[0].fix)
+    folder = folder_of(request.subvolume)
+    found = [Choice(one.name, store) for store in present for one in store.copies(folder)]
+    for name in order_candidates((one.name for one in found), request.when):
+        for choice in found:
+            if choice.name == name and choice.store.kind_of(folder, name, request.inside):
+                return choice
+    raise _nothing_found(request, found, absent)
+
+
+def _nothing_found(
+    request: RestoreRequest, found: Sequence[Choice], absent: Sequence[MissingStore]
+) -> HostError:
+    folder = folder_of(request.subvolume)
+    having = [one.name for one in found if _has(one, folder, request.inside)]
+    without = "".join(f"; {store.name} is {store.state}" for store in absent)
+    if having:
+        nearest = ", ".join(nearest_to(having, request.when))
+        return HostError(
+            f"{request.path} is in no snapshot of that time{without}",
+            f"choose with --at one of: {nearest}",
+        )
+    for other in _nested_of(request):
+        if is_inside(request.inside, other):
+            return HostError(
+                f"{request.path} is in the nested subvolume {other}, which has no snapshots",
+                "declare it in subvolumes",
+            )
+    every = ", ".join(nearest_to((one.name for one in found), request.when)) or "none"
+    return HostError(
+        f"{request.path} is in no snapshot{without}",
+        f"check the spelling; nearest snapshots of {request.subvolume}: {every}",
+    )
+
+
+def _has(choice: Choice, folder: str, inside: str) -> bool:
+    return bool(choice.store.kind_of(folder, choice.name, inside))
+
+
+def _nested_of(request: RestoreRequest) -> tuple[str, ...]:
+    try:
+        return find_spot(request.subvolume).nested
+    except HostError:
+        return ()
+
+
+def _describe(request: RestoreRequest, choice: Choice) -> dict[str, Any]:
+    folder, name = folder_of(request.subvolume), choice.name
+    taken = parse_snapshot_name(name)
+    kind = choice.store.kind_of(folder, name, request.inside) if request.inside else "subvolume"
+    return {
+        "path": request.path,
+        "kind": kind,
+        "snapshot": name,
+        "at": taken.at.strftime(UTC_TIME) if taken else None,
+        "place": choice.store.name,
+        "restored_to": request.path if request.in_place else _side_path(request, choice),
+        "bytes": choice.store.measure(folder, name, request.inside),
+        "aside": None,
+        "to_do": None,
+    }
+
+
+def _side_path(request: RestoreRequest, choice: Choice) -> str:
+    name = os.path.basename(request.path) or "root"  # noqa: PTH119
+    if request.to:
+        return f"{request.to.rstrip('/')}/{name}"
+    parent = os.path.dirname(request.path)  # noqa: PTH120
+    while not os.path.isdir(parent):  # noqa: PTH112
+        parent = os.path.dirname(parent)  # noqa: PTH120
+    side = f"{parent.rstrip('/')}/{name}.restored-{choice.name.partition('-')[0]}"
+    number = 1
+    while os.path.lexists(side if number == 1 else f"{side}.{number}"):
+        number += 1
+    return side if number == 1 else f"{side}.{number}"
+
+
+def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> dict[str, Any]:
+    store, folder, name = choice.store, folder_of(request.subvolume), choice.name
+    target = request.path if request.in_place else _side_path(request, choice)
+    parent, last = os.path.split(target)
+    if request.to and os.path.lexists(target):
+        raise HostError(f"{target} exists already and is not overwritten", "choose another DIR")
+    if request.in_place and not os.path.isdir(request.subvolume):  # noqa: PTH112
+        raise HostError(
+            f"{request.subvolume} does not exist now",
+            f"restore all of it first: rigops restore HOST {request.subvolume} --in-place",
+        )
+    if request.in_place:
+        start, below = request.subvolume, parent[len(request.subvolume) :].strip("/").split("/")
+        like = store.root(folder, name) if isinstance(store, DiskStore) else ""
+    else:
+        start, below, like = parent, [], ""
+    if request.to:
+        os.makedirs(parent, mode=0o755, exist_ok=True)  # noqa: PTH103
+    if (
+        not request.inside
+        and isinstance(store, DiskStore)
+        and store.name == LOCAL
+        and _is_on(parent, store)
+    ):
+        go_on_to_the_end()
+        take_snapshot(store.root(folder, name), target, read_only=False)
+        return {"restored_to": target}
+    opened = open_below(start, [one for one in below if one], like) if below else open_folder(start)
+    with opened as above:
+        total = store.measure(folder, name, request.inside)
+        _check_room(above.at(""), total, is_shared=_is_on(above.at(""), store))
+        with workspace(above) as made:
+            meter = StreamMeter(output, f"restoring {request.path}", total)
+            store.copy(folder, name, request.inside, made.at(last), meter)
+            run_tool(target, ["sync", "-f", made.at("")])
+            go_on_to_the_end()
+            if not request.in_place or not os.path.lexists(above.at(last)):
+                move_to_free_name(made.at(last), above.at(last))
+                return {"restored_to": target}
+            aside = f"{last}.before-restore-{stamp(utc_now())}"
+            put_in_place(made.at(last), above.at(last), above.at(aside))
+    return {"restored_to": target, "aside": f"{parent.rstrip('/')}/{aside}"}
+
+
+def _is_on(folder: str, store: Store) -> bool:
+    """Of the same file system, where a copy shares the data."""
+    return bool(store.uuid) and file_system_of(os.path.realpath(folder))[1] == store.uuid
+
+
+def _check_room(folder: str, needed: int | None, *, is_shared: bool) -> None:
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if needed is not None and not is_shared and needed + SPARE > free:
+        raise HostError(
+            f"{os.path.realpath(folder)} has {free >> 20} MiB free, the restore needs "
+            f"{needed >> 20} MiB",
+            "remove files or snapshots there, or use --to DIR on another disk",
+        )

@@ -1,0 +1,70 @@
+"""What a root has that is newer than a snapshot: it goes aside with that root."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rigops.concerns.snapshots.host.btrfs import run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rigops.concerns.snapshots.host.names import SnapshotName
+
+_MOST = 12
+_LEVELS = 2  # of folders
+_OF_NO_WORTH = ("/var/log/", "/var/cache/", "/var/tmp/", "/tmp/", "/run/")  # noqa: S108
+_EXTENT = re.compile(
+    r"inode [0-9]+ file offset [0-9]+ len [0-9]+ disk start [0-9]+ offset [0-9]+ gen [0-9]+ "
+    r"flags \S+ (?P<path>.+)"
+)
+_GENERATION = re.compile(r"^\s*Generation:\s*([0-9]+)$", re.MULTILINE)
+_MADE_AT = re.compile(r"^\s*Gen at creation:\s*([0-9]+)$", re.MULTILINE)
+
+
+def find_newer(root: str, snapshot: str, name: SnapshotName) -> dict[str, Any]:
+    """Files whose data was written since; what was removed since is not seen."""
+    since = generation_of(run_tool(snapshot, ["btrfs", "subvolume", "show", snapshot]))
+    if name.kind == "rollback":  # it was written to after the present root was made
+        since = min(since, made_at(run_tool(root, ["btrfs", "subvolume", "show", root])))
+    said = run_tool(root, ["btrfs", "subvolume", "find-new", root, str(since + 1)])
+    return summarize(parse_find_new(said))
+
+
+def generation_of(text: str) -> int:
+    found = _GENERATION.search(text)
+    return int(found[1]) if found else 0
+
+
+def made_at(text: str) -> int:
+    found = _MADE_AT.search(text)
+    return int(found[1]) if found else 0
+
+
+def parse_find_new(text: str) -> set[str]:
+    """Paths of files, a line each of their parts."""
+    rows = map(_EXTENT.fullmatch, text.splitlines())
+    paths = {f"/{row['path']}" for row in rows if row}
+    return {one for one in paths if not one.startswith(_OF_NO_WORTH)}
+
+
+def summarize(paths: Collection[str]) -> dict[str, Any]:
+    """The examples are from every folder that is named."""
+    by_folder: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        by_folder.setdefault(_folder_with(path), []).append(path)
+    sizes = Counter({folder: len(found) for folder, found in by_folder.items()})
+    most = sizes.most_common(_MOST)
+    turns = [(turn, path) for folder, _ in most for turn, path in enumerate(by_folder[folder])]
+    examples = [path for _, path in sorted(turns, key=lambda one: one[0])]
+    return {
+        "files": len(paths),
+        "folders": [{"path": folder, "files": files} for folder, files in most],
+        "examples": examples[:_MOST],
+    }
+
+
+def _folder_with(path: str) -> str:
+    return "/" + "/".join(path.split("/")[1:-1][:_LEVELS])

@@ -1,0 +1,159 @@
+"""Puts a writable snapshot in the place of a live subvolume, or where one was on a lost disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rigops.concerns.snapshots.host.btrfs import (
+    HostError,
+    run_tool,
+    subvolume_id,
+    take_snapshot,
+)
+from rigops.concerns.snapshots.host.chain import Transfer, choose_parents
+from rigops.concerns.snapshots.host.choosing import is_inside
+from rigops.concerns.snapshots.host.copying import SPARE
+from rigops.concerns.snapshots.host.creating import utc_now
+from rigops.concerns.snapshots.host.mounted import (
+    mount_subvolume,
+    mounted_at,
+    mounted_below,
+    unmount,
+)
+from rigops.concerns.snapshots.host.names import STORE, SnapshotName, folder_of, stamp
+from rigops.concerns.snapshots.host.nested_moves import move_nested
+from rigops.concerns.snapshots.host.place import LocalPlace
+from rigops.concerns.snapshots.host.renaming import move_to_free_name, put_in_place
+from rigops.concerns.snapshots.host.spots import find_spot
+from rigops.concerns.snapshots.host.stores import LOCAL
+from rigops.concerns.snapshots.host.transfer import send_snapshot
+from rigops.concerns.snapshots.host.volumes import SUBVOLUME_INODE
+from rigops.concerns.snapshots.host.workspace import Moves, forget, note, temporary_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rigops.concerns.snapshots.host.output import Output
+    from rigops.concerns.snapshots.host.spots import Spot
+    from rigops.concerns.snapshots.host.stores import DiskStore, ServerStore
+
+    Store = DiskStore | ServerStore
+
+
+class Swap(NamedTuple):
+    """What takes the place of what; `aside` is where the old one goes, empty where none is."""
+
+    spot: Spot
+    local: LocalPlace
+    folder: str
+    aside: str
+    needs_copy: bool
+
+
+def plan_swap(path: str, store: Store, name: str) -> Swap:
+    spot = find_spot(path)
+    if not spot.inside:
+        raise HostError(
+            f"{path} is the top level of its file system, which cannot be replaced",
+            "use --to DIR, or mount a subvolume there",
+        )
+    if is_inside(spot.inside, STORE):
+        raise HostError(
+            f"{path} shows what an earlier restore put aside ({spot.inside})",
+            f"end what uses it, then: umount {path} && mount {path}",
+        )
+    if store.name == LOCAL and store.uuid != spot.volume.uuid:
+        raise HostError(f"{path} is on another file system than its snapshots", "use --to DIR")
+    inside = mounted_below(path)
+    if inside:
+        raise HostError(f"{', '.join(inside)}: mounted inside {path}", f"umount {' '.join(inside)}")
+    local = LocalPlace(LOCAL, spot.volume, receives=False)
+    folder = folder_of(path)
+    aside = ""
+    if spot.subvolume is not None:
+        aside = str(local.path(folder, str(SnapshotName(utc_now(), "rollback"))))
+    elif os.path.lexists(spot.at):
+        aside = f"{spot.at}.before-restore-{stamp(utc_now())}"
+    has_copy = any(one.is_complete and one.name == name for one in local.copies(folder))
+    return Swap(spot, local, folder, aside, needs_copy=not has_copy)
+
+
+def replace_subvolume(
+    swap: Swap, store: Store, name: str, output: Output, before_swap: Callable[[], None]
+) -> dict[str, Any]:
+    """`before_swap`: from then on it goes to its end."""
+    spot = swap.spot
+    if swap.needs_copy:
+        _bring_copy(swap, store, name, output)
+    made = os.path.join(os.path.dirname(spot.at), temporary_name())  # noqa: PTH118, PTH120
+    moves = Moves(swap.aside, spot.at, spot.nested) if swap.aside and spot.nested else None
+    before_swap()
+    note(made, moves)
+    take_snapshot(str(swap.local.path(swap.folder, name)), made, read_only=False)
+    if swap.aside:
+        Path(swap.aside).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        put_in_place(made, spot.at, swap.aside)
+        for beside in move_nested(swap.aside, spot.at, spot.nested):
+            output.notice(f"{spot.path}: a subvolume is in the place of what is now {beside}")
+    else:
+        move_to_free_name(made, spot.at)
+    run_tool(spot.path, ["sync", "-f", spot.at])
+    forget()
+    to_do = _show_in_host(spot) if spot.subvolume is not None else None
+    if to_do is None and spot.subvolume is not None:
+        run_tool(swap.aside, ["btrfs", "property", "set", "-ts", swap.aside, "ro", "true"])
+    return {"aside": swap.aside[len(spot.volume.top) + 1 :] or None, "to_do": to_do}
+
+
+def finish_moves(moves: Moves) -> list[str]:
+    """Those that a killed swap had not moved yet; none where the two were not swapped."""
+    left = [one for one in moves.nested if _is_subvolume(f"{moves.old}/{one}")]
+    move_nested(moves.old, moves.new, left)
+    return left
+
+
+def _is_subvolume(path: str) -> bool:
+    return os.path.isdir(path) and Path(path).stat().st_ino == SUBVOLUME_INODE  # noqa: PTH112
+
+
+def _bring_copy(swap: Swap, store: Store, name: str, output: Output) -> None:
+    """It stays, so that the next copy to the target needs only what changed since."""
+    local, folder = swap.local, swap.folder
+    here, there = local.copies(folder), store.copies(folder)
+    if any(one.name == name for one in here):
+        raise HostError(
+            f"{local.path(folder, name)} is writable: somebody changed it, or it is in part",
+            "rename or remove it",
+        )
+    parents = choose_parents(name, [*there], [one for one in here if one.is_complete])
+    total = None if parents else store.measure(folder, name, "")
+    free, _ = local.room()
+    if total is not None and total + SPARE > free:
+        raise HostError(
+            f"the file system of {swap.spot.path} has {free >> 20} MiB free, the restore needs "
+            f"{(total + SPARE) >> 20} MiB",
+            "remove files or snapshots there",
+        )
+    note(str(local.path(folder, name)))
+    send_snapshot(Transfer(name, parents), folder, store.place, local, output)
+    forget()
+
+
+def _show_in_host(spot: Spot) -> str | None:
+    """What a person has to run, where the machine still shows the old one."""
+    number = subvolume_id(spot.at)
+    mount = mounted_at(spot.path)
+    if mount is None or mount.kind != "btrfs" or subvolume_id(spot.path) == number:
+        return None
+    again = f"umount {spot.path} && mount {spot.path}"
+    why = unmount(mount)
+    if "busy" in why:
+        return f"{spot.path} is in use and shows the old data until you end what uses it: {again}"
+    if why:
+        return f"{spot.path} shows the old data ({why}): {again}"
+    why = mount_subvolume(mount, spot.inside)
+    if why:
+        return f"{spot.path} is not mounted now ({why}): mount {spot.path}"
+    return None

@@ -1,0 +1,119 @@
+"""The program that takes, prunes and sends snapshots, its settings, its timers, and its key."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops import json_fields
+from rigops.concerns.snapshots import decide, record
+from rigops.concerns.snapshots.concern import NAME as CONCERN
+from rigops.concerns.snapshots.decide import KEY, KNOWN_HOSTS, PUBLIC_KEY, SCRUB_UNIT, UNIT
+from rigops.concerns.snapshots.facts import SnapshotsHostFact
+from rigops.concerns.snapshots.host.settings import SETTINGS
+from rigops.facts.sections import RigopsState
+from rigops.hostside.packing import installed_at
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
+from rigops.ownership.ownership import Ownership
+from rigops.plan.change import Change
+from rigops.plan.commands import blockers
+from rigops.plan.context import announce, headline, next_step, notice, plan_log
+from rigops.probe.sections.rigops_state import STATE
+from rigops.probe.sections.units import SYSTEM_UNITS
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from rigops.concerns.snapshots.record import SnapshotsState
+    from rigops.inventory.spec.model import Snapshots
+
+PROGRAM: Final = installed_at(CONCERN)
+
+_RELOAD: Final = "systemctl daemon-reload"
+_NOT_SHOWN: Final = "(not shown)\n"
+_KEY_FILES: Final = (KEY, PUBLIC_KEY, KNOWN_HOSTS)
+# Systemd's notes of timers that make up for what they missed.
+_LAST_RUNS: Final = tuple(
+    f"/var/lib/systemd/timers/stamp-{one}.timer" for one in (UNIT, SCRUB_UNIT)
+)
+_ABSENCES: Final[Mapping[str, str]] = {
+    SETTINGS: f"{shlex.join(('rm', '-f', *_KEY_FILES, record.PATH, *_LAST_RUNS))}\n"
+    "rmdir /etc/rigops 2>/dev/null || :",
+}
+
+
+def take_snapshots(declared: Snapshots) -> None:
+    """Have these subvolumes taken, pruned and sent. With a blocker nothing is changed."""
+    found = host.get_fact(SnapshotsHostFact)
+    reasons = tuple(decide.blockers(declared, found))
+    if reasons:
+        blockers(name="Blockers", concern=CONCERN, reasons=reasons)
+        return
+    state = json_fields.readable(record.parse, host.get_fact(RigopsState).records.get(record.PATH))
+    for text in decide.notices(declared, found, state):
+        notice(host, CONCERN, text)
+    owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
+    owned_file(
+        name=SETTINGS,
+        concern=CONCERN,
+        path=SETTINGS,
+        content=decide.settings(host.name, declared),
+    )
+    ssh_key(name="Key", wanted=decide.is_remote(declared.send_to))
+    _have_timer(UNIT, program=PROGRAM, state=STATE)
+    if not found.scrub_timers:
+        _have_timer(SCRUB_UNIT, program=PROGRAM, state=STATE)
+    if declared.send_to and decide.is_remote(declared.send_to) and not _has_access(state):
+        text = decide.setup_notice(host.name, declared.send_to, found.public_key)
+        next_step(host, CONCERN, text)
+    undo_undeclared(name="What is no longer declared", concern=CONCERN, effects=_ABSENCES)
+    if any(change.concern == CONCERN for change in plan_log(host).changes):
+        headline(host, CONCERN, f"snapshots of {', '.join(declared.subvolumes)}")
+
+
+def snapshots_undeclared(*, declared: bool) -> None:
+    """`declared`: as nothing, which needs no further consent."""
+    owned = Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN)
+    if owned:
+        text = host.get_fact(RigopsState).records.get(record.PATH)
+        state = json_fields.readable(record.parse, text)
+        notice(host, CONCERN, decide.undone_notice(tuple(state.subvolumes) if state else ()))
+    undo_undeclared(
+        name="What is no longer declared", concern=CONCERN, declared=declared, effects=_ABSENCES
+    )
+
+
+@operation()
+def ssh_key(*, wanted: bool) -> Generator[FileWorkCommand, None, None]:
+    """Have a key of the host's own for the server, or none.
+
+    + wanted: whether snapshots are sent to a server
+    """
+    has_key = bool(host.get_fact(SnapshotsHostFact).public_key)
+    if wanted == has_key:
+        host.noop(f"{KEY} is as declared")
+        return
+    before, after = (_NOT_SHOWN, None) if has_key else (None, _NOT_SHOWN)
+    announce(host, Change(CONCERN, "file", KEY, before, after))
+    command = decide.key_made(host.name) if wanted else shlex.join(("rm", "-f", *_KEY_FILES))
+    work = FileWork(
+        before=Ownership.of(host.get_fact(RigopsState)), more_effects=(Effect(command),)
+    )
+    yield FileWorkCommand(work, touches=frozenset({SnapshotsHostFact}))
+
+
+def _has_access(state: SnapshotsState | None) -> bool:
+    return bool(state and state.target and state.target.state == "present")
+
+
+def _have_timer(unit: str, **values: str) -> None:
+    """A service, and the timer that starts it."""
+    path = f"{SYSTEM_UNITS}{unit}.service"
+    content = render(f"{unit}.service.j2", **values)
+    owned_file(name=path, concern=CONCERN, path=path, content=content, effect=_RELOAD)
+    timer = f"{unit}.timer"
+    owned_unit(name=timer, concern=CONCERN, unit=timer, content=render(f"{timer}.j2"))

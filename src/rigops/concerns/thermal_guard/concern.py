@@ -1,0 +1,81 @@
+"""thermal_limit and what goes with it: heat and lost sensors, acted on step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.inventory.spec.machine import THERMAL_EXAMPLE, thermal_limit
+from rigops.inventory.spec.scalars import Key, whole_number, word_key
+from rigops.probe.sections.rigops_state import STATE
+
+if TYPE_CHECKING:
+    from rigops.facts.sections import SectionFact
+    from rigops.inventory.spec import RigSpec
+
+NAME: Final = "thermal_guard"
+
+_ACTIONS: Final = ("notify", "lower-power", "stop-jobs", "poweroff")
+
+
+def _is_declared(spec: RigSpec) -> bool:
+    keys = (spec.thermal_limit, spec.thermal_hold, spec.thermal_action, spec.thermal_sensor_loss)
+    return any(one is not None for one in keys)
+
+
+def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
+    from rigops.concerns.thermal_guard.facts import PythonFact
+    from rigops.facts.sections import Smi
+
+    return (Smi, PythonFact) if _is_declared(spec) else ()
+
+
+def _deploy(spec: RigSpec) -> None:
+    from rigops.concerns.thermal_guard.decide import Declared
+    from rigops.concerns.thermal_guard.operations import guard_undeclared, thermal_guard
+
+    if not _is_declared(spec):
+        guard_undeclared()
+        return
+    declared = Declared(
+        limit=spec.thermal_limit,
+        hold_s=spec.thermal_hold,
+        action=spec.thermal_action,
+        loss=spec.thermal_sensor_loss,
+        has_notify=spec.notify is not None,
+    )
+    thermal_guard(declared)
+
+
+def _self_check(spec: RigSpec) -> Sequence[str]:
+    from rigops.hostside.packing import installed_at
+
+    return (installed_at(NAME), "check") if _is_declared(spec) else ()
+
+
+def _records() -> tuple[HostRecord, ...]:
+    return (
+        HostRecord(
+            f"{STATE}/thermal_guard.json",
+            "how warm each card mostly is at a given power is learned anew",
+            of_schema("rigops.thermal_guard_baseline/1"),
+            f"remove it; rigops-{NAME.replace('_', '-')} writes it anew",
+        ),
+    )
+
+
+THERMAL_GUARD: Final = Concern(
+    name=NAME,
+    keys=(
+        Key("thermal_limit", f"degrees Celsius or {THERMAL_EXAMPLE}", thermal_limit),
+        Key("thermal_hold", "seconds", whole_number(1, 3600, " s")),
+        word_key("thermal_action", *_ACTIONS),
+        word_key("thermal_sensor_loss", *_ACTIONS),
+    ),
+    deploy=_deploy,
+    facts=_facts,
+    writes=("*/rigops/thermal_guard", "*/rigops-thermal-guard.service", "*/sbin/rigops-guard"),
+    records=_records,
+    self_check=_self_check,
+)

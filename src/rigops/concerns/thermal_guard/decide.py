@@ -1,0 +1,135 @@
+"""What the guard watches, and which declarations the cards cannot meet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rigops.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from rigops.inventory.spec.model import ThermalAction, ThermalLimit
+    from rigops.probe.smi.report import SmiGpu, SmiReport
+
+UNIT: Final = "rigops-thermal-guard.service"
+DEFAULT_HOLD_S: Final = 30
+DEFAULT_STEP: Final[ThermalAction] = "lower-power"
+_OLDEST_PYTHON: Final = (3, 8)
+_LEAST_THRESHOLD: Final = 50.0  # below, it is a distance to the limit and no temperature
+_GRAVE: Final = frozenset({"stop-jobs", "poweroff"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """None: not declared."""
+
+    limit: ThermalLimit | None = None
+    hold_s: int | None = None
+    action: ThermalAction | None = None
+    loss: ThermalAction | None = None
+    has_notify: bool = True
+
+    @property
+    def last_step(self) -> ThermalAction:
+        return self.action or DEFAULT_STEP
+
+    @property
+    def last_of_loss(self) -> ThermalAction:
+        return self.loss or DEFAULT_STEP
+
+
+def settings(declared: Declared) -> tuple[str, ...]:
+    """The lines of the file that the program on the host reads."""
+    limit = declared.limit
+    degrees = {
+        "gpu": limit.gpu_celsius if limit else None,
+        "memory": limit.memory_celsius if limit else None,
+        "margin": limit.margin_celsius if limit else None,
+    }
+    return (
+        *(f"{name} {value:g}" for name, value in degrees.items() if value is not None),
+        f"hold {declared.hold_s or DEFAULT_HOLD_S}",
+        f"action {declared.last_step}",
+        f"sensor-loss {declared.last_of_loss}",
+    )
+
+
+def blockers(declared: Declared, python: tuple[int, ...], report: SmiReport) -> Iterator[str]:
+    limit = declared.limit
+    if limit is None:
+        yield (
+            "the other thermal_ keys need a temperature. fix: declare thermal_limit = 83, or drop "
+            "them"
+        )
+        return
+    if python < _OLDEST_PYTHON:
+        found = f"python3 is {'.'.join(map(str, python))}" if python else "there is no python3"
+        yield f"{found}, and the guard needs 3.8 or newer. fix: apt-get install python3"
+    if limit.margin_celsius is not None:
+        without = [one for one in answering(report) if one.celsius_left is None]
+        if without:
+            yield (
+                f'thermal_limit "margin": {named(without)} reports no T.Limit margin. fix: declare '
+                '"gpu" instead'
+            )
+    watched = (limit.gpu_celsius, limit.margin_celsius)
+    if watched == (None, None):
+        without = [one for one in answering(report) if one.memory_celsius is None]
+        if without:
+            yield (
+                f'thermal_limit "memory": {named(without)} reports no temperature of its memory, '
+                'so nothing would be watched. fix: declare "gpu" as well'
+            )
+
+
+def notices(declared: Declared, report: SmiReport) -> Iterator[str]:
+    """What a person should know of what will be watched and done."""
+    limit, cards = declared.limit, answering(report)
+    if limit is None:
+        return
+    if not cards:
+        yield "no NVIDIA driver answers yet: the guard waits until one does"
+    if limit.gpu_celsius is not None:
+        yield from _too_late(limit.gpu_celsius, cards)
+    if limit.memory_celsius is not None:
+        without = [one for one in cards if one.memory_celsius is None]
+        if without:
+            yield (
+                f'thermal_limit "memory": {named(without)} reports no temperature of its memory, '
+                "as GeForce cards do not: only the others are watched for it"
+            )
+    fixed = [one for one in cards if one.watts_requested is None and one.watts_limit is None]
+    if fixed and declared.last_step != "notify":
+        yield f"{named(fixed)} takes no power limit: lower-power does nothing there"
+    if not declared.has_notify:
+        yield "notify is not declared: what the guard does is in the journal only"
+    if declared.last_of_loss in _GRAVE:
+        yield (
+            f'thermal_sensor_loss = "{declared.last_of_loss}": an update of the driver that '
+            "takes longer than three holds can bring it about, if rigops does not make it"
+        )
+
+
+def _too_late(celsius: float, cards: Sequence[SmiGpu]) -> Iterator[str]:
+    late = [
+        one
+        for one in cards
+        if one.celsius_slowdown is not None and _LEAST_THRESHOLD <= one.celsius_slowdown <= celsius
+    ]
+    if late:
+        lowest = min(one.celsius_slowdown or celsius for one in late)
+        yield (
+            f"thermal_limit = {celsius:g}: {named(late)} slows down by itself from {lowest:g} °C "
+            "on, and is hardly ever above it. Declare less"
+        )
+
+
+def answering(report: SmiReport) -> tuple[SmiGpu, ...]:
+    return () if report.failure else tuple(one for one in report.gpus if one.address)
+
+
+def named(cards: Sequence[SmiGpu]) -> str:
+    addresses = [one.address or "" for one in cards]
+    if len(addresses) > 1:
+        return f"each of GPUs {', '.join(addresses)}"
+    return f"GPU {addresses[0]} ({cards[0].name or 'unknown model'})"

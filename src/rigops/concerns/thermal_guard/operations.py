@@ -1,0 +1,111 @@
+"""The guard's program, its settings and its service; and its end, with the power given back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyinfra.api.operation import operation
+from pyinfra.context import host
+
+from rigops.concerns.thermal_guard import decide, record
+from rigops.concerns.thermal_guard.concern import NAME as CONCERN
+from rigops.concerns.thermal_guard.decide import UNIT
+from rigops.concerns.thermal_guard.facts import PYTHON, PythonFact
+from rigops.facts.sections import RigopsState, Smi
+from rigops.hostside.packing import installed_at, pack
+from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
+from rigops.ownership.ownership import Ownership
+from rigops.plan.change import Change
+from rigops.plan.commands import blockers
+from rigops.plan.context import announce, headline, housekeeping, may_undo, notice, plan_log
+from rigops.probe.sections.units import SYSTEM_UNITS
+from rigops.rendering import render
+
+if TYPE_CHECKING:
+    from rigops.concerns.thermal_guard.decide import Declared
+
+PROGRAM: Final = installed_at(CONCERN)
+SETTINGS: Final = "/etc/rigops/thermal_guard"
+COMMAND: Final = "/usr/local/sbin/rigops-guard"
+
+_COMMAND_MODE: Final = 0o755
+_ABSENCES: Final[Mapping[str, str]] = {SETTINGS: "rmdir /etc/rigops 2>/dev/null || :"}
+
+
+def thermal_guard(declared: Declared) -> None:
+    """Have the service watch the cards; what it holds now stays as it is."""
+    report = host.get_fact(Smi)
+    reasons = tuple(decide.blockers(declared, host.get_fact(PythonFact).version, report))
+    if reasons:
+        blockers(name="Blockers", concern=CONCERN, reasons=reasons)
+        return
+    for text in decide.notices(declared, report):
+        notice(host, CONCERN, text)
+    owned_program(name=PROGRAM, concern=CONCERN, program=CONCERN)
+    owned_file(
+        name=SETTINGS,
+        concern=CONCERN,
+        path=SETTINGS,
+        content=render("thermal-guard.j2", lines=decide.settings(declared)),
+    )
+    owned_file(
+        name=COMMAND,
+        concern=CONCERN,
+        path=COMMAND,
+        content=render("rigops-guard.j2", program=PROGRAM),
+        mode=_COMMAND_MODE,
+    )
+    owned_unit(name=UNIT, concern=CONCERN, unit=UNIT, content=render(f"{UNIT}.j2", program=PROGRAM))
+    guard_restarted(name="The running guard")
+    undo_undeclared(name="What is no longer declared", concern=CONCERN)
+    changed = {change.subject for change in plan_log(host).changes if change.concern == CONCERN}
+    if changed:
+        headline(host, CONCERN, f"thermal guard: {' '.join(decide.settings(declared)[:1])} °C")
+
+
+@operation()
+def guard_restarted() -> Generator[FileWorkCommand, None, None]:
+    """Have the service read a program and settings that are new. It comes after those."""
+    changed = {one.subject for one in plan_log(host).changes if one.concern == CONCERN}
+    # A new unit is started anyway.
+    if changed.isdisjoint({PROGRAM, SETTINGS}) or f"{SYSTEM_UNITS}{UNIT}" in changed:
+        host.noop("the guard runs with its program and settings")
+        return
+    housekeeping(host, CONCERN, "the running guard")
+    work = FileWork(
+        before=Ownership.of(host.get_fact(RigopsState)),
+        more_effects=(Effect(shlex.join(("systemctl", "restart", UNIT))),),
+    )
+    yield FileWorkCommand(work, touches=frozenset({RigopsState}))
+
+
+def guard_undeclared() -> None:
+    guard_undone(name="The thermal guard")
+    undo_undeclared(
+        name="What is no longer declared", concern=CONCERN, declared=False, effects=_ABSENCES
+    )
+
+
+@operation()
+def guard_undone() -> Generator[FileWorkCommand, None, None]:
+    """Give the cards their power back. An ``undo_undeclared`` of the files comes after it."""
+    state = host.get_fact(RigopsState)
+    owned = Ownership.of(state)
+    ours = owned.paths_of(CONCERN)
+    if not ours or not may_undo(host, CONCERN, ours):
+        host.noop("there is no guard that is to be undone")
+        return
+    housekeeping(host, CONCERN, "what the guard holds and has learned")
+    for uuid, card in record.lowered(state.records).items():
+        if uuid == card.uuid:
+            subject = f"GPU {card.address} power limit"
+            values = (f"{card.watts:g} W\n", f"{card.watts_before:g} W\n")
+            announce(host, Change(CONCERN, "setting", subject, *values))
+    # Not the installed program, which somebody may have changed.
+    undo = shlex.join((PYTHON, "-I", "-c", pack(CONCERN).text, "undo"))
+    command = f"systemctl stop {UNIT} || :\n[ ! -x {PYTHON} ] || {undo}"
+    work = FileWork(before=owned, more_effects=(Effect(command),))
+    yield FileWorkCommand(work, touches=frozenset({Smi}))

@@ -1,0 +1,68 @@
+"""What the guard does on a host now, as its own record there has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops import json_fields
+from rigops.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PATH: Final = "/run/rigops/thermal_guard.json"
+_SCHEMA: Final = "rigops.thermal_guard/1"
+
+
+@dataclass(frozen=True)
+class GuardedCard:
+    """`watts`: what the guard has lowered its power limit to. None: it has not."""
+
+    uuid: str
+    address: str
+    step: str
+    why: str
+    watts: float | None
+    watts_before: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardState:
+    """`uptime_s`: of the host, when it was written."""
+
+    step: str
+    since: str
+    why: str
+    suspended: str
+    uptime_s: float
+    cards: tuple[GuardedCard, ...]
+
+
+def parse(text: str) -> GuardState:
+    fields = json_fields.parse(text, place=PATH)
+    fields.require_schema(_SCHEMA)
+    return GuardState(
+        step=fields.text("step"),
+        since=fields.time("since"),
+        why=fields.text("why"),
+        suspended=fields.text("suspended"),
+        uptime_s=fields.number("uptime_s"),
+        cards=tuple(
+            GuardedCard(
+                one.text("uuid"),
+                one.text("address"),
+                one.text("step"),
+                one.text("why"),
+                one.number_or_none("watts"),
+                one.number_or_none("watts_before"),
+            )
+            for one in fields.each("cards")
+        ),
+    )
+
+
+def lowered(records: Mapping[str, str]) -> dict[str, GuardedCard]:
+    """By UUID and by address, the cards whose power limit the guard holds lower just now."""
+    state = json_fields.readable(parse, records.get(PATH))
+    cards = [one for one in state.cards if one.watts is not None] if state else []
+    return {key: one for one in cards for key in (one.uuid, one.address)}

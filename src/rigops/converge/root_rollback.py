@@ -1,0 +1,93 @@
+"""One host whose root becomes that of a snapshot: its program puts it in force, a reboot starts it.
+
+The present root stays aside. What is running goes on writing there until the reboot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rigops.backup.root_change import read_root_change
+from rigops.converge.errors import DeployError
+from rigops.converge.host_run import FRESH_S, HostRun
+from rigops.converge.root_snapshot import ask_program
+
+if TYPE_CHECKING:
+    from rigops.concerns.concern import HostRequest
+    from rigops.converge.engine import Engine
+    from rigops.converge.request import Confirmed, RunOptions
+
+_COMMAND: Final = "rollback-root"
+_SEE: Final = (
+    "run this again; if it stays so, `cat /proc/cmdline` and `findmnt /` there show which root "
+    "the boot menu names"
+)
+
+
+class RootRollback(HostRun):
+    """`at`: a time in UTC, the name of a snapshot, or empty for the newest that apply took."""
+
+    def __init__(self, request: HostRequest, options: RunOptions, engine: Engine, at: str) -> None:
+        super().__init__(request, options, engine)
+        self._at = at
+
+    def plan(self) -> None:
+        session = self._session
+        session.reach()
+        session.probe()
+        with session.stage("plan"):
+            words = ("--at", self._at) if self._at else ()
+            change = read_root_change(self.request.name, self._ask("--dry-run", *words))
+        self.result.root_change = change
+        self.result.notices = change.notices
+        self.result.reboot_reasons = (f"the root becomes that of the snapshot {change.snapshot}",)
+        session.find_reboot_impact()
+
+    def renew(self) -> None:
+        """The program looks at everything again before it changes anything."""
+        if self._session.since_snapshot_s >= FRESH_S:
+            self._session.reach_again()
+            self._session.probe()
+
+    def change(self) -> None:
+        """Nothing without the reboot: until then the root that goes would be written to."""
+        self.result.outcome = "reboot_owed"
+
+    def restart(self, confirmed: Confirmed) -> None:
+        session, change = self._session, self.result.root_change
+        session.reach_again()
+        impact = session.find_reboot_impact()
+        if change is None or self._waits_for_jobs(impact, confirmed):
+            self.result.outcome = "refused"
+            return
+        with session.stage("rollback"):
+            session.take_lock()
+            session.touched = True
+            change = read_root_change(self.request.name, self._ask("--at", change.snapshot))
+        self.result.root_change = change
+        self.result.story.append(f"the root of before stays as {change.aside} on its file system")
+        if self.request.target.local:
+            session.order_reboot()
+            self.result.story.append("after the reboot, prove it: rigops apply")
+            return
+        session.release()
+        session.reboot(impact, session.reboot_timeout_s)
+        session.probe("verify")
+        with session.stage("verify"):
+            done = self._ask("--finish").get("rolled_back")
+        if not (isinstance(done, dict) and done.get("is_running") is True):
+            raise DeployError(
+                "after the reboot the machine does not run the snapshot's root", fix=_SEE
+            )
+        self.result.snapshot = change.snapshot
+        self.result.outcome = "changed"
+        with session.stage("plan"):
+            if session.plan_all().pending:
+                self.result.story.append(
+                    "the inventory declares what is not in force there now: rigops plan "
+                    f"--limit {self.request.name}"
+                )
+
+    def _ask(self, *words: str) -> Mapping[str, Any]:
+        return ask_program(self._session.channel, _COMMAND, *words)

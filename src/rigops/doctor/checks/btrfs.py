@@ -1,0 +1,216 @@
+"""btrfs: errors of its devices, missing ones, room for new chunks, and scrubs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
+
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.probe.btrfs import SCRUB, USAGE, Btrfs
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.storage import SECTION as STORAGE
+
+if TYPE_CHECKING:
+    from rigops.probe.btrfs import DeviceCounter, Scrub
+
+_WRONG_DATA: Final = {"corruption_errs": "checksum errors", "generation_errs": "outdated blocks"}
+_REFUSED: Final = {
+    "write_io_errs": "failed writes",
+    "read_io_errs": "failed reads",
+    "flush_io_errs": "failed flushes",
+}
+_CHUNK_BYTES: Final = 2**30  # of data; of a small file system they are smaller
+_SMALL_SHARE: Final = 20
+_STALE_DAYS: Final = 90
+_STARTED: Final = "%a %b %d %H:%M:%S %Y"
+
+_Judge = Callable[[Btrfs], Finding]
+
+
+def _each(examined: Examined, judge: _Judge) -> Finding | list[Finding]:
+    answer = examined.snapshot[STORAGE]
+    storage = answer.value
+    if storage is None or storage.mounts is None:
+        return Finding("unknown", "mounts were not collected")
+    mounted = {one.source for one in storage.mounts if one.type == "btrfs"}
+    found = [judge(one) for one in storage.btrfs]
+    if len(found) < len(mounted):
+        asked = f"{len(found)} of {len(mounted)} btrfs file systems"
+        found.append(Finding("unknown", f"the btrfs tool reported on {asked}"))
+    if found:
+        return found
+    if not answer.is_complete:
+        return Finding("unknown", "mounts were not collected whole")
+    return Finding("skipped", "no btrfs is mounted")
+
+
+@Check("btrfs.stats", needs=(STORAGE,), needs_gpu=False, fixes=("hands",))
+def stats(examined: Examined) -> Finding | list[Finding]:
+    """No device of a btrfs has counted errors.
+
+    Reads `btrfs device stats`. Checksum errors and outdated blocks are a failure: the device
+    returned wrong data. Failed reads, writes and flushes are a warning: the device or its cable
+    did not answer. The counters stay until somebody resets them, so they may be old.
+    """
+    return _each(examined, _judge_stats)
+
+
+def _judge_stats(volume: Btrfs) -> Finding:
+    if volume.counters is None:
+        return Finding("unknown", "device statistics were not reported", subject=volume.target)
+    counted = [one for one in volume.counters if one.count]
+    if not counted:
+        evidence = tuple(Evidence(STORAGE.name, one.line) for one in volume.counters[:1])
+        return Finding("ok", "no device has counted errors", evidence, subject=volume.target)
+    is_wrong = any(one.name not in _REFUSED for one in counted)
+    named = "; ".join(f"{one.device}: {one.count} {_meaning(one)}" for one in counted)
+    memory = ", and the memory (`memtest86+`)" if is_wrong else ""
+    return Finding(
+        "fail" if is_wrong else "warn",
+        named,
+        tuple(Evidence(STORAGE.name, one.line) for one in counted),
+        subject=volume.target,
+        why="The device returned wrong data: files may be damaged where there is no second copy."
+        if is_wrong
+        else "The device or its cable did not answer; data that it did not write is outdated.",
+        fix=Fix(
+            kind="hands",
+            text=f"check SMART and the cable{memory}; run `sudo btrfs scrub start -B "
+            f"{volume.target}`; after the repair `sudo btrfs device stats -z {volume.target}`",
+        ),
+    )
+
+
+def _meaning(counter: DeviceCounter) -> str:
+    return {**_WRONG_DATA, **_REFUSED}.get(counter.name, counter.name)
+
+
+@Check("btrfs.raid_missing", needs=(STORAGE,), needs_gpu=False, fixes=("hands",))
+def raid_missing(examined: Examined) -> Finding | list[Finding]:
+    """Every device of a btrfs is there.
+
+    Reads the overview of `btrfs filesystem usage`, and the devices without a name in
+    `btrfs device stats`. A missing one is a failure. Without root it is unknown.
+    """
+    return _each(examined, _judge_devices)
+
+
+def _judge_devices(volume: Btrfs) -> Finding:
+    missing = volume.missing_bytes
+    nameless = [one for one in volume.counters or () if not one.device.startswith("/")]
+    if not missing and not nameless:
+        if missing is None:
+            return Finding("unknown", "devices were not reported", subject=volume.target)
+        evidence = (Evidence(STORAGE.name, USAGE + volume.target),)
+        return Finding("ok", "no device is missing", evidence, subject=volume.target)
+    return Finding(
+        "fail",
+        "a device is missing" + (f" ({nameless[0].device})" if nameless else ""),
+        tuple(Evidence(STORAGE.name, one.line) for one in nameless[:1])
+        or (Evidence(STORAGE.name, USAGE + volume.target),),
+        subject=volume.target,
+        why="Data has one copy less: the loss of one more device can lose all of it.",
+        fix=Fix(
+            kind="hands",
+            text=f"attach the device; one that is dead: `sudo btrfs replace start DEVID NEW "
+            f"{volume.target}`, with DEVID of `sudo btrfs filesystem show {volume.target}`",
+        ),
+    )
+
+
+@Check("btrfs.space", needs=(STORAGE,), needs_gpu=False, fixes=("hands",))
+def space(examined: Examined) -> Finding | list[Finding]:
+    """A btrfs has unallocated space for new chunks.
+
+    Reads `btrfs filesystem usage`. With less than 1 GiB, or 5 % of a small file system, it is a
+    warning. Without root it is unknown.
+    """
+    return _each(examined, _judge_space)
+
+
+def _judge_space(volume: Btrfs) -> Finding:
+    left, size = volume.unallocated_bytes, volume.size_bytes
+    if left is None or size is None:
+        return Finding("unknown", "unallocated space was not reported", subject=volume.target)
+    evidence = (Evidence(STORAGE.name, USAGE + volume.target),)
+    summary = f"{left / 2**30:.1f} GiB of {size / 2**30:.0f} GiB are unallocated"
+    if left >= min(_CHUNK_BYTES, size // _SMALL_SHARE):
+        return Finding("ok", summary, evidence, subject=volume.target)
+    return Finding(
+        "warn",
+        summary,
+        evidence,
+        subject=volume.target,
+        why="When metadata needs a new chunk, writes fail with ENOSPC while df shows free space.",
+        fix=Fix(
+            kind="hands",
+            text=f"`sudo btrfs balance start -dusage=10 {volume.target}`, then with 30 and 50; "
+            "where that frees nothing, delete files and old snapshots",
+        ),
+    )
+
+
+@Check("btrfs.scrub", needs=(STORAGE, BOOT), needs_gpu=False, fixes=("hands",))
+def scrub(examined: Examined) -> Finding | list[Finding]:
+    """The last scrub of a btrfs ended well, within 90 days.
+
+    Reads `btrfs scrub status`. Errors that could not be corrected are a failure. A scrub that did
+    not end, that never ran or that is older than 90 days is information, and a warning where
+    `snapshots` is declared. Without root it is unknown.
+    """
+    now = examined.snapshot[BOOT].or_empty.epoch_s
+    has_snapshots = "snapshots" in examined.spec.declared
+    return _each(examined, lambda volume: _judge_scrub(volume, now, has_snapshots=has_snapshots))
+
+
+def _judge_scrub(volume: Btrfs, now: int | None, *, has_snapshots: bool) -> Finding:
+    found = volume.scrub
+    if found is None or found.status is None:
+        return Finding("unknown", "the scrub status was not reported", subject=volume.target)
+    evidence = tuple(Evidence(STORAGE.name, line) for line in found.lines)
+    evidence = evidence or (Evidence(STORAGE.name, SCRUB + volume.target),)
+    if count := found.faults.get("uncorrectable", 0):
+        return Finding(
+            "fail",
+            f"the last scrub could not correct {count} errors",
+            evidence,
+            subject=volume.target,
+            why="These blocks have no intact copy here; a read of them fails.",
+            fix=Fix(
+                kind="hands",
+                text="`journalctl -k -g 'BTRFS.*checksum'` names the files: restore them from a "
+                "backup; check SMART, the cable and the memory; then scrub again",
+            ),
+        )
+    if found.status == "running":
+        return Finding("info", "a scrub is running", evidence, subject=volume.target)
+    age_days = _age_days(found, now)
+    if found.status == "finished" and age_days is None:
+        return Finding(
+            "unknown", "the age of the last scrub is unknown", evidence, subject=volume.target
+        )
+    if found.status == "finished" and age_days is not None and age_days <= _STALE_DAYS:
+        summary = f"the last scrub was {max(age_days, 0)} days ago"
+        return Finding("ok", summary, evidence, subject=volume.target)
+    return Finding(
+        "warn" if has_snapshots else "info",
+        {
+            "never": "no scrub has run yet",
+            "finished": f"the last scrub was {age_days} days ago",
+        }.get(found.status, f"the last scrub was {found.status}"),
+        evidence,
+        subject=volume.target,
+        why="Only a scrub reads what nothing else reads, and finds damage while a copy is intact.",
+        fix=Fix(kind="hands", text=f"`sudo btrfs scrub start {volume.target}`, once a month"),
+    )
+
+
+def _age_days(found: Scrub, now: int | None) -> int | None:
+    """To a day: the start is local time of the host, whose zone is not known here."""
+    try:
+        started = datetime.strptime(found.started or "", _STARTED).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return None if now is None else int((now - started.timestamp()) // 86400)

@@ -1,0 +1,87 @@
+"""Whether the host looks after itself, and what it found last."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from rigops.concerns.monitoring import record
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.json_fields import readable
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+
+if TYPE_CHECKING:
+    from rigops.concerns.monitoring.record import LastSelfCheck
+    from rigops.probe.sections.boot import Boot
+
+_TIMER: Final = "rigops-self-check.timer"
+_LATE_S: Final = 2 * 86400  # it runs daily
+_AFTER_BOOT_S: Final = 3 * 3600  # within which a missed run is caught up
+_SHOWN: Final = 2
+_GRAVE: Final = frozenset({"fail", "unknown"})
+_WHY: Final = (
+    "Nobody hears of a lost card, a limit that is gone or a kernel without a module until the next "
+    "`rigops doctor`."
+)
+
+
+@Check("rigops.selfcheck", needs=(RIGOPS_STATE, BOOT), needs_gpu=False, fixes=("hands",))
+def self_check(examined: Examined) -> Finding:
+    """The daily self-check of the host runs, and found nothing.
+
+    Reads the state of its timer and the record of its last run. A timer that is not active, a run
+    that is more than two days old, and what failed or could not be judged in it are a warning; what
+    it only warned of is information, since that may be well by now. It is skipped where neither
+    `notify` nor `metrics` is declared and the host has no such timer.
+    """
+    answer = examined.snapshot[RIGOPS_STATE]
+    state = answer.value
+    is_declared = examined.spec.notify is not None or examined.spec.metrics is not None
+    if state is None or not answer.is_complete:
+        return Finding("unknown", "the records of rigops were not collected whole")
+    timer = state.units.get(_TIMER)
+    if timer is None and not is_declared:
+        return Finding("skipped", "neither notify nor metrics is declared")
+    if timer is None or timer.active != "active":
+        what = "is not installed" if timer is None else f"is {timer.active or 'unknown'}"
+        fix = Fix(kind="hands", text="`rigops apply` installs and starts it")
+        return Finding("warn", f"the timer {what}", subject=_TIMER, why=_WHY, fix=fix)
+    text = state.records.get(record.PATH)
+    if text is None:
+        return Finding("info", "the self-check has not run yet; it runs once a day")
+    last = readable(record.parse, text)
+    if last is None:
+        return Finding("unknown", f"{record.PATH} cannot be read")
+    return _judge(last, examined.snapshot[BOOT].or_empty)
+
+
+def _judge(last: LastSelfCheck, boot: Boot) -> Finding:
+    evidence = (Evidence(RIGOPS_STATE.name, last.at),)
+    if boot.epoch_s is None:
+        return Finding("unknown", f"ran {last.at}; the host's clock was not collected", evidence)
+    age_s = boot.epoch_s - datetime.fromisoformat(last.at.replace("Z", "+00:00")).timestamp()
+    has_had_time = boot.uptime_s is None or boot.uptime_s > _AFTER_BOOT_S
+    if age_s > _LATE_S and has_had_time:
+        fix = "sudo systemctl start rigops-self-check, and see journalctl -u rigops-self-check"
+        return Finding(
+            "warn",
+            f"the last self-check was {int(age_s // 86400)} days ago",
+            evidence,
+            why=_WHY,
+            fix=Fix(kind="hands", text=fix),
+        )
+    ran = f"the self-check of {last.at[:10]}"
+    if not last.problems:
+        return Finding("ok", f"{ran} found nothing", evidence)
+    count = len(last.problems)
+    named = [f"{one.id} ({one.subject}): {one.summary}" for one in last.problems[:_SHOWN]]
+    more = [f"{count - _SHOWN} more"] if count > _SHOWN else []
+    is_grave = any(one.status in _GRAVE for one in last.problems)
+    return Finding(
+        "warn" if is_grave else "info",
+        f"{ran} found {count} problem{'s' * (count > 1)}: {'; '.join([*named, *more])}",
+        evidence,
+        fix=Fix(kind="hands", text="see the findings of these ids here, or run self_check there"),
+    )

@@ -1,0 +1,102 @@
+"""Whether the guard that acts on heat is there, runs, and what it does now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rigops import json_fields
+from rigops.concerns.thermal_guard import record
+from rigops.concerns.thermal_guard.decide import UNIT
+from rigops.doctor.check import Check, Examined
+from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
+
+if TYPE_CHECKING:
+    from rigops.concerns.thermal_guard.record import GuardState
+    from rigops.inventory.spec.model import ThermalLimit
+
+LATE_S: Final = 90.0  # it writes its record every 20 s
+
+_FAILS: Final = frozenset({"stop-jobs", "poweroff"})
+
+
+@Check(
+    "tmp.guard",
+    needs=(RIGOPS_STATE, BOOT),
+    fixes=("apply", "hands"),
+    keys=frozenset({"thermal_limit"}),
+)
+def guard(examined: Examined) -> Finding:
+    """The declared thermal guard runs, and has nothing to do.
+
+    Looks at its service and at the record that it writes every 20 seconds. It fails where
+    `thermal_limit` is declared and the service does not run or has written nothing for 90 seconds,
+    and while the guard stops jobs or powers off; lower power and a message are a warning, with the
+    reason. It is skipped without a declaration.
+    """
+    limit = examined.spec.thermal_limit
+    if limit is None:
+        return Finding("skipped", "thermal_limit is not declared")
+    answer = examined.snapshot[RIGOPS_STATE]
+    state = answer.value
+    if state is None or not state.are_files_known:
+        return Finding("unknown", "the files and services of rigops were not collected")
+    unit = state.units.get(UNIT)
+    if unit is None:
+        if not answer.is_complete:
+            return Finding("unknown", "the services of rigops were not collected whole")
+        return Finding("warn", "the thermal guard is not on the host yet", fix=_apply(limit))
+    if unit.active not in {"active", "activating", "reloading"}:
+        summary = f"the thermal guard does not run: {UNIT} is {unit.active or 'unknown'}"
+        return Finding("fail", summary, fix=_apply(limit))
+    return _running(examined, state.records.get(record.PATH, ""))
+
+
+def _running(examined: Examined, text: str) -> Finding:
+    state = json_fields.readable(record.parse, text)
+    if state is None:
+        return Finding("unknown", "what the thermal guard does cannot be read")
+    boot = examined.snapshot[BOOT].value
+    age_s = boot.uptime_s - state.uptime_s if boot and boot.uptime_s is not None else 0.0
+    if age_s > LATE_S:
+        return Finding(
+            "fail",
+            f"the thermal guard hangs: it has written nothing for {age_s:.0f} s",
+            fix=Fix(kind="hands", text=f"sudo systemctl restart {UNIT}"),
+        )
+    return _doing(state, text)
+
+
+def _doing(state: GuardState, text: str) -> Finding:
+    if state.step == "none":
+        suspended = f" ({state.suspended}: lost sensors lead to nothing)" if state.suspended else ""
+        return Finding("ok", f"the thermal guard runs, and no card is too hot{suspended}")
+    lines = [line.strip() for line in text.splitlines() if '"step"' in line or '"why"' in line]
+    return Finding(
+        "fail" if state.step in _FAILS else "warn",
+        f"the thermal guard is at {state.step} since {state.since}: {state.why}",
+        tuple(Evidence(RIGOPS_STATE.name, line) for line in dict.fromkeys(lines[:2])),
+        why="It goes back by itself once the cards are cool and their sensors answer.",
+        data={"step": state.step, "since": state.since},
+        fix=Fix(
+            kind="hands",
+            text="look at the fans, at dust and at the air around the cards; "
+            f"`journalctl -u {UNIT}` has every step",
+        ),
+    )
+
+
+def _apply(limit: ThermalLimit) -> Fix:
+    degrees = {
+        "gpu": limit.gpu_celsius,
+        "memory": limit.memory_celsius,
+        "margin": limit.margin_celsius,
+    }
+    declared = {name: value for name, value in degrees.items() if value is not None}
+    return Fix(
+        kind="apply",
+        concern="thermal_guard",
+        declare={"thermal_limit": declared},
+        text="`rigops apply` installs and starts it",
+    )

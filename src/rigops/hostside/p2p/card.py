@@ -1,0 +1,87 @@
+"""A GPU as a child of preflight uses it: its context, memory, stream and clock."""
+
+from __future__ import annotations
+
+import time
+from ctypes import c_char
+from typing import TYPE_CHECKING, Final
+
+from rigops.hostside.p2p.cuda import NOT_READY, Cuda, CudaError
+
+if TYPE_CHECKING:
+    from rigops.hostside.p2p.watched import Say
+
+_FIRST_NAP, _LONGEST_NAP = 0.0002, 0.02
+_NEWS_EVERY: Final = 2.0
+
+
+class Card:
+    def __init__(self, cuda: Cuda, index: int) -> None:
+        self._cuda = cuda
+        self.index = index
+        device = cuda.number("cuDeviceGet", index)
+        self.context = cuda.handle("cuDevicePrimaryCtxRetain", device)
+        self.use()
+        self.stream = cuda.handle("cuStreamCreate", 0)
+        self.start = cuda.handle("cuEventCreate", 0)
+        self.end = cuda.handle("cuEventCreate", 0)
+
+    def use(self) -> None:
+        self._cuda.do("cuCtxSetCurrent", self.context)
+
+    # ---- memory
+
+    def memory(self, size: int) -> int:
+        self.use()
+        return self._cuda.memory(size)
+
+    def free_memory(self) -> int:
+        self.use()
+        return self._cuda.free_memory()
+
+    def write(self, to: int, data: bytes) -> None:
+        self.use()
+        self._cuda.do("cuMemcpyHtoD_v2", to, data, len(data))
+        self._cuda.do("cuCtxSynchronize")
+
+    def fill(self, to: int, word: int, size: int) -> None:
+        self.use()
+        self._cuda.do("cuMemsetD32_v2", to, word, size // 4)
+        self._cuda.do("cuCtxSynchronize")
+
+    def read(self, address: int, size: int) -> bytearray:
+        self.use()
+        received = bytearray(size)
+        buffer = (c_char * size).from_buffer(received)
+        self._cuda.do("cuMemcpyDtoH_v2", buffer, address, size)
+        return received
+
+    # ---- time
+
+    def mark(self, event: int) -> None:
+        self.use()
+        self._cuda.do("cuEventRecord", event, self.stream)
+
+    def milliseconds(self) -> float:
+        self.use()
+        return self._cuda.milliseconds(self.start, self.end)
+
+    def has_ended(self, stream: int) -> bool:
+        """Whether nothing is left to do on it."""
+        self.use()
+        code = self._cuda.code("cuStreamQuery", stream)
+        if code not in (0, NOT_READY):
+            raise CudaError("cuStreamQuery", code, self._cuda.name(code))
+        return code == 0
+
+    def wait(self, say: Say) -> None:
+        """Poll, so that this thread can go on reporting that it still runs."""
+        start = news = time.monotonic()
+        nap = _FIRST_NAP
+        while not self.has_ended(self.stream):
+            now = time.monotonic()
+            if now - news >= _NEWS_EVERY:
+                news = now
+                say(still=now - start)
+            time.sleep(nap)
+            nap = min(nap * 2, _LONGEST_NAP)

@@ -1,0 +1,97 @@
+"""What the host says of itself without CUDA: board, cards on the bus, and nvidia-smi."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rigops.hostside.p2p.watched import Job, Say
+
+_NVIDIA: Final = "0x10de"
+_DISPLAY: Final = "0x03"
+_JOB: Final = re.compile(r"^([0-9A-Fa-f]+:[0-9A-Fa-f:]+\.[0-9]) *, *([0-9]{1,10}) *$", re.MULTILINE)
+
+
+def pci_address(text: str) -> str:
+    """Make it 0000:0a:00.0, however many digits and capitals the driver likes."""
+    found = re.fullmatch(r"(?:([0-9a-f]+):)?([0-9a-f]+:[0-9a-f]+\.[0-9a-f])", text.strip().lower())
+    return f"{int(found[1] or '0', 16):04x}:{found[2]}" if found else text
+
+
+def smi_job(*words: str) -> Job:
+    """Make the job of a watched child, which becomes nvidia-smi."""
+
+    def job(say: Say) -> None:
+        say(step=" ".join(("nvidia-smi", *words)), ready=True)
+        try:
+            os.execvp("nvidia-smi", ("nvidia-smi", *words))  # noqa: S606 - no shell is needed
+        except OSError as error:
+            say(answer=str(error))
+
+    return job
+
+
+def find_jobs(text: str) -> list[dict[str, Any]]:
+    """Who computes on which card. By short names only: a command line may hold secrets."""
+    return [
+        {"address": pci_address(address), "pid": int(pid), "name": _process_name(pid)}
+        for address, pid in _JOB.findall(text)
+    ]
+
+
+def _process_name(pid: str) -> str:
+    return file_text(Path("/proc") / pid / "comm") or "a process"
+
+
+def nvidia_gpus(system: Path) -> list[dict[str, Any]]:
+    """Cards on the bus, with the kernel driver that each is bound to.
+
+    `max_links`: what the card and the port above it can do, such as `16.0 GT/s PCIe x16`.
+    """
+    found = []
+    for device in sorted(system.glob("bus/pci/devices/*")):
+        if file_text(device / "vendor") == _NVIDIA and file_text(device / "class").startswith(
+            _DISPLAY
+        ):
+            driver = device / "driver"
+            bound = driver.resolve().name if driver.exists() else ""
+            links = [_max_link(device), _max_link(device.resolve().parent)]
+            found.append(
+                {
+                    "address": device.name.lower(),
+                    "driver": bound,
+                    "max_links": [link for link in links if link],
+                }
+            )
+    return found
+
+
+def _max_link(device: Path) -> str:
+    speed, width = (file_text(device / f"max_link_{name}") for name in ("speed", "width"))
+    return f"{speed} x{width}" if speed and width else ""
+
+
+def describe_machine(system: Path) -> dict[str, str]:
+    board = (file_text(system / "class/dmi/id" / f"board_{name}") for name in ("vendor", "name"))
+    return {
+        "board": " ".join(filter(None, board)),
+        "kernel": os.uname().release,
+        "driver": file_text(system / "module/nvidia/version"),
+    }
+
+
+def processor() -> str:
+    for line in file_text(Path("/proc/cpuinfo")).split("\n"):
+        if line.startswith("vendor_id"):
+            return line.partition(":")[2].strip()
+    return ""
+
+
+def file_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

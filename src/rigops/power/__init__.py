@@ -1,0 +1,49 @@
+"""The power budget of hosts, of the circuits that they share, and what their energy costs. Pure."""
+
+from rigops.power.budget import (
+    CIRCUIT_SHARE,
+    EFFICIENCY,
+    STEADY_SHARE,
+    Budget,
+    EqualLimit,
+    Excess,
+    Share,
+    Supply,
+    Wall,
+    fitting,
+    reckon,
+)
+from rigops.power.circuits import Neighbor, odd_breaker, sharing
+from rigops.power.energy import Energy, energy
+from rigops.power.host_power import Feeds, HostPower, Neighbors, from_inventory
+from rigops.power.loads import KnownCard, Load, loads_of
+from rigops.power.words import KINDS, SHARES, describe_excess
+
+__all__ = [
+    "CIRCUIT_SHARE",
+    "EFFICIENCY",
+    "KINDS",
+    "SHARES",
+    "STEADY_SHARE",
+    "Budget",
+    "Energy",
+    "EqualLimit",
+    "Excess",
+    "Feeds",
+    "HostPower",
+    "KnownCard",
+    "Load",
+    "Neighbor",
+    "Neighbors",
+    "Share",
+    "Supply",
+    "Wall",
+    "describe_excess",
+    "energy",
+    "fitting",
+    "from_inventory",
+    "loads_of",
+    "odd_breaker",
+    "reckon",
+    "sharing",
+]

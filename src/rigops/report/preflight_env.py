@@ -1,0 +1,32 @@
+"""What to set on a host, as lines that a shell can source."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from rigops.preflight.environment import environment
+from rigops.report.terminal import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.preflight.document import HostFound
+
+
+def environment_lines(found: HostFound) -> list[str]:
+    """Only comments and exports, each line printable."""
+    return [visible(line) for line in _lines(found)]
+
+
+def _lines(found: HostFound) -> Iterator[str]:
+    advice = environment(found)
+    day = f", {found.at[:10]}" if found.at else ""
+    level = f", level {found.level}" if found.level else ""
+    yield f"# rigops preflight {found.host}{day}: {found.status}{level}"
+    for variable in advice.variables:
+        yield f"# why: {variable.why}"
+        yield f"# until when: {variable.until}"
+        yield f"export {variable.name}={shlex.quote(variable.value)}"
+    for note in advice.notes:
+        yield f"# {note}"

@@ -1,0 +1,89 @@
+"""What no host can show: when each stage began and ended, and which paths came back.
+
+Beside the capture. What else is done and what is not, the host itself shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rigops import atomic_file, json_fields, regular_file
+from rigops.dataclass import dataclass
+from rigops.errors import Problem, RigopsError
+
+if TYPE_CHECKING:
+    from rigops.json_fields import Fields
+
+SCHEMA: Final = "rigops.reprovision_state/1"
+NAME: Final = "reprovision.json"
+
+_MODE: Final = 0o600
+_MOST_BYTES: Final = 1024 * 1024
+_MOST: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageTime:
+    """`ended`: empty while it runs, and of one that was cut off."""
+
+    stage: str
+    began: str
+    ended: str = ""
+    seconds: float = 0
+    outcome: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """`restored`: by machine id and path, the snapshot or archive that it came from."""
+
+    stages: tuple[StageTime, ...] = ()
+    restored: Mapping[str, str] = field(default_factory=dict)
+
+
+def restored_key(machine_id: str, path: str) -> str:
+    return f"{machine_id} {path}"
+
+
+def read(folder: Path) -> State:
+    """A damaged file is none: what came back comes back again, beside what is there."""
+    try:
+        text = regular_file.read(folder / NAME, most=_MOST_BYTES).decode()
+        fields = json_fields.parse(text, place=NAME, fix="")
+        fields.require_schema(SCHEMA)
+        stages = tuple(_stage(one) for one in fields.each("stages"))
+        return State(stages=stages, restored=fields.text_map("restored"))
+    except (OSError, UnicodeDecodeError, RigopsError):
+        return State()
+
+
+def write(folder: Path, state: State) -> None:
+    document = {
+        "schema": SCHEMA,
+        "stages": [asdict(one) for one in state.stages[-_MOST:]],
+        "restored": dict(state.restored),
+    }
+    try:
+        atomic_file.replace(folder / NAME, json.dumps(document, indent=1) + "\n", _MODE)
+    except OSError as error:
+        raise RigopsError(
+            Problem(
+                message=f"cannot be written: {error.strerror or error}",
+                file=str(folder / NAME),
+                fix="make the folder of the capture writable",
+            )
+        ) from error
+
+
+def _stage(one: Fields) -> StageTime:
+    return StageTime(
+        stage=one.text("stage"),
+        began=one.text("began"),
+        ended=one.text("ended"),
+        seconds=one.number_or_none("seconds") or 0,
+        outcome=one.text("outcome"),
+    )

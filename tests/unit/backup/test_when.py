@@ -1,0 +1,41 @@
+"""WHEN of a restore."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from rigops.backup.when import parse_when
+from rigops.errors import UsageError
+
+NOW = datetime(2026, 11, 25, 12, 0, tzinfo=timezone(timedelta(hours=2)))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", ""),
+        ("20261125T060001Z-manual", "20261125T060001Z-manual"),
+        ("my.rig-2-20261125T060001Z", "my.rig-2-20261125T060001Z"),
+        ("rig-2026-11-25T16:41:33.446016", "rig-2026-11-25T16:41:33.446016"),  # of borgmatic
+        ("05bf34a0", "05bf34a0"),  # of restic
+        ("2026-11-24", "2026-11-24T21:59:59Z"),  # all of that day here
+        ("2026-11-24T18:30", "2026-11-24T16:30:00Z"),
+        ("2026-11-24 18:30:05", "2026-11-24T16:30:05Z"),
+        ("2026-11-24T18:30:00Z", "2026-11-24T18:30:00Z"),
+        ("2026-11-24T18:30:00-05:00", "2026-11-24T23:30:00Z"),
+        ("3d", "2026-11-22T10:00:00Z"),
+        ("2h ago", "2026-11-25T08:00:00Z"),
+        ("1w", "2026-11-18T10:00:00Z"),
+    ],
+)
+def test_it_is_a_name_or_a_time(text: str, found: str) -> None:
+    assert parse_when(text, NOW) == found
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "3", "d", "2026-11-25T25:00"])
+def test_anything_else_is_refused_with_what_is_accepted(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_when(text, NOW)
+    assert "2026-11-25" in raised.value.problems[0].accepted

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+
+from rigops.concerns.borg.host.beginning import spare_bytes
+from rigops.concerns.borg.host.borg_meanings import (
+    LOCKED,
+    TO_BE_HEALED,
+    BorgError,
+    BorgMessage,
+    is_warning,
+)
+from rigops.concerns.borg.host.borg_versions import (
+    BorgVersion,
+    demand_usable,
+    needs_tam_check,
+    parse_borg_version,
+)
+from rigops.concerns.snapshots.host.btrfs import HostError
+
+# As borg 1.2.4 and 1.4.0 print them.
+RENAMED = BorgMessage(
+    "ERROR", "ArchiveTAMInvalid", "Data integrity error: Archive authentication did not verify"
+)
+LOCK = BorgMessage("ERROR", "LockTimeout", "Failed to create/acquire the lock /r (timeout).")
+MISMATCH = BorgMessage(
+    "ERROR", "", "Data integrity error: Segment entry checksum mismatch [segment 2, offset 439]"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "state", "what"),
+    [
+        (RENAMED, TO_BE_HEALED, "not readable by this one"),
+        (LOCK, LOCKED, "locked"),
+        (MISMATCH, "failed", "damaged"),
+        (BorgMessage("WARNING", "", "Remote: sh: 1: borg: not found"), "failed", "has no borg"),
+        (BorgMessage("CRITICAL", "", "something\nnew"), "failed", "something"),
+    ],
+)
+def test_a_refusal_is_named(message: BorgMessage, state: str, what: str) -> None:
+    error = BorgError("/r", [BorgMessage("INFO", "", "hello"), message], 2)
+
+    assert error.state == state
+    assert what in error.message
+    assert error.message.startswith("/r: ")
+
+
+def test_a_full_disk_is_named_with_the_room_that_borg_wants() -> None:
+    text = "Insufficient free space to complete transaction (required: 2.68 GB, available: 1.9 GB)."
+    message = BorgMessage("ERROR", "Repository.InsufficientFreeSpaceError", text)
+
+    error = BorgError("/r", [message], 2)
+
+    full = "/r: the repository's disk is full (required: 2.68 GB, available: 1.9 GB)"
+    assert (error.message, error.is_full) == (full, True)
+
+
+@pytest.mark.parametrize(
+    ("size", "free", "spare"),
+    [
+        (4 << 40, 3 << 40, 2 << 30),
+        (50 << 30, 40 << 30, 1 << 30),
+        (4 << 40, 1 << 30, (1 << 30) // 10),
+    ],
+)
+def test_the_reserve_fits_the_disk_and_what_is_free_on_it(size: int, free: int, spare: int) -> None:
+    assert spare_bytes(size, free) == spare
+
+
+def test_an_archive_to_be_healed_is_not_called_damaged() -> None:
+    assert "damaged" not in BorgError("/r", [RENAMED], 2).message
+
+
+def test_an_end_without_a_word_names_its_code() -> None:
+    assert BorgError("/r", [], -9).message == "/r: borg ended with -9"
+
+
+def test_warnings_are_those_of_both_kinds_of_codes() -> None:
+    found = [code for code in (0, 1, 2, 73, 100, 107, 127, 128, -9) if is_warning(code)]
+
+    assert found == [1, 100, 107, 127]
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("borg 1.2.4\n", BorgVersion(1, 2, 4)),
+        ("borg 1.4.0", BorgVersion(1, 4, 0)),
+        ("borg 1.4.0a2.dev3", BorgVersion(1, 4, 0)),
+        ("borg2 2.0.0b5", BorgVersion(2, 0, 0)),
+        ("1.4.5", BorgVersion(1, 4, 5)),
+        ("sh: borg: not found", None),
+    ],
+)
+def test_versions_are_read(text: str, version: BorgVersion | None) -> None:
+    assert parse_borg_version(text) == version
+
+
+@pytest.mark.parametrize("text", ["borg 2.0.0b5", "borg 1.1.17", "nothing"])
+def test_a_borg_that_cannot_do_it_is_refused_with_a_fix(text: str) -> None:
+    with pytest.raises(HostError) as refused:
+        demand_usable(text)
+
+    assert "borgbackup" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("version", "last", "is_needed"),
+    [
+        (BorgVersion(1, 2, 4), "", False),
+        (BorgVersion(1, 4, 0), "", True),
+        (BorgVersion(1, 4, 0), "1.2.4", True),
+        (BorgVersion(1, 4, 0), "1.4.0", False),
+        (BorgVersion(1, 2, 8), "1.4.0", False),
+    ],
+)
+def test_a_newer_borg_than_the_last_asks_for_signatures_first(
+    version: BorgVersion, last: str, *, is_needed: bool
+) -> None:
+    assert needs_tam_check(version, last) is is_needed

@@ -1,0 +1,233 @@
+"""What CPU policies get from a declaration, and which declarations no driver holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from rigops.concerns.cpu_tuning import decide
+from rigops.concerns.cpu_tuning.decide import Declared, Setting
+from rigops.concerns.cpu_tuning.facts import Before, CpuTuned, parse
+from rigops.probe.sections.cpufreq import CpuFreq, Policy
+from rigops.probe.sections.units import Unit, Units
+from tests.unit.cpu_policies import TREES, Tree
+
+ACPI: Final = TREES["acpi-cpufreq"]
+PASSIVE: Final = TREES["intel_pstate passive"]
+
+
+def policies(tree: Tree, *, boost: bool | None = None) -> CpuFreq:
+    one = Policy(
+        number=0,
+        line="",
+        driver=tree.driver,
+        governor=tree.was_governor,
+        min_khz=tree.least_khz,
+        max_khz=tree.most_khz,
+        least_khz=tree.least_khz,
+        most_khz=tree.most_khz,
+        governors=tuple(tree.governors.split()),
+        steps_khz=tuple(map(int, tree.steps.split())),
+    )
+    return CpuFreq(policies=(one, replace(one, number=1)), boost=boost)
+
+
+def refused(tree: Tree, *, loadable: tuple[str, ...] = (), **declared: str | int) -> list[str]:
+    governor, khz = declared.get("governor"), declared.get("khz")
+    asked = Declared(str(governor) if governor else None, int(khz) if khz else None)
+    return list(decide.refusals(asked, policies(tree).policies, loadable))
+
+
+def notices(tree: Tree, khz: int, *, boost: bool | None = True) -> list[str]:
+    return list(decide.notices(Declared(None, khz), policies(tree, boost=boost)))
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_each_driver_gets_both_settings_once_and_gives_back_both(name: str) -> None:
+    tree = TREES[name]
+    found = policies(tree)
+    declared = Declared(tree.governor, tree.khz)
+
+    assert refused(tree, governor=tree.governor, khz=tree.khz) == []
+    governor = Setting("governor", (0, 1), tree.was_governor, tree.governor)
+    limit = Setting("limit", (0, 1), tree.most_khz, tree.held_khz)
+    assert decide.settings(declared, found.policies, {}) == (governor, limit)
+
+    tuned = tuple(
+        replace(one, governor=tree.governor, max_khz=tree.held_khz) for one in found.policies
+    )
+    was = dict.fromkeys((0, 1), Before(tree.was_governor, tree.most_khz))
+    assert decide.settings(declared, tuned, was) == ()
+    assert decide.settings(Declared(), tuned, was) == (
+        Setting("governor", (0, 1), tree.governor, tree.was_governor),
+        Setting("limit", (0, 1), tree.held_khz, tree.most_khz),
+    )
+
+
+def test_one_that_is_no_longer_declared_goes_back_alone() -> None:
+    tuned = tuple(replace(one, max_khz=2_500_000) for one in policies(PASSIVE).policies)
+    was = dict.fromkeys((0, 1), Before("powersave", 3_300_000))
+
+    assert decide.settings(Declared(None, 2_500_000), tuned, was) == (
+        Setting("governor", (0, 1), "schedutil", "powersave"),
+    )
+
+
+def test_only_the_policy_that_somebody_changed_is_set() -> None:
+    first, second = policies(PASSIVE).policies
+    found = (replace(first, max_khz=2_500_000), replace(second, max_khz=3_000_000))
+
+    (one,) = decide.settings(Declared(None, 2_500_000), found, {})
+    assert (one.subject, one.before, one.after) == (
+        "CPU policy 1 highest frequency", 3_000_000, 2_500_000,
+    )  # fmt: skip
+
+
+def test_slower_cores_of_a_hybrid_are_not_limited() -> None:
+    first, second = policies(TREES["intel_pstate active"]).policies
+    slower = replace(second, most_khz=3_800_000, max_khz=3_800_000)
+
+    (one,) = decide.settings(Declared(None, 4_200_000), (first, slower), {})
+    assert one.policies == (0,)
+    assert not list(decide.refusals(Declared(None, 4_200_000), (first, slower), ()))
+
+
+def test_a_limit_goes_back_no_further_than_the_hardware_reaches_now() -> None:
+    (one, _) = policies(ACPI).policies
+    lower = replace(one, most_khz=3_500_000, max_khz=2_800_000)
+
+    (setting,) = decide.settings(Declared(), (lower,), {0: Before(None, 4_000_000)})
+    assert setting.after == 3_500_000
+
+
+@pytest.mark.parametrize(
+    ("tree", "governor", "loadable", "is_refused"),
+    [
+        ("intel_pstate active", "schedutil", ("schedutil",), True),
+        ("amd-pstate active", "ondemand", (), True),
+        ("amd-pstate guided", "ondemand", (), False),
+        ("intel_pstate passive", "performance", (), False),
+    ],
+)
+def test_a_governor_that_the_mode_has_not_is_refused(
+    tree: str, governor: str, loadable: tuple[str, ...], *, is_refused: bool
+) -> None:
+    found = refused(TREES[tree], governor=governor, loadable=loadable)
+
+    assert bool(found) is is_refused
+    if is_refused:
+        assert f'cpu_governor = "{governor}": CPU policies 0-1' in found[0]
+        assert "performance, powersave" in found[0]
+        assert "kernel_args" in found[0]
+
+
+def test_a_governor_that_a_module_brings_is_no_error_without_a_closed_list() -> None:
+    few = replace(ACPI, governors="performance schedutil")
+
+    assert refused(few, governor="ondemand", loadable=("ondemand",)) == []
+    (reason,) = refused(few, governor="ondemand", loadable=("conservative",))
+    assert "conservative, performance, schedutil. fix: declare one of those" in reason
+
+
+def test_without_a_list_the_kernel_answers() -> None:
+    assert refused(replace(ACPI, governors=""), governor="ondemand") == []
+
+
+@pytest.mark.parametrize("khz", [2_100_000, 4_100_000])
+def test_a_limit_outside_what_the_processor_can_is_refused_with_the_range(khz: int) -> None:
+    (reason,) = refused(ACPI, khz=khz)
+
+    assert f'cpu_max_freq = "{decide.frequency(khz)}"' in reason
+    assert "accepts 2.2 GHz to 4 GHz" in reason
+
+
+def test_a_limit_at_either_end_is_accepted() -> None:
+    assert refused(ACPI, khz=2_200_000) == refused(ACPI, khz=4_000_000) == []
+
+
+def test_the_step_that_will_hold_is_named_and_that_boost_ends() -> None:
+    step, boost = notices(ACPI, 3_000_000)
+
+    assert step == (
+        'cpu_max_freq = "3 GHz": 2.8 GHz will hold, since acpi-cpufreq has 2.2 GHz, 2.8 GHz, 4 GHz'
+    )
+    assert boost.startswith("boost ends")
+
+
+def test_at_the_highest_step_boost_stays() -> None:
+    (boost,) = notices(ACPI, 4_000_000)
+
+    assert boost.startswith("boost stays: 4 GHz is the highest P-state")
+    assert "a limit of 2.8 GHz would end that" in boost
+    assert notices(ACPI, 4_000_000, boost=False) == []
+
+
+@pytest.mark.parametrize("name", [name for name in TREES if name != "acpi-cpufreq"])
+def test_a_driver_that_is_free_in_its_steps_holds_the_limit_itself(name: str) -> None:
+    tree = TREES[name]
+
+    assert notices(tree, tree.khz) == []
+
+
+def test_powersave_without_a_mode_of_its_own_means_the_lowest_frequency() -> None:
+    declared = Declared("powersave")
+
+    (text,) = decide.notices(declared, policies(PASSIVE))
+    assert "stays at its lowest frequency (1.2 GHz)" in text
+    assert not list(decide.notices(declared, policies(TREES["amd-pstate active"])))
+
+
+def test_why_nothing_is_scaled_names_keys_and_machine() -> None:
+    in_a_machine = decide.nothing_scales("kvm", ["cpu_max_freq"])
+    assert "cpu_max_freq: skipped" in in_a_machine
+    assert "virtual machine: kvm" in in_a_machine
+    assert "BIOS" in decide.nothing_scales("", ["cpu_max_freq", "cpu_governor"])
+
+
+def test_a_processor_that_is_offline_counts_for_nothing() -> None:
+    first, second = policies(ACPI).policies
+    found = CpuFreq(policies=(first, replace(second, governor=None)))
+
+    assert decide.in_use(found) == (first,)
+
+
+@pytest.mark.parametrize(
+    ("name", "active", "enabled", "is_named"),
+    [
+        ("tuned.service", "active", "enabled", True),
+        ("power-profiles-daemon.service", "inactive", "static", False),
+        ("cpupower.service", "inactive", "enabled", True),
+        ("cpufrequtils.service", "active", "generated", True),
+        ("cpupower.service", "inactive", "disabled", False),
+        ("thermald.service", "active", "enabled", False),
+    ],
+)
+def test_what_would_undo_it_is_named_with_its_unit(
+    name: str, active: str, enabled: str, *, is_named: bool
+) -> None:
+    unit = Unit(name=name, line="", load="loaded", active=active, enabled=enabled)
+
+    found = list(decide.rivals(Units(units=(unit,))))
+
+    assert bool(found) is is_named
+    assert all(f"sudo systemctl disable --now {name}" in one for one in found)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((4,), "policy 4"), ((0, 1, 2, 3, 8), "policies 0-3, 8"), ((10, 2), "policies 2, 10")],
+)
+def test_policies_are_named_as_ranges(numbers: tuple[int, ...], text: str) -> None:
+    assert decide.named(numbers) == text
+
+
+def test_what_the_program_reports_is_read_and_other_lines_are_named() -> None:
+    found = parse("was policy0 schedutil -\nwas policy12 - 4000000\nloadable ondemand\nrubbish\n")
+
+    assert found == CpuTuned(
+        was={0: Before("schedutil", None), 12: Before(None, 4_000_000)},
+        loadable=frozenset({"ondemand"}),
+        unparsed=("rubbish",),
+    )

@@ -1,0 +1,272 @@
+"""The backups of a host, as doctor sees them."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any, Final
+
+import pytest
+
+from rigops.concerns.borg import record
+from rigops.concerns.borg.record import ExportedKey
+from rigops.probe.sections.rigops_state import OWNED_FILES, OWNED_UNITS
+from tests.unit.doctor.examining import look, spec
+
+TIMER: Final = "rigops-borg.timer"
+NOON: Final = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
+ID: Final = "0f" * 32
+PLACE: Final = "/mnt/backup/rig"
+_BORG: Final = {"repository": PLACE, "paths": ["/home"], "passphrase_command": "pass show rig"}
+DECLARED: Final = spec(borg=_BORG)
+WATCHED: Final = spec(borg={"managed": False, "unit": "borgmatic.timer"})
+TIMED: Final = spec(borg={"managed": False, "unit": "borgmatic.timer", "newest": "x"})
+NOT_TRIED: Final = "not tried yet: `rigops backup HOST --drill` does that, of borgmatic and restic"
+CHECKS: Final = ("borg.age", "borg.repository", "borg.key", "borg.drill", "borg.lock")
+
+
+def ran(**changed: Any) -> str:
+    repository = {
+        "id": ID, "location": PLACE, "state": "ok", "error": "", "fix": "", "borg": "1.2.4",
+        "last_borg": "1.2.4", "archives": 3, "seen_archives": [], "free_bytes": 10, "lock": None,
+        **changed.pop("repository", {}),
+    }  # fmt: skip
+    document = {
+        "schema": record.SCHEMA,
+        "at": "2026-11-25T06:00:10Z",
+        "repository": repository,
+        "newest_at": "2026-11-25T06:00:00Z",
+        "last_check": {"at": "2026-11-20T06:00:00Z", "result": "ok"},
+        "last_drill": {"at": "2026-11-01T06:00:00Z", "result": "ok", "files": 20, "error": ""},
+        "last_compact_at": None,
+        **changed,
+    }
+    return json.dumps(document)
+
+
+def state(
+    text: str | None, timer: str = "active", key: str | None = ID, unmanaged: str | None = None
+) -> str:
+    written = f"== {record.PATH}\n{text}\n" if text is not None else ""
+    if unmanaged is not None:
+        written += f"== {record.UNMANAGED_PATH}\n{unmanaged}\n"
+    if key is not None:
+        note = ExportedKey(repository=key, exported_at="2026-11-02T06:00:00Z").to_json()
+        written += f"== {record.KEY_PATH}\n{note}\n"
+    unit = f"Id={TIMER}\nActiveState={timer}\nUnitFileState=enabled\nDropInPaths=\n"
+    return f"{written}== {OWNED_FILES}\n== {OWNED_UNITS}\n{unit if timer else ''}"
+
+
+def boot(days: float = 0, uptime_s: int = 90_000) -> str:
+    now = int(NOON.timestamp() + days * 86400)
+    return f"== /proc/uptime\n{uptime_s}.00 1.00\n== date +%s\n{now}\n"
+
+
+def units(result: str = "success", at: str = "Wed 2026-11-25 03:00:00 UTC", more: str = "") -> str:
+    return (
+        f"== date +%s\n{int(NOON.timestamp())}\n== systemctl show\nId=borgmatic.timer\n"
+        f"LoadState=loaded\nLastTriggerUSec={at}\nResult=success\n\nId=borgmatic.service\n"
+        f"LoadState=loaded\nResult={result}\nExecMainExitTimestamp={at}\n{more}"
+    )
+
+
+def found(
+    check: str,
+    text: str | None,
+    declared: Any = DECLARED,
+    *,
+    at: str | None = None,
+    **state_of: Any,
+) -> tuple[str, str]:
+    one = look(
+        check, declared, rigops_state=state(text, **state_of), boot=boot() if at is None else at,
+        backups=units(),
+    )  # fmt: skip
+    return one.status, one.summary
+
+
+def watched(backups: str, declared: Any = WATCHED) -> tuple[str, str]:
+    one = look("borg.age", declared, rigops_state=state(None), boot=boot(), backups=backups)
+    return one.status, one.summary
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_without_a_declaration_there_is_nothing_to_judge(check: str) -> None:
+    assert found(check, ran(), spec(gpus=2)) == ("skipped", "borg is not declared")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("given", [None, "", "== /var"])
+def test_what_was_not_collected_is_unknown(check: str, given: str | None) -> None:
+    one = look(check, DECLARED, rigops_state=given, boot=boot(), backups=units())
+
+    assert one.status == "unknown"
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": "rigops.borg_state/1"}'])
+def test_a_record_that_cannot_be_read_is_unknown(check: str, text: str) -> None:
+    assert found(check, text)[0] == "unknown"
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_before_the_first_run_it_is_said_what_is_missing(check: str) -> None:
+    assert found(check, None)[0] == "info"
+    assert found(check, None, timer="")[0] == "warn"
+    other = spec(borg={**_BORG, "repository": "/mnt/new"})
+    assert found(check, ran(), other) == (
+        "warn",
+        "no backup to /mnt/new yet: no run since it was declared",
+    )
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_host_that_is_well_is_ok(check: str) -> None:
+    assert found(check, ran())[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("days", "declared", "status"),
+    [
+        (1.5, {}, "ok"),
+        (2, {}, "warn"),
+        (7.5, {}, "warn"),
+        (8, {}, "fail"),
+        (2, {"schedule": "weekly"}, "ok"),
+        (14, {"schedule": "weekly"}, "warn"),
+        (20, {"schedule": "weekly"}, "fail"),
+        (2, {"schedule": "*-*-* 03:00", "keep": "24h 7d"}, "warn"),
+        (0.2, {"schedule": "hourly"}, "warn"),
+        (2, {"schedule": "Mon 03:00", "keep": "4w"}, "ok"),
+    ],
+)
+def test_a_backup_that_is_older_than_two_runs_warns_and_fails_six_days_later(
+    days: float, declared: dict[str, object], status: str
+) -> None:
+    assert found("borg.age", ran(), spec(borg={**_BORG, **declared}), at=boot(days))[0] == status
+
+
+def test_a_timer_that_does_not_run_and_a_repository_without_archives_fail() -> None:
+    assert found("borg.age", ran(), timer="inactive") == ("fail", "the timer is inactive")
+    assert found("borg.age", ran(newest_at=None)) == ("fail", "there is no backup")
+
+
+def test_after_a_boot_there_is_time_to_catch_up_and_no_clock_is_unknown() -> None:
+    assert found("borg.age", ran(), at=boot(9, uptime_s=60))[0] == "ok"
+    assert found("borg.age", ran(), at="== /proc/uptime\n9.00 1.00\n")[0] == "unknown"
+    assert found("borg.drill", ran(), at="== /proc/uptime\n9.00 1.00\n")[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("known", "status"),
+    [
+        ("ok", "ok"), ("locked", "ok"), ("absent", "warn"), ("unreachable", "warn"),
+        ("to be healed", "warn"), ("failed", "fail"), ("dancing", "unknown"),
+    ],
+)  # fmt: skip
+def test_the_repository_is_judged_by_its_state(known: str, status: str) -> None:
+    one = look(
+        "borg.repository", DECLARED, boot=boot(), backups=units(),
+        rigops_state=state(ran(repository={"state": known, "error": "why", "fix": "do this"})),
+    )  # fmt: skip
+
+    assert one.status == status
+    if status in {"warn", "fail"}:
+        assert "why" in one.summary
+        assert one.fix is not None
+        assert one.fix.text == "do this"
+
+
+def test_damage_that_a_check_found_fails_and_a_check_that_is_long_ago_warns() -> None:
+    damaged = {"at": "2026-11-20T06:00:00Z", "result": "damage", "error": "segment 7"}
+    assert found("borg.repository", ran(last_check=damaged)) == (
+        "fail",
+        f"{PLACE}: the check of 2026-11-20 found damage: segment 7",
+    )
+    assert found("borg.repository", ran(), at=boot(70))[0] == "warn"
+    often = spec(borg={**_BORG, "check_every": "1d"})
+    assert found("borg.repository", ran(), often)[0] == "warn"
+
+
+def test_a_key_that_was_never_exported_or_is_of_another_repository_fails() -> None:
+    assert found("borg.key", ran(), key=None) == (
+        "fail",
+        "the key of the repository was never exported",
+    )
+    assert found("borg.key", ran(), key="0e" * 32)[0] == "fail"
+    assert found("borg.key", ran(repository={"id": ""}), key=None)[0] == "info"
+
+
+def test_a_drill_that_is_old_warns_and_one_that_failed_fails() -> None:
+    assert found("borg.drill", ran(), at=boot(30))[0] == "warn"
+    assert found("borg.drill", ran(last_drill=None))[0] == "warn"
+    failed = {"at": "2026-11-01T06:00:00Z", "result": "differs", "error": "/home/a differs"}
+    assert found("borg.drill", ran(last_drill=failed)) == (
+        "fail",
+        "the drill of 2026-11-01 failed: /home/a differs",
+    )
+
+
+@pytest.mark.parametrize(("age_s", "status"), [(600, "info"), (90_000, "fail")])
+def test_a_lock_of_another_host_is_judged_by_its_age(age_s: int, status: str) -> None:
+    held = {"state": "locked", "lock": {"host": "nas", "pid": 7, "age_s": age_s}}
+    got, said = found("borg.lock", ran(repository=held))
+
+    assert got == status
+    assert said.startswith("locked by nas (pid 7) for ")
+    # Nobody has looked since.
+    assert found("borg.lock", ran(repository=held), at=boot(2))[0] == "fail"
+
+
+def test_a_backup_of_others_is_judged_by_its_unit_or_by_its_own_command() -> None:
+    assert watched(units()) == ("ok", "the last run was 9 h ago")
+    assert watched(units(at="Sun 2026-11-22 03:00:00 UTC"))[0] == "warn"
+    assert watched(units(at="Sun 2026-11-01 03:00:00 UTC"))[0] == "fail"
+    assert watched(units(result="exit-code")) == ("fail", "the last run failed: exit-code")
+    assert watched(units(at="n/a"))[0] == "unknown"
+    newest = "== newest backup\n2026-11-25T10:00:00Z\n"
+    assert watched(units(more=newest), TIMED) == ("ok", "the newest backup is 2 h old")
+    assert watched(units(), TIMED)[0] == "unknown"
+
+
+def test_a_unit_of_others_that_is_not_there_fails() -> None:
+    assert watched("== date +%s\n1\n== systemctl show\n")[0] == "fail"
+    assert watched("")[0] == "unknown"
+
+
+def tried(**changed: object) -> str:
+    last = {"at": "2026-11-20T12:00:00Z", "result": "ok", "files": 7, "error": None, **changed}
+    note = {"schema": "rigops.unmanaged_backup/1", "unit": "borgmatic.timer", "last_drill": last}
+    return json.dumps(note)
+
+
+@pytest.mark.parametrize(
+    ("note", "judged"),
+    [
+        (tried(), ("ok", "the drill of 2026-11-20 passed with 7 files")),
+        (tried(at="2026-10-01T12:00:00Z"), ("warn", "the last drill was 55 days ago")),
+        (
+            tried(result="failed", error="restic: damaged"),
+            ("fail", "the drill of 2026-11-20 failed: restic: damaged"),
+        ),
+        (tried().replace("borgmatic.timer", "other.timer"), ("info", NOT_TRIED)),
+        (
+            json.dumps({**json.loads(tried()), "tool": "kopia", "last_drill": None}),
+            ("info", "not tried: of kopia only the age is known"),
+        ),
+        ("{}", ("unknown", "/var/lib/rigops/unmanaged_backup.json cannot be read")),
+        (None, ("info", NOT_TRIED)),
+    ],
+)
+def test_of_a_backup_of_others_the_last_drill_is_judged(
+    note: str | None, judged: tuple[str, str]
+) -> None:
+    assert found("borg.drill", None, WATCHED, unmanaged=note) == judged
+
+
+@pytest.mark.parametrize("check", [one for one in CHECKS[1:] if one != "borg.drill"])
+def test_of_a_backup_of_others_nothing_else_is_judged(check: str) -> None:
+    assert found(check, None, WATCHED) == (
+        "skipped",
+        "the backup of borgmatic.timer is not managed by rigops",
+    )

@@ -1,0 +1,474 @@
+"""The self-check of a host: what it finds, what it tells and when, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from rigops.concerns.monitoring.checking.exposition import exposition
+from rigops.concerns.monitoring.checking.findings import Found, merged, parse_answer
+from rigops.concerns.monitoring.checking.news import news, parse_entries
+from rigops.hostside.packing import pack
+from tests.unit.hostside.exposition import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIMITS: Final = {"CARDS_S": 1.0, "COMMAND_S": 1.0, "WORK_S": 1, "PAUSE_S": 0.1}
+STATE: Final = "var/lib/rigops"
+CARD: Final = "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-3d5bdb46-1111-5b0e-bf7a-4b3f2a1b0c0d)"
+SMI: Final = "bin/nvidia-smi"
+
+
+@dataclass
+class Rig:
+    root: Path
+
+    def __post_init__(self) -> None:
+        self.write("proc/uptime", "90000.00 1.00")
+        self.write("proc/driver/nvidia/version", "")
+        self.write(f"{STATE}/owned.json", json.dumps({"schema": "rigops.owned/1", "files": []}))
+        self.program(
+            "usr/local/libexec/rigops/notify", f'{{ echo "== $*"; cat; }} >>{self.told_file}'
+        )
+        self.declare()
+
+    @property
+    def told_file(self) -> Path:
+        return self.root / "reported"
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def program(self, path: str, text: str) -> str:
+        file = self.write(path, f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+        return str(file)
+
+    def declare(self, *lines: str) -> None:
+        self.write(
+            "etc/rigops/self_check", "# Made by rigops\n" + "".join(f"{one}\n" for one in lines)
+        )
+
+    def concern(self, name: str, text: str) -> str:
+        """Its line of the settings."""
+        return f"check {name} {self.program(f'bin/{name}', text)}"
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The packed program, with these limits; what it starts is found in bin first."""
+        text = pack("self_check").text
+        for name, value in LIMITS.items():
+            text, found = re.subn(
+                rf"(?m)^{name}: Final = [0-9.]+", f"{name}: Final = {value}", text
+            )
+            assert found == 1
+        text, found = re.subn('"/usr/local/sbin:', f'"{self.root}/bin:/usr/local/sbin:', text)
+        assert found == 1
+        self.write("self_check", text)
+        return subprocess.run(
+            [sys.executable, "-I", str(self.root / "self_check"), *words, str(self.root)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def rows(self, code: int = 0) -> list[list[str]]:
+        done = self.run()
+        assert (done.returncode, done.stderr) == (code, "")
+        return [re.split(" {2,}", line, maxsplit=3) for line in done.stdout.splitlines()]
+
+    def of(self, name: str, code: int = 0) -> list[list[str]]:
+        return [row for row in self.rows(code) if row[1] == name]
+
+    def report(self) -> list[str]:
+        """What was told: its first words and text."""
+        self.told_file.unlink(missing_ok=True)
+        done = self.run("report")
+        assert (done.returncode, done.stderr) == (0, "")
+        told = self.told_file.read_text().replace(f" {self.root}\n", "\n")
+        return told.split("== ")[1:]
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = json.loads((self.root / STATE / "self_check.json").read_text())
+        return found
+
+    def owns(self, path: str, content: str = "ours\n", mode: str = "0644") -> Path:
+        file = self.write(path, content)
+        file.chmod(int(mode, 8))
+        entry = {"path": f"/{path}", "digest": sha256(content.encode()).hexdigest(), "mode": mode}
+        self.write(f"{STATE}/owned.json", json.dumps({"files": [entry]}))
+        return file
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+def finding(status: str, name: str = "pwr.limit", subject: str = "gpu 0000:0a:00.0") -> str:
+    return f"printf 'finding\\t{status}\\t{name}\\t{subject}\\tit is {status}\\n'"
+
+
+def found(status: str, name: str = "pwr.limit", source: str = "tuning") -> Found:
+    return Found(status, name, "host", "it is so", source)
+
+
+def test_by_hand_it_prints_a_list_and_writes_and_tells_nothing(rig: Rig) -> None:
+    rig.declare(rig.concern("tuning", finding("warn")))
+    before = sorted(rig.root.rglob("*"))
+
+    assert ["warn", "pwr.limit", "gpu 0000:0a:00.0", "it is warn"] in rig.rows()
+    assert {path.name for path in set(rig.root.rglob("*")) - set(before)} == {"self_check"}
+
+
+@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warn", 0), ("fail", 1), ("unknown", 3)])
+def test_it_ends_as_doctor_does(rig: Rig, status: str, code: int) -> None:
+    rig.declare(rig.concern("tuning", finding(status)))
+    assert rig.run().returncode == code
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("exit 0", "its check said: it printed nothing"),
+        ("echo 'Segmentation fault'", "its check said: Segmentation fault"),
+        ("exec sleep 60", "no answer in 1 s"),
+        ("sleep 60 & sleep 60", "no answer in 1 s"),
+        ("printf 'finding\\tgreat\\tx\\ty\\tz\\n'", "its check said: finding great x y z"),
+    ],
+)
+def test_a_check_that_says_nothing_of_use_is_unknown_and_costs_its_deadline(
+    rig: Rig, text: str, says: str
+) -> None:
+    rig.declare(rig.concern("tuning", text), rig.concern("other", finding("ok")))
+    began = time.monotonic()
+
+    rows = rig.rows(3)
+    assert time.monotonic() - began < 15
+    assert ["unknown", "rigops.selfcheck", "tuning", says] in rows
+    assert ["ok", "pwr.limit", "gpu 0000:0a:00.0", "it is ok"] in rows
+
+
+def test_a_program_that_is_not_there_is_unknown(rig: Rig) -> None:
+    rig.declare("check tuning /nowhere/tuning check")
+    (row,) = rig.of("rigops.selfcheck", 3)
+    assert row[3] == "/nowhere/tuning is not there; rigops apply installs its own"
+
+
+def test_what_still_hangs_is_not_started_again(rig: Rig) -> None:
+    """A process of its session that nobody can end, as one in the kernel is."""
+    rig.declare(rig.concern("tuning", f"echo >>{rig.root}/starts; {finding('ok')}"))
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stuck:
+        session = f"{stuck.pid} (nvidia (smi) S 1 {stuck.pid} {stuck.pid} 0 -1"
+        rig.write(f"proc/{stuck.pid}/stat", session)
+        rig.write("run/rigops/self_check.json", json.dumps({"tuning": stuck.pid}))
+        (row,) = rig.of("rigops.selfcheck", 3)
+        stuck.kill()
+
+    assert row[3] == "not run again: an earlier call of it hangs in the kernel"
+    assert not (rig.root / "starts").exists()
+    (rig.root / f"proc/{stuck.pid}/stat").unlink()
+    assert rig.of("pwr.limit")[0][0] == "ok"
+    assert not (rig.root / "run/rigops/self_check.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "says"),
+    [
+        (f"{CARD}\n{CARD}", "ok", "2 of 2 declared cards answer"),
+        (
+            f"Unable to determine the device handle for GPU0: GPU is lost.\n{CARD}",
+            "fail",
+            (
+                "1 of 2 declared cards answer: Unable to determine the device handle for GPU0: GPU "
+                "is lost."
+            ),
+        ),
+        ("No devices were found", "fail", "0 of 2 declared cards answer: No devices were found"),
+    ],
+)
+def test_cards_are_counted_against_the_declaration(
+    rig: Rig, output: str, status: str, says: str
+) -> None:
+    rig.program(SMI, f"cat <<END\n{output}\nEND")
+    rig.declare("gpus 2")
+    assert rig.of("gpu.count", int(status == "fail")) == [[status, "gpu.count", "host", says]]
+
+
+def test_a_card_count_by_a_driver_that_hangs_is_unknown(rig: Rig) -> None:
+    rig.program(SMI, "exec sleep 60")
+    rig.declare("gpus 2")
+    (row,) = rig.of("gpu.count", 3)
+    assert (row[0], row[3]) == ("unknown", "nvidia-smi: no answer in 1 s")
+
+
+def test_without_a_declaration_as_many_cards_as_were_proven_are_expected(rig: Rig) -> None:
+    assert rig.of("gpu.count") == []
+
+    rig.program(SMI, f"echo '{CARD}'")
+    proven = {"at": "2026-11-20T10:00:00Z", "level": "L1", "gpus": [{}, {}]}
+    rig.write(f"{STATE}/proven.json", json.dumps(proven))
+    assert rig.of("gpu.count", 1)[0][3] == "1 of 2 proven cards answer"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("rm {}", "the file is gone"),
+        ("echo theirs >{}", "somebody changed its content"),
+        ("chmod 600 {}", "its mode is 0600, rigops wrote 0644"),
+        ("ln -sf /etc/passwd {}", "it is no regular file"),
+    ],
+)
+def test_an_owned_file_that_somebody_changed_is_a_warning(rig: Rig, change: str, says: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("no root: its owner would differ")
+    file = rig.owns("etc/modprobe.d/rigops.conf")
+    assert rig.of("rigops.files")[0][0] == "ok"
+
+    subprocess.run(["sh", "-c", change.format(file)], check=True, capture_output=True)
+    assert rig.of("rigops.files") == [["warn", "rigops.files", "/etc/modprobe.d/rigops.conf", says]]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"files": [{}]}', '{"files": 3}', "\0"])
+def test_a_record_that_cannot_be_read_is_unknown(rig: Rig, text: str) -> None:
+    rig.write(f"{STATE}/owned.json", text)
+    (row,) = rig.of("rigops.selfcheck", 3)
+    assert row[2] == "rigops.files"
+
+
+def at(seconds_ago: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds_ago))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ago_s", "status"),
+    [("reboot_owed", 600, "warn"), ("reboot_owed", 200_000, "ok"), ("changed", 600, "ok")],
+)
+def test_a_reboot_that_the_last_apply_of_this_boot_left_is_pending(
+    rig: Rig, outcome: str, ago_s: float, status: str
+) -> None:
+    run = {"command": "apply", "outcome": outcome, "at": at(ago_s)}
+    other = {"command": "preflight", "outcome": "ok", "at": at(1)}
+    lines = "".join(f"{one}\n" for one in ("torn{", json.dumps(run), json.dumps(other)))
+    rig.write(f"{STATE}/journal.jsonl", lines)
+    assert rig.of("drv.reboot_pending")[0][0] == status
+
+
+def test_a_reboot_that_the_distribution_asks_for_is_pending(rig: Rig) -> None:
+    rig.write("run/reboot-required", "")
+    (row,) = rig.of("drv.reboot_pending")
+    assert (row[0], row[3]) == ("warn", "a reboot is pending: the distribution asks for it")
+
+
+def test_a_proof_is_told_with_its_age_and_a_failed_one_is_a_failure(rig: Rig) -> None:
+    assert rig.of("p2p.proof") == []
+    proven = {"at": at(3 * 86400 + 60), "level": "L1", "gpus": []}
+    rig.write(f"{STATE}/proven.json", json.dumps(proven))
+    (row,) = rig.of("p2p.proof")
+    assert row[0] == "ok"
+    assert "(3 days ago), level L1" in row[3]
+
+    rig.write(f"{STATE}/failed_proof.json", json.dumps({"at": "2026-11-20T10:00:00Z"}))
+    (row,) = rig.of("p2p.proof", 1)
+    assert row[3] == "the preflight of 2026-11-20 failed or was interrupted"
+
+
+def test_a_problem_is_told_once_and_its_end_once_with_start_and_end_for_the_dead_man(
+    rig: Rig,
+) -> None:
+    rig.declare(rig.concern("tuning", finding("fail")))
+    ping, told, last = rig.report()
+    assert ping == "ping start\n"
+    assert told.startswith("fail: pwr.limit, gpu 0000:0a:00.0: it is fail\nNew:\nfail  pwr.limit")
+    assert last.startswith("ping fail\nfail  ")
+
+    assert [one.split("\n")[0] for one in rig.report()] == ["ping start", "ping fail"]
+
+    rig.declare(rig.concern("tuning", finding("ok")))
+    _, told, last = rig.report()
+    assert told.startswith("good well again: pwr.limit, gpu 0000:0a:00.0\nGone:\n")
+    assert last.startswith("ping success\n")
+    assert [one.split("\n")[0] for one in rig.report()] == ["ping start", "ping success"]
+
+
+def test_while_an_apply_works_the_daily_check_waits_and_the_textfile_stays(rig: Rig) -> None:
+    rig.declare(f"metrics {rig.write('srv/x', '').parent.relative_to(rig.root)}")
+    rig.write(f"{STATE}/lock.json", json.dumps({"pid": 77}))
+    rig.write("proc/77/stat", "")
+
+    began = time.monotonic()
+    assert len(rig.report()) == 2  # it does not wait for ever
+    assert time.monotonic() - began > 1
+    assert rig.run("metrics").returncode == 0
+    assert not (rig.root / "srv/rigops.prom").exists()
+
+    (rig.root / "proc/77/stat").unlink()
+    (rig.root / "proc/77").rmdir()
+    assert rig.run("metrics").returncode == 0
+    assert (rig.root / "srv/rigops.prom").exists()
+
+
+def test_what_reached_nobody_is_told_again(rig: Rig) -> None:
+    rig.declare(rig.concern("tuning", finding("fail")))
+    program = "usr/local/libexec/rigops/notify"
+    works = (rig.root / program).read_text()
+    rig.program(program, f'{{ echo "== $*"; cat; }} >>{rig.told_file}; exit 1')
+    assert len(rig.report()) == 3
+    assert rig.record["reported"] == []
+
+    rig.program(program, works.removeprefix("#!/bin/sh\n"))
+    assert len(rig.report()) == 3
+    assert len(rig.report()) == 2
+
+
+def test_without_anybody_to_tell_it_is_recorded_all_the_same(rig: Rig) -> None:
+    (rig.root / "usr/local/libexec/rigops/notify").unlink()
+    rig.declare(rig.concern("tuning", finding("warn")))
+    assert rig.run("report").returncode == 0
+
+    assert rig.record["schema"] == "rigops.self_check/1"
+    assert rig.record["status"] == "warn"
+    assert rig.record["at"].endswith("Z")
+    (one,) = [one for one in rig.record["findings"] if one["id"] == "pwr.limit"]
+    assert one["source"] == "tuning"
+
+
+def test_what_is_unknown_is_no_success(rig: Rig) -> None:
+    rig.declare(rig.concern("tuning", "exec sleep 60"))
+    *_, last = rig.report()
+    assert last.startswith("ping fail\n")
+
+
+def test_a_source_that_does_not_answer_says_neither_that_a_problem_is_gone_nor_that_it_is_new() -> (
+    None
+):
+    fail, hangs = found("fail"), Found("unknown", "rigops.selfcheck", "tuning", "", "tuning")
+    told = news({}, [fail], ()).reported
+    during = news(told, [hangs], {"tuning"})
+    assert (during.new, during.gone) == ((hangs,), ())
+
+    after = news(during.reported, [fail], ())
+    assert (after.new, after.gone) == ((), (hangs,))
+    assert news(after.reported, [], ()).gone == (fail,)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_new", "is_gone"),
+    [
+        ("warn", "fail", True, False),
+        ("fail", "warn", False, False),
+        ("fail", "unknown", False, False),
+        ("unknown", "fail", True, False),
+        ("fail", "ok", False, True),
+    ],
+)
+def test_only_what_gets_worse_is_new(
+    before: str, after: str, *, is_new: bool, is_gone: bool
+) -> None:
+    told = news({}, [found(before)], ()).reported
+    then = news(told, [found(after)], ())
+    assert (bool(then.new), bool(then.gone)) == (is_new, is_gone)
+
+
+def test_a_failure_that_could_not_be_judged_for_a_day_is_not_told_again() -> None:
+    told = news({}, [found("fail")], ()).reported
+    doubted = news(told, [found("unknown")], {"tuning"})
+    assert not news(doubted.reported, [found("fail")], ())
+
+
+def test_what_was_told_is_read_back_from_its_record() -> None:
+    told = news({}, [found("fail"), found("warn", "clk.app")], ()).reported
+    assert parse_entries([one.as_json() for one in told.values()]) == told
+
+
+def test_findings_of_one_id_and_subject_are_one_with_the_gravest_status() -> None:
+    (one,) = merged([found("ok"), found("warn"), found("unknown")])
+    assert one.status == "unknown"
+
+
+def test_lines_are_data() -> None:
+    line = "finding\tfail\tx.y\tgpu \x1b[31m\ta\u202eb\rc\td\n"
+    answer = parse_answer("tuning", line.replace("\r", " ") + "metric\tdrift\tnan\nmetric\tn\t2\n")
+
+    assert answer.findings[0].subject == "gpu [31m"
+    assert answer.findings[0].summary == "a b c d"
+    assert answer.metrics == {"n": 2.0}
+    assert not answer.is_whole
+
+
+def test_metrics_are_written_for_node_exporter_and_replaced_at_once(rig: Rig) -> None:
+    folder = rig.root / "textfiles"
+    folder.mkdir()
+    text = f"{finding('warn')}; printf 'metric\\tlimit_drift\\t1\\n'"
+    rig.declare(
+        "metrics /textfiles",
+        rig.concern("tuning", text),
+        rig.concern("odd", finding("ok", subject='a"b\\\\c')),
+    )
+    rig.run("report")
+    nodes = set()
+    for _ in range(2):
+        done = rig.run("metrics")
+        assert (done.returncode, done.stderr) == (0, "")
+        (file,) = folder.iterdir()
+        nodes.add(file.stat().st_ino)
+
+    assert len(nodes) == 2
+    (file,) = folder.iterdir()
+    assert (file.name, file.stat().st_mode & 0o777) == ("rigops.prom", 0o644)
+    samples = parse(file.read_text())
+    findings = {tuple(value for _, value in labels) for labels in samples["rigops_finding"]}
+    assert ("pwr.limit", "gpu 0000:0a:00.0", "warn") in findings
+    assert ("pwr.limit", 'a"b\\c', "ok") in findings
+    assert samples["rigops_limit_drift"] == {(): 1.0}
+    assert samples["rigops_reboot_owed"] == {(): 0.0}
+    assert samples["rigops_self_check_problems"] == {(): 1.0}
+    ((_, stamp),) = samples["rigops_self_check_timestamp_seconds"].items()
+    assert abs(stamp - time.time()) < 600
+    record = json.loads((rig.root / STATE / "metrics.json").read_text())
+    assert record == {"schema": "rigops.metrics/1", "textfile": "/textfiles/rigops.prom"}
+
+
+def test_a_folder_that_is_gone_fails_and_is_not_made(rig: Rig) -> None:
+    rig.declare("metrics /textfiles")
+    assert rig.run("metrics").returncode != 0
+    assert not (rig.root / "textfiles").exists()
+
+
+def test_a_name_that_two_concerns_report_and_every_character_of_a_label_are_valid() -> None:
+    odd = "".join(map(chr, range(32, 1000)))
+    text = exposition([Found("ok", "a.b", odd, "", "x")], {"rigops_n": 1e12, "finding": 2, "n": 3})
+
+    samples = parse(text)
+    (labels,) = samples["rigops_finding"]
+    assert dict(labels)["subject"] == odd
+    assert samples["rigops_n"] == {(): 3.0}
+
+
+@pytest.mark.parametrize("word", ["tell", "-h"])
+def test_another_word_is_refused(rig: Rig, word: str) -> None:
+    done = rig.run(word)
+    assert (done.returncode, done.stderr) == (2, "usage: self_check [report | metrics]\n")
+
+
+def test_without_its_settings_it_says_so(rig: Rig) -> None:
+    (rig.root / "etc/rigops/self_check").unlink()
+    done = rig.run()
+    assert done.returncode == 3
+    assert "/etc/rigops/self_check cannot be read" in done.stderr

@@ -1,0 +1,33 @@
+"""A rig whose cards are simulated, for the preflight program."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab.silicon.cuda import build
+from tests.unit.preflight.rigs import DRIVER, TOPOLOGY, Rig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="package")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with libcuda.so.1, as the linker looks for it."""
+    if not (shutil.which("gcc")):
+        pytest.skip("gcc is not installed")
+    folder = tmp_path_factory.mktemp("cuda")
+    (folder / "libcuda.so.1").symlink_to(build.build(folder / "built", DRIVER)["libcuda.so.1"])
+    return folder
+
+
+@pytest.fixture
+def rig(libraries: Path, tmp_path: Path) -> Rig:
+    made = Rig(tmp_path, libraries / "libcuda.so.1")
+    made.program("nvidia-smi", f"printf '{TOPOLOGY}'")
+    for log in ("journalctl", "dmesg"):
+        made.program(log, "echo not permitted >&2; exit 1")
+    return made
