@@ -52,7 +52,9 @@ class Accounts:
         """As root of the tree, beside sshd."""
         process = self.lab.sshd.process
         assert process is not None
-        enter = ["nsenter", "--target", str(process.pid), "--mount", "chroot", str(self.root)]
+        # `--mount` alone leaves the tree that this machine itself may be.
+        enter = ["nsenter", "--target", str(process.pid), "--mount", "--root", "--wd=/"]
+        enter += ["chroot", str(self.root)]
         done = subprocess.run(
             [*enter, "env", "-i", f"PATH={_PATH}", "sh", "-euc", script],
             check=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -33,9 +34,14 @@ Outcome = TypeVar("Outcome")
 
 log = logging.getLogger(__name__)
 
+# Held for imports while hosts answer: of two threads that come from different sides into packages
+# that import their own modules, Python hands one a module that is not yet whole.
+IMPORTING = threading.RLock()
+
 
 def all_sections() -> Sequence[Section[Any]]:
-    from rigops.probe.registry import SECTIONS
+    with IMPORTING:
+        from rigops.probe.registry import SECTIONS
 
     return SECTIONS
 
@@ -142,7 +148,8 @@ def _connect_and_collect(
             ):  # what is known without it is said nevertheless
                 sections = {**bundle.sections, **ask(more).bundle.sections}
                 bundle = replace(bundle, sections=sections)
-    from rigops.doctor import notes
+    with IMPORTING:
+        from rigops.doctor import notes
 
     login = notes.of_login(found.login_noise, found.login_seconds)
     return replace(collected, bundle=bundle, notes=(*login, *notes.of_bundle(bundle)))

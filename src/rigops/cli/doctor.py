@@ -185,7 +185,10 @@ def command(
 def _examiner(
     only: tuple[str, ...], skip: tuple[str, ...], inventory_path: Path | None
 ) -> Examiner:
-    from rigops.cli.examiner import Examiner
+    from rigops.cli.collected_hosts import IMPORTING
+
+    with IMPORTING:
+        from rigops.cli.examiner import Examiner
 
     return Examiner(only, skip, inventory_path)
 
@@ -201,7 +204,7 @@ def _probe(
     all_sections: bool,
 ) -> list[Examination]:
     """What judges is imported while the hosts answer, which takes about as long."""
-    from rigops.cli.collected_hosts import ProbeOptions, probe_hosts
+    from rigops.cli.collected_hosts import IMPORTING, ProbeOptions, probe_hosts
 
     options = ProbeOptions(
         policy=policy,
@@ -220,9 +223,10 @@ def _probe(
         """In the order in which it is waited for."""
         if not all(one.target.local for one in chosen):
             import_ssh()
-        import rigops.probe.registry
-        import rigops.report.doctor  # noqa: F401
-
+        with IMPORTING:
+            import rigops.probe.registry
+        with IMPORTING:
+            import rigops.report.doctor  # noqa: F401
         examiner().read_catalogs(one.spec for one in chosen)
 
     return probe_hosts(chosen, options, judge, import_the_rest)

@@ -11,6 +11,8 @@ from rigops import __version__
 from rigops.cli.main import COMMANDS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.cli.conftest import Rigops
 
 HEAVY = {"pyinfra", "pyinfra_cli", "gevent", "paramiko", "jinja2", "packaging", "rich"}
@@ -59,6 +61,44 @@ def test_doctor_reaches_hosts_before_it_imports_what_judges_them() -> None:
     assert "rigops.transport" in loaded
     late = {"rigops.catalog", "rigops.doctor.registry", "rigops.probe.registry", "paramiko"}
     assert not late & loaded
+
+
+# Prints each module of rigops that a thread begins to import in the middle of another's import.
+CROSSING = """
+import sys, time
+
+def is_importing(frame):
+    while frame:
+        if frame.f_code.co_name == "_find_and_load" and frame.f_locals["name"].startswith("rigops"):
+            return True
+        frame = frame.f_back
+    return False
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("rigops.") and not name.startswith("rigops.transport"):
+            time.sleep(0.002)
+            if sum(map(is_importing, sys._current_frames().values())) > 1:
+                print("crossing", name)
+
+from rigops.cli.main import main
+sys.meta_path.insert(0, Watch())
+sys.argv = ["rigops", "doctor", *(f"rig@127.0.0.1:{port}" for port in (1, 2, 3))]
+main()
+"""
+
+
+def test_doctor_imports_in_one_thread_at_a_time(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", CROSSING],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.stdout.count("refused") >= 3, run.stdout + run.stderr
+    assert [line for line in run.stdout.splitlines() if line.startswith("crossing")] == []
 
 
 def test_doctor_of_hosts_imports_nothing_that_reads_pastes_or_removes_names() -> None:
