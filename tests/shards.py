@@ -22,6 +22,7 @@ FUZZ = "fuzz"
 LAB_ITSELF = "lab-itself"
 LAB_TRANSPORT = "lab-transport"
 LAB_DOCTOR = "lab-doctor"
+LAB_PREFLIGHT = "lab-preflight"
 LAB_CONCERNS = "lab-concerns"
 LAB_APPLY = "lab-apply"
 LAB_FLEET = "lab-fleet"
@@ -92,7 +93,8 @@ SHARDS = (
     ),
     Shard(LAB_ITSELF, 5, ("tests/lab",)),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
-    Shard(LAB_DOCTOR, 5, ("src/rigops/doctor", "src/rigops/probe", *_PREFLIGHT)),
+    Shard(LAB_DOCTOR, 5, ("src/rigops/doctor", "src/rigops/probe")),
+    Shard(LAB_PREFLIGHT, 6, _PREFLIGHT),
     Shard(LAB_CONCERNS, 8, _CONCERNS),
     Shard(LAB_APPLY, 12, _CONVERGE, options=()),  # 20 hosts at once, near the limit of inotify
     Shard(LAB_FLEET, 7, ("src/rigops/transport", *_CONVERGE), options=()),

@@ -75,6 +75,7 @@ class Rig:
     lost: tuple[str, ...] = ()
     corrupt: tuple[str, ...] = ()
     falls: tuple[str, ...] = ()
+    waits: str = ""
     load: str = "idle"
     remap: tuple[str, ...] = ()
     aer: tuple[str, ...] = ()
@@ -112,7 +113,7 @@ class Rig:
         """What the host finds in /etc/rigsim/rig.json."""
         keys = (
             "name", "os", "board", "cpu", "iommu", "p2p", "cuda", "smi", "lost", "corrupt",
-            "falls", "load", "remap", "aer", "heat", "p2p_by_default", "persistence",
+            "falls", "waits", "load", "remap", "aer", "heat", "p2p_by_default", "persistence",
             "gpus", "nvlinks", "secure_boot",
         )  # fmt: skip
         whole = asdict(self)

@@ -55,6 +55,11 @@ KEYS: Mapping[str, _Key] = {
         rf"{_ADDRESS}\+[1-9]\d{{0,4}}(,{_ADDRESS}\+[1-9]\d{{0,4}})*",
         "a number of copies at cards such as 0000:0a:00.0+20, with commas; or nothing",
     ),
+    "waits": _one_of(
+        "", "init", "copy", "rigops_store", "rigops_load", "rigops_ping_pong", "crowd", "ipc",
+        "all-reduce", "all-reduce-p2p",
+        normal="",
+    ),
     "load": _one_of("idle", "step", normal="idle"),
     "remap": _matching(
         rf"{_ADDRESS}(,{_ADDRESS})*",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.test_preflight_on_rigs import begin, finish, preflight, verdicts
-from tests.shards import LAB_DOCTOR
+from tests.shards import LAB_PREFLIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FALLING = "0000:43:00.0"
 
-pytestmark = pytest.mark.shard(LAB_DOCTOR)
+pytestmark = pytest.mark.shard(LAB_PREFLIGHT)
 
 
 @pytest.fixture(scope="module")

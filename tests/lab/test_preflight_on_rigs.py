@@ -12,7 +12,7 @@ import pytest
 
 from tests.lab import clients
 from tests.lab.silicon.cuda.build import NCCL_VERSION
-from tests.shards import LAB_DOCTOR
+from tests.shards import LAB_PREFLIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
 
-pytestmark = pytest.mark.shard(LAB_DOCTOR)
+pytestmark = pytest.mark.shard(LAB_PREFLIGHT)
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ import pytest
 
 from tests.lab.applying import INVENTORY, only
 from tests.lab.laptop import Laptop
-from tests.shards import LAB_DOCTOR
+from tests.shards import LAB_PREFLIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.lab.conftest import Lab
 
-pytestmark = pytest.mark.shard(LAB_DOCTOR)
+pytestmark = pytest.mark.shard(LAB_PREFLIGHT)
 
 PREFLIGHT = ("preflight", "--yes", "--json", *INVENTORY)
 APPLY = ("apply", "--yes", "--reboot", "auto", "--json", *INVENTORY)

@@ -99,8 +99,7 @@ def _read_runs(host: Chosen, policy: HostKeyPolicy) -> _HostRuns:
         return _HostRuns(host.name, here.runs, here.unreadable, error)
     damage = "" if journal_tail.exit_code == 0 else clean(journal_tail.stderr)
     there = journal.parse(journal_tail.stdout.split(b"\n"))
-    runs = {(run.at, run.inventory_digest): run for run in here.runs}
-    for run in there.runs:
-        runs.setdefault((run.at, run.inventory_digest), replace(run, host=host.name))
+    runs = journal.with_others(here.runs, there.runs)
     unreadable = here.unreadable + there.unreadable
-    return _HostRuns(host.name, tuple(runs.values()), unreadable, damage=damage)
+    named = tuple(replace(run, host=host.name) for run in runs)
+    return _HostRuns(host.name, named, unreadable, damage=damage)

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rigops.hostside.p2p.card import Gpu
 from rigops.hostside.p2p.census import take_census
 from rigops.hostside.p2p.collectives import prove_collectives
 from rigops.hostside.p2p.ladder import PairPlan, pair_job
@@ -47,6 +48,11 @@ _AT_LEAST_SILENT: Final = 0.25  # of it without a new step, or it was slow and d
 def say_line(**words: object) -> None:
     sys.stdout.write(json.dumps(words) + "\n")
     sys.stdout.flush()
+
+
+def _say_pair(pair: dict[str, Any]) -> None:
+    """Again after each rung, so that it is known of a host that is lost later."""
+    say_line(event="pair", pair=pair)
 
 
 class _Host:
@@ -153,7 +159,7 @@ class _Host:
             for j in range(len(self._gpus)):
                 if i != j and (not self._options.pairs or f"{i}:{j}" in self._options.pairs):
                     pair = self._pair(i, j)
-                    say_line(event="pair", pair=pair)
+                    _say_pair(pair)
                     yield pair
 
     def _pair(self, i: int, j: int) -> dict[str, Any]:
@@ -177,6 +183,9 @@ class _Host:
         else:
             pair.update(self._try(i, j))
         return pair
+
+    def _gpu(self, i: int) -> Gpu:
+        return Gpu(i, self._gpus[i]["address"])
 
     def _granted(self, i: int, j: int) -> bool:
         return bool((self._peers[i][j] or {}).get("granted"))
@@ -206,7 +215,9 @@ class _Host:
             late = f"not tried: the {options.all_s:g} s for all pairs were over"
             return {"verdict": "unknown", "evidence": [late]}
         early = options.pair_s * _SHARE_FOR_COPIES
-        plan = PairPlan(i, j, tuple(sorted(options.sizes)), options.passes, early)
+        plan = PairPlan(
+            self._gpu(i), self._gpu(j), tuple(sorted(options.sizes)), options.passes, early
+        )
         patience = Patience(options.init_s, options.pair_s, options.dead_s)
         ended = self._watch(pair_job(plan), patience, [i, j])
         return {"level": ended.last("rung") or "L1", **self._judge(ended, i, j)}
@@ -233,10 +244,13 @@ class _Host:
         """To the rungs that come when each pair has passed alone."""
         proven = [pair for pair in pairs if pair["level"] == "L3" and not _has_failed(pair)]
         self._try_together(proven)
+        for pair in proven:
+            _say_pair(pair)
         together = [pair for pair in proven if pair["level"] == "L4" and not _has_failed(pair)]
         for count, pair in enumerate(together, 1):
             text = f"between processes, pair {count} of {len(together)}"
             self._try_between_processes(pair, text)
+            _say_pair(pair)
 
     def _indices(self, pair: dict[str, Any]) -> tuple[int, int]:
         number = {gpu["address"]: i for i, gpu in enumerate(self._gpus)}
@@ -259,7 +273,8 @@ class _Host:
         say_line(event="stage", rung="L4", text="all pairs at once")
         options = self._options
         patience = Patience(options.init_s, options.pair_s, options.dead_s)
-        ended = self._watch(together_job(list(by_cards)), patience)
+        gpus = [(self._gpu(i), self._gpu(j)) for i, j in by_cards]
+        ended = self._watch(together_job(gpus), patience)
         found = ended.last("answer")
         if found is None or ended.overdue:
             self._judge_unfinished(ended, by_cards)
@@ -293,7 +308,8 @@ class _Host:
         say_line(event="stage", rung="L5", text=text)
         options = self._options
         patience = Patience(options.init_s, options.pair_s, options.dead_s)
-        found = self._judge(self._watch(processes_job(i, j), patience, [i, j]), i, j)
+        job = processes_job(self._gpu(i), self._gpu(j))
+        found = self._judge(self._watch(job, patience, [i, j]), i, j)
         verdict = found.get("verdict", "unknown")
         pair["level"] = "L5"
         if verdict == "ok":
@@ -313,15 +329,15 @@ class _Host:
         def watch_arm(job: Job) -> Ended:
             ended = self._watch(job, patience)
             if ended.overdue:
-                self._wedged.update(dict.fromkeys(cards, f"the hang of {ended.step}"))
+                self._wedged.update(dict.fromkeys(range(len(gpus)), f"the hang of {ended.step}"))
             if ended.stuck:
                 self._give_up(f"{ended.step} hangs")
             return ended
 
-        cards = {i: gpu["address"] for i, gpu in enumerate(self._gpus)}
+        gpus = [self._gpu(i) for i in range(len(self._gpus))]
         say_line(event="stage", rung=ALL_REDUCE, text="all-reduce by NCCL")
         return prove_collectives(
-            cards,
+            gpus,
             find=lambda job: self._watch(job, patience),
             try_arm=watch_arm,
             why_not=lambda: self._not_now(()),
@@ -331,8 +347,8 @@ class _Host:
     # ---- both
 
     def _watch(self, job: Job, patience: Patience, pair: list[int] | None = None) -> Ended:
-        def on_step(step: str) -> None:
-            say_line(event="step", pair=pair, step=step)
+        def on_step(step: str, rung: str) -> None:
+            say_line(event="step", pair=pair, step=step, rung=rung)
             if pair and self._meanwhile:
                 self._meanwhile.bytes_move(self._gpus[i]["address"] for i in pair)
 

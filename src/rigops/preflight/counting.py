@@ -25,7 +25,7 @@ class PairCounter:
         self._report = report
         self._clock = clock
         self._began = clock()
-        self._done = 0
+        self._tried: set[tuple[str, str]] = set()
         if pairs:
             self._show()
 
@@ -36,20 +36,20 @@ class PairCounter:
                 self._report(plain(event["text"]))
                 return
             pair = event["pair"] if event["event"] == "pair" else None
-            is_tried = pair is not None and pair["verdict"] not in REFUSED
+            name = (pair["from"], pair["to"]) if pair else None
+            is_new = pair and pair["verdict"] not in REFUSED and name not in self._tried
         except (ValueError, RecursionError, KeyError, TypeError):  # the driver prints lines too
             return
-        if is_tried:
-            self._done += 1
+        if name and is_new:
+            self._tried.add(name)
             self._show()
 
     def _show(self) -> None:
-        elapsed = self._clock() - self._began
-        if self._done >= self._pairs:
+        elapsed, done = self._clock() - self._began, len(self._tried)
+        if done >= self._pairs:
             self._report(f"trying pair {self._pairs} of {self._pairs}, done")
             return
         most = max(self._most_s - elapsed, 0)
-        left = min(elapsed / self._done * (self._pairs - self._done), most) if self._done else most
-        about = "about" if self._done else "at most"
-        now = f"trying pair {self._done + 1} of {self._pairs}"
-        self._report(f"{now}, {about} {round(left)} s left")
+        left = min(elapsed / done * (self._pairs - done), most) if done else most
+        about = "about" if done else "at most"
+        self._report(f"trying pair {done + 1} of {self._pairs}, {about} {round(left)} s left")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rigops.dataclass import dataclass
-from rigops.hostside.p2p.verdict import ALL_REDUCE, FAIL, REFUSED, STATUS_OF
+from rigops.hostside.p2p.verdict import ALL_REDUCE, ALONE, FAIL, REFUSED, STATUS_OF
 from rigops.preflight.changes import from_log, in_words
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
 from rigops.preflight.payload import plain, read_event
@@ -170,7 +170,7 @@ def pairs_when_lost(
     If nobody knows which one that was, or all were under way, all have it.
     """
     current = heard.pair_of(before)
-    level = heard.stage.rung if heard.stage else "L1"
+    level = heard.stage.rung if heard.stage else (heard.last and heard.last.rung) or "L1"
     is_of_all = heard.stage is not None and not heard.is_reducing
     all_at_once = current is None and (is_of_all or not heard.finished)
     pairs = []
@@ -179,7 +179,7 @@ def pairs_when_lost(
         finished = heard.finished.get(key)
         if pair.verdict in REFUSED or NOT_CHOSEN in pair.evidence:
             pairs.append(pair)
-        elif key == current or (all_at_once and not _has_failed(finished)):
+        elif key == current or (all_at_once and not _is_over(finished, level)):
             now = replace(finished or pair, verdict=verdict, level=level, evidence=tuple(evidence))
             pairs.append(now)
         elif finished is not None:
@@ -190,5 +190,7 @@ def pairs_when_lost(
     return tuple(pairs)
 
 
-def _has_failed(finished: PairFound | None) -> bool:
-    return finished is not None and STATUS_OF[finished.verdict] == FAIL
+def _is_over(finished: PairFound | None, level: str) -> bool:
+    if finished is None:
+        return False
+    return STATUS_OF[finished.verdict] == FAIL or finished.level >= level > ALONE

@@ -50,6 +50,7 @@ class Trouble:
 class Step:
     pair: tuple[int, int]  # numbers of the GPUs
     name: str
+    rung: str = ""  # empty before the first
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def read_event(line: bytes) -> Event | None:
             )
         pair = event.raw("pair")
         if isinstance(pair, list) and len(pair) == 2:  # noqa: PLR2004 - a pair
-            return Event(step=Step((int(pair[0]), int(pair[1])), plain(event.text("step"))))
+            rung = _one_of(("", *LEVELS), event, "rung")
+            return Event(step=Step((int(pair[0]), int(pair[1])), plain(event.text("step")), rung))
     except (ValueError, TypeError, RecursionError, RigopsError):
         pass
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -124,6 +124,12 @@ def parse(lines: Iterable[bytes], *, host: str | None = None) -> History:
         runs=tuple(sorted(of_host, key=lambda run: run.at, reverse=True)),
         unreadable=len(found) - len(runs),
     )
+
+
+def with_others(runs: Sequence[Run], others: Iterable[Run]) -> tuple[Run, ...]:
+    """Those of `others` besides that are none of `runs`; two may have begun in the same second."""
+    known = {(run.at, run.inventory_digest) for run in runs}
+    return (*runs, *(one for one in others if (one.at, one.inventory_digest) not in known))
 
 
 @contextmanager

@@ -11,11 +11,14 @@ class Copies:
     def __init__(self, pairs: int, most_s: float) -> None:
         self.now = 0.0
         self.shown: list[str] = []
+        self.pair = 0
         self.counter = PairCounter(pairs, most_s, self.shown.append, lambda: self.now)
 
-    def end(self, at_s: float, verdict: str = "ok") -> None:
+    def end(self, at_s: float, verdict: str = "ok", *, again: bool = False) -> None:
         self.now = at_s
-        line = json.dumps({"event": "pair", "pair": {"verdict": verdict}})
+        self.pair += not again
+        pair = {"from": "0000:0a:00.0", "to": f"0000:0b:{self.pair:02}.0", "verdict": verdict}
+        line = json.dumps({"event": "pair", "pair": pair})
         self.counter.hear(line.encode())
 
 
@@ -24,6 +27,7 @@ def test_pairs_are_counted_and_the_time_left_is_that_of_the_ones_before() -> Non
 
     copies.end(4)
     copies.end(5)
+    copies.end(5, again=True)
     copies.end(9)
 
     assert copies.shown == [

@@ -78,6 +78,20 @@ def test_a_card_that_falls_later_fails_where_each_pair_was_then(rig: Rig) -> Non
     assert run.pair(0, 2)["evidence"][0] == "all pairs at once"
 
 
+def test_a_card_that_falls_and_is_not_listed_any_more_changes_the_names_of_no_other(
+    rig: Rig,
+) -> None:
+    """Others get its number: by numbers, a pair of others would be tried under its name."""
+    rig.write(3, more=f"falls 0 1 {rig.folder / 'copies'}\nlost are gone")
+
+    run = rig.run()
+
+    assert found(run) == {pair: "error" if 0 in pair else "ok" for pair in ALL}
+    assert run.pair(1, 2)["level"] == run.pair(2, 1)["level"] == "L5"
+    gone = "cuDeviceGetByPCIBusId: CUDA_ERROR_INVALID_DEVICE 101"
+    assert run.pair(2, 0)["evidence"] == [gone]
+
+
 def test_a_card_that_falls_at_any_step_of_a_pair_is_an_error_there(rig: Rig) -> None:
     """Whatever the copy is for: none is the last thing that is done with the card."""
     copies = rig.folder / "copies"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LOST = TransportError("lost", "gone", host="rig")
 BOOTED = "6e0bd7b0-5d3b-4a39-8a35-7a3e5c3e2f1b"
-STEP = {"event": "step", "pair": [1, 0], "step": "copy of 64 MiB"}
+STEP = {"event": "step", "pair": [1, 0], "step": "copy of 64 MiB", "rung": "L1"}
 XID = (
     "2026-01-31T18:00:00.000001+0000 rig kernel: NVRM: Xid (PCI:0000:0b:00): 79, pid='<unknown>', "
     "name=<unknown>, GPU has fallen off the bus.\n"
@@ -63,13 +63,15 @@ def test_a_host_lost_in_an_all_reduce_leaves_every_pair_as_it_was() -> None:
 
 def test_the_pair_under_way_hung_and_what_was_finished_stays_as_it_was() -> None:
     found, _, _ = lost_with(
-        finished(A, B, gb_per_s=12.9), STEP, again=[answer(BOOTED), answer(XID)]
+        finished(A, B, gb_per_s=12.9),
+        {**STEP, "rung": "L2"},
+        again=[answer(BOOTED), answer(XID)],
     )
 
     assert (found.status, found.changes) == ("fail", None)
     one, other = found.pairs
     assert (one.verdict, one.gb_per_s) == ("ok", 12.9)
-    assert other.verdict == "hang"
+    assert (other.verdict, other.level) == ("hang", "L2")
     assert other.evidence == (
         f"last heard: copy of 64 MiB, from {B} to {A}",
         "the host restarted during the copies",
@@ -85,7 +87,7 @@ def test_lost_while_all_pairs_were_busy_is_a_hang_of_all_that_took_part() -> Non
         finished(A, B, gb_per_s=12.9, level="L3"),
         finished(B, A, "wrong_data"),
         {"event": "stage", "rung": "L4", "text": "all pairs at once"},
-        {"event": "step", "pair": None, "step": "all pairs at once, round 1 of 3"},
+        {"event": "step", "pair": None, "step": "all pairs at once, round 1 of 3", "rung": ""},
         again=[answer(BOOTED), answer(XID)],
     )
 
@@ -95,12 +97,29 @@ def test_lost_while_all_pairs_were_busy_is_a_hang_of_all_that_took_part() -> Non
     assert other.verdict == "wrong_data"
 
 
+def test_lost_after_all_pairs_were_busy_is_a_hang_of_none_that_passed() -> None:
+    found, _, _ = lost_with(
+        finished(A, B, level="L3"),
+        finished(B, A, level="L3"),
+        {"event": "stage", "rung": "L4", "text": "all pairs at once"},
+        finished(A, B, level="L4"),
+        again=[answer(BOOTED), answer(XID)],
+    )
+
+    assert [(one.verdict, one.level) for one in found.pairs] == [("ok", "L4"), ("hang", "L4")]
+
+
 def test_lost_between_processes_is_of_the_pair_under_way() -> None:
     found, _, _ = lost_with(
         finished(A, B, gb_per_s=12.9, level="L3"),
         finished(B, A, gb_per_s=12.8, level="L3"),
         {"event": "stage", "rung": "L5", "text": "between processes, pair 2 of 2"},
-        {"event": "step", "pair": [1, 0], "step": "stores of 1 MiB into another process"},
+        {
+            "event": "step",
+            "pair": [1, 0],
+            "step": "stores of 1 MiB into another process",
+            "rung": "",
+        },
         again=[answer(BOOTED), answer(XID)],
     )
 
@@ -163,9 +182,9 @@ def test_a_pair_that_failed_before_the_net_did_is_a_failure() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        {"event": "step", "pair": [7, 0], "step": "copy"},
-        {"event": "step", "pair": ["a", None], "step": "copy"},
-        {"event": "step", "pair": None, "step": "cuInit"},
+        {"event": "step", "pair": [7, 0], "step": "copy", "rung": ""},
+        {"event": "step", "pair": ["a", None], "step": "copy", "rung": ""},
+        {"event": "step", "pair": None, "step": "cuInit", "rung": ""},
         {"event": "pair", "pair": {"from": A, "verdict": "fine"}},
         {"event": "pair", "pair": None},
     ],

@@ -336,8 +336,19 @@ def test_progress_is_said_while_it_goes(rig: Rig) -> None:
 
     steps = [event for event in rig.run().events if event["event"] == "step"]
 
-    assert {"event": "step", "pair": [0, 1], "step": "copy of 1 MiB"} in steps
-    assert {"event": "step", "pair": None, "step": "cuInit"} in steps
+    assert {"event": "step", "pair": [0, 1], "step": "copy of 1 MiB", "rung": "L1"} in steps
+    assert {"event": "step", "pair": None, "step": "cuInit", "rung": ""} in steps
+
+
+def test_a_pair_is_said_again_with_each_rung_that_it_reaches(rig: Rig) -> None:
+    rig.write()
+
+    run = rig.run()
+
+    said = [one["pair"] for one in run.events if one["event"] == "pair"]
+    levels = [one["level"] for one in said if one["to"] == ADDRESSES[1]]
+    assert levels == ["L3", "L4", "L5"]
+    assert said[-1] == run.pair(1, 0)
 
 
 def sleep_deaf(say: Callable[..., None]) -> None:
@@ -351,7 +362,7 @@ def test_a_child_that_nothing_kills_is_left_behind(monkeypatch: pytest.MonkeyPat
     sent: list[tuple[int, int]] = []
     monkeypatch.setattr(watched, "_signal", lambda child, number: sent.append((child, number)))
     try:
-        ended = watched.watch(sleep_deaf, watched.Patience(5, 0.3, 0.3), lambda _: None)
+        ended = watched.watch(sleep_deaf, watched.Patience(5, 0.3, 0.3), lambda *_: None)
     finally:
         os.kill(sent[0][0], 9)
         os.waitpid(sent[0][0], 0)
@@ -369,7 +380,7 @@ def crash(say: Callable[..., None]) -> None:
 
 
 def test_a_child_that_crashes_is_told_from_one_that_hangs() -> None:
-    ended = watched.watch(crash, watched.Patience(5, 5), lambda _: None)
+    ended = watched.watch(crash, watched.Patience(5, 5), lambda *_: None)
 
     assert not ended.overdue
     assert ended.how == "ended by signal 6"

@@ -43,6 +43,15 @@ def test_an_absent_journal_is_empty(path: Path) -> None:
     assert journal.read(path) == journal.History((), unreadable=0)
 
 
+def test_two_runs_that_began_in_the_same_second_are_two_beside_what_the_host_has() -> None:
+    again = replace(RUN, outcome="converged", changes=())
+    of_another_machine = replace(RUN, at="2026-01-30T18:00:00Z")
+
+    found = journal.with_others((again, RUN), (replace(RUN, host="old"), of_another_machine))
+
+    assert found == (again, RUN, of_another_machine)
+
+
 def test_only_the_user_may_look(path: Path) -> None:
     journal.append(RUN, path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

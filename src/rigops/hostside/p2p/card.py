@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from ctypes import c_char
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.p2p.cuda import NOT_READY, Cuda, CudaError
@@ -15,12 +16,20 @@ _FIRST_NAP, _LONGEST_NAP = 0.0002, 0.02
 _NEWS_EVERY: Final = 2.0
 
 
+@dataclass(frozen=True)
+class Gpu:
+    """As the census numbered it. By its address it is found even when another left the bus."""
+
+    index: int
+    address: str
+
+
 class Card:
-    def __init__(self, cuda: Cuda, index: int) -> None:
+    def __init__(self, cuda: Cuda, gpu: Gpu) -> None:
         self._cuda = cuda
-        self.index = index
-        device = cuda.number("cuDeviceGet", index)
-        self.context = cuda.handle("cuDevicePrimaryCtxRetain", device)
+        self.index = gpu.index
+        self.device = cuda.number("cuDeviceGetByPCIBusId", gpu.address.encode())
+        self.context = cuda.handle("cuDevicePrimaryCtxRetain", self.device)
         self.use()
         self.stream = cuda.handle("cuStreamCreate", 0)
         self.start = cuda.handle("cuEventCreate", 0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.hostside.p2p.card import Card
+from rigops.hostside.p2p.card import Card, Gpu
 from rigops.hostside.p2p.cuda import DEVICE_UNAVAILABLE, NO_MEMORY, Cuda, CudaError, NoLibraryError
 from rigops.hostside.p2p.nccl import SUM, UINT32, Nccl, NcclError
 from rigops.hostside.p2p.nccl_memory import own_names, remove_new
@@ -64,7 +64,7 @@ def find_library(say: Say) -> None:
 @dataclass(frozen=True)
 class Arm:
     library: str
-    cards: Mapping[int, str]  # addresses by index
+    gpus: Sequence[Gpu]
     p2p: bool
 
     def job(self, say: Say) -> None:
@@ -99,22 +99,22 @@ class _AllReduce:
         self._name = f"all-reduce {_WITH[arm.p2p]}"
         self._say = say
         say(step=f"{self._name}: opening all GPUs")
-        cards = [Card(cuda, index) for index in arm.cards]
+        cards = [Card(cuda, gpu) for gpu in arm.gpus]
         say(step=f"{self._name}: ncclCommInitAll")
         self._nccl = Nccl(arm.library)
-        made = self._nccl.communicators(list(arm.cards))
+        made = self._nccl.communicators([card.device for card in cards])
         say(step=f"{self._name}: allocating memory", ready=True)
         largest = REDUCED[-1]
         self._ranks = [
             _Rank(
                 number,
                 card,
-                arm.cards[card.index],
+                gpu.address,
                 card.memory(largest),
                 card.memory(largest + 2 * GUARD),
                 communicator,
             )
-            for number, (card, communicator) in enumerate(zip(cards, made))  # noqa: B905 - Python 3.8
+            for number, (gpu, card, communicator) in enumerate(zip(arm.gpus, cards, made))  # noqa: B905 - Python 3.8
         ]
         self._rounds = 0
 
@@ -225,7 +225,7 @@ def judge_arms(control: ArmFound, p2p: ArmFound) -> tuple[str, str]:
 
 
 def prove_collectives(
-    cards: Mapping[int, str],
+    gpus: Sequence[Gpu],
     *,
     find: Callable[[Job], Ended],
     try_arm: Callable[[Job], Ended],
@@ -262,7 +262,7 @@ def prove_collectives(
             evidence = (f"all-reduce {_WITH[is_p2p]}: not tried: {why}",)
             arms[is_p2p] = ArmFound("skipped", evidence)
         else:
-            arm = Arm(found["library"], cards, is_p2p)
+            arm = Arm(found["library"], gpus, is_p2p)
             names = own_names()
             arms[is_p2p] = judge_arm(try_arm(arm.job), is_p2p=is_p2p)
             remove_new(names)

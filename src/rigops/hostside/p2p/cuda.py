@@ -79,6 +79,7 @@ PROTOTYPES: Final[Mapping[str, tuple[Any, ...]]] = {
     "cuGetErrorName": (_number, _out),
     "cuDeviceGetCount": (_out,),
     "cuDeviceGet": (_out, _number),
+    "cuDeviceGetByPCIBusId": (_out, _text),
     "cuDeviceGetName": (_text, _number, _number),
     "cuDeviceGetPCIBusId": (_text, _number, _number),
     "cuDeviceTotalMem_v2": (_out, _number),

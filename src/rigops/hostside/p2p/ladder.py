@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.hostside.p2p.accesses import judge_accesses, try_accesses
-from rigops.hostside.p2p.card import Card
+from rigops.hostside.p2p.card import Card, Gpu
 from rigops.hostside.p2p.copies import Copies
 from rigops.hostside.p2p.cuda import (
     CANNOT_COMPILE,
@@ -38,8 +38,8 @@ _EXCLUSIVE: Final = frozenset((NO_MEMORY, DEVICE_UNAVAILABLE))
 
 @dataclass(frozen=True)
 class PairPlan:
-    source: int
-    target: int
+    source: Gpu
+    target: Gpu
     sizes: tuple[int, ...]
     passes: int
     seconds: float  # after these, nothing more is begun that can be left out

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rigops.hostside.p2p.accesses import Accessed, Loader, judge_accesses
-from rigops.hostside.p2p.card import Card
+from rigops.hostside.p2p.card import Card, Gpu
 from rigops.hostside.p2p.cuda import Cuda, CudaError, NoLibraryError
 from rigops.hostside.p2p.flags import judge_flags, side_of
 from rigops.hostside.p2p.kernels import Kernels, Loaded, Talked, WrongWord
@@ -32,7 +32,7 @@ _ROUNDS_BETWEEN: Final = 200
 _ALL: Final = _BYTES + 2 * GUARD
 
 
-def processes_job(source: int, target: int) -> Callable[[Say], None]:
+def processes_job(source: Gpu, target: Gpu) -> Callable[[Say], None]:
     """Make the job of a watched child, which is the process of the source."""
 
     def job(say: Say) -> None:
@@ -58,7 +58,7 @@ class _OwnerError(Exception):
 class _Owner:
     """The other process, as this one sees it."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: Gpu) -> None:
         questions, asking = os.pipe()
         answering, answers = os.pipe()
         self._process = os.fork()
@@ -92,7 +92,7 @@ class _Owner:
         os.waitpid(self._process, 0)
 
 
-def _be_owner(target: int, questions: int, answers: int) -> None:
+def _be_owner(target: Gpu, questions: int, answers: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)  # or whoever watches would wait for this process too
     os.dup2(nothing, 2)
@@ -121,7 +121,7 @@ def _say_nothing(**_: object) -> None:
 class _Memory:
     """What the owner's process does; each method is a question."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: Gpu) -> None:
         self._cuda = Cuda()
         self._cuda.do("cuInit", 0)
         self._card = Card(self._cuda, target)
@@ -155,10 +155,10 @@ class _Memory:
 
 
 class _Try:
-    def __init__(self, source: int, target: int, owner: _Owner, say: Say) -> None:
+    def __init__(self, source: Gpu, target: Gpu, owner: _Owner, say: Say) -> None:
         self._say = say
         self._owner = owner
-        self._source, self._target = source, target
+        self._pair = (source.index, target.index)
         self._passes = 0
         handle = b64decode(owner.ask("handle"))
         self._cuda = Cuda()
@@ -181,7 +181,7 @@ class _Try:
 
     def _next_words(self) -> Words:
         self._passes += 1
-        return words_of(self._source, self._target, self._passes)
+        return words_of(*self._pair, self._passes)
 
     def _access(self) -> Accessed:
         words = self._next_words()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from rigops.hostside.p2p.card import Card
+from rigops.hostside.p2p.card import Card, Gpu
 from rigops.hostside.p2p.cuda import Cuda, CudaError
 from rigops.hostside.p2p.kernels import Kernels
 from rigops.hostside.p2p.pair import Pair
@@ -28,7 +28,7 @@ _NAP: Final = 0.002
 _NEWS_OF_ALL: Final = 1.0
 
 
-def together_job(pairs: Sequence[tuple[int, int]]) -> Callable[[Say], None]:
+def together_job(pairs: Sequence[tuple[Gpu, Gpu]]) -> Callable[[Say], None]:
     """Make the job of a watched child. It answers with each pair, and what was wrong with it."""
 
     def job(say: Say) -> None:
@@ -36,7 +36,7 @@ def together_job(pairs: Sequence[tuple[int, int]]) -> Callable[[Say], None]:
         cuda = Cuda()
         cuda.do("cuInit", 0)
         say(step="opening all GPUs", ready=True)
-        roads = [_Road(cuda, i, j) for i, j in pairs]
+        roads = [_Road(cuda, *gpus) for gpus in pairs]
         opened = _Opened(cuda)
         _each(roads, lambda road: road.open(opened, say))
         for number in range(1, _TIMES + 1):
@@ -86,33 +86,34 @@ class _Opened:
         self._cards: dict[int, Card] = {}
         self._kernels: dict[int, Kernels] = {}
 
-    def card(self, index: int) -> Card:
-        if index not in self._cards:
-            self._cards[index] = Card(self._cuda, index)
-        return self._cards[index]
+    def card(self, gpu: Gpu) -> Card:
+        if gpu.index not in self._cards:
+            self._cards[gpu.index] = Card(self._cuda, gpu)
+        return self._cards[gpu.index]
 
-    def kernels(self, index: int) -> Kernels:
-        if index not in self._kernels:
-            self.card(index).use()
-            self._kernels[index] = Kernels(self._cuda)
-        return self._kernels[index]
+    def kernels(self, card: Card) -> Kernels:
+        if card.index not in self._kernels:
+            card.use()
+            self._kernels[card.index] = Kernels(self._cuda)
+        return self._kernels[card.index]
 
 
 class _Road:
     """One pair among all."""
 
-    def __init__(self, cuda: Cuda, source: int, target: int) -> None:
+    def __init__(self, cuda: Cuda, source: Gpu, target: Gpu) -> None:
         self._cuda = cuda
-        self.pair = (source, target)
+        self._gpus = (source, target)
+        self.pair = (source.index, target.index)
         self.wrong: list[str] = []
         self.error: str | None = None
         self.has_ended = False
         self._number = 0
 
     def open(self, opened: _Opened, say: Say) -> None:
-        source, target = (opened.card(index) for index in self.pair)
+        source, target = map(opened.card, self._gpus)
         self._pair = Pair(self._cuda, source, target, _BOTH, say)
-        self._kernels = opened.kernels(source.index)
+        self._kernels = opened.kernels(source)
         self.error = self._pair.enable()
         source.use()
         self._stream = self._cuda.handle("cuStreamCreate", 0)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Say = Callable[..., None]
     Job = Callable[[Say], None]
+    OnStep = Callable[[str, str], None]  # what it does, on which rung
 
 _AFTER_TERM: Final = 0.5
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
@@ -61,7 +62,7 @@ class Ended:
         return found[-1] if found else None
 
 
-def watch(job: Job, patience: Patience, on_step: Callable[[str], None]) -> Ended:
+def watch(job: Job, patience: Patience, on_step: OnStep) -> Ended:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -107,7 +108,7 @@ def _say(**words: object) -> None:
         line = line[os.write(1, line) :]
 
 
-def _listen(reader: int, ended: Ended, patience: Patience, on_step: Callable[[str], None]) -> bool:
+def _listen(reader: int, ended: Ended, patience: Patience, on_step: OnStep) -> bool:
     """Until the child closes its end, which is when it dies; True when its time is up."""
     begun = time.monotonic()
     until = begun + patience.ready
@@ -125,9 +126,10 @@ def _listen(reader: int, ended: Ended, patience: Patience, on_step: Callable[[st
                 until = time.monotonic() + patience.done
             if "step" in message:
                 begun = time.monotonic()
-                on_step(ended.step)
+                on_step(ended.step, ended.last("rung") or "")
             elif STILL in message:
-                on_step(f"{ended.step}, still running after {message[STILL]:.0f} s")
+                late = f"{ended.step}, still running after {message[STILL]:.0f} s"
+                on_step(late, ended.last("rung") or "")
         if not data:
             return False
 

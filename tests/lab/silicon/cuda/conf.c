@@ -93,6 +93,10 @@ static bool parse_line(struct conf *conf, const char *line) {
         return sscanf(line, "driver %31s", conf->driver) == 1;
     if (!strncmp(line, "falls ", 6))
         return parse_fall(conf, line);
+    if (!strncmp(line, "waits ", 6))
+        return sscanf(line, "waits %23s %191s", conf->step, conf->at_step) == 2;
+    if (!strcmp(line, "lost are gone"))
+        return conf->lost_are_gone = true;
     if (!strcmp(line, "init hang"))
         return conf->init_hangs = true;
     if (!strncmp(line, "unkillable ", 11))

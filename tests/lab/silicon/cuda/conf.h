@@ -1,6 +1,9 @@
 /* cuda.conf, as tests/lab/README.md describes it; the library decides nothing else.
 
-   Three lines more are understood. `unkillable PATH` names a file on a frozen file system, to which
+   Five lines more are understood. `lost are gone`: a process that begins when a card is lost does
+   not see it, and numbers the others without it. `waits STEP
+   PATH`: a program that comes to STEP (init, copy, a kernel's name, crowd, ipc, all-reduce or
+   all-reduce-p2p) makes the file PATH and waits until the line is gone. `unkillable PATH` names a file on a frozen file system, to which
    a process writes as soon as something of its hangs, so that no signal ends it. `init hang` is a
    cuInit that never returns. `falls INDEX COPIES PATH`: the card leaves the bus as its COPIES-th
    copy from or to another card begins, counted over all processes by the length of the file. */
@@ -45,6 +48,9 @@ struct conf {
     char driver[32];
     char unkillable[256];
     bool init_hangs;
+    bool lost_are_gone;
+    char step[24]; /* at which the program waits, and the file by which it says so */
+    char at_step[192];
     int gpus;
     struct gpu gpu[MAX_GPUS];
     struct pair pair[MAX_GPUS][MAX_GPUS];

@@ -98,6 +98,7 @@ static CUresult copy_direct(struct stream *stream, struct place *to, struct plac
                             size_t bytes, int accessor) {
     int source = from->allocation->device, target = to->allocation->device;
     int owner = accessor == source ? target : source;
+    come_to(is_crowded(accessor, owner) ? "crowd" : "copy");
     enum behaviour behaviour = window(accessor, owner)->copy;
     if (behaviour == COPY_HANG || (behaviour == CROWD_HANG && is_crowded(accessor, owner))) {
         hang(stream);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,18 @@ void let_others_in(unsigned microseconds) {
     usleep(microseconds);
     pthread_mutex_lock(&lock);
     conf_refresh(&conf);
+}
+
+void come_to(const char *step) {
+    if (strcmp(conf.step, step))
+        return;
+    int file = open(conf.at_step, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0)
+        fprintf(stderr, "rigsim: cannot make %s\n", conf.at_step);
+    else
+        close(file);
+    while (!strcmp(conf.step, step))
+        let_others_in(20000);
 }
 
 /* A fork inherits the state but not the driver's files: the real library says 3 there, too. */
@@ -131,8 +144,9 @@ static void enumerate(void) {
     const char *wish = getenv("CUDA_VISIBLE_DEVICES");
     visible_count = 0;
     if (!wish) {
-        memcpy(visible, order, sizeof visible);
-        visible_count = conf.gpus;
+        for (int at = 0; at < conf.gpus; at++)
+            if (!conf.lost_are_gone || !is_lost(order[at]))
+                visible[visible_count++] = order[at];
         return;
     }
     char *words = strdup(wish), *rest = words, *word;
@@ -163,6 +177,7 @@ static CUresult initialise(void) {
         return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
     if (conf.init_hangs)
         hang_here();
+    come_to("init");
     enumerate();
     if (!visible_count)
         return CUDA_ERROR_NO_DEVICE;
@@ -276,6 +291,18 @@ CUAPI CUresult cuDeviceGetPCIBusId(char *address, int length, CUdevice ordinal) 
     for (char *c = address; *c; c++)
         *c = (char)toupper(*c);
     return leave(CUDA_SUCCESS);
+}
+
+CUAPI CUresult cuDeviceGetByPCIBusId(CUdevice *found, const char *address) {
+    CUresult result = enter_initialised();
+    if (result)
+        return result;
+    for (int ordinal = 0; ordinal < visible_count; ordinal++)
+        if (!strcasecmp(conf.gpu[visible[ordinal]].address, address)) {
+            *found = ordinal;
+            return leave(CUDA_SUCCESS);
+        }
+    return leave(CUDA_ERROR_INVALID_DEVICE);
 }
 
 CUAPI CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal) {

@@ -162,6 +162,7 @@ CUAPI CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gri
     const struct module *module = module_with(entry);
     if (!module)
         return leave(CUDA_ERROR_INVALID_HANDLE);
+    come_to(entry->name);
     if (module->context != current)
         return leave(CUDA_ERROR_INVALID_CONTEXT);
     if (extra || shared_bytes || !is_product_below(grid, 1 << 16) ||

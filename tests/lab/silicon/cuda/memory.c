@@ -403,6 +403,7 @@ CUAPI CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle
         return leave(CUDA_ERROR_INVALID_CONTEXT);
     if (ordinal_of(device) < 0)
         return leave(CUDA_ERROR_INVALID_DEVICE);
+    come_to("ipc");
     if (device != current->device && conf.pair[current->device][device].copy == IPC_REFUSED)
         return leave(CUDA_ERROR_INVALID_DEVICE);
     if ((result = reach(current, device)))

@@ -65,6 +65,7 @@ extern struct context contexts[MAX_GPUS];
 CUresult enter_initialised(void);
 void unlock(void);
 void let_others_in(unsigned microseconds);
+void come_to(const char *step);
 bool is_lost(int device);
 void count_copy(int device);
 CUresult device_of(CUdevice ordinal, int *device);

@@ -5,6 +5,7 @@
    host has seen that clock: nothing that is queued later starts earlier. Work that is queued
    without waiting in between overlaps, as on a card. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "execute.h"
 
@@ -451,6 +452,9 @@ CUAPI CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags)
     if (result)
         return result;
     (void)flags;
+    const char *disabled = getenv("NCCL_P2P_DISABLE"); /* of all callers only NCCL has one */
+    if (disabled)
+        come_to(strcmp(disabled, "1") ? "all-reduce-p2p" : "all-reduce");
     if (!is_event(event))
         return leave(CUDA_ERROR_INVALID_HANDLE);
     if (!event->recorded)

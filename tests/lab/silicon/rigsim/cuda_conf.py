@@ -10,6 +10,7 @@ def text(rig: Rig) -> str:
     driver, iommu = paths.read(paths.DRIVER), paths.read(paths.IOMMU) or "translated"
     lines = [f"driver {driver}"] if driver else []
     lines += ["init hang"] if rig.cuda == "init-hang" else []
+    lines += [f"waits {rig.waits} {paths.AT_STEP}"] if rig.waits else []
     lines += [f"unkillable {paths.FROZEN / 'cuda'}"] if rig.p2p == "unkillable" else []
     for gpu in rig.gpus:
         state = "corrupt" if gpu.address in rig.corrupt else "ok"

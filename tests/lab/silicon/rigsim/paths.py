@@ -27,6 +27,7 @@ KERNEL_LOG = RUN / "kernel-log"
 INFOROM = at("/var/lib/rigsim/inforom")
 FROZEN = RUN / "frozen"
 COPIES = RUN / "copies"
+AT_STEP = RUN / "at-step"
 BOOT = at("/boot")
 SYS = at("/sys")
 PROC = at("/proc")

@@ -39,6 +39,7 @@ class Rig(NamedTuple):
     cuda: str
     corrupt: frozenset[str]
     falls: dict[str, int]
+    waits: str
     p2p_by_default: str
     smi: str
     load: str
@@ -112,6 +113,7 @@ def from_json(text: str) -> Rig:
         cuda=facts.get("cuda", "ok"),
         corrupt=frozenset(address.lower() for address in facts.get("corrupt", ())),
         falls=_counted(facts.get("falls", ())),
+        waits=facts.get("waits", ""),
         p2p_by_default=facts.get("p2p_by_default", "not-granted"),
         smi=facts.get("smi", "ok"),
         load=facts.get("load", "idle"),
