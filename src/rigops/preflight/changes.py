@@ -26,9 +26,11 @@ _TIMES: Final = {  # nvidia-smi -q of newer drivers counts how long
     "power_brake_us": ("hw_power_braking",),
     "thermal_slowdown_us": ("hw_thermal_slowdown", "sw_thermal_slowdown"),
 }
+_MEBIBYTES: Final = re.compile(r": ([0-9]{1,9}) MiB\s*$")
 _MICROSECONDS: Final = re.compile(r": ([0-9]{1,18}) us\s*$")
 _FAILS: Final = frozenset(("xid", "aer_fatal", "aer_nonfatal", "lost"))
-_IS_FINE: Final = frozenset(("bar1_mib",))
+_IS_FINE: Final = frozenset(("bar1_mib", "bar1_used_mib"))
+_BAR1_NOISE_MIB: Final = 16
 
 _ERRORS: Final = "PCIe errors of {subject} (%s) grew from {before} to {after}"
 _WORDS: Final = {
@@ -44,6 +46,7 @@ _WORDS: Final = {
     "power_brake_us": "the power supply slowed {subject} down for {seconds:g} s",
     "thermal_slowdown_us": "heat slowed {subject} down for {seconds:g} s",
     "bar1_mib": "BAR1 of {subject} is {after} MiB, {before} MiB before",
+    "bar1_used_mib": "{after} MiB of BAR1 of {subject} are in use, {before} MiB before",
 }
 
 
@@ -200,6 +203,9 @@ def _of_card(address: str, before: SmiGpu, after: SmiGpu) -> Iterator[Change]:
     sizes = before.bar1_total_mib, after.bar1_total_mib
     if None not in sizes and sizes[0] != sizes[1]:
         yield Change("bar1_mib", address, *sizes)
+    used = _bar1_used(before), _bar1_used(after)
+    if used[0] is not None and used[1] is not None and used[1] - used[0] > _BAR1_NOISE_MIB:
+        yield Change("bar1_used_mib", address, *used)  # of a process that hung and was left behind
     for kind, names in _TIMES.items():
         times = _microseconds(before, names), _microseconds(after, names)
         if times[1] > times[0]:
@@ -208,6 +214,11 @@ def _of_card(address: str, before: SmiGpu, after: SmiGpu) -> Iterator[Change]:
 
 def _reasons(gpu: SmiGpu) -> frozenset[str]:
     return (gpu.throttle or frozenset()) & _GRAVE_REASONS
+
+
+def _bar1_used(gpu: SmiGpu) -> int | None:
+    found = _MEBIBYTES.search(gpu.raw.get("bar1_memory_usage/used", ""))
+    return int(found[1]) if found else None
 
 
 def _microseconds(gpu: SmiGpu, names: Collection[str]) -> int:

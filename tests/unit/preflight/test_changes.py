@@ -26,7 +26,7 @@ CORRECTED = STAMP + f"pcieport {PORT}: PCIe Bus Error: severity=Corrected, type=
 NOTHING = dict.fromkeys(("changes", "links", "functions", "kernel_log", "smi", "unread"), ())
 
 
-def smi(*, brake: str = "Not Active", brake_us: int = 0, bar1: int = 256) -> str:
+def smi(*, brake: str = "Not Active", brake_us: int = 0, bar1: int = 256, used: int = 2) -> str:
     return f"""
 ==============NVSMI LOG==============
 
@@ -45,6 +45,7 @@ GPU 00000000:0A:00.0
         HW Power Braking                  : {brake_us} us
     BAR1 Memory Usage
         Total                             : {bar1} MiB
+        Used                              : {used} MiB
 """
 
 
@@ -152,6 +153,7 @@ def test_what_changes_is_a_reason(meanwhile: dict[str, Any], status: str, reason
     [
         {"changes": [counted("link_width", A, 8, 16)]},
         {"smi": [smi(bar1=256), smi(bar1=32768)]},
+        {"smi": [smi(bar1=32768), smi(bar1=32768, used=516)]},
     ],
 )
 def test_what_is_no_fault_is_only_in_the_document(meanwhile: dict[str, Any]) -> None:
@@ -162,6 +164,11 @@ def test_what_is_no_fault_is_only_in_the_document(meanwhile: dict[str, Any]) -> 
     assert [set(change.as_json()) for change in found.changes] == [
         {"kind", "subject", "before", "after"}
     ]
+
+
+def test_what_programs_map_now_and_then_is_no_change() -> None:
+    assert ran(smi=[smi(used=2), smi(used=9)]).changes == ()
+    assert ran(smi=[smi(bar1=32768, used=516), smi(bar1=32768)]).changes == ()
 
 
 def test_errors_that_were_counted_are_not_taken_from_the_log_again() -> None:

@@ -113,6 +113,29 @@ def test_wrong_sums_in_both_arms_are_not_the_fault_of_p2p(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("library")
+def test_without_the_arm_through_the_host_p2p_would_be_blamed(rig: Rig) -> None:
+    rig.write(corrupt=1)
+    arms = "control, p2p = arms[False], arms[True]"
+
+    found = collectives(rig.run(text=text_with(**{arms: f"{arms}; control = ArmFound('ok', ())"})))
+
+    assert (found["verdict"], found["cause"]) == ("failed", "p2p")
+
+
+@pytest.mark.usefixtures("library")
+def test_bytes_beside_the_sums_would_go_unnoticed_without_guard_words(rig: Rig) -> None:
+    rig.write(copy="overrun")
+    guards = "elif received[:GUARD] != guard or received[-GUARD:] != guard:"
+
+    found = collectives(rig.run())
+    unguarded = collectives(rig.run(text=text_with(**{guards: "elif False:"})))
+
+    assert (found["verdict"], found["cause"]) == ("failed", "p2p")
+    assert "has bytes overwritten beside the sums" in found["evidence"][1]
+    assert unguarded["verdict"] == "proven"
+
+
+@pytest.mark.usefixtures("library")
 def test_a_hang_with_p2p_ends_in_time_and_says_where(rig: Rig) -> None:
     """Pairs do not show it: here, because they are not tried."""
     rig.write(copy="hang")

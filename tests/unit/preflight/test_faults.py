@@ -17,6 +17,11 @@ pytestmark = pytest.mark.shard(PREFLIGHT)
 
 SMALL_BAR1 = "often a BAR1 that is too small for peer mappings"
 ALL = tuple(permutations(range(3), 2))
+# Of sizes that simulated cards take for large.
+SMALLER = {
+    "WHOLE: Final = 4 << 20": "WHOLE: Final = 256 << 10",
+    "_MOST_S: Final = 3.0": "_MOST_S: Final = 60.0",
+}
 AT_MOST_S = 15  # of what is not waited for: whole runs of these rigs take 2
 
 
@@ -142,6 +147,27 @@ def test_a_hang_that_not_even_kill_ends_stops_everything(rig: Rig) -> None:
         f"not tried after {hang}, which nothing but a reboot ends"
     ]
     assert run.result["needs_reboot"]
+
+
+def test_a_window_that_ends_before_the_largest_size(rig: Rig) -> None:
+    """Copies of that size are right, and so are kernels below it."""
+    rig.write(3, copies={(1, 2): "wraps"})
+
+    run = rig.run(pair_s=30, changes=SMALLER)
+
+    assert found(run) == {pair: "wrong_data" if pair == (1, 2) else "ok" for pair in ALL}
+    pair = run.pair(1, 2)
+    assert (pair["level"], pair["evidence"][0]) == ("L2", "1 MiB: 1 of 1 passes wrong")
+    assert "5 times 64 KiB, 256 KiB, 1 MiB stored" in str(run.pair(0, 1)["evidence"])
+
+
+def test_where_kernels_are_slow_the_largest_size_is_left_out(rig: Rig) -> None:
+    rig.write()
+
+    run = rig.run(changes={**SMALLER, "_MOST_S: Final = 3.0": "_MOST_S: Final = 0.0"})
+
+    assert run.verdicts() == ["ok", "ok"]
+    assert "4 times 64 KiB, 256 KiB stored" in str(run.pair(0, 1)["evidence"])
 
 
 def test_memory_that_another_process_may_not_open(rig: Rig) -> None:

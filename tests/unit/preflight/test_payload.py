@@ -340,6 +340,18 @@ def test_progress_is_said_while_it_goes(rig: Rig) -> None:
     assert {"event": "step", "pair": None, "step": "cuInit", "rung": ""} in steps
 
 
+def test_nothing_stays_in_the_home_of_the_login(rig: Rig) -> None:
+    rig.write()
+    before = set(rig.folder.iterdir())
+
+    assert rig.run().verdicts() == ["ok", "ok"]
+
+    assert set(rig.folder.iterdir()) == before
+    no_word = {'os.environ["CUDA_CACHE_DISABLE"] = "1"': "pass"}
+    assert rig.run(changes=no_word).verdicts() == ["ok", "ok"]
+    assert {path.name for path in set(rig.folder.iterdir()) - before} == {".nv"}
+
+
 def test_a_pair_is_said_again_with_each_rung_that_it_reaches(rig: Rig) -> None:
     rig.write()
 

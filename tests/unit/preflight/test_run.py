@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -320,3 +321,20 @@ def test_it_runs_on_this_machine() -> None:
     assert found.host == "@local"
     assert found.status in {"ok", "unknown", "fail"}
     assert found.pairs or found.reasons or len(found.gpus) == 1
+
+
+def test_the_documented_times_of_faults_are_those_of_the_program() -> None:
+    text = (Path(__file__).parents[3] / "docs/preflight.md").read_text()
+    limits = Limits()
+    gone_s = limits.dead_s + 1
+    hang, start = (f"{given + gone_s:g} s" for given in (limits.pair_s, limits.init_s))
+
+    for row in (
+        f"| `cuInit` never returns | {start} |",
+        f"| a copy, a kernel or a flag of a pair hangs | {hang}, and {start} where",
+        f"| all pairs at once hang | {hang} |",
+        f"| a pair is slow | {limits.pair_s:g} s |",
+        f"| many pairs are slow | {limits.all_s:g} s for all;",
+        f"leaves the net | {limits.back_s:g} s to come back |",
+    ):
+        assert row in text

@@ -28,7 +28,7 @@ OWNER_READS = {
     "self._classify(self._target.read(self._pair.to, size), number)\n        intact": (
         "self._classify(self._writer_reads(size), number)\n        intact"
     ),
-    "arrived = pair.target.read(pair.to, size) == words.as_bytes(count)": "arrived = True",
+    "arrived = _arrived(pair, size, words)": "arrived = True",
     "owner = target.load(at, count, words)": "owner = source.load(at, count, words)",
 }
 

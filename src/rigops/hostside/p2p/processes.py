@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from rigops.hostside.p2p.accesses import Accessed, Loader, judge_accesses
+from rigops.hostside.p2p.accesses import Accessed, Accessor, judge_accesses
 from rigops.hostside.p2p.card import Card, Gpu
 from rigops.hostside.p2p.cuda import Cuda, CudaError, NoLibraryError
 from rigops.hostside.p2p.flags import judge_flags, side_of
@@ -142,7 +142,9 @@ class _Memory:
     def look(self, step: int, start: int) -> dict[str, Any]:
         words = Words(step, start)
         found = self._card.read(self._guarded + GUARD, _BYTES)
-        loaded = Loader(self._card, self._kernels, _say_nothing).load(self._guarded, _COUNT, words)
+        loaded = Accessor(self._card, self._kernels, _say_nothing).load(
+            self._guarded, _COUNT, words
+        )
         return {"arrived": found == words.as_bytes(_COUNT), "loaded": asdict(loaded)}
 
     def talk(self, step: int, start: int, rounds: int) -> dict[str, Any]:
@@ -201,7 +203,7 @@ class _Try:
         return Accessed(_BYTES, stored["arrived"], owner, writer, own, far)
 
     def _load(self, words: Words) -> Loaded:
-        return Loader(self._card, self._kernels, self._say).load(self._guarded, _COUNT, words)
+        return Accessor(self._card, self._kernels, self._say).load(self._guarded, _COUNT, words)
 
     def _flags(self) -> tuple[Talked, Talked]:
         self._talk(0)

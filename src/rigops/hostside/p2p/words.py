@@ -22,6 +22,9 @@ class Words:
         x = (self.start + k * self.step) & _MASK
         return x ^ (x >> 16)
 
+    def beginning_at(self, k: int) -> Words:
+        return Words(self.step, (self.start + k * self.step) & _MASK)
+
     def as_bytes(self, count: int) -> bytes:
         """The first `count` words, little-endian, at the speed of long integers."""
         lanes = min(count, _FIRST)

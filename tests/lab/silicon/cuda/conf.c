@@ -40,7 +40,7 @@ static bool parse_behaviour(enum behaviour *copy, const char *word) {
     static const char *const words[] = {"ok",        "hang",        "wrong",       "mirror",
                                         "stale",     "slow",        "kernel-hang", "loads-wrong",
                                         "no-flags",  "map-fails",   "ipc-refused",
-                                        "crowd-wrong", "crowd-hang", "overrun"};
+                                        "crowd-wrong", "crowd-hang", "overrun", "wraps"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(word, words[i])) {
             *copy = (enum behaviour)i;

@@ -17,11 +17,11 @@
 
 /* Copies are right from KERNEL_HANG on: three faults are those of kernels only, with MAP_FAILS peer
    access cannot be enabled though it is granted, with IPC_REFUSED memory of another process cannot
-   be opened, OVERRUN copies too much, and CROWD_WRONG and CROWD_HANG are of copies while something moves elsewhere, too. */
+   be opened, OVERRUN copies too much, with WRAPS kernels reach no more than half a MiB of it, again and again, and CROWD_WRONG and CROWD_HANG are of copies while something moves elsewhere, too. */
 enum behaviour {
     COPY_OK, COPY_HANG, COPY_WRONG, COPY_MIRROR, COPY_STALE, COPY_SLOW,
     KERNEL_HANG, LOADS_WRONG, NO_FLAGS, MAP_FAILS, IPC_REFUSED,
-    CROWD_WRONG, CROWD_HANG, OVERRUN,
+    CROWD_WRONG, CROWD_HANG, OVERRUN, WRAPS,
 };
 
 struct gpu {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "execute.h"
 
@@ -63,6 +64,18 @@ static struct module **link_to(const struct module *module) {
     return link;
 }
 
+/* The driver keeps what it compiled in the user's home, unless it is told not to. */
+static void keep_compiled(void) {
+    const char *disabled = getenv("CUDA_CACHE_DISABLE"), *home = getenv("HOME");
+    char path[512];
+    if ((disabled && !strcmp(disabled, "1")) || !home)
+        return;
+    snprintf(path, sizeof path, "%s/.nv", home);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/.nv/ComputeCache", home);
+    mkdir(path, 0700);
+}
+
 static CUresult load(struct context *context, const char *image, const struct log *log,
                      CUmodule *loaded) {
     struct module *module = calloc(1, sizeof *module);
@@ -79,6 +92,7 @@ static CUresult load(struct context *context, const char *image, const struct lo
         free(module);
         return result;
     }
+    keep_compiled();
     module->context = context;
     module->next = modules;
     modules = module;

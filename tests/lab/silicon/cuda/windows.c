@@ -3,7 +3,7 @@
 
 #include "state.h"
 
-enum { PAGE = 4096, ALWAYS_RIGHT_BELOW = 64 * 1024 };
+enum { PAGE = 4096, ALWAYS_RIGHT_BELOW = 64 * 1024, WINDOW = 512 * 1024 };
 
 bool can_reach(int device, int owner) {
     return contexts[device].retained && contexts[device].peers[owner];
@@ -44,7 +44,10 @@ static enum behaviour behaviour_between(int accessor, int owner) {
 }
 
 static unsigned char *word_at(struct allocation *allocation, size_t offset, int accessor) {
-    bool mirrored = behaviour_between(accessor, allocation->device) == COPY_MIRROR;
+    enum behaviour behaviour = behaviour_between(accessor, allocation->device);
+    bool mirrored = behaviour == COPY_MIRROR;
+    if (behaviour == WRAPS)
+        offset %= WINDOW;
     return (mirrored ? shadow_of(allocation, accessor) : allocation->mapped) + offset;
 }
 
