@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,16 +135,16 @@ def fleet(folder: Path, names: Sequence[str]) -> bool:
     mine, theirs = alternating(lambda: run(ours), lambda: run(peer))
     print(f"{len(names)} hosts   rigops doctor {mine:.2f} s, ansible -m setup {theirs:.2f} s")
     print(f"           ratio {theirs / mine:.1f}, promised at least {FLEET_BOUND}")
-    mine_alone, theirs_alone = own_work(ours), own_work(peer)
+    mine_alone, theirs_alone = own_work(lambda: run(ours)), own_work(lambda: run(peer))
     print(f"           the controller alone works {mine_alone:.2f} s, and {theirs_alone:.2f} s")
     print(f"           ratio {theirs_alone / mine_alone:.1f}")
     return theirs / mine >= FLEET_BOUND
 
 
-def own_work(command: Sequence[str]) -> float:
-    """Processor time of a command and its children; hosts of the lab are none of them."""
+def own_work(way: Callable[[], object]) -> float:
+    """Processor time of the commands that it runs; hosts of the lab are none of them."""
     before = os.times()
-    run(command)
+    way()
     after = os.times()
     return sum(after[2:4]) - sum(before[2:4])
 
@@ -166,11 +167,9 @@ def pastes(folder: Path) -> bool:
     paste, slowest = folder / "paste.txt", 0.0
     for name, piece in PASTES.items():
         paste.write_text(piece * (PASTE_BYTES // len(piece)))
-        before = os.times()
         command = [sys.executable, "-m", "rigops", "doctor", "--from", str(paste)]
-        subprocess.run(command, capture_output=True, check=False)  # 2: nothing is recognized
-        after = os.times()
-        took = sum(after[2:4]) - sum(before[2:4])
+        # 2: nothing is recognized
+        took = own_work(partial(subprocess.run, command, capture_output=True, check=False))
         print(f"pastes     10 MB, {name}: {took:.2f} s, promised at most {PASTE_BOUND_S:g} s")
         slowest = max(slowest, took)
     return slowest <= PASTE_BOUND_S

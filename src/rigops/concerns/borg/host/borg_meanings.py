@@ -133,7 +133,12 @@ _BORG_MEANINGS = (
         BorgMeaning(shape, FAILED, "the server has no borg", "install borgbackup there")
         for shape in ("borg: command not found", "borg: not found")
     ),
-    BorgMeaning("ConnectionClosed", UNREACHABLE, "the server does not answer", "see the network"),
+    BorgMeaning(
+        "ConnectionClosed",
+        UNREACHABLE,
+        "the server does not answer",
+        "see the network, and whether borg is installed there",
+    ),
     BorgMeaning("ConnectionBroken", UNREACHABLE, "the server does not answer", "see the network"),
     BorgMeaning("Archive.DoesNotExist", FAILED, "the archive is gone", "list, and choose another"),
     BorgMeaning("Archive.AlreadyExists", FAILED, "the archive exists already", "run it again"),
