@@ -46,6 +46,15 @@ def test_a_refusal_is_named(message: BorgMessage, state: str, what: str) -> None
     assert error.message.startswith("/r: ")
 
 
+def test_what_the_server_says_decides_over_how_the_connection_ended() -> None:
+    ended = BorgMessage("ERROR", "ConnectionClosedWithHint", "Connection closed by remote host.")
+    said = BorgMessage("ERROR", "", "bash: line 1: borg: command not found")
+
+    found = [BorgError("/r", messages, 2) for messages in ([ended], [said, ended], [ended, said])]
+
+    assert [one.state for one in found] == ["unreachable", "failed", "failed"]
+
+
 def test_a_full_disk_is_named_with_the_room_that_borg_wants() -> None:
     text = "Insufficient free space to complete transaction (required: 2.68 GB, available: 1.9 GB)."
     message = BorgMessage("ERROR", "Repository.InsufficientFreeSpaceError", text)

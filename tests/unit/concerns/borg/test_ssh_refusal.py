@@ -29,6 +29,14 @@ def test_what_ssh_says_is_read_where_it_fails() -> None:
     assert ask_ssh(ssh, "backup@nas:rig") == ["backup@nas: Permission denied (publickey)."]
 
 
+def test_a_server_without_borg_says_so() -> None:
+    ssh = ["sh", "-c", 'shift; exec env PATH=/nowhere /bin/sh -c "$*"', "ssh"]
+
+    said = ask_ssh(ssh, "backup@nas:rig")
+
+    assert [line for line in said if "borg: not found" in line or "command not found" in line]
+
+
 def test_a_server_that_answers_says_nothing() -> None:
     ssh = ["sh", "-c", "echo this is no shell >&2; exit 1", "ssh"]
 

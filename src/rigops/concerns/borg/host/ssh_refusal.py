@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 60
 _SSH_ENDED_BADLY = 255
+_NO_SUCH_COMMAND = 127
 
 
 def ssh_destination(repository: str) -> list[str]:
@@ -25,13 +26,16 @@ def ssh_destination(repository: str) -> list[str]:
 
 
 def ask_ssh(ssh: Sequence[str], repository: str) -> list[str]:
-    """What it says where it fails; a server that lets this key do `borg serve` alone ends well."""
+    """What it says where it fails, or where the server has no borg.
+
+    A server that lets this key do `borg serve` alone does that, whatever is asked, and ends well.
+    """
     destination = ssh_destination(repository)
     if not destination:
         return []
     try:
         done = subprocess.run(
-            [*ssh, *destination, "true"],
+            [*ssh, *destination, "borg", "--version"],
             check=False,
             capture_output=True,
             stdin=subprocess.DEVNULL,
@@ -39,6 +43,6 @@ def ask_ssh(ssh: Sequence[str], repository: str) -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    if done.returncode != _SSH_ENDED_BADLY:
+    if done.returncode not in {_SSH_ENDED_BADLY, _NO_SUCH_COMMAND}:
         return []
     return done.stderr.decode(errors="replace").splitlines()
