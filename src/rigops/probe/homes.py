@@ -57,17 +57,21 @@ in_homes() {{ # PROGRAM: for each home of the passwd file on stdin
 echo whole" in_homes "$home"
         echo
     done | awk '
-        function ends() {{ if (home && last != "whole") print "closed " home }}
-        BEGIN {{ mark = ENVIRON["mark"] " " }}
+        function ends() {{ if (home && last != "whole") says("closed " home) }}
+        function says(line) {{
+            left -= length(line) + 1
+            if (left > 0) print line
+        }}
+        BEGIN {{ mark = ENVIRON["mark"] " "; left = 100000 }}
         index($0, mark) == 1 {{ ends(); home = substr($0, length(mark) + 1); last = ""; next }}
         $0 == "" {{ next }}
         last != "" {{
             path = last; sub(/^[a-z]+ ([0-9]+ )?/, "", path)
-            if (index(path, home "/") == 1) print (path == last ? "setting " : "") last
+            if (index(path, home "/") == 1) says((path == last ? "setting " : "") last)
         }}
         {{ last = $0 }}
         END {{ ends() }}
-    ' | head -c 100000
+    '
 }}
 # shellcheck disable=SC2016  # for that shell to expand
 of_home='

@@ -102,7 +102,7 @@ show() {
         }' "$@" ;;
     esac
 }
-# The same for small files in which the kernel answers.
+# The same for small files, most of which are the kernel's answers: it takes no program.
 show_kernel() {
     for file; do
         [ -f "$file" ] || continue
@@ -110,6 +110,7 @@ show_kernel() {
         else
             block "$file"
             case $file in
+                /proc/sys/kernel/random/*) copy <"$file" ;;
                 /proc/sys/*) cat "$file" ;; # whoever reads such a number by bytes gets one digit
                 *) copy <"$file" ;;
             esac
@@ -258,8 +259,10 @@ if is_root; then had=1 root=1
     read -r mark </proc/sys/kernel/random/uuid || mark=$$-$(date +%s)
     read -r node </proc/sys/kernel/hostname || node=$(uname -n)
 } 2>/dev/null
-export mark own_id had
-echo "@FORMAT@ $mark root=$root at=$(date -u +%Y-%m-%dT%H:%M:%SZ) host=$node"
+asked_at=$(date -u "+%Y-%m-%dT%H:%M:%SZ %s")
+at=${asked_at% *} asked_at=${asked_at#* }
+export mark asked_at own_id had
+echo "@FORMAT@ $mark root=$root at=$at host=$node"
 echo "$mark asked@NAMES@"
 @ROOTLY@
 @ROUNDS@
@@ -279,7 +282,8 @@ rootly() { # FUNCTION SECONDS BYTES
 }
 as_root() { # FUNCTION
     {
-        say "PATH=$PATH LC_ALL=C mark=$mark had=1 own_id=0; export PATH LC_ALL mark own_id had"
+        say "PATH=$PATH LC_ALL=C mark=$mark asked_at=$asked_at had=1 own_id=0"
+        say "export PATH LC_ALL mark asked_at own_id had"
         say "$program"
         say 'eval "$tools$frame$lanes"'
         say "$1 </dev/null | cat"

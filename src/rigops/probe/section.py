@@ -18,9 +18,10 @@ class Section(Generic[Facts]):
 
     It is `str` where only people read the output.
     The snippet may use `block HEAD`, `show FILE…`, `show_kernel FILE…`, `run COMMAND…`, `copy`,
-    `say LINE`, `there PATH`, `units_of PATTERN…` and `is_root` of the script's tools. It is the
-    body of a function, in a shell that asks other sections before it and after it. It returns 0
-    where its answer is whole, an empty one included.
+    `say LINE`, `there PATH`, `units_of PATTERN…` and `is_root` of the script's tools, and
+    `$asked_at`, the host's clock when it was asked, in seconds. It is the body of a function, in a
+    shell that asks other sections before it and after it. It returns 0 where its answer is whole,
+    an empty one included.
     """
 
     name: str

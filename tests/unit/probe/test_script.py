@@ -350,8 +350,8 @@ def test_shellcheck_has_nothing_to_say_of_a_section(one: Section[object]) -> Non
     # What is meant: splitting of a glob's or ls's fields, and variables that hold several words.
     done = subprocess.run(
         ["shellcheck", "--shell=sh", "--exclude=SC2046,SC2012,SC2086,SC2317", "-"],
-        input='show() { :; }; run() { :; }; block() { :; }; units_of() { units=; }; : "$units"\n'
-        + called(one.snippet),
+        input="show() { :; }; run() { :; }; block() { :; }; units_of() { units=; }\n"
+        'asked_at=0; : "$units" "$asked_at"\n' + called(one.snippet),
         text=True,
         capture_output=True,
         check=False,

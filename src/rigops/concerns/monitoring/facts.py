@@ -69,7 +69,7 @@ def parse(text: str) -> Monitoring:
 
 
 SECTION = Section(
-    name="monitoring-host", snippet=_SNIPPET, parse=parse, wants_root=True, lane="services"
+    name="monitoring-host", snippet=_SNIPPET, parse=parse, wants_root=True, lane="machine"
 )
 
 

@@ -108,7 +108,8 @@ for card in /sys/bus/pci/devices/*; do
     vendor='' class=''
     { read -r vendor <"$card/vendor"; read -r class <"$card/class"; } 2>/dev/null
     case "$vendor $class" in "0x10de 0x0300"*|"0x10de 0x0302"*) ;; *) continue ;; esac
-    way=$(cd -P "$card" 2>/dev/null && pwd -P)
+    cd -P "$card" 2>/dev/null || continue
+    way=$PWD
     own=${way##*/}
     while :; do
         function=${way##*/}

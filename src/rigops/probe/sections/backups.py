@@ -145,7 +145,7 @@ def _moment(line: str) -> int | None:
 
 
 _SNIPPET = rf"""{VISITED_HOMES}
-run {NOW}
+block "{NOW}"; say "$asked_at"
 watched=''
 newest=''
 if [ -r {WATCHED} ]; then

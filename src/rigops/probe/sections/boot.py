@@ -64,7 +64,7 @@ def parse(text: str) -> Boot:
 _SNIPPET = f"""
 show_kernel {BOOT_ID} {UPTIME}
 show {REBOOT_REQUIRED} {REBOOT_PACKAGES}
-run {CLOCK}
+block "{CLOCK}"; say "$asked_at"
 if command -v {VIRTUALIZATION} >/dev/null; then run {VIRTUALIZATION}; fi
 return 0  # on bare metal it says "none" and ends with 1
 """

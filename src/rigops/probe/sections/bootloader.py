@@ -160,7 +160,14 @@ done
 block "{_TOOLS}"
 for tool in {_TOOLS.removeprefix("command -v ")}; do command -v "$tool"; done
 block "{_READS_DROP_INS}"
-maker=$(command -v grub-mkconfig) || maker=$(command -v grub2-mkconfig)
+maker=
+IFS=:
+for folder in $PATH; do
+    for file in "$folder/grub-mkconfig" "$folder/grub2-mkconfig"; do
+        [ "$maker" ] || [ ! -f "$file" ] || maker=$file
+    done
+done
+unset IFS
 [ ! "$maker" ] || grep -l default/grub.d "$maker" 2>/dev/null
 for menu in {" ".join(boot_files.GRUB_MENUS)}; do
     [ -r "$menu" ] || continue

@@ -131,6 +131,6 @@ SECTION = Section(
     snippet=_SNIPPET,
     parse=parse,
     wants_root=True,
-    lane="services",
+    lane="machine",
     technical=_TECHNICAL,
 )

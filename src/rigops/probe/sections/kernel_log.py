@@ -109,7 +109,7 @@ SECTION = Section(
 # A login that sees this boot's kernel log may see the one before, if there is one.
 _PREVIOUS_SNIPPET = rf"""{_BRIEF}
 command -v journalctl >/dev/null || {{ block "absent: there is no journal"; return 0; }}
-newest() {{ journalctl -k -b "$1" -q --no-pager -o cat -n 1; }}
+newest() {{ exec journalctl -k -b "$1" -q --no-pager -o cat -n 1; }}
 why=$(newest -1 2>&1)
 code=$?
 if [ "$code" = 0 ] && [ -n "$why" ]; then

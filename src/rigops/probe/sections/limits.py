@@ -163,6 +163,7 @@ set --
 for file in {_LIMITS[0]} {_LIMITS[1]}*.conf; do
     [ ! -r "$file" ] || set -- "$@" "$file"
 done
+[ ! -r {BALANCING} ] || set -- "$@" {BALANCING}
 [ $# = 0 ] || awk 'BEGIN {{
     for (at = 1; at < ARGC; at++) {{
         print "\n" ENVIRON["mark"] " == " ARGV[at]
@@ -171,7 +172,7 @@ done
         close(ARGV[at])
     }}
 }}' "$@"
-show_kernel {BALANCING} {NODES}
+show_kernel {NODES}
 block "{LEFT}"
 if command -v stat >/dev/null; then
     set --

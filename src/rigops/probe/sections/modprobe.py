@@ -155,17 +155,18 @@ done
 block "{TIMES}"
 if command -v stat >/dev/null; then
     set --
-    for file in /boot/initrd.img-* /boot/initramfs-* /boot/initrd-*; do
+    for file in /etc/modprobe.d/*.conf; do
         [ ! -f "$file" ] || set -- "$@" "$file"
     done
-    [ $# = 0 ] || stat -c '%Y %n' "$@"
+    named=
+    [ $# = 0 ] || named=$(grep -l -E 'nvidia|nouveau|nova|vfio' "$@" 2>/dev/null)
     set --
-    for file in /etc/modprobe.d/*.conf; do
+    for file in /boot/initrd.img-* /boot/initramfs-* /boot/initrd-*; do
         [ ! -f "$file" ] || set -- "$@" "$file"
     done
     set -f; IFS='
 '
-    [ $# = 0 ] || set -- $(grep -l -E 'nvidia|nouveau|nova|vfio' "$@" 2>/dev/null)
+    set -- "$@" $named
     set +f; unset IFS
     [ $# = 0 ] || stat -c '%Y %n' "$@"
 fi

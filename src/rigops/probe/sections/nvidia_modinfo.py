@@ -113,8 +113,8 @@ show_module() { # KERNEL NAME: what modinfo said of it, which may be an error
     done
     set +f; unset IFS
 }
-looked() {
-    find "/lib/modules/$1" \( -name "nvidia.ko*" -o -name "nvidia-current*.ko*" \
+looked() { # it takes the place of its shell
+    exec find "/lib/modules/$1" \( -name "nvidia.ko*" -o -name "nvidia-current*.ko*" \
         -o -name "nvidia-open.ko*" -o -name "nvidia-tesla*.ko*" -o -name "nvidia-legacy*.ko*" \) \
         ! -name "*-drm.ko*" ! -name "*-modeset.ko*" ! -name "*-uvm.ko*" ! -name "*-peermem.ko*" \
         2>/dev/null
@@ -134,7 +134,7 @@ for folder in "/lib/modules/$running" /lib/modules/*; do
             show_module "$kernel" "${name:-nvidia}" ;;
         *)  # that of busybox knows only the running kernel
             block "find $folder -name nvidia*.ko*"
-            looked "$kernel" ;;
+            (looked "$kernel") ;;
     esac
 done
 return 0

@@ -65,5 +65,5 @@ def parse(text: str) -> PeerMatrix:
 
 READ = smi_section("nvidia-smi-p2p-read", "topo -p2p r", parse, lane="peers")
 WRITE = smi_section("nvidia-smi-p2p-write", "topo -p2p w", parse, lane="peers")
-NVLINK = smi_section("nvidia-smi-p2p-nvlink", "topo -p2p n", parse, lane="links")
-ATOMICS = smi_section("nvidia-smi-p2p-atomics", "topo -p2p a", parse, lane="links")
+NVLINK = smi_section("nvidia-smi-p2p-nvlink", "topo -p2p n", parse, lane="cards")
+ATOMICS = smi_section("nvidia-smi-p2p-atomics", "topo -p2p a", parse, lane="cards")

@@ -127,4 +127,4 @@ def _kind(plain: str) -> FailureKind | None:
     return "other" if plain.startswith(_BEGINNINGS) else None
 
 
-SECTION = smi_section("nvidia-smi-xml", "-q -x", parse)
+SECTION = smi_section("nvidia-smi-xml", "-q -x", parse, lane="cards")

@@ -153,12 +153,8 @@ _LINES: Final = (
 )
 _SNIPPET = rf"""
 code=0
-last() {{ case $1 in *.gz) zcat "$1" | tail -c 3000000 ;; *) exec tail -c 3000000 "$1" ;; esac; }}
-for file in /var/log/apt/history.log.1.gz /var/log/apt/history.log.1 /var/log/apt/history.log; do
-    [ -f "$file" ] || continue
-    if [ ! -r "$file" ]; then code=1; continue; fi
-    block "$file"
-    last "$file" | awk -v wanted='{_RELEVANT}' '
+stanzas() {{ # FILE…
+    awk -v wanted='{_RELEVANT}' '
         function flush() {{ if (hit) kept[++stanzas] = stanza; stanza = ""; hit = 0 }}
         /^Start-Date:/ {{ flush() }}
         /^(Install|Upgrade|Downgrade|Reinstall|Remove|Purge): / {{
@@ -176,7 +172,13 @@ for file in /var/log/apt/history.log.1.gz /var/log/apt/history.log.1 /var/log/ap
             flush()
             for (i = stanzas > 40 ? stanzas - 39 : 1; i <= stanzas; i++) printf "%s", kept[i]
         }}
-    '
+    ' "$@"
+}}
+for file in /var/log/apt/history.log.1.gz /var/log/apt/history.log.1 /var/log/apt/history.log; do
+    [ -f "$file" ] || continue
+    if [ ! -r "$file" ]; then code=1; continue; fi
+    block "$file"
+    case $file in *.gz) zcat "$file" | stanzas ;; *) stanzas "$file" ;; esac
 done
 for file in /var/log/dpkg.log.1 /var/log/dpkg.log /var/log/pacman.log /var/log/dnf.rpm.log; do
     [ -f "$file" ] || continue

@@ -203,25 +203,40 @@ def _origin(line: str) -> Origin | None:
 # offers dozens of versions of each, so not of all.
 _SNIPPET = rf"""
 names=
-if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null; then
+if [ -s /var/lib/dpkg/status ]; then
     # Not apt-mark: it builds the whole cache of apt where a login may not write it.
-    said=$(dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}} ${{Architecture}}\n' | awk '
-        $(NF - 1) == "dpkg" {{ native = $NF }}
-        /^h/ {{ held[++holds] = $(NF - 1); of[holds] = $NF }}
-        /^.i/ && $(NF - 1) ~ /{_OF_THE_DRIVER}/ && $(NF - 1) !~ /container|-cuda-/ {{
-            if (!seen[$(NF - 1)]++ && n++ < 40) names = names " " $(NF - 1)
+    said=$(awk '
+        function ends() {{
+            if (name == "dpkg") native = architecture
+            if (wanted == "hold") {{ held[++holds] = name; of[holds] = architecture }}
+            if (state == "installed" && name ~ /{_OF_THE_DRIVER}/ && name !~ /container|-cuda-/) {{
+                if (!seen[name]++ && n++ < 40) names = names " " name
+            }}
+            name = architecture = wanted = state = ""
         }}
+        /^Package: / {{ name = $2 }}
+        /^Architecture: / {{ architecture = $2 }}
+        /^Status: / {{ wanted = $2; state = $4 }}
+        /^$/ {{ ends() }}
         END {{
-            print names
+            ends()
+            print native names
             for (at = 1; at <= holds; at++)
                 print held[at] (of[at] == native || of[at] == "all" ? "" : ":" of[at])
-        }}')
+        }}' /var/lib/dpkg/status)
     names=${{said%%"
 "*}}
     block "{HELD}"
     say "${{said#"$names"}}"
     show /etc/apt/preferences /etc/apt/preferences.d/*
-    [ -z "$names" ] || apt-config dump 2>&1 | awk '
+    # Else apt asks dpkg for them, by a process each time.
+    native=${{names%%" "*}} names=${{names#"${{names%%" "*}}"}}
+    set --
+    [ -z "$native" ] || set -- -o "APT::Architectures::=$native"
+    while read -r other; do
+        [ -z "$native" ] || [ "$other" = "$native" ] || set -- "$@" -o "APT::Architectures::=$other"
+    done 2>/dev/null </var/lib/dpkg/arch
+    [ -z "$names" ] || apt-config dump "$@" 2>&1 | awk '
         tolower($1) ~ /^unattended-upgrade(::|$)/ {{ unattended = unattended $0 "\n" }}
         tolower($1) ~ /^apt::periodic(::|$)/ {{ periodic = periodic $0 "\n" }}
         END {{
@@ -242,7 +257,7 @@ for file in {" ".join(sorted(_RUN_FILES))}; do if there "$file"; then echo "$fil
 if [ "$names" ] && command -v apt-cache >/dev/null; then
     block "{POLICY}"
     # shellcheck disable=SC2086  # several names
-    {POLICY} $names 2>/dev/null
+    {POLICY} "$@" $names 2>/dev/null
 fi
 return 0
 """

@@ -22,7 +22,7 @@ def parse(text: str) -> CommandLine:
 
 SECTION = Section(
     name="proc-cmdline",
-    snippet="cat /proc/cmdline",
+    snippet="copy </proc/cmdline",
     parse=parse,
     lane="files",
     technical=EVERY_WORD,

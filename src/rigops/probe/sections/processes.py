@@ -118,7 +118,7 @@ look() {{ # PID: sets comm, or fails
     comm=${{line%)*}} comm=${{comm#*"("}}
 }}
 ticks() {{ # PID…: of those in state D and of the driver's threads, as PID:STATE:TICKS
-    awk 'BEGIN {{
+    exec awk 'BEGIN {{
         RS = "\001" # a name may have line feeds
         for (at = 1; at < ARGC; at++) {{
             file = "/proc/" ARGV[at] "/stat"

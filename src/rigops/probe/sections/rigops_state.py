@@ -213,6 +213,6 @@ SECTION = Section(
     parse=parse,
     timeout_s=18,
     wants_root=True,
-    lane="services",
+    lane="machine",
     technical=EVERY_WORD,
 )

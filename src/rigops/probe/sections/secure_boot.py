@@ -93,7 +93,10 @@ def _by_firmware(headed: dict[str, str], unparsed: list[str]) -> tuple[bool | No
 _SNIPPET = f"""
 [ -d /sys/kernel ] || return
 show_kernel {_TAINTED} {_LOCKDOWN}
-if [ ! -d /sys/firmware/efi ]; then run {_NO_EFI}; return 0; fi
+if [ ! -d /sys/firmware/efi ]; then
+    block "{_NO_EFI}"; say "/sys/firmware/efi: No such file or directory"
+    return 0
+fi
 command -v mokutil >/dev/null && run {_MOKUTIL}
 for variable in /sys/firmware/efi/efivars/SecureBoot-*; do
     if [ -r "$variable" ]; then run od -An -t u1 "$variable"; fi

@@ -44,6 +44,6 @@ SECTION = Section(
     parse=str,
     wants_root=True,
     timeout_s=20,
-    lane="services",
+    lane="machine",
     technical=EVERY_WORD,
 )

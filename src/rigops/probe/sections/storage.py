@@ -107,12 +107,13 @@ block '{MOUNTS}'
 kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'
 grep -m 500 -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS}
 echo
-show {FSTAB}
-show_kernel {ARRAYS}
+show_kernel {FSTAB} {ARRAYS}
 if command -v lsblk >/dev/null; then run {DISKS}; fi
-local=
-if df -Pkl / >/dev/null 2>&1; then local=l; fi
-run df -Pk$local
+local=l said=$(df -Pkl 2>&1)
+case $said in
+    *"Filesystem "*) block "df -Pkl"; say "$said" ;;
+    *) local=; run df -Pk ;; # that of busybox has no -l
+esac
 run df -Pi$local
 if is_root && command -v zpool >/dev/null && [ -d /proc/spl/kstat/zfs ]; then
     run {POOLS} | head -n 200
@@ -153,6 +154,6 @@ SECTION = Section(
     parse=parse,
     wants_root=True,
     timeout_s=12,
-    lane="services",
+    lane="machine",
     technical=_TECHNICAL,
 )

@@ -259,6 +259,6 @@ SECTION = Section(
     parse=parse,
     timeout_s=10,
     wants_root=True,
-    lane="services",
+    lane="machine",
     technical=_TECHNICAL,
 )
