@@ -120,11 +120,12 @@ def find_check(word: str, option: str) -> Check:
     for check in CHECKS:
         if check.id == word:
             return check
-    ids = [check.id for check in CHECKS]
+    ids = sorted(check.id for check in CHECKS)
+    guess = did_you_mean(word, ids)
     raise usage_error(
         message="no such check",
         key=option,
         value=word,
-        accepted=", ".join(ids),
-        fix=did_you_mean(word, ids),
+        accepted="" if guess else ", ".join(ids),
+        fix=guess,
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
 _ONE_PAIR = 2
 
-_UNTIL = "until copies pass, train with NCCL_P2P_DISABLE=1"
+_UNTIL = "; until preflight passes, declare this and run `rigops apply`:"
 PROVEN = "Proven for each pair, all at once and between processes: copies, kernels, flags."
 ALONE_PROVEN = (
     "Proven for each pair: copies, kernels, flags. "
@@ -91,20 +91,16 @@ def _host(host: HostFound, width: int) -> Iterator[str]:
         yield from _pairs(host, width)
         yield from _collectives(host, width)
         if host.status == FAIL:
-            until = "" if host.collectives.cause == "other" else f"; {_UNTIL}"
+            stopgap = environment(host).variables
+            until = _UNTIL if stopgap else ""
             yield from wrapped(f"fix: mend what `rigops doctor {host.host}` finds{until}", width)
-            yield from _stopgap(host, width)
+            for variable in stopgap:
+                yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
             yield from wrapped("to paste into an issue:", width)
             yield from wrapped(paragraph(host), width, MARGIN * 2)
     elif host.error is None and host.status == OK:
         count = f"{len(host.gpus)} GPU" if host.gpus else "no GPU"
         yield from wrapped(f"{count}: no pair to test", width)
-
-
-def _stopgap(host: HostFound, width: int) -> Iterator[str]:
-    for variable in environment(host).variables:
-        yield from wrapped("until then, declare this and run `rigops apply`:", width)
-        yield f'{MARGIN * 2}"nccl": {{"{variable.name}": "{variable.value}"}}'
 
 
 def _matrix(host: HostFound) -> Iterator[str]:

@@ -274,7 +274,10 @@ def test_a_tried_backup_of_another_tool_is_safe() -> None:
             {"records": {"drilled": drilled(repository="/home/backup")}},
             ["backup.disk"],
             "is on nvme0n1, which has the root",
-            "have the backup on another disk or a server, then rigops apply and backup",
+            (
+                "let borgmatic.timer back up to another disk or a server, "
+                "then rigops backup rig --drill"
+            ),
         ),
         (
             {"records": {"drilled": drilled(repository="sftp:me@localhost:/backup")}},

@@ -209,6 +209,13 @@ def test_some_checks_only(
     assert [finding["id"] for finding in host["findings"]] == ids
 
 
+def test_a_misspelled_check_is_answered_with_the_one_that_is_meant(rigops: Rigops) -> None:
+    run = rigops("doctor", "@local", "--only", "iommu.mod")
+
+    fix = "    fix: did you mean 'iommu.mode'?\n"
+    assert (run.code, run.err) == (2, f"Error: --only = iommu.mod: no such check\n{fix}")
+
+
 def test_strict_counts_warnings(rigops: Rigops, rigs: dict[str, Rig | Exception]) -> None:
     rigs["rig"] = Rig("rig", {**answers.BROKEN, "nvidia-version": answers.VERSION.format("700.10")})
 

@@ -175,7 +175,7 @@ def test_collectives_that_fail(
     assert run.code == 1
     assert why in run.out
     assert "    collectives by NCCL 2.18.5: failed\n        all-reduce: did not end" in run.out
-    assert ("train with NCCL_P2P_DISABLE=1" in run.out) == is_advised
+    assert ('        "nccl": {"NCCL_P2P_DISABLE": "1"}\n' in run.out) == is_advised
     assert run.out.splitlines()[-1] == "Peer-to-peer is not proven. Collectives fail."
 
 

@@ -37,7 +37,8 @@ def _judge_disks(subject: Subject) -> Iterator[Requirement]:
     if (sent := subject.sent_snapshots) is not None:
         place = sent.send_to or ""
         if _UUID.fullmatch(place):
-            yield _compared(subject, place, subject.blocks.of_file_system(place))
+            fix = "send to another disk or a server, then rigops apply and backup"
+            yield _compared(subject, place, subject.blocks.of_file_system(place), fix)
         else:
             yield _of_server(subject, place)
 
@@ -52,6 +53,13 @@ def _of_watched(subject: Subject, unit: str) -> Requirement:
 def _of_path(subject: Subject, path: str) -> Requirement:
     blocks = subject.blocks
     mount, root = blocks.mount_of(path), blocks.mount_of("/")
+    watched = subject.watched_borg
+    fix = (
+        "declare a repository on another disk or a server, then rigops apply and backup"
+        if watched is None
+        else f"let {watched.unit or 'its program'} back up to another disk or a server, "
+        f"then rigops backup {subject.host} --drill"
+    )
     state = subject.borg_state if subject.managed_borg else None
     is_absent = subject.controller.passphrase.is_absent or (
         state is not None and state.repository.state == "absent"
@@ -65,14 +73,14 @@ def _of_path(subject: Subject, path: str) -> Requirement:
             summary=f"{path} is on the file system of the root: a wipe takes it too",
             subject=path,
             evidence=(Evidence(STORAGE.name, mount.line),),
-            fix="declare a repository on another disk or a server, then rigops apply and backup",
+            fix=fix,
         )
     if mount is None:
         return _unknown(path, "the mounts of the host were not collected", "capture it again")
-    return _compared(subject, path, blocks.of_mount(mount))
+    return _compared(subject, path, blocks.of_mount(mount), fix)
 
 
-def _compared(subject: Subject, place: str, placed: Placed) -> Requirement:
+def _compared(subject: Subject, place: str, placed: Placed, fix: str) -> Requirement:
     root = subject.blocks.of_root
     evidence = tuple(
         Evidence(section, line)
@@ -98,7 +106,7 @@ def _compared(subject: Subject, place: str, placed: Placed) -> Requirement:
             summary=f"{place} is on {names}, which has the root: a wipe takes it too",
             subject=place,
             evidence=evidence,
-            fix="have the backup on another disk or a server, then rigops apply and backup",
+            fix=fix,
         )
     mine, others = ", ".join(sorted(placed.disks)), ", ".join(sorted(root.disks or ()))
     return Requirement(

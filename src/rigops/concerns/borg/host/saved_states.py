@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,26 +39,26 @@ class SavedItem(NamedTuple):
     size: int
 
 
-class SavedStates:
+class SavedStates(ABC):
     """What each tool can do. None of it changes a repository or what is backed up."""
 
     kind = ""
 
+    @abstractmethod
     def states(self) -> list[SavedState]:
         """Of this machine alone, by time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def repository_of(self, state: SavedState) -> str:
         """A path or an address without a login; empty where it is not known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def items(self, state: SavedState, inside: str = "") -> Iterator[SavedItem]:
         """A path and all below it; empty: all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def extract(self, state: SavedState, paths: Sequence[str], folder: str) -> None:
         """With their whole paths below the folder."""
-        raise NotImplementedError
 
 
 def without_login(repository: str) -> str:
