@@ -191,7 +191,7 @@ def growing_texts(pattern: AnyPattern, seed: int = 0, most: int = 20) -> list[Ca
     """Texts of any size that make a pattern go back and forth, from its own structure.
 
     The beginning of an example, then some part of the example or a character of its alphabet over
-    and over, then an end that does not fit.
+    and over, then an end that does not fit. All of one character alone, and `most` of the others.
     """
     items = parsed(pattern)
     heads = {""}
@@ -206,14 +206,15 @@ def growing_texts(pattern: AnyPattern, seed: int = 0, most: int = 20) -> list[Ca
                 "".join(examples[first : at + 1]) for first in range(max(0, at - 6), at + 1)
             )
             pumps.update(one for one in _alphabet(items) if _takes(item[1][2], one))
-    texts = [
-        _text(head, pump, end)
-        for head in sorted(heads)
-        for pump in sorted(pumps)
-        for end in _FOREIGN
-        if pump not in {"", end} and len(pump) <= _LONGEST_PUMP
-    ]
-    return random.Random(seed).sample(texts, min(len(texts), most))  # noqa: S311 - no secret
+    alone, others = [], []
+    for head in sorted(heads):
+        for pump in sorted(pumps - {""}):
+            made = [_text(head, pump, end) for end in _FOREIGN if pump != end]
+            if not head and len(pump) == 1:
+                alone += made[:1]
+            elif len(pump) <= _LONGEST_PUMP:
+                others += made
+    return alone + random.Random(seed).sample(others, min(len(others), most))  # noqa: S311 - no secret
 
 
 def _is_long(item: Any) -> bool:

@@ -17,7 +17,7 @@ _NAME: Final = re.compile(
 )
 # What other tools call theirs: borgmatic by host and time, restic by digits.
 _OTHERS_NAME: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9._-]*-[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9T:._-]*|[0-9a-f]{8}(?:[0-9a-f]{56})?"
+    r"[A-Za-z][A-Za-z0-9._-]{0,200}-[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9T:._-]*|[0-9a-f]{8}(?:[0-9a-f]{56})?"
 )
 _AGO: Final = re.compile(r"(?P<number>[0-9]{1,4}) ?(?P<unit>[hdw])(?: ago)?")
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}

@@ -16,7 +16,7 @@ Quantity = Literal["unidirectional", "bidirectional", "latency"]
 Pair = tuple[int, int]  # source and target, in CUDA's numbering
 
 _BANNER = re.compile(
-    r"\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|\[.{0,300}\] - Starting\."
+    r"\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|\[[^][]{0,300}\] - Starting\."
 )
 _DEVICE = re.compile(
     r"Device: (?P<index>[0-9]{1,3}), (?P<name>.{1,120}?), pciBusID: (?P<bus>[0-9a-f]{1,2}),"

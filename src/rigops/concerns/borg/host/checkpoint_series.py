@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # A part of one checkpoint: a shard of how many, or what one process wrote.
-_PART = re.compile(r"[0-9]+[-_.]?of[-_.]?[0-9]+|(?<![A-Za-z])rank[-_.]?[0-9]+", re.IGNORECASE)
+_PART = re.compile(
+    r"(?<![0-9])[0-9]+[-_.]?of[-_.]?[0-9]+|(?<![A-Za-z])rank[-_.]?[0-9]+", re.IGNORECASE
+)
 # `model-1` is not among them, and no number alone: those are parts and data just as often.
 _PROGRESS = re.compile(
     r"(?:(?<![A-Za-z])|(?<=global))(?:checkpoint|ckpt|epoch|step|iteration|iter)[-_=.]?([0-9]+)",
