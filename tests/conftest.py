@@ -63,7 +63,7 @@ def _belongs(item: pytest.Item, shard: str | None) -> bool:
 
 
 def _is_run_by(item: pytest.Item, name: str) -> bool:
-    folders = [shard.folder for shard in shards.SHARDS if shard.name == name]
+    folders = [folder for shard in shards.SHARDS if shard.name == name for folder in shard.folders]
     return any(item.path.is_relative_to(ROOT / folder) for folder in folders)
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
 FUZZ = "fuzz"
+SHELLS = "shells"
+SILICON = "silicon"
 LAB_ITSELF = "lab-itself"
 LAB_TRANSPORT = "lab-transport"
 LAB_DOCTOR = "lab-doctor"
@@ -68,7 +70,7 @@ class Shard:
     name: str
     minutes: int  # with two cores that have nothing else to do
     areas: tuple[str, ...]  # a change of a file below one of these is what it would show
-    folder: str = "tests/lab"
+    folders: tuple[str, ...] = ("tests/lab",)
     options: tuple[str, ...] = TWO_MODULES
     lacks: Callable[[], str | None] = lacks_hosts
 
@@ -79,7 +81,7 @@ SHARDS = (
         PROPERTIES,
         15,
         ("src/rigops/probe", "src/rigops/inventory", "src/rigops/doctor"),
-        "tests/unit",
+        ("tests/unit",),
         EVERY_CORE,
         lambda: None,
     ),
@@ -87,11 +89,19 @@ SHARDS = (
         FUZZ,
         2,  # or what RIGOPS_FUZZ_MINUTES says
         ("src/rigops/probe", "src/rigops/packages", "src/rigops/record", "src/rigops/vault"),
-        "tests/unit",
+        ("tests/unit",),
         EVERY_CORE,
         lambda: None,
     ),
-    Shard(LAB_ITSELF, 5, ("tests/lab",)),
+    Shard(
+        SHELLS,
+        3,
+        ("src/rigops/probe", "src/rigops/hostside", "src/rigops/concerns"),
+        ("tests/unit",),
+        EVERY_CORE,
+        lambda: None,
+    ),
+    Shard(LAB_ITSELF, 6, ("tests/lab",), ("tests/lab", "tests/unit/lab")),
     Shard(LAB_TRANSPORT, 2, ("src/rigops/transport",)),
     Shard(LAB_DOCTOR, 5, ("src/rigops/doctor", "src/rigops/probe")),
     Shard(LAB_PREFLIGHT, 6, _PREFLIGHT),
@@ -112,24 +122,24 @@ SHARDS = (
         options=(),
     ),
     Shard(REAL_DRIVER, 16, _DRIVER, options=()),
-    Shard(PREFLIGHT, 2, (*_PREFLIGHT, *_P2P), "tests/unit", EVERY_CORE, lacks_compiler),
-    Shard(REAL_CUDA, 1, _P2P, "tests/real_cuda", (), lacks_compiler),
-    Shard(VM_LAB, 18, ("tests/lab/vm", "tests/vm"), "tests/vm", (), lacks_machines),
-    Shard(VM_TRIAL, 28, _TRIAL, "tests/vm", (), lacks_machines),
-    Shard(VM_LAYOUTS, 20, _TRIAL, "tests/vm", (), lacks_machines),
-    Shard(VM_POWER, 28, _CONVERGE, "tests/vm", (), lacks_machines),
-    Shard(VM_DRIVER, 18, _DRIVER, "tests/vm", (), lacks_machines),
-    Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), "tests/vm", (), lacks_machines),
-    Shard(VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), "tests/vm", (), lacks_machines),
+    Shard(PREFLIGHT, 2, (*_PREFLIGHT, *_P2P), ("tests/unit",), EVERY_CORE, lacks_compiler),
+    Shard(REAL_CUDA, 1, _P2P, ("tests/real_cuda",), (), lacks_compiler),
+    Shard(VM_LAB, 18, ("tests/lab/vm", "tests/vm"), ("tests/vm",), (), lacks_machines),
+    Shard(VM_TRIAL, 28, _TRIAL, ("tests/vm",), (), lacks_machines),
+    Shard(VM_LAYOUTS, 20, _TRIAL, ("tests/vm",), (), lacks_machines),
+    Shard(VM_POWER, 28, _CONVERGE, ("tests/vm",), (), lacks_machines),
+    Shard(VM_DRIVER, 18, _DRIVER, ("tests/vm",), (), lacks_machines),
+    Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), ("tests/vm",), (), lacks_machines),
+    Shard(VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), ("tests/vm",), (), lacks_machines),
     Shard(
         VM_INSTALL,
         10,
         ("src/rigops/autoinstall", "templates/autoinstall"),
-        "tests/vm",
+        ("tests/vm",),
         (),
         lacks_machines,
     ),
-    Shard(VM_REPROVISION, 22, _REPROVISION, "tests/vm", (), lacks_machines),
+    Shard(VM_REPROVISION, 22, _REPROVISION, ("tests/vm",), (), lacks_machines),
 )
 NAMES = tuple(shard.name for shard in SHARDS)
 

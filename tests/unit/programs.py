@@ -7,6 +7,16 @@ import subprocess
 
 import pytest
 
+from tests import shards
+
+# What most distributions have as sh runs in `make test`, the others in the shard.
+SHELLS = (
+    "dash",
+    "bash",
+    pytest.param("mksh", marks=pytest.mark.shard(shards.SHELLS)),
+    pytest.param("busybox", marks=pytest.mark.shard(shards.SHELLS)),
+)
+
 
 def needed(name: str) -> str:
     found = shutil.which(name)
