@@ -14,7 +14,7 @@ from tests.lab.vm.requirements import lacks as lacks_machines
 from tests.real_cuda.requirements import lacks as lacks_compiler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 BARE_DEBIAN = "bare-debian"
 PROPERTIES = "properties"
@@ -130,7 +130,9 @@ SHARDS = (
     Shard(VM_POWER, 28, _CONVERGE, ("tests/vm",), (), lacks_machines),
     Shard(VM_DRIVER, 18, _DRIVER, ("tests/vm",), (), lacks_machines),
     Shard(VM_FALLBACK, 10, ("src/rigops/hostside",), ("tests/vm",), (), lacks_machines),
-    Shard(VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), ("tests/vm",), (), lacks_machines),
+    Shard(
+        VM_SNAPSHOTS, 18, (*_SNAPSHOTS, "src/rigops/converge"), ("tests/vm",), (), lacks_machines
+    ),
     Shard(
         VM_INSTALL,
         10,
@@ -148,22 +150,22 @@ def named(name: str) -> Shard:
     return SHARDS[NAMES.index(name)]
 
 
-def in_turn(changed: Iterable[str], turn: int) -> list[Shard]:
-    """Those with a changed file first, the shortest before others; the rest begins at `turn`."""
-    first = turn % len(SHARDS)
-    around = [*SHARDS[first:], *SHARDS[:first]]
-    files = set(changed)
-    wanted = sorted(
-        (shard for shard in around if _is_touched(shard, files)), key=lambda shard: shard.minutes
-    )
-    return [*wanted, *(shard for shard in around if shard not in wanted)]
+def touched(files: Iterable[str]) -> list[Shard]:
+    """Those with a changed file, the shortest first."""
+    changed = set(files)
+    found = (shard for shard in SHARDS if _is_touched(shard, changed))
+    return sorted(found, key=lambda shard: shard.minutes)
 
 
-def that_fit(shards: Iterable[Shard], left: Callable[[], float]) -> Iterator[Shard]:
-    """Those whose minutes are left when it is their turn."""
+def that_fit(shards: Iterable[Shard], minutes: int) -> list[Shard]:
+    """The first that take no longer together."""
+    fitting = []
     for shard in shards:
-        if shard.minutes <= left():
-            yield shard
+        minutes -= shard.minutes
+        if minutes < 0:
+            break
+        fitting.append(shard)
+    return fitting
 
 
 def _is_touched(shard: Shard, files: set[str]) -> bool:
