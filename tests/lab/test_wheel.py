@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import venv
 from pathlib import Path
 
 import pytest
 
+from rigops.cli.main import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an environment's programs, with rigops from a wheel, far from the checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
     # Without --wheel or --sdist, build makes the sdist from the tree and the wheel from the sdist.
-    _run(sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(ROOT))
-    (wheel,) = (folder / "dist").glob("*.whl")
-    assert list((folder / "dist").glob("*.tar.gz"))
+    _run(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an environment's programs, with rigops from a wheel, far from the checkout."""
+    (wheel,) = built.glob("*.whl")
+    folder = tmp_path_factory.mktemp("wheel")
     venv.create(folder / "env", with_pip=False)
     python = folder / "env/bin/python"
     _run(sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", str(wheel))
     return folder / "env/bin"
+
+
+def test_the_sdist_is_the_whole_checkout(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+
+    tracked = set(_run("git", "-C", str(ROOT), "ls-files").splitlines())
+    assert {"LICENSE", "Makefile", "tests/tiers.py", "docs/concerns.md"} <= tracked
+    assert sorted(tracked - held) == []
+
+
+def test_every_command_of_an_installed_rigops_has_help(installed: Path) -> None:
+    for command in COMMANDS:
+        assert f"rigops {command}" in _run(str(installed / "rigops"), command, "--help")
 
 
 @pytest.mark.parametrize("name", ["deploys", "templates"])
