@@ -10,10 +10,13 @@ import pytest
 from tests.lab import rigs
 from tests.lab.silicon.rigsim import grub_environment, kernel_arguments, rig
 from tests.lab.silicon.rigsim.grub import Boot, Grub
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.rigsim_tree import with_grub
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 UUID = "3f5ac1de-6c1e-4f3e-9f80-2a4c1f6f0d11"
 NEW, OLD = "/boot/vmlinuz-6.1.0-50-amd64", "/boot/vmlinuz-6.1.0-37-amd64"

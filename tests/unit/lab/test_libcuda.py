@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.silicon.cuda.build import HERE, build
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.cuda_rig import CARD, VERSION, Rig, go_on, line_of, still_runs, uuid
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = [
+    pytest.mark.shard(LAB_ITSELF),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+]
 
 MIB = 1 << 20
 

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.lab.silicon.cuda.build import NCCL_VERSION, build
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.cuda_rig import VERSION, Rig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+pytestmark = [
+    pytest.mark.shard(LAB_ITSELF),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+]
 
 LARGE = "65536"
 

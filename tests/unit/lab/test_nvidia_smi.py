@@ -17,7 +17,10 @@ import pytest
 from rigops.probe.sections import nvidia_smi_p2p
 from tests.corpus import CORPUS
 from tests.lab import rigs
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.rigsim_tree import SILICON, Tree, booted
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 RIG = "threadripper-3x3090"
 QUERY = (

@@ -9,9 +9,12 @@ import pytest
 
 from tests.lab import rigs
 from tests.lab.silicon.rigsim import p2p, rig
+from tests.shards import LAB_ITSELF
 
 if TYPE_CHECKING:
     from tests.lab.silicon.rigsim.p2p import Reach
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 MODES = ("translated", "passthrough", "off")
 

@@ -14,11 +14,14 @@ import pytest
 from tests.lab.errors import LabError
 from tests.lab.packages import AT, content, deb, elf, recipe, sources
 from tests.lab.packages.archive import COMPONENTS
+from tests.shards import LAB_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.lab.packages.recipe import Package, Suite
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 KERNEL = "6.18.1-Some_machine"
 SUITES = recipe.suites(KERNEL)

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.proxy import Proxy, Weather
+from tests.shards import LAB_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 HERE = ("127.0.0.1", 0)
 

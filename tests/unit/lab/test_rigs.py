@@ -10,6 +10,9 @@ import pytest
 from tests.lab import hosts, rigs, settings
 from tests.lab.errors import LabError
 from tests.lab.silicon.rigsim import models
+from tests.shards import LAB_ITSELF
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 ADDRESS = re.compile(r"0000:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 

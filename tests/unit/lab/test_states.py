@@ -11,10 +11,13 @@ import pytest
 from rigops.probe.sections import nvidia_smi_xml
 from tests.lab import rigs, settings
 from tests.lab.errors import LabError
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.rigsim_tree import SILICON, Tree, booted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 EPYC = "epyc-8x4090"
 CARD, PORT = "0000:41:00.0", "0000:40:01.1"

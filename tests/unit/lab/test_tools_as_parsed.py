@@ -16,12 +16,15 @@ from rigops.probe.sections import (
 )
 from tests.lab import rigs
 from tests.lab.silicon.rigsim import models
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.rigsim_tree import Tree, booted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rigops.probe.section import Section
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 DRIVERS = ("535.261.03", "545.29.06", "550.163.01", "580.178.04")
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab import rigs
+from tests.shards import LAB_ITSELF
 from tests.unit.lab.rigsim_tree import Tree, booted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 ACS = 0x000D
 

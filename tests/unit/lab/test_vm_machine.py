@@ -10,9 +10,12 @@ import pytest
 
 from tests.lab.errors import LabError
 from tests.lab.vm import guest, layouts, qemu
+from tests.shards import LAB_ITSELF
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.shard(LAB_ITSELF)
 
 
 @pytest.mark.parametrize("name", layouts.NAMES)
