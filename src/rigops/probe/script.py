@@ -149,7 +149,8 @@ exec 5<&0 6>&1
 $apart "$@" <&5 >&6 5<&- 6>&- & child=$!
 exec 5<&- 6>&-
 (
-    end() {{ kill -s "$1" "-$child" || kill -s "$1" "$child"; }}
+    # Not `kill -s`: dash and mksh then take the group for an option.
+    end() {{ kill "-$1" "-$child" || kill "-$1" "$child"; }}
     nap() {{ sleep "$1" & wait "$!"; }}
     # KILL, since a nap that is about to begin would lose a TERM.
     trap '[ "$!" = "$child" ] || kill -s KILL "$!"; exit' TERM
