@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from rigops.probe import reading
 from rigops.probe.script import script
+from tests.unit import programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,14 +22,13 @@ SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
 _PATH = re.compile(r"(?<![\w.*$}/-])/(?=(?:etc|run|usr|lib|boot|sys|var)\b)")
 
 
-def ask(section: Section[Any], shell: tuple[str, ...], root: Path) -> Collected:
+def ask(section: Section[Any], shell: str | tuple[str, ...], root: Path) -> Collected:
     """What the section answers where / is the folder `root`."""
-    if shutil.which(shell[0]) is None:
-        pytest.skip(f"{shell[0]} is not installed")
     snippet = _PATH.sub(f"{root}/", section.snippet)
-    text = script([replace(section, snippet=snippet)], root=False)
+    text = script([replace(section, snippet=snippet, timeout_s=60)], root=False)
+    words = programs.shell(shell if isinstance(shell, str) else shell[0])
     done = subprocess.run(
-        [*shell, "-s"], input=text.encode(), capture_output=True, check=True, timeout=60
+        [*words, "-s"], input=text.encode(), capture_output=True, check=True, timeout=120
     )
     assert done.stderr == b""
     bundle = reading.read(done.stdout, host="here")

@@ -6,7 +6,8 @@ import pytest
 
 from rigops.probe.sections import backups
 from tests.unit.probe import host_sections
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +46,7 @@ def test_the_newest_backup_is_when_a_command_of_the_inventory_says(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_watched_unit_and_its_command_are_asked_for(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_watched_unit_and_its_command_are_asked_for(shell: str, tmp_path: Path) -> None:
     watched = tmp_path / "etc/rigops/borg_watched"
     watched.parent.mkdir(parents=True)
     watched.write_text("unit nightly.timer\nnewest echo geheim; echo 1795143605\n")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections import container
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,10 +69,8 @@ def test_no_text_makes_it_raise(text: str, cut: int, at: int) -> None:
         container.parse(damaged)
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_a_specification_is_dated_once_and_its_driver_is_named(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_specification_is_dated_once_and_its_driver_is_named(shell: str, tmp_path: Path) -> None:
     for path, text in {
         "etc/cdi/nvidia.yaml": "hostPath: /usr/lib/libcuda.so.535.129.03\n" * 500,
         "usr/lib/x86_64-linux-gnu/libcuda.so.535.183.01": "",

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rigops.probe.sections.cpufreq import SECTION, parse
 from tests.unit.cpu_policies import TREES
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.sections import boot, firmware
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
 from tests.unit.probe.host_sections import FIRMWARE
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,8 +62,8 @@ def test_an_iommu_that_the_kernel_uses_was_offered_without_a_table_too() -> None
     assert firmware.parse(f"== {firmware.TABLES}\niommu_groups\n").offers_iommu is True
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
-def test_the_snippet_reads_a_machine(shell: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_snippet_reads_a_machine(shell: str, tmp_path: Path) -> None:
     dmi, tables = tmp_path / "sys/class/dmi/id", tmp_path / "sys/firmware/acpi/tables"
     dmi.mkdir(parents=True)
     tables.mkdir(parents=True)
@@ -76,8 +77,8 @@ def test_the_snippet_reads_a_machine(shell: tuple[str, ...], tmp_path: Path) -> 
     assert not found.unparsed
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
-def test_a_machine_without_any_of_it_is_no_fault(shell: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_machine_without_any_of_it_is_no_fault(shell: str, tmp_path: Path) -> None:
     answer = ask(firmware.SECTION, shell, tmp_path)
 
     assert answer.is_complete

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -16,7 +15,9 @@ import pytest
 from rigops.probe import script
 from rigops.probe.homes import IN_HOMES
 from rigops.probe.sections import backups, nccl
-from tests.unit.probe.snippets import SHELLS, TOOLS, as_collected, called, entered_by_everybody
+from tests.unit import programs
+from tests.unit.probe.snippets import TOOLS, as_collected, called, entered_by_everybody
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +34,8 @@ class Home:
     secret: Path  # a file that only root can read
 
     def ask(self, shell: str, snippet: str) -> str:
-        found = shutil.which(shell)
-        if found is None:
-            pytest.skip(f"{shell} is not installed")
         done = subprocess.run(
-            [found, *(["sh"] if shell == "busybox" else []), "-c", f"{TOOLS}\n{called(snippet)}"],
+            [*programs.shell(shell), "-c", f"{TOOLS}\n{called(snippet)}"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -216,8 +214,9 @@ def test_its_owner_learns_nothing_of_roots_from_the_program_that_reads_it(home: 
 def test_a_user_who_stops_the_reading_of_a_home_holds_up_nothing(home: Home) -> None:
     home.give()
 
+    soon = IN_HOMES.replace("timeout 7", "timeout 2")
     program = "echo $$ >pid; kill -s STOP $$"
-    text = home.ask("dash", f"{IN_HOMES}\nin_homes '{program}' <{home.secret.parent}/passwd")
+    text = home.ask("dash", f"{soon}\nin_homes '{program}' <{home.secret.parent}/passwd")
     os.kill(int((home.path / "pid").read_text()), signal.SIGKILL)
 
     assert text == "closed /home/me\n"

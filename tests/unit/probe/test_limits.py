@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rigops.probe.sections import limits
 from rigops.probe.sections.limits import Limits, Range
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,8 +122,8 @@ def test_no_text_makes_it_raise(text: str, cut: int, at: int) -> None:
         limits.parse(damaged)
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_this_machine(shell: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_this_machine(shell: str, tmp_path: Path) -> None:
     configured = tmp_path / "etc/security/limits.d/gpu.conf"
     configured.parent.mkdir(parents=True)
     configured.write_text("# comment\n\n* - memlock unlimited\n")

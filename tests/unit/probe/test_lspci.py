@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,12 +11,13 @@ from hypothesis import strategies as st
 
 from rigops.probe.lspci_text import read_head
 from rigops.probe.sections import lspci
+from tests.unit import programs
 from tests.unit.probe.snippets import called
+from tests.unit.programs import SHELLS
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/lspci"
 ROOT_PORTS = (FIXTURES / "root-ports.txt").read_text()
 RISERS = (FIXTURES / "risers.txt").read_text()
-SHELLS = [["dash"], ["bash"], ["mksh"], ["busybox", "sh"]]
 
 
 def test_a_card_in_full() -> None:
@@ -227,12 +227,10 @@ def test_no_damage_makes_it_raise_or_invent_cards(at: int, length: int, text: st
         assert one.link_status in {None, known.link_status}
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_snippet_keeps_cards_and_bridges_whole_and_heads_of_the_rest(
-    shell: list[str], tmp_path: Path
+    shell: str, tmp_path: Path
 ) -> None:
-    if shutil.which(shell[0]) is None:
-        pytest.skip(f"{shell[0]} is not installed")
     disk = (
         "0000:70:00.0 Non-Volatile memory controller [0108]: A disk [144d:a80a]\n\tLatency: 0\n\n"
     )
@@ -240,10 +238,11 @@ def test_the_snippet_keeps_cards_and_bridges_whole_and_heads_of_the_rest(
     fake = tmp_path / "lspci"
     fake.write_text(f'#!/bin/sh\n[ "$1" = -Dnnvvv ] && cat {tmp_path}/listing\nexit $CODE\n')
     fake.chmod(0o755)
+    words = programs.shell(shell)
 
     def ask(code: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*shell, "-c", called(lspci.SECTION.snippet)],
+            [*words, "-c", called(lspci.SECTION.snippet)],
             env={"PATH": f"{tmp_path}:/usr/bin:/bin", "CODE": str(code)},
             capture_output=True,
             text=True,
@@ -256,13 +255,10 @@ def test_the_snippet_keeps_cards_and_bridges_whole_and_heads_of_the_rest(
     assert ask(1).returncode == 1
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_without_lspci_the_snippet_says_nothing(shell: list[str], tmp_path: Path) -> None:
-    program = shutil.which(shell[0])
-    if program is None:
-        pytest.skip(f"{shell[0]} is not installed")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_lspci_the_snippet_says_nothing(shell: str, tmp_path: Path) -> None:
     answer = subprocess.run(
-        [program, *shell[1:], "-c", called(lspci.SECTION.snippet)],
+        [*programs.shell(shell), "-c", called(lspci.SECTION.snippet)],
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections import modprobe
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,8 +82,8 @@ def test_no_text_makes_it_raise(text: str, cut: int) -> None:
         modprobe.parse(damaged)
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_the_lines_that_matter_leave_the_host(shell: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_lines_that_matter_leave_the_host(shell: str, tmp_path: Path) -> None:
     for path, text in {
         "etc/modprobe.d/gpu.conf": "options nvidia \\\n A=1 \\\n B=2\n# nvidia\noptions snd a=1\n",
         "etc/modprobe.d/empty.conf": "options snd a=1\n",

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +12,10 @@ from hypothesis import strategies as st
 from rigops.probe import script
 from rigops.probe.sections import backups, memory, nccl, network, smart, storage
 from rigops.probe.text import preamble
+from tests.unit import programs
 from tests.unit.probe import host_sections
 from tests.unit.probe.snippets import TOOLS, as_collected, hidden
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,6 @@ SECTIONS: Final[list[Section[Any]]] = [
     one.SECTION for one in (memory, storage, smart, network, backups, nccl)
 ]
 EACH = pytest.mark.parametrize("section", SECTIONS, ids=[one.name for one in SECTIONS])
-SHELLS = [shell for shell in ("dash", "bash", "mksh", "busybox") if shutil.which(shell)]
 
 
 def test_settings_with_their_places() -> None:
@@ -128,9 +128,8 @@ def test_the_snippet_finds_what_was_left_behind_in_a_home(shell: str, tmp_path: 
 
 
 def _run(shell: str, snippet: str) -> subprocess.CompletedProcess[str]:
-    words = ["busybox", "sh"] if shell == "busybox" else [shell]
     return subprocess.run(
-        [*words, "-c", f"{TOOLS}\n{hidden(snippet)}"],
+        [*programs.shell(shell), "-c", f"{TOOLS}\n{hidden(snippet)}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

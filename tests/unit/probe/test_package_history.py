@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections import package_history
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,10 +114,8 @@ def test_no_text_makes_it_raise(text: str, cut: int) -> None:
         package_history.parse(damaged)
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_of_long_logs_only_what_matters_leaves_the_host(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_of_long_logs_only_what_matters_leaves_the_host(shell: str, tmp_path: Path) -> None:
     logs = tmp_path / "var/log/apt"
     logs.mkdir(parents=True)
     many = ", ".join(f"lib{number}:amd64 (1.0-1, 1.1-1)" for number in range(4000))
@@ -152,8 +151,8 @@ def test_of_long_logs_only_what_matters_leaves_the_host(
     ]
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_a_host_without_logs(shell: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_host_without_logs(shell: str, tmp_path: Path) -> None:
     answer = ask(package_history.SECTION, shell, tmp_path)
 
     assert answer.is_complete

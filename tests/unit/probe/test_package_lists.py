@@ -12,7 +12,8 @@ from rigops.probe import package_names
 from rigops.probe.sections import boot, package_holds, packages
 from tests.unit.doctor import package_rig
 from tests.unit.probe import answers
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -280,10 +281,8 @@ def test_no_text_makes_them_raise(text: str, cut: int, at: int) -> None:
 
 
 @pytest.mark.parametrize("section", [packages.SECTION, package_holds.SECTION, boot.SECTION])
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
-def test_an_empty_host_answers_with_nothing(
-    section: object, shell: tuple[str, ...], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_empty_host_answers_with_nothing(section: object, shell: str, tmp_path: Path) -> None:
     from rigops.probe.section import Section  # noqa: PLC0415 - to narrow the parameter only
 
     assert isinstance(section, Section)

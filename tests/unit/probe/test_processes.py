@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.sections.processes import SECTION, parse
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,8 @@ from rigops.hostside.packing import installed_at, pack
 from rigops.probe.sections import rigops_state
 from rigops.probe.sections.rigops_state import RECORD, RUNTIME, SECTION, STATE, RigopsState
 from tests import version_0_1
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,8 @@ from rigops.probe.sections import (
 )
 from tests.corpus import CORPUS
 from tests.unit.probe import answers, host_sections, pasted
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import run, tree
+from tests.unit.programs import SHELLS
 from tests.unit.recorded import rig
 
 SOURCES = Path(rigops.__file__).parent

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections.sensors import SECTION, Throttled, parse
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

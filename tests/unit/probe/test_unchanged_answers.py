@@ -11,7 +11,8 @@ import pytest
 
 from rigops.probe.registry import SECTIONS
 from rigops.probe.text import blocks
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from rigops.probe.section import Section
@@ -91,14 +92,14 @@ def planted(root: Path) -> Path:
     return root
 
 
-def answer(section: Section[object], shell: tuple[str, ...], root: Path) -> dict[str, str]:
+def answer(section: Section[object], shell: str, root: Path) -> dict[str, str]:
     text = ask(section, shell, root).text
     return blocks(text) or {"": text}
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("name", ASKED)
-def test_a_snippet_prints_what_it_printed(name: str, shell: tuple[str, ...], root: Path) -> None:
+def test_a_snippet_prints_what_it_printed(name: str, shell: str, root: Path) -> None:
     expected: dict[str, str] = json.loads(EXPECTED.read_text())[name]
     (section,) = (one for one in SECTIONS if one.name == name)
 

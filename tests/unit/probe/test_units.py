@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.probe.sections.units import SECTION, parse
-from tests.unit.probe.snippets import SHELLS, entered_by_everybody, run, tree
+from tests.unit.probe.snippets import entered_by_everybody, run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

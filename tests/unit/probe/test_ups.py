@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.bundles.redaction import Redaction
 from rigops.probe.sections import ups
-from tests.unit.probe.snippets import SHELLS, run, tree
+from tests.unit.probe.snippets import run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
