@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.lab.errors import LabError
 
-_PATIENCE = 20.0
+_PATIENCE = 120.0
 
 
 @cache

@@ -71,7 +71,7 @@ class Host:
         return rigs.load(self.record.rig, self.name).with_settings(self.record.settings)
 
     def run(
-        self, command: str, *, user: str = "root", given: str | None = None, timeout: float = 60
+        self, command: str, *, user: str = "root", given: str | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Over ssh; `given` is its standard input."""
         return subprocess.run(

@@ -17,6 +17,7 @@ from tests.lab.errors import LabError
 from tests.lab.packages import change as driver_change
 from tests.lab.packages.sources import AT, FILE, sources
 from tests.lab.processes import Process, children
+from tests.lab.requirements import lacks_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tests.lab.rigs import Rig
     from tests.lab.runs import Record
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _RIGSIM = "/usr/lib/rigsim/bin/rigsim"
 _RELOAD = f"""
 unit=nvidia-persistenced.service
@@ -34,6 +35,10 @@ systemctl --quiet stop "$unit" 2>/dev/null || true
 {_RIGSIM} driver load
 ! systemctl --quiet is-enabled "$unit" || systemctl start "$unit"
 """
+_TELLING = (
+    "ps -eo pid,stat,wchan:20,args", "systemctl list-jobs --no-pager",
+    "journalctl -b _PID=1 -n 40 -o short-monotonic --no-pager",
+)  # fmt: skip
 _REBOOT = 133  # systemd-nspawn's status when its payload wants to start again
 _DISK_NAMES = ("/dev/sda", "/dev/sdb", "/dev/sdc", "/dev/sdd")
 
@@ -105,10 +110,30 @@ def _until(condition: Callable[[], bool], record: Record) -> None:
     while not condition():
         dead = record.machine is not None and not record.machine.lives()
         if dead or time.monotonic() > deadline:
-            console = (record.folder / "console.log").read_text(errors="replace")
             what = "ended" if dead else f"does not answer after {_PATIENCE:.0f} s"
-            raise LabError(f"{record.name} {what}; its console said:\n{console[-3000:]}")
+            raise LabError(f"{record.name} {what}\n{_troubles(record)}")
         time.sleep(0.05)
+
+
+def _troubles(record: Record) -> str:
+    """What tells why: a booting host says next to nothing on its console."""
+    console = (record.folder / "console.log").read_text(errors="replace")
+    parts = [
+        f"console:\n{console[-3000:]}",
+        f"load: {Path('/proc/loadavg').read_text()}",
+        lacks_room(1) or "there is room for more hosts",
+    ]
+    if record.machine and (inside := _inside(record.machine.pid)):
+        parts += [f"{command}:\n{_said(inside[0], command)}" for command in _TELLING]
+    return "\n".join(parts)
+
+
+def _said(pid: int, command: str) -> str:
+    try:
+        done = _entered(pid, "timeout", "20", "sh", "-c", f"{command} 2>&1")
+    except OSError as error:
+        return str(error)
+    return done.stdout[-4000:] or f"nothing, status {done.returncode}"
 
 
 def put_proxy(record: Record) -> Record:
@@ -156,11 +181,15 @@ def leader(record: Record) -> int:
     machine = record.machine
 
     def look() -> bool:
-        found[:] = [pid for nspawn in children(machine.pid) for pid in children(nspawn)]
+        found[:] = _inside(machine.pid)
         return bool(found)
 
     _until(look, record)
     return found[0]
+
+
+def _inside(machine: int) -> list[int]:
+    return [pid for nspawn in children(machine) for pid in children(nspawn)]
 
 
 def tell_hardware(record: Record, rig: Rig) -> None:
@@ -192,15 +221,20 @@ def _put(pid: int, name: str, text: str) -> None:
 
 def enter(record: Record, pid: int, *command: str, name: str = "") -> None:
     """Run inside without ssh, as the machine's own root."""
-    done = subprocess.run(
+    done = _entered(pid, *command)
+    if done.returncode != 0:
+        said = f"{done.stdout}{done.stderr}".strip()
+        raise LabError(f"{record.name}: {name or ' '.join(command)} failed: {said}")
+
+
+def _entered(pid: int, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--pid", "--root", "--wd=/",
          "--", *command],
         check=False,
         capture_output=True,
         stdin=subprocess.DEVNULL,
         text=True,
+        errors="replace",
         env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
     )  # fmt: skip
-    if done.returncode != 0:
-        said = f"{done.stdout}{done.stderr}".strip()
-        raise LabError(f"{record.name}: {name or ' '.join(command)} failed: {said}")

@@ -17,10 +17,11 @@ import pytest
 from tests.lab import cgroups, clients, hosts, layers, rigs, runs, seed
 from tests.lab.errors import LabError
 from tests.lab.processes import Process, children
+from tests.lab.sshd import until
 from tests.shards import LAB_FLEET, LAB_ITSELF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
@@ -56,13 +57,6 @@ def _says(host: Host, command: str, user: str = "root") -> str:
     return done.stdout.strip()
 
 
-def _until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-
-
 def _reboot(host: Host) -> None:
     before = _says(host, BOOT_ID)
     host.run("systemctl reboot")
@@ -71,19 +65,28 @@ def _reboot(host: Host) -> None:
         boot = host.run(BOOT_ID)
         return boot.returncode == 0 and boot.stdout.strip() != before
 
-    _until(again)
+    until(again, "another boot")
 
 
-def test_two_hosts_answer_soon(warm: Lab) -> None:
-    began = time.monotonic()
+def test_two_hosts_that_are_up_answer(warm: Lab) -> None:
     both = warm.up("threadripper-3x3090", "t180-4xv100=two", "p2p=granted")
     said = [_says(host, "hostname") for host in both]
-    seconds = time.monotonic() - began
     for host in both:
         host.down()
 
     assert said == [both[0].name, "two"]
-    assert seconds < 10
+
+
+def test_whether_there_is_room_is_found_by_trying() -> None:
+    asks = "from tests.lab.requirements import lacks_room; print(lacks_room(2), lacks_room(3))"
+    limit = 'echo 12 >/proc/sys/user/max_inotify_instances; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-euc", limit, "sh",
+         sys.executable, "-c", asks],
+        check=True, capture_output=True, text=True, cwd=layers.CHECKOUT,
+    )  # fmt: skip
+
+    assert done.stdout.startswith("None there is room for 2 more hosts, not 3: sysctl ")
 
 
 def test_root_and_rig_log_in(host: Host) -> None:
@@ -156,12 +159,13 @@ def test_latency_is_the_round_trip(host: Host) -> None:
     host.set("latency=150")
     slow = _round_trip(host)
     said = _says(host, "echo through the proxy")
+    host.set("latency=60000")
     host.set("latency=")
     quick = _round_trip(host)
 
-    assert 0.15 <= slow < 0.5
+    assert slow >= 0.15
     assert said == "through the proxy"
-    assert quick < 0.15
+    assert quick < 60
 
 
 def test_a_cut_drops_the_connection(host: Host) -> None:
@@ -210,7 +214,7 @@ def mounts() -> Iterator[None]:
     """The machine's mounts and loop devices are the same after a test as before."""
     before = _machine()
     yield
-    _until(lambda: _machine() == before, seconds=5)
+    until(lambda: _machine() == before, "the machine to be as it was")
 
 
 def _machine() -> tuple[str, str]:
@@ -274,7 +278,7 @@ def test_a_killed_host_is_cleared_away_by_the_next(warm: Lab, victim: str) -> No
     pids = {"supervisor": machine.pid, "nspawn": nspawn, "first process": children(nspawn)[0]}
 
     os.kill(pids[victim], signal.SIGKILL)
-    _until(lambda: not machine.lives())
+    until(lambda: not machine.lives(), "its end")
     again = warm.one(f"t180-4xv100={host.name}")
 
     assert _says(again, "hostname") == host.name
@@ -294,7 +298,7 @@ def test_a_killed_run_is_cleared_away_by_the_next(warm: Lab) -> None:
         record = runs.read(name)
         return record is not None and record.machine is not None
 
-    _until(started)
+    until(started, "its start")
     record = runs.read(name)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
