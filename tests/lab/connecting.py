@@ -29,7 +29,7 @@ def refusal(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> TransportErro
 
 def says(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> bytes:
     with connect(target, host_keys=policy) as connection:
-        return connection.run(["echo", "here"], deadline_s=10).stdout
+        return connection.run(["echo", "here"], deadline_s=60).stdout
 
 
 def cut_while_it_sleeps(lab: Lab, connection: Connection, script: str, word: str) -> TransportError:
@@ -42,19 +42,35 @@ def cut_while_it_sleeps(lab: Lab, connection: Connection, script: str, word: str
     cutter = threading.Thread(target=cut)
     cutter.start()
     with pytest.raises(TransportError) as caught:
-        connection.run(["sh", "-c", script], deadline_s=20)
+        connection.run(["sh", "-c", script], deadline_s=150)
     cutter.join()
     return caught.value
 
 
+# Goes on once so many shells have come here, each in a folder of a name of their own.
+_TOGETHER = """
+mkdir -p "$1"
+touch "$1/$$"
+until [ "$(ls "$1" | wc -l)" -ge "$2" ]; do sleep 0.05; done
+"""
+
+
 def passes_under_gevent(lab: Lab, program: str) -> None:
-    """In a process of its own, with port, key, known hosts and configuration as its words."""
-    words = [str(lab.sshd.port), str(lab.key), str(lab.known_hosts), str(lab.config)]
+    """In a process of its own; its words are port, key, known hosts, configuration and a command.
+
+    `COMMAND NAME COUNT` ends in no shell before it was called in so many at the same time.
+    """
+    together = lab.folder / "together"
+    together.write_text(_TOGETHER)
+    words = [
+        str(lab.sshd.port), str(lab.key), str(lab.known_hosts), str(lab.config),
+        f"cd {lab.folder}; sh {together}",
+    ]  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", program, *words],
         cwd=_ROOT,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr.decode()

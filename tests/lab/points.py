@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.lab.hosts import Host
 
 _FOLDER = "/run/points"
-_PATIENCE_S = 90
+_PATIENCE_S = 180
 _ANYBODY = 0o666  # _apt too
 
 

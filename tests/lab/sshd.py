@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
 USER = pwd.getpwuid(os.getuid()).pw_name
-PATIENCE = 15.0
+PATIENCE = 120.0  # a hang is told from a machine with other work
 
 
 def sshd_program() -> str | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.lab import clients
 from tests.lab.applying import INVENTORY, QUIETLY, only
+from tests.lab.sshd import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.lab.laptop import Laptop
 
 DEPLOYS = Path(__file__).resolve().parents[2] / "deploys"
-_PATIENCE_S = 30
 _REBOOT = "touch /run/before && (sleep 0.2; systemctl reboot) >/dev/null 2>&1 &"
 _UP = "test ! -e /run/before && systemctl is-system-running --wait"
 
@@ -76,10 +75,7 @@ class Tended:
         """Until another boot has started all that it starts."""
         ordered = self.host.run(_REBOOT)
         assert ordered.returncode == 0, ordered.stderr
-        deadline = time.monotonic() + _PATIENCE_S
-        while self.host.run(_UP).stdout == "":
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        until(lambda: self.host.run(_UP).stdout != "", "another boot")
 
 
 def settings(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

@@ -34,7 +34,6 @@ class Person:
     `program`: what is called as rigops. `meanwhile`: what happens while a question is open.
     `sees_all`: standard output is the terminal too, else no terminal, as where it goes into a file.
     `columns`: of the terminal, if that matters.
-    `waited_s`: the longest time without a letter on the screen.
     """
 
     answers: Mapping[str, str]
@@ -43,9 +42,8 @@ class Person:
     meanwhile: Callable[[], object] = lambda: None
     sees_all: bool = False
     columns: int = 0
-    waited_s: float = 0
 
-    def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 60) -> Said:
+    def rigops(self, laptop: Laptop, words: Sequence[str], *, timeout: float = 120) -> Said:
         master, slave = pty.openpty()
         if self.columns:
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, self.columns, 0, 0))
@@ -74,7 +72,6 @@ class Person:
     def _answer(self, master: int) -> None:
         left = list(self.answers.items())
         unanswered = ""
-        last = time.monotonic()
         while True:
             try:
                 text = os.read(master, 4096).decode(errors="replace")
@@ -82,8 +79,6 @@ class Person:
                 return
             if not text:
                 return
-            self.waited_s = max(self.waited_s, time.monotonic() - last)
-            last = time.monotonic()
             self.seen.append(text)
             unanswered += text
             if left and left[0][0] in unanswered:

@@ -216,7 +216,7 @@ def test_a_first_host_that_never_comes_back_ends_at_its_deadline_and_keeps_the_o
     said = fleet.laptop.rigops("apply", "--reboot", "auto", "--json", *QUIETLY)
 
     assert said.code == 1
-    assert 30 <= said.seconds < 60
+    assert 30 <= said.seconds < 30 + 60
     found = by_host(said)
     error = found[first.name]["error"]
     assert "it did not come back within 30 s of its reboot" in error["message"]

@@ -137,7 +137,7 @@ def test_an_interrupted_wait_ends_on_the_host_too_and_installs_nothing(desk: Des
         said = running.wait(60)
 
     ended = desk.host.run(
-        "for n in $(seq 100); do pgrep -x flock >/dev/null || exit 0; sleep 0.1; done; exit 1"
+        "for n in $(seq 600); do pgrep -x flock >/dev/null || exit 0; sleep 0.1; done; exit 1"
     )
     still_held = end_work(desk.host)
     assert said.code == 130

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import hostile
 from tests.lab.laptop import Laptop
+from tests.lab.sshd import until
 from tests.lab.terminal import Person
 from tests.shards import ATTACK
 
@@ -133,10 +133,7 @@ def host(module_lab: Lab) -> Host:
     for what, script in PLANTED.items():
         planted = host.run(f"{EVIL}\n{script}")
         assert planted.returncode == 0, f"{what}: {planted.stdout}{planted.stderr}"
-    until = time.monotonic() + 20
-    while host.run("true").returncode:  # sshd starts anew
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    until(lambda: host.run("true").returncode == 0, "sshd, which starts anew")
     return host
 
 

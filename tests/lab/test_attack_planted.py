@@ -189,10 +189,9 @@ def test_a_link_of_the_administrator_to_what_only_root_may_read_is_said(looked: 
     assert not [one for one in found.setters or () if one.file.startswith("/usr/local/bin/")]
 
 
-def test_the_doctor_ends_in_time_and_calls_what_it_could_not_read_unknown(looked: Looked) -> None:
+def test_no_section_hangs_and_what_it_could_not_read_is_unknown(looked: Looked) -> None:
     seen = looked.said.seen()
 
     assert {name for name, one in looked.bundle.sections.items() if one.timed_out} == set()
     assert seen.one("nccl.conf_stale")["status"] == "unknown"
     assert "/home/" in seen.one("nccl.conf_stale")["summary"]
-    assert looked.said.seconds < 60

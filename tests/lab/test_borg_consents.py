@@ -39,7 +39,7 @@ DISK: Final = (
     "mount --bind /run/disk /mnt/backup"
 )
 CONNECT: Final = "mount --bind /run/disk /mnt/backup"
-PATIENCE_S: Final = 60
+PATIENCE_S: Final = 120
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def cut_off(on: BorgHost, command: str, reached: str) -> None:
         stderr=subprocess.DEVNULL,
     )
     root = Path(f"/proc/{machine.leader(on.host.record)}/root")  # to look starts no program there
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (root / reached[1:]).is_dir():
         assert time.monotonic() < end, "it was not reached"
         assert begun.poll() is None, "it ended before"

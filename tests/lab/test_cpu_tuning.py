@@ -105,7 +105,7 @@ def test_it_holds_after_a_suspend(rig: Rig) -> None:
     )
 
     until = f"until grep -q 2800000 {POLICIES}/policy3/scaling_max_freq; do sleep 0.2; done"
-    rig.does(f"test -e /run/forgot && timeout 15 sh -c '{until}'")
+    rig.does(f"test -e /run/forgot && timeout 60 sh -c '{until}'")
     assert rig.policies() == TUNED
 
 

@@ -49,7 +49,6 @@ def test_nothing_is_changed_and_nobody_has_to_press_enter(
     said = Person({question: CTRL_C}).rigops(rig.laptop, words)
 
     assert said.code == 130, said.err
-    assert said.seconds < 30
     assert {
         path
         for path in before.differences(Tree(rig.host))

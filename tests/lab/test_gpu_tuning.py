@@ -125,7 +125,7 @@ def test_it_holds_after_a_suspend(rig: Rig) -> None:
     )
 
     until = f"until {QUERY} | grep -q 200.00; do sleep 0.2; done"
-    rig.does(f"test -s /run/forgot && timeout 15 sh -c '{until}' && systemctl start {UNIT}")
+    rig.does(f"test -s /run/forgot && timeout 60 sh -c '{until}' && systemctl start {UNIT}")
     assert rig.cards() == TUNED
 
 
@@ -134,7 +134,7 @@ def test_it_holds_after_a_reset_of_the_cards(rig: Rig) -> None:
     each = "for at in 0 1 2 3; do nvidia-smi -i $at -pl 300 >/dev/null; done"
     rig.does(f"systemctl stop nvidia-persistenced; {each}; systemctl start nvidia-persistenced")
 
-    rig.does(f"timeout 15 sh -c 'until {QUERY} | grep -q 200.00; do sleep 0.2; done'")
+    rig.does(f"timeout 60 sh -c 'until {QUERY} | grep -q 200.00; do sleep 0.2; done'")
     rig.does(f"systemctl start {UNIT}")
     assert rig.cards() == TUNED
 
@@ -232,7 +232,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_boot(rig: Rig) -> None:
 
     active = "systemctl show -P ActiveEnterTimestampMonotonic multi-user.target basic.target"
     after, before = (int(one) for one in rig.does(active).split())
-    assert after - before < 5_000_000
+    assert after - before < 30_000_000
     assert rig.host.run(f"systemctl is-failed {UNIT}").stdout == "failed\n"
     rig.does(f"rm {program}")
 

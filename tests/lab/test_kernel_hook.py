@@ -27,7 +27,7 @@ COMMAND: Final = f'{{ echo "== $RIGOPS_HOST: $RIGOPS_SUBJECT"; cat; }} >>{TOLD}'
 pytestmark = pytest.mark.shard(LAB_DRIVER)
 
 SECRET: Final = "hush-hush-7f3a"
-PATIENCE_S: Final = 60
+PATIENCE_S: Final = 120
 DEPLOY: Final = """
 from pyinfra.context import host
 from rigops.packages.operations import held, kernel_metas

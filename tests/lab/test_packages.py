@@ -15,6 +15,7 @@ import pytest
 
 from tests.lab import clients, hosts
 from tests.lab.demo_packages import FOLDER, Demo, begin_work, end_work, publish
+from tests.lab.sshd import until
 from tests.shards import LAB_APPLY
 
 if TYPE_CHECKING:
@@ -228,16 +229,11 @@ def test_a_lost_connection_does_not_end_dpkg_in_the_middle(desk: Desk) -> None:
         assert running.stdin is not None
         running.stdin.write("\n")
         running.stdin.flush()
-        for _ in range(100):
-            if "rigdemo-loud" in desk.host.run("dpkg-query -W rigdemo-loud").stdout:
-                break
-            time.sleep(0.1)
+        query = "dpkg-query -W rigdemo-loud"
+        until(lambda: "rigdemo-loud" in desk.host.run(query).stdout, "the package")
         desk.does("pkill -KILL -x -f 'sh -s'")  # as when rigops gives up on a command
         running.kill()
-    for _ in range(100):
-        if desk.version("rigdemo-loud"):
-            break
-        time.sleep(0.1)
+    until(lambda: desk.version("rigdemo-loud"), "its end")
 
     assert desk.version("rigdemo-loud") == "1.0"
     assert "rigdemo-loud" in desk.does("cat /var/lib/rigops/packages.json")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.lab.sshd import until
 from tests.lab.test_preflight_on_rigs import begin, finish
 from tests.shards import LAB_PREFLIGHT
 
@@ -45,11 +45,12 @@ def begin_until(step: str, host: Host, folder: Path) -> Popen[str]:
     host.run(f"rm -f {AT_STEP} /run/rigsim/gpu/*/lost")  # else a card stays lost until power is cut
     host.set(f"waits={step}", "lost=")
     process = begin(host, folder)
-    deadline = time.monotonic() + 60
-    while host.run(f"test -e {AT_STEP}").returncode:
+
+    def reached() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        return host.run(f"test -e {AT_STEP}").returncode == 0
+
+    until(reached, step)
     return process
 
 

@@ -39,7 +39,7 @@ DECLARED: Final[Mapping[str, Any]] = {
     "gpu_power_limit": 290,
     "notify": "cat >>/run/told",
 }
-PATIENCE_S = 40
+PATIENCE_S = 120
 
 
 class Rig(Tended):
@@ -293,7 +293,7 @@ def test_no_boot_waits_for_it_and_it_waits_for_the_driver(rig: Rig) -> None:
     rig.reboot()
     active = "systemctl show -P ActiveEnterTimestampMonotonic multi-user.target basic.target"
     after, before = (int(one) for one in rig.does(active).split())
-    assert after - before < 5_000_000
+    assert after - before < 30_000_000
     time.sleep(4)
     state = rig.state()
     assert (state["step"], state["has_answered"]) == ("none", False)

@@ -155,7 +155,7 @@ def test_apply_ends_with_the_proof_and_says_that_copies_hang(laptop: Laptop) -> 
     assert host["outcome"] == "converged"
     assert host["preflight"]["status"] == "fail"
     assert "hang" in {pair["verdict"] for pair in host["preflight"]["pairs"]}
-    assert said.seconds < 90
+    assert said.seconds < 180  # a pair that hangs is given 20 s
 
 
 def test_every_apply_is_in_the_journal(laptop: Laptop) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,27 +57,38 @@ def program() -> tuple[str, str]:
 
 def test_it_goes_on_beside_others_until_it_is_released(connection: Connection) -> None:
     _, text = program()
-    holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=20)
+    holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=60)
 
     assert holding.lines == ("ready a b",)
     data = b"x" * 3_000_000
-    assert connection.run(["cat"], stdin=data, deadline_s=20).stdout == data
+    assert connection.run(["cat"], stdin=data, deadline_s=60).stdout == data
     time.sleep(2.2)  # past a beat
     before = holding.ended
     holding.release(b"last\n")
     assert (before, holding.ended) == (None, 5)
-    assert connection.run(["echo", "on"], deadline_s=10).stdout == b"on\n"
+    assert connection.run(["echo", "on"], deadline_s=60).stdout == b"on\n"
 
 
-def test_closing_the_connection_ends_it_and_waits_for_nothing(connection: Connection) -> None:
+def test_closing_the_connection_ends_it_and_waits_for_nothing(
+    lab: Lab, connection: Connection
+) -> None:
     word, text = program()
     threads = threading.active_count()
-    holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=20)
+    holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=60)
+    asleep = lab.sshd.sessions()
     began = time.monotonic()
 
-    connection.close()
+    for pid in asleep:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        connection.close()
+        took = time.monotonic() - began
+    finally:
+        for pid in asleep:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
-    assert time.monotonic() - began < 1.5
+    assert took < 30  # nobody there answers
     until(lambda: not is_running(word), "its end there")
     until(lambda: holding.ended is not None, "its end here")
     assert holding.ended != 0
@@ -83,7 +97,7 @@ def test_closing_the_connection_ends_it_and_waits_for_nothing(connection: Connec
 
 def test_a_connection_that_is_cut_is_seen(lab: Lab, connection: Connection) -> None:
     word, text = program()
-    holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=20)
+    holding = connection.hold(["sh", "-c", text], stdin=b"a\nb\n", ready=b"ready", deadline_s=60)
 
     lab.sshd.cut()
 
@@ -95,36 +109,32 @@ def test_a_connection_that_is_cut_is_seen(lab: Lab, connection: Connection) -> N
 
 _UNDER_GEVENT = """
 from gevent import monkey; monkey.patch_all()
-import sys, time, gevent
+import sys, gevent
 from rigops.transport import HostKeyPolicy, Target, connect
 
-port, key, known, config = sys.argv[1:]
+port, key, known, config, together = sys.argv[1:]
 target = Target(name="rig", hostname="127.0.0.1", port=int(port), key=key, config_file=config,
                 known_hosts_file=known, allow_agent=False)
 
 def one(number):
     with connect(target, host_keys=HostKeyPolicy()) as connection:
-        held = connection.hold(["sh", "-c", "sleep 1; echo ready; grep -m1 b; exit 3"],
-                               stdin=b"a\\n", ready=b"ready", deadline_s=20)
-        out = connection.run(["sh", "-c", "sleep 0.5; echo x"], deadline_s=20).stdout
+        held = connection.hold(["sh", "-c", f"{together} held 4; echo ready; grep -m1 b; exit 3"],
+                               stdin=b"a\\n", ready=b"ready", deadline_s=60)
+        out = connection.run(["sh", "-c", f"{together} beside 4; echo x"], deadline_s=60).stdout
         before = held.ended
         held.release(b"b\\n")
         return before, held.ended, out
 
 def left():
     connection = connect(target, host_keys=HostKeyPolicy())
-    connection.hold(["sh", "-c", "echo ready; cat"], ready=b"ready", deadline_s=20)
+    connection.hold(["sh", "-c", "echo ready; cat"], ready=b"ready", deadline_s=60)
     connection.close()
 
-start = time.monotonic()
 jobs = [gevent.spawn(one, number) for number in range(4)] + [gevent.spawn(left)]
 gevent.joinall(jobs, raise_error=True)
 assert [job.value for job in jobs[:4]] == [(None, 3, b"x\\n")] * 4, [job.value for job in jobs]
-assert time.monotonic() - start < 7, time.monotonic() - start
 """
 
 
 def test_greenlets_hold_over_ssh_at_the_same_time(lab: Lab) -> None:
-    began = time.monotonic()
     passes_under_gevent(lab, _UNDER_GEVENT)
-    assert time.monotonic() - began < 12

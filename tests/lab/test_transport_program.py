@@ -79,7 +79,7 @@ def connection(lab: Lab) -> Iterator[Connection]:
 def says(target: Target, policy: HostKeyPolicy = KNOWN_ONLY) -> bytes:
     with connect(target, host_keys=policy) as connection:
         assert isinstance(connection, ProgramConnection)
-        return connection.run(["echo", "here"], deadline_s=10).stdout
+        return connection.run(["echo", "here"], deadline_s=60).stdout
 
 
 def test_a_certificate_named_in_the_configuration_logs_in_once_for_many_commands(
@@ -89,8 +89,8 @@ def test_a_certificate_named_in_the_configuration_logs_in_once_for_many_commands
         ["sh", "-c", "echo $0 it\\'s; echo err >&2; exit 7", "-x"], deadline_s=9
     )
     assert (answer.exit_code, answer.stdout, answer.stderr) == (7, b"-x it's\n", b"err\n")
-    assert connection.run(["sh", "-c", "exit 255"], deadline_s=9).exit_code == 255
-    script = connection.run_script("echo hello; exit 3", deadline_s=9)
+    assert connection.run(["sh", "-c", "exit 255"], deadline_s=60).exit_code == 255
+    script = connection.run_script("echo hello; exit 3", deadline_s=60)
     assert (script.exit_code, script.stdout, script.complete) == (3, b"hello\n", True)
     assert lab.sshd.log.read_text().count("Accepted publickey") == 1
     assert connection.description == f"{USER}@127.0.0.1:{lab.sshd.port}"
@@ -107,11 +107,11 @@ def test_much_goes_both_ways_and_is_bounded_through_the_program(connection: Conn
 def test_a_deadline_ends_the_command_there_too_through_the_program(connection: Connection) -> None:
     word = f"{300 + secrets.randbelow(600)}.{secrets.randbelow(10**12):012d}"
     with pytest.raises(TransportError) as caught:
-        connection.run(["sh", "-c", f"sleep {word}; true"], deadline_s=1)
+        connection.run(["sh", "-c", f"sleep {word}; true"], deadline_s=5)
     assert caught.value.kind == "timeout"
     until(lambda: not is_running(word), "the command to end")
     with pytest.raises(TransportError, match="closed"):
-        connection.run(["true"], deadline_s=5)
+        connection.run(["true"], deadline_s=60)
 
 
 def test_a_cut_connection_is_lost_through_the_program(lab: Lab, connection: Connection) -> None:
@@ -195,8 +195,8 @@ def test_a_silent_server_costs_the_program_no_more_than_the_deadline(lab: Lab) -
             file.write(lab.sshd.known_line().replace(str(lab.sshd.port), str(port)))
         start = time.monotonic()
         with pytest.raises(TransportError) as caught:
-            connect(lab.target(port=port), deadline_s=1, host_keys=KNOWN_ONLY)
-        assert time.monotonic() - start < 6
+            connect(lab.target(port=port), deadline_s=3, host_keys=KNOWN_ONLY)
+        assert 3 <= time.monotonic() - start < 3 + 30
     assert caught.value.kind == "timeout"
 
 

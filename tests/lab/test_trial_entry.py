@@ -18,10 +18,11 @@ from rigops.probe import reading
 from rigops.probe.script import script
 from rigops.record.trial_boot import CONFIRMED, LOG, MARK, events
 from tests.lab import machine
+from tests.lab.sshd import until
 from tests.shards import LAB_CONCERNS, LAB_FLEET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.lab.conftest import Lab
     from tests.lab.hosts import Host
@@ -55,13 +56,6 @@ def _says(host: Host, command: str) -> str:
     return done.stdout.strip()
 
 
-def _until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.2)
-
-
 @contextmanager
 def _another_boot(host: Host) -> Iterator[None]:
     before = _says(host, BOOT_ID)
@@ -71,7 +65,7 @@ def _another_boot(host: Host) -> Iterator[None]:
         boot = host.run(BOOT_ID)
         return boot.returncode == 0 and boot.stdout.strip() != before
 
-    _until(again)
+    until(again, "another boot")
 
 
 def _reboot(host: Host) -> None:
@@ -179,7 +173,8 @@ def test_a_confirmed_boot_stays(host: Host) -> None:
     tried = _says(host, BOOT_ID)
 
     _says(host, f"mkdir -p /run/rigops; touch {CONFIRMED}")
-    _until(lambda: "inactive" in host.run("systemctl is-active rigops-trial.service").stdout)
+    state = "systemctl is-active rigops-trial.service"
+    until(lambda: "inactive" in host.run(state).stdout, "the end of its watch")
     time.sleep(20)
 
     assert _says(host, BOOT_ID) == tried
