@@ -70,7 +70,7 @@ class Running:
     process: subprocess.Popen[str]
     began: float
 
-    def wait(self, timeout: float = 120) -> Said:
+    def wait(self, timeout: float = 300) -> Said:
         try:
             out, err = self.process.communicate(timeout=timeout)
         finally:
@@ -98,7 +98,7 @@ class Laptop:
         rigs = [(name, {**files, **data}) for name, data in hosts.items()]
         (self.folder / "inventory.py").write_text(f"rigs = {rigs!r}\n")
 
-    def rigops(self, *arguments: str, timeout: float = 120) -> Said:
+    def rigops(self, *arguments: str, timeout: float = 300) -> Said:
         return self.start(*arguments).wait(timeout)
 
     def start(self, *arguments: str, program: Sequence[str] = RIGOPS) -> Running:
@@ -114,7 +114,7 @@ class Laptop:
         )
         return Running(process, time.monotonic())
 
-    def doctor(self, *arguments: str, timeout: float = 120) -> Said:
+    def doctor(self, *arguments: str, timeout: float = 300) -> Said:
         return self.rigops("doctor", "--json", *arguments, timeout=timeout)
 
     def at_home(self, command: list[str]) -> list[str]:

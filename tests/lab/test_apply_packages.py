@@ -120,7 +120,7 @@ def test_after_a_yes_the_plan_has_the_repair_in_it_and_all_of_it_is_done(broken:
 def test_a_wait_for_somebody_elses_package_work_is_shown_while_it_lasts(desk: Desk) -> None:
     with _waiting(desk, 6) as (running, seen):
         still_held = desk.host.run("pgrep -f [/]root/upgrader").returncode == 0
-        said = running.wait(60)
+        said = running.wait()
 
     assert still_held, "".join(seen) + said.err
     who = r"held by upgrader \(process \d+, begun \d+ s ago\)"
@@ -134,7 +134,7 @@ def test_an_interrupted_wait_ends_on_the_host_too_and_installs_nothing(desk: Des
     desk.host.run("apt-get -qq -y purge rigdemo-lib")
     with _waiting(desk, 60) as (running, _):
         running.process.send_signal(signal.SIGINT)
-        said = running.wait(60)
+        said = running.wait()
 
     ended = desk.host.run(
         "for n in $(seq 600); do pgrep -x flock >/dev/null || exit 0; sleep 0.1; done; exit 1"

@@ -121,7 +121,7 @@ def cut_off(on: BorgHost, command: str, reached: str) -> None:
         assert begun.poll() is None, "it ended before"
         time.sleep(0.05)
     Points(on.host).cut()
-    begun.wait(60)
+    begun.wait(180)
     until(lambda: on.host.answers, "the host's next boot")
     on.does(
         f"rm -f {WRAPPER} /etc/ld.so.preload; mkdir -p /data /mnt/backup;"

@@ -65,9 +65,9 @@ def hang(module_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Hang:
     wedged, frozen = module_lab.up("desktop-3060-1060", "nvlink-2x3090")
     wedged.set("smi=wedged")
     frozen.set("smi=unkillable")
-    frozen.run(
-        "setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & sleep 0.3"
-    )  # somebody else's, which stays
+    # Somebody else's, which stays.
+    frozen.run("setsid nvidia-smi -L </dev/null >/dev/null 2>&1 &")
+    until(lambda: "D" in {words[0] for words in _processes(frozen).values()}, "it to hang")
     before = {one.name: set(_processes(one)) for one in (wedged, frozen)}
     laptop = Laptop(tmp_path_factory.mktemp("laptop"))
     laptop.declare({wedged.name: {}, frozen.name: {}})

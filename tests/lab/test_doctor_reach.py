@@ -269,7 +269,7 @@ def _type(reach: Reach, password: str) -> Typed:
     sudos: list[int] = []
     watching = threading.Thread(target=_watch, args=(process, {password: seen, ASKING: sudos}))
     watching.start()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     answering.join()
     watching.join()
     os.close(master)

@@ -92,7 +92,7 @@ class Desk:
     def run(self, **wish: object) -> Ran:
         began = time.monotonic()
         running = self.start(**wish)
-        said, _ = running.communicate("\n", timeout=60)
+        said, _ = running.communicate("\n", timeout=180)
         told = json.loads((self.folder / "told.json").read_text())
         return Ran(running.returncode, said, told, time.monotonic() - began)
 

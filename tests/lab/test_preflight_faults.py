@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab.sshd import until
-from tests.lab.test_preflight_on_rigs import begin, finish, preflight, verdicts
+from tests.lab.test_preflight_card_pulled import begin_until
+from tests.lab.test_preflight_on_rigs import finish, preflight, verdicts
 from tests.shards import LAB_PREFLIGHT
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def test_a_card_that_leaves_the_bus_between_two_copies(cards: Host, tmp_path: Pa
 def test_a_host_that_restarts_during_a_copy(lab: Lab, tmp_path: Path) -> None:
     host = lab.one("threadripper-3x3090", "driver=535.261.03", "p2p=hang")
     host.run("mkdir -p /var/log/journal/$(cat /etc/machine-id)")
-    process = begin(host, tmp_path)
-    wait_for_copies(host)
+    process = begin_until("copy", host, tmp_path)
     host.set(f"lost={FALLING}")
     host.run("systemctl reboot")
 
@@ -117,8 +116,7 @@ def test_a_host_that_restarts_during_a_copy(lab: Lab, tmp_path: Path) -> None:
 
 def test_a_net_that_fails_during_a_copy(cards: Host, tmp_path: Path) -> None:
     cards.set("p2p=hang", "falls=")
-    process = begin(cards, tmp_path)
-    wait_for_copies(cards)
+    process = begin_until("copy", cards, tmp_path)
     cards.run("pkill -KILL -o -f '^sshd: root@'")
 
     code, found = finish(process)
@@ -129,10 +127,4 @@ def test_a_net_that_fails_during_a_copy(cards: Host, tmp_path: Path) -> None:
     assert first["evidence"][0].startswith("last heard: copy of 4 KiB")
     assert "the host is up; run preflight again" in found["error"]["message"]
     assert not found["needs_reboot"]
-
-
-def wait_for_copies(host: Host) -> None:
-    """Until memory of both cards of the first pair is in use, and what comes then has begun."""
-    files = "/dev/shm/rigsim-cuda-"
-    until(lambda: host.run(f"ls {files}0-* {files}1-*").returncode == 0, "memory in use")
-    time.sleep(2)
+    cards.set("waits=")

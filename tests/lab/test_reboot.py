@@ -85,7 +85,8 @@ class Login:
         )
 
     def hold(self, mode: str) -> None:
-        self.host.run(f"{LOCK.format(mode=mode)} </dev/null >/dev/null 2>&1 & sleep 0.5")
+        held = "until systemd-inhibit --list | grep -q backup; do sleep 0.1; done"
+        self.host.run(f"{LOCK.format(mode=mode)} </dev/null >/dev/null 2>&1 & {held}")
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +272,8 @@ def test_a_wedged_host_is_seen_and_reboots_by_force(login: Login) -> None:
     """
     host = login.host
     host.set("smi=unkillable")
-    host.run("setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & sleep 0.5")
+    host.run("setsid nvidia-smi -L </dev/null >/dev/null 2>&1 &")
+    until(lambda: login.find_impact().wedged, "it to hang")
     host.run("sed -i 's/unkillable/ok/' /etc/rigsim/rig.json")  # for the next boot
     (task,) = login.find_impact().wedged
     assert task.comm == "nvidia-smi"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -118,7 +117,7 @@ def test_after_the_first_disk_is_gone_the_next_backup_builds_upon_what_was_resto
 def test_a_second_run_at_once_is_refused_with_the_first_ones_process(on: SnapshotHost) -> None:
     on.start_anew()
     on.does("systemd-run -q --unit=holds flock /run/rigops/snapshots.lock sleep 60")
-    time.sleep(0.5)
+    on.does("until ! flock -n /run/rigops/snapshots.lock true; do sleep 0.1; done")
     try:
         ran, timer = on.run("backup"), on.run("run")
         before = on.here()

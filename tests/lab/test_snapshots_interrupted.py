@@ -89,7 +89,7 @@ def cut_off(on: SnapshotHost, point: int, *words: str) -> None:
     )
     Points(on.host).wait()
     Points(on.host).cut()
-    begun.wait(60)
+    begun.wait(180)
     until(lambda: on.host.answers, "the host's next boot")
     on.does("mkdir -p /data; mountpoint -q /data || mount /dev/sda /data; blkid /dev/sda /dev/sdb")
 

@@ -64,7 +64,7 @@ class Rig:
         )
         points.wait()
         self.on.does("kill -KILL -- -$(cat /run/group)")
-        begun.wait(30)
+        begun.wait(180)
         self.on.does("rm -r /run/points")
 
     def count(self, *words: str) -> int:

@@ -213,7 +213,7 @@ def test_an_interrupted_apply_says_where_the_host_stands_and_the_next_one_finish
         if line.startswith(f"{NAME}: reboot"):
             running.send_signal(signal.SIGINT)
             break
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=180)
 
     assert running.returncode == 130
     assert json.loads(out)["hosts"][0]["outcome"] == "interrupted"

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,16 +118,21 @@ def test_two_connections_at_once_ask_one_question(lab: Lab) -> None:
     assert lab.known_hosts.read_text() == lab.sshd.known_line()
 
 
-def test_thinking_about_the_question_does_not_use_up_the_deadline(lab: Lab) -> None:
-    done = threading.Event()
+def test_thinking_about_the_question_does_not_use_up_the_deadline(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = [0.0]
 
     def answer(_: UnknownKey) -> bool:
-        done.wait(1.2)
+        ahead[0] = 600
         return True
 
+    now = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0])
+    monkeypatch.setattr("rigops.transport.clock.time", now)
     policy = HostKeyPolicy(ask=answer)
-    with connect(lab.target(), deadline_s=1, host_keys=policy) as connection:
-        assert connection.run(["true"], deadline_s=10).exit_code == 0
+    with connect(lab.target(), deadline_s=60, host_keys=policy) as connection:
+        assert connection.run(["true"], deadline_s=60).exit_code == 0
+    assert ahead == [600]
 
 
 def test_a_changed_host_key_is_refused_and_both_fingerprints_are_shown(

@@ -285,7 +285,7 @@ def serve(folder: Path, methods: str, rounds: int) -> Iterator[tuple[int, Passwo
     key = paramiko.Ed25519Key.from_private_key_file(str(make_key(folder / "host")))
     interface = PasswordServer(methods)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
 
         def work() -> None:
             for _ in range(rounds):
@@ -295,7 +295,7 @@ def serve(folder: Path, methods: str, rounds: int) -> Iterator[tuple[int, Passwo
                     # A client that does not like the key may hang up before this has returned.
                     with suppress(EOFError, paramiko.SSHException):
                         transport.start_server(server=interface)
-                    transport.join(10)
+                    transport.join(60)
 
         thread = threading.Thread(target=work)
         thread.start()
