@@ -26,11 +26,11 @@ target = Target(name=name, user=user or None, config_file=config)
 connection = connect(target, host_keys=HostKeyPolicy())
 privilege = Privilege("free", ("sudo", "-n", "--")) if user else Privilege("root")
 take(connection, privilege, Holder("kim@laptop", "kims", "2025-11-21T22:00:00Z"),
-     tell=print, deadline_s=10)
+     tell=print, deadline_s=60)
 print("held", flush=True)
 if work:
     connection.run(work_argv(work), privilege=privilege, deadline_s=60)
-time.sleep(60)
+time.sleep(600)
 """
 
 

@@ -64,7 +64,7 @@ def reach(host: Host) -> Iterator[Callable[..., Connection]]:
 
 def lock(connection: Connection, privilege: Privilege | None = None, **how: object) -> ApplyLock:
     told: Callable[[str], None] = how.get("tell", lambda _: None)  # type: ignore[assignment]  # of any
-    return take(connection, privilege or Privilege("root"), ME, tell=told, deadline_s=20)
+    return take(connection, privilege or Privilege("root"), ME, tell=told, deadline_s=60)
 
 
 def test_a_live_holder_is_named_and_its_work_goes_on(
@@ -150,7 +150,7 @@ def test_a_holder_that_is_ended_on_the_host_is_seen_here(
     host.run("kill $(sed 's/.*\"pid\": //; s/}//' /var/lib/rigops/lock.json)")
 
     until(lambda: not mine.held, "the end of the holder")
-    assert connection.run(["echo", "on"], deadline_s=10).stdout == b"on\n"
+    assert connection.run(["echo", "on"], deadline_s=60).stdout == b"on\n"
     lock(connection).release()
 
 
@@ -195,6 +195,8 @@ def test_it_costs_one_exec(host: Host, reach: Callable[..., Connection]) -> None
 def test_work_words_reach_the_command_through_sudo(reach: Callable[..., Connection]) -> None:
     connection = reach("free")
 
-    done = connection.run(["sudo", "-n", *work_argv(["printf", "%s|", "a  b", "-o"])], deadline_s=9)
+    done = connection.run(
+        ["sudo", "-n", *work_argv(["printf", "%s|", "a  b", "-o"])], deadline_s=60
+    )
 
     assert (done.exit_code, done.stdout) == (0, b"a  b|-o|")

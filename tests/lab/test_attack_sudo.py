@@ -174,6 +174,7 @@ def everything_arrives(connection: Connection, privilege: Privilege) -> None:
     )
     assert held.lines == ("got first", "ready")
     held.release()
+    until(lambda: held.ended is not None, "its end")
     assert held.ended == 0
 
 

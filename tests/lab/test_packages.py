@@ -178,11 +178,11 @@ def test_a_held_package_stays_unless_its_hold_may_be_broken_and_is_held_again(de
 
 def test_somebody_elses_package_work_is_waited_for_until_it_ends_or_time_is_up(desk: Desk) -> None:
     desk.does("apt-get -qq -y --purge remove rigdemo-new rigdemo-lib")
-    begin_work(desk.host, 60)
+    begin_work(desk.host, 600)
     late = desk.run(install={"rigdemo-lib": None}, lock_wait_s=1)
     assert end_work(desk.host)
     begin_work(desk.host, 4)
-    waited = desk.run(install={"rigdemo-lib": None}, lock_wait_s=30)
+    waited = desk.run(install={"rigdemo-lib": None}, lock_wait_s=120)
 
     assert late.code != 0
     assert "upgrader (process " in late.told["notices"][0][1]

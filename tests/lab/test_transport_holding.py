@@ -65,6 +65,7 @@ def test_it_goes_on_beside_others_until_it_is_released(connection: Connection) -
     time.sleep(2.2)  # past a beat
     before = holding.ended
     holding.release(b"last\n")
+    until(lambda: holding.ended is not None, "its end")
     assert (before, holding.ended) == (None, 5)
     assert connection.run(["echo", "on"], deadline_s=60).stdout == b"on\n"
 
@@ -123,6 +124,8 @@ def one(number):
         out = connection.run(["sh", "-c", f"{together} beside 4; echo x"], deadline_s=60).stdout
         before = held.ended
         held.release(b"b\\n")
+        while held.ended is None:
+            gevent.sleep(0.05)
         return before, held.ended, out
 
 def left():

@@ -150,7 +150,7 @@ def test_the_agent_is_lent_to_the_host_only_on_request(lab: Lab, agent: Path) ->
     for forward, expected in ((True, fingerprint_of(lab.key)), (False, "")):
         target = lab.target(allow_agent=True, forward_agent=forward)
         with connect(target, host_keys=KNOWN_ONLY) as connection:
-            answer = connection.run(["ssh-add", "-l"], deadline_s=10)
+            answer = connection.run(["ssh-add", "-l"], deadline_s=60)
         assert expected in answer.stdout.decode()
         assert (answer.exit_code == 0) is forward
     assert agent.exists()
@@ -180,7 +180,7 @@ def test_an_alias_of_the_ssh_configuration_with_an_include_is_enough(
     lab.config.write_text(f"Include {tmp_path}/more\nGlobalKnownHostsFile /dev/null\n")
     target = Target(name="big-rig", config_file=str(lab.config), allow_agent=False)
     with connect(target, host_keys=KNOWN_ONLY) as connection:
-        assert connection.run(["echo", "here"], deadline_s=10).stdout == b"here\n"
+        assert connection.run(["echo", "here"], deadline_s=60).stdout == b"here\n"
         assert connection.description == f"{USER}@127.0.0.1:{lab.sshd.port}"
 
 

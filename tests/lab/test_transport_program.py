@@ -86,7 +86,7 @@ def test_a_certificate_named_in_the_configuration_logs_in_once_for_many_commands
     lab: Lab, connection: Connection
 ) -> None:
     answer = connection.run(
-        ["sh", "-c", "echo $0 it\\'s; echo err >&2; exit 7", "-x"], deadline_s=9
+        ["sh", "-c", "echo $0 it\\'s; echo err >&2; exit 7", "-x"], deadline_s=60
     )
     assert (answer.exit_code, answer.stdout, answer.stderr) == (7, b"-x it's\n", b"err\n")
     assert connection.run(["sh", "-c", "exit 255"], deadline_s=60).exit_code == 255
