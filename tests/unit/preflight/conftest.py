@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.silicon.cuda import build
-from tests.unit.preflight.rigs import DRIVER, TOPOLOGY, Rig
+from tests.unit.preflight.rigs import DRIVER, Rig, pack
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rigops.preflight.run.pack", pack)
 
 
 @pytest.fixture(scope="package")
@@ -27,7 +32,5 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def rig(libraries: Path, tmp_path: Path) -> Rig:
     made = Rig(tmp_path, libraries / "libcuda.so.1")
-    made.program("nvidia-smi", f"printf '{TOPOLOGY}'")
-    for log in ("journalctl", "dmesg"):
-        made.program(log, "echo not permitted >&2; exit 1")
+    made.programs()
     return made

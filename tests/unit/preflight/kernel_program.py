@@ -11,7 +11,7 @@ import sys
 import time
 from ctypes import c_char
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
 from rigops.hostside.p2p.cuda import NOT_READY, Cuda, CudaError
 from rigops.hostside.p2p.kernels import Kernels, PtxError, Talk
@@ -20,10 +20,11 @@ from rigops.hostside.p2p.verdict import POISON, poison
 from rigops.hostside.p2p.words import Words, words_of
 
 MAILBOX = 4096
-PATIENCE = 3.0
 
 
 class Card:
+    patience_s: ClassVar[float] = 60  # then it hangs
+
     def __init__(self, cuda: Cuda, index: int, ptx: str) -> None:
         self.cuda = cuda
         self.context = cuda.handle("cuDevicePrimaryCtxRetain", index)
@@ -48,9 +49,9 @@ class Card:
         self.cuda.do("cuMemcpyDtoH_v2", (c_char * size).from_buffer(data), at, size)
         return bytes(data)
 
-    def wait(self, seconds: float = PATIENCE) -> None:
+    def wait(self) -> None:
         self.use()
-        until = time.monotonic() + seconds
+        until = time.monotonic() + self.patience_s
         while (code := self.cuda.code("cuStreamQuery", self.stream)) == NOT_READY:
             if time.monotonic() > until:
                 raise TimeoutError
@@ -184,6 +185,7 @@ def compile_kernels(ptx: str) -> Any:
 def main() -> None:
     name, options = sys.argv[1], json.loads(sys.stdin.read())
     options.setdefault("ptx", PTX)
+    Card.patience_s = options.pop("hangs_after_s", Card.patience_s)
     try:
         answer = globals()[name](**options)
     except CudaError as error:

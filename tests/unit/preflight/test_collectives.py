@@ -16,11 +16,10 @@ from rigops.hostside.p2p.nccl_memory import own_names, remove_new
 from rigops.hostside.p2p.nccl_places import candidates, writers
 from rigops.hostside.p2p.verdict import pattern
 from rigops.hostside.p2p.watched import Ended
-from rigops.hostside.packing import pack
 from tests.lab.silicon.cuda import build
 from tests.shards import PREFLIGHT
 from tests.unit.hostside.trees import oldest_python
-from tests.unit.preflight.rigs import ADDRESSES, SMALL
+from tests.unit.preflight.rigs import ADDRESSES, SMALL, pack
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,20 +14,19 @@ import pytest
 from rigops.hostside.p2p.ptx import LOAD, PING_PONG, PTX, STORE
 from rigops.hostside.p2p.verdict import POISON
 from rigops.hostside.p2p.words import words_of
-from tests.lab.silicon.cuda.build import build
-from tests.unit.lab.cuda_rig import ROOT, VERSION, Rig
+from tests.shards import PREFLIGHT
+from tests.unit.lab.cuda_rig import ROOT, Rig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 COUNT = 40_000  # more than twice the threads of a launch
 GUARDS = 16
 ALL = COUNT + 2 * GUARDS
 RIGHT = {"looked": ALL, "wrong": 0, "first": None, "guards_wrong": 0}
 ROUNDS, WORDS = 50, 8
+SOON = 0.2  # seconds after which what hangs is taken for hung
 
 
 @dataclass
@@ -50,7 +48,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
@@ -65,14 +63,9 @@ class Bench:
         return self.run("talk", rounds=ROUNDS, words=WORDS, **options)
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build(tmp_path_factory.mktemp("libraries"), VERSION)
-
-
 @pytest.fixture
-def bench(libraries: dict[str, Path], tmp_path: Path) -> Bench:
-    rig = Rig(tmp_path, libraries["libcuda.so.1"], libraries["libnccl.so.2"])
+def bench(libraries: Path, tmp_path: Path) -> Bench:
+    rig = Rig(tmp_path, libraries / "libcuda.so.1", libraries / "libnccl.so.2")
     rig.configure()
     return Bench(rig)
 
@@ -165,15 +158,17 @@ STORE_FAULTS: dict[str, Callable[[Any], bool]] = {
 @pytest.mark.parametrize("fault", STORE_FAULTS)
 def test_stores_find_the_fault_of_the_pair(bench: Bench, fault: str) -> None:
     bench.rig.configure(pairs={(0, 1): {"copy": fault}})
-    assert STORE_FAULTS[fault](bench.store())
+    how = {"hangs_after_s": SOON} if "hang" in fault else {}
+    assert STORE_FAULTS[fault](bench.store(**how))
     assert stored_right(bench.store(swap=True))
 
 
 @pytest.mark.parametrize("fault", STORE_FAULTS)
 def test_loads_find_the_fault_of_the_pair(bench: Bench, fault: str) -> None:
     bench.rig.configure(pairs={(0, 1): {"copy": fault}})
-    found = bench.load()
-    assert found == {"error": "hang"} if "hang" in fault else found["wrong"] > 0
+    how = {"hangs_after_s": SOON} if "hang" in fault else {}
+    found = bench.load(**how)
+    assert found == {"error": "hang"} if how else found["wrong"] > 0
     assert bench.load(swap=True) == RIGHT
 
 
@@ -197,7 +192,9 @@ def test_a_kernel_finds_the_wrong_words_that_the_host_finds(bench: Bench) -> Non
 @pytest.mark.parametrize("fault", ["no-flags", "mirror", "hang", "kernel-hang", "stale"])
 def test_flags_find_the_fault(bench: Bench, fault: str, *, pull: bool) -> None:
     bench.rig.configure(pairs={(0, 1): {"copy": fault}})
-    assert not talked_right(bench.talk(pull=pull))
+    how = {"hangs_after_s": SOON} if "hang" in fault else {}
+    found = bench.talk(pull=pull, **how)
+    assert found == {"error": "hang"} if how else not talked_right(found)
 
 
 def test_flags_that_are_never_seen_are_found_by_nothing_else(bench: Bench) -> None:
@@ -244,6 +241,7 @@ STORE_MUTANTS = {
 }
 
 
+@pytest.mark.shard(PREFLIGHT)
 @pytest.mark.parametrize("name", STORE_MUTANTS)
 def test_a_broken_store_is_caught(bench: Bench, name: str) -> None:
     assert not stored_right(bench.store(ptx=mutant(STORE, *STORE_MUTANTS[name])))
@@ -263,6 +261,7 @@ LOAD_MUTANTS = {
 }
 
 
+@pytest.mark.shard(PREFLIGHT)
 @pytest.mark.parametrize("name", LOAD_MUTANTS)
 def test_a_broken_load_is_caught_on_a_fine_rig(bench: Bench, name: str) -> None:
     assert bench.load(ptx=mutant(LOAD, *LOAD_MUTANTS[name])) != RIGHT
@@ -280,6 +279,7 @@ BLIND_MUTANTS = {
 }
 
 
+@pytest.mark.shard(PREFLIGHT)
 @pytest.mark.parametrize("name", BLIND_MUTANTS)
 def test_a_blind_load_is_caught_by_words_that_are_wrong(bench: Bench, name: str) -> None:
     changed = [[5, 9], [COUNT - 1, 8], [-1, 7]]
@@ -301,20 +301,23 @@ TALK_MUTANTS = {
 }
 
 
+@pytest.mark.shard(PREFLIGHT)
 @pytest.mark.parametrize("name", TALK_MUTANTS)
 def test_a_broken_ping_pong_is_caught(bench: Bench, name: str) -> None:
     assert not talked_right(bench.talk(ptx=mutant(PING_PONG, *TALK_MUTANTS[name])))
 
 
+@pytest.mark.shard(PREFLIGHT)
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_missing_fence_is_caught_when_each_polls_the_other(bench: Bench, which: int) -> None:
     broken = mutant(PING_PONG, "membar.sys;", "", which)
     assert not talked_right(bench.talk(ptx=broken, pull=True))
 
 
+@pytest.mark.shard(PREFLIGHT)
 def test_a_wait_without_a_bound_is_caught(bench: Bench) -> None:
     broken = mutant(PING_PONG, "@!%over bra spin;", "bra spin;")
-    assert bench.talk(ptx=broken, alone=True) == {"error": "hang"}
+    assert bench.talk(ptx=broken, alone=True, hangs_after_s=SOON) == {"error": "hang"}
 
 
 # ---- words as the host computes them
