@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.lab.laptop import RIGOPS, Said
+from tests.lab.sshd import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 CTRL_C = "\x03"
 # Whoever runs the tests in the background has Ctrl-C ignored, and what they start would inherit it.
 _AT_A_TERMINAL = ("setsid", "--ctty", "--wait", "env", "--default-signal=INT")
+
+
+def wait_for_hiding(master: int) -> None:
+    """What is typed before the echo is off would be thrown away."""
+    until(lambda: not termios.tcgetattr(master)[3] & termios.ECHO, "the echo to be off")
 
 
 @dataclass
@@ -83,7 +89,9 @@ class Person:
             unanswered += text
             if left and left[0][0] in unanswered:
                 self.meanwhile()
-                time.sleep(0.2)  # what is typed before the echo is off would be thrown away
+                time.sleep(0.2)  # as a person, who reads first
+                if "assword" in unanswered:
+                    wait_for_hiding(master)
                 answer = left.pop(0)[1]
                 os.write(master, (answer if answer == CTRL_C else f"{answer}\n").encode())
                 unanswered = ""

@@ -16,6 +16,7 @@ import pytest
 from tests.lab import users
 from tests.lab.laptop import Laptop, Running, Said
 from tests.lab.sshd import processes_with
+from tests.lab.terminal import wait_for_hiding
 from tests.lab.users import PASSWORD
 from tests.shards import LAB_TRANSPORT
 
@@ -300,7 +301,7 @@ def _answer(master: int, password: str, terminal: list[str]) -> None:
         terminal.append(text)
         if not asked and "sudo password" in "".join(terminal):
             asked = True
-            time.sleep(0.2)  # what is typed before the echo is off would be thrown away
+            wait_for_hiding(master)
             os.write(master, f"{password}\n".encode())
 
 
