@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["Backtracking", "TooManyStepsError", "compiler", "parsed", "parser"]
@@ -39,12 +40,32 @@ def parsed(pattern: AnyPattern) -> Any:
     return parser.parse(text, pattern.flags & OF_THE_PATTERN)
 
 
+@dataclass
+class _Alone:
+    """One character or a place, which many patterns have."""
+
+    pattern: re.Pattern[str]
+    taken: dict[str, bool]  # characters that were tried
+
+
+@dataclass
+class _Item:
+    """Of a pattern. `bodies` are what it repeats, groups, asserts or chooses from."""
+
+    kind: str
+    value: Any
+    bodies: list[list[_Item]]
+    alone: _Alone
+
+
+_ALONE: Final[dict[tuple[str, int], _Alone]] = {}
+_NOTHING: Final = _Alone(re.compile(""), {})
+
+
 class Backtracking:
     def __init__(self, pattern: AnyPattern, most: int) -> None:
-        self._items = list(parsed(pattern))
         self._flags = pattern.flags & OF_THE_PATTERN
-        self._compiled: dict[int, re.Pattern[str]] = {}
-        self._takes: dict[tuple[int, str], bool] = {}
+        self._items = self._prepared(parsed(pattern))
         self._groups: dict[int, tuple[int, int]] = {}
         self._text = ""
         self._most = most
@@ -64,54 +85,80 @@ class Backtracking:
             end = self.match(text, at)
             at = at + 1 if end is None else max(end, at + 1)
 
-    def _sequence(self, items: list[Any], first: int, at: int) -> Iterator[int]:
+    def _prepared(self, items: Any) -> list[_Item]:
+        return [self._item_of(one) for one in items]
+
+    def _item_of(self, item: Any) -> _Item:
+        kind, value = str(item[0]), item[1]
+        inner: list[Any] = []
+        alone = _NOTHING
+        if kind in _ONE_CHARACTER or kind == "AT":
+            alone = _alone(item, self._flags)
+        elif kind == "BRANCH":
+            inner = value[1]
+        elif kind == "SUBPATTERN":
+            inner = [value[3]]
+        elif kind in _REPEATS:
+            inner = [value[2]]
+        elif kind == "ATOMIC_GROUP":
+            inner = [value]
+        elif kind in {"ASSERT", "ASSERT_NOT"}:
+            inner = [value[1]]
+        elif kind != "GROUPREF":
+            raise NotImplementedError(kind)
+        return _Item(kind, value, [self._prepared(one) for one in inner], alone)
+
+    def _sequence(self, items: list[_Item], first: int, at: int) -> Iterator[int]:
         """Where the items from the first on can end: what `re` tries first comes first."""
         self._step()
-        if first == len(items):
-            yield at
+        for number in range(first, len(items)):
+            item = items[number]
+            if item.kind in _ONE_CHARACTER:
+                if not self._is_taken(item, at):
+                    return
+                at += 1
+                self._step()
+                continue
+            for end in self._item(item, at):
+                yield from self._sequence(items, number + 1, end)
             return
-        for end in self._item(items[first], at):
-            yield from self._sequence(items, first + 1, end)
+        yield at
 
     def _step(self) -> None:
         self.steps += 1
         if self.steps > self._most:
             raise TooManyStepsError
 
-    def _item(self, item: Any, at: int) -> Iterator[int]:  # noqa: C901, PLR0912 - a branch a kind
-        kind, value = str(item[0]), item[1]
-        if kind in _ONE_CHARACTER:
-            if self._is_taken(item, at):
-                yield at + 1
-        elif kind == "AT":
-            if self._pattern_of(item).match(self._text, at):
+    def _item(self, item: _Item, at: int) -> Iterator[int]:  # noqa: C901 - a branch a kind
+        """Of those that are more than one character."""
+        kind, value = item.kind, item.value
+        if kind == "AT":
+            if item.alone.pattern.match(self._text, at):
                 yield at
         elif kind == "BRANCH":
-            for way in value[1]:
-                yield from self._sequence(list(way), 0, at)
+            for way in item.bodies:
+                yield from self._sequence(way, 0, at)
         elif kind == "SUBPATTERN":
-            yield from self._group(value[0], list(value[3]), at)
+            yield from self._group(value[0], item.bodies[0], at)
         elif kind in _REPEATS:
-            low, high, body = int(value[0]), int(value[1]), list(value[2])
-            single = len(body) == 1 and str(body[0][0]) in _ONE_CHARACTER
+            low, high, body = int(value[0]), int(value[1]), item.bodies[0]
+            single = len(body) == 1 and body[0].kind in _ONE_CHARACTER
             ends = (self._run if single else self._rounds)(kind, body, low, high, at)
             yield from ends if kind != "POSSESSIVE_REPEAT" else _first(ends)
         elif kind == "ATOMIC_GROUP":
-            yield from _first(self._sequence(list(value), 0, at))
+            yield from _first(self._sequence(item.bodies[0], 0, at))
         elif kind in {"ASSERT", "ASSERT_NOT"}:
             direction, body = value
             start = at if direction > 0 else at - body.getwidth()[0]
-            found = start >= 0 and any(True for _ in self._sequence(list(body), 0, start))
+            found = start >= 0 and any(True for _ in self._sequence(item.bodies[0], 0, start))
             if found == (kind == "ASSERT"):
                 yield at
-        elif kind == "GROUPREF":
+        else:
             start, end = self._groups.get(value, (0, -1))
             if end >= start and self._text.startswith(self._text[start:end], at):
                 yield at + end - start
-        else:
-            raise NotImplementedError(kind)
 
-    def _group(self, number: int | None, body: list[Any], at: int) -> Iterator[int]:
+    def _group(self, number: int | None, body: list[_Item], at: int) -> Iterator[int]:
         for end in self._sequence(body, 0, at):
             if number is None:
                 yield end
@@ -124,7 +171,7 @@ class Backtracking:
             else:
                 del self._groups[number]
 
-    def _run(self, kind: str, body: list[Any], low: int, high: int, at: int) -> Iterator[int]:
+    def _run(self, kind: str, body: list[_Item], low: int, high: int, at: int) -> Iterator[int]:
         """Of one character: no round is tried twice."""
         end = at
         while end - at < high and (kind != "MIN_REPEAT" or end - at < low):
@@ -142,7 +189,7 @@ class Backtracking:
                 self._step()
                 yield one
 
-    def _rounds(self, kind: str, body: list[Any], low: int, high: int, at: int) -> Iterator[int]:
+    def _rounds(self, kind: str, body: list[_Item], low: int, high: int, at: int) -> Iterator[int]:
         rounds = [(at, self._sequence(body, 0, at))]
         if kind == "MIN_REPEAT" and low == 0:
             yield at
@@ -158,21 +205,23 @@ class Backtracking:
                 if kind == "MIN_REPEAT" and len(rounds) > low:
                     yield end
 
-    def _is_taken(self, item: Any, at: int) -> bool:
+    def _is_taken(self, item: _Item, at: int) -> bool:
         self._step()
         if at >= len(self._text):
             return False
-        known = (id(item), self._text[at])
-        if known not in self._takes:
-            self._takes[known] = bool(self._pattern_of(item).fullmatch(self._text[at]))
-        return self._takes[known]
+        character, alone = self._text[at], item.alone
+        if character not in alone.taken:
+            alone.taken[character] = alone.pattern.fullmatch(character) is not None
+        return alone.taken[character]
 
-    def _pattern_of(self, item: Any) -> re.Pattern[str]:
-        if id(item) not in self._compiled:
-            alone = parser.parse("x", self._flags)
-            alone.data[:] = [item]
-            self._compiled[id(item)] = compiler.compile(alone, self._flags)
-        return self._compiled[id(item)]
+
+def _alone(item: Any, flags: int) -> _Alone:
+    key = str(item), flags
+    if key not in _ALONE:
+        parsed_alone = parser.parse("x", flags)
+        parsed_alone.data[:] = [item]
+        _ALONE[key] = _Alone(compiler.compile(parsed_alone, flags), {})
+    return _ALONE[key]
 
 
 def _first(ends: Iterator[int]) -> Iterator[int]:

@@ -11,7 +11,7 @@ import signal
 import time
 from collections import deque
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +42,7 @@ _COMMON: Final = 'a0A -\t./:="'
 _FOREIGN: Final = ("", "\0")  # what may follow a text so that it does not match
 _LONGEST_PUMP: Final = 80
 _SUSPICIOUS_S: Final = 0.003  # of the processor, however busy the machine is
-_TOO_LONG_S: Final = 1
+_TOO_LONG_S: Final = 30
 ENDLESS_S: Final = 1e6
 _QUIET_S: Final = 0.05
 _RATIO: Final = 3
@@ -329,7 +329,8 @@ def growth(use: Use, text: Callable[[int], str], size: int = 64) -> str | None:
 def _steps(use: Use, text: str) -> int:
     if isinstance(use.pattern.pattern, bytes):
         text = text.encode("utf-8", "replace").decode("latin-1")
-    engine = Backtracking(use.pattern, _MOST_STEPS)
+    engine = _engine(use.pattern)
+    engine.steps = 0
     try:
         if "fullmatch" in use.methods:
             engine.fullmatch(text)
@@ -340,6 +341,11 @@ def _steps(use: Use, text: str) -> int:
     except TooManyStepsError:
         return _MOST_STEPS
     return engine.steps
+
+
+@lru_cache(maxsize=1)  # since the texts of a pattern are tried one after the other
+def _engine(pattern: AnyPattern) -> Backtracking:
+    return Backtracking(pattern, _MOST_STEPS)
 
 
 def slow_growth(
