@@ -102,7 +102,17 @@ def command(
 
     They wipe one disk: that of the captured root, found by its serial number. Other disks are
     never matched. Your ssh keys log in, passwords do not; no driver is installed. Needs
-    `rigops capture HOST`. How to hand the files to an installer: docs/autoinstall.md.
+    `rigops capture HOST`.
+
+    Ubuntu's installer finds the files on a FAT stick with the label CIDATA, Debian's finds its
+    file on the stick that it boots from (hd-media). Either takes them by http too. Add to the
+    line of the kernel in the installer's menu:
+
+    \b
+      Ubuntu, stick  autoinstall
+      Ubuntu, http   autoinstall "ds=nocloud;s=http://ADDRESS/DIR/"
+      Debian, stick  auto=true priority=critical file=/hd-media/preseed.cfg
+      Debian, http   auto=true priority=critical url=http://ADDRESS/DIR/preseed.cfg
 
     \b
     Examples:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "rigops.autoinstall/1"
 _GB: Final = 10**9
+_NEXT: Final[Mapping[str, tuple[str, ...]]] = {
+    "ubuntu": (
+        "Next: copy both files to a FAT stick with the label CIDATA. Boot Ubuntu's server",
+        "image (24.04.2 or newer), press e in its menu, and add to the kernel's line:",
+        "  autoinstall",
+    ),
+    "debian": (
+        "Next: copy the file to a stick with Debian's hd-media/boot.img.gz and a netinst",
+        "image. Boot it, press e (Tab with BIOS), and add to the kernel's line:",
+        "  auto=true priority=critical file=/hd-media/preseed.cfg",
+    ),
+}
 
 
 def autoinstall_lines(
@@ -33,7 +45,8 @@ def autoinstall_lines(
     for file in files:
         secret = " (0600: it has the Wi-Fi passphrase)" if file.mode == 0o600 else ""  # noqa: PLR2004
         yield f"wrote {folder / file.name}{secret}"
-    yield "Next: hand it to the installer: docs/autoinstall.md"
+    yield from _NEXT[release.distribution]
+    yield "To serve the files by http instead: rigops autoinstall --help"
 
 
 def autoinstall_document(

@@ -61,6 +61,21 @@ def test_ubuntus_files_are_written_and_described(rigops: Rigops, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("distribution", "argument"),
+    [
+        ("debian", "  auto=true priority=critical file=/hd-media/preseed.cfg"),
+        ("ubuntu", "  autoinstall"),
+    ],
+)
+def test_what_to_add_to_the_line_of_the_kernel_is_printed(
+    rigops: Rigops, distribution: str, argument: str
+) -> None:
+    done = rigops("autoinstall", HOST, "--for", distribution, "--ssh-key", "me.pub")
+
+    assert argument in done.out.splitlines()
+
+
+@pytest.mark.parametrize(
     ("distribution", "name"), [("debian", "preseed.cfg"), ("ubuntu", "meta-data")]
 )
 def test_a_second_run_writes_them_anew_and_nothing_of_somebody_else(

@@ -219,8 +219,8 @@ def notices(declared: Borg, found: BorgHost, state: BorgState | None) -> Iterato
         yield "keep is not declared: no archive is ever removed, and the repository fills up"
     if not declared.exclude:
         yield (
-            "exclude is not declared: caches, trash and layers of containers are left out "
-            "(docs/borg.md)"
+            "exclude is not declared: caches, trash and layers of containers are left out. "
+            f"{SETTINGS} lists the patterns; those that you declare replace them"
         )
     if not is_encrypted(found):
         yield (
