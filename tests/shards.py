@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.lab.requirements import lacks as lacks_hosts
 from tests.lab.vm.requirements import lacks as lacks_machines
 from tests.real_cuda.requirements import lacks as lacks_compiler
+from tests.silicon.requirements import lacks as lacks_card
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -124,6 +125,7 @@ SHARDS = (
     Shard(REAL_DRIVER, 16, _DRIVER, options=()),
     Shard(PREFLIGHT, 2, (*_PREFLIGHT, *_P2P), ("tests/unit",), EVERY_CORE, lacks_compiler),
     Shard(REAL_CUDA, 1, _P2P, ("tests/real_cuda",), (), lacks_compiler),
+    Shard(SILICON, 4, (), ("tests/silicon",), (), lacks_card),  # no area: where there is a card
     Shard(VM_LAB, 18, ("tests/lab/vm", "tests/vm"), ("tests/vm",), (), lacks_machines),
     Shard(VM_TRIAL, 28, _TRIAL, ("tests/vm",), (), lacks_machines),
     Shard(VM_LAYOUTS, 20, _TRIAL, ("tests/vm",), (), lacks_machines),
