@@ -17,8 +17,10 @@ from rigops.probe.sections import (
     processes,
     secure_boot,
 )
+from tests.unit import programs
 from tests.unit.doctor import module_rigs as rigs
 from tests.unit.probe.snippets import TOOLS, as_collected, called
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,7 +201,7 @@ def _asked(snippet: str, shell: str, **names: str) -> str:
     for old, new in names.items():
         snippet = snippet.replace(old, new)
     done = subprocess.run(
-        [shell, "-c", f"{TOOLS}\n{called(snippet)}"],
+        [*programs.shell(shell), "-c", f"{TOOLS}\nsleep() {{ :; }}\n{called(snippet)}"],
         capture_output=True,
         text=True,
         check=True,
@@ -216,7 +218,7 @@ def _process(proc: Path, pid: int, stat: str, *, holds: str = "/dev/null") -> No
     (proc / f"{pid}/wchan").write_text("nvidia_close")
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_only_what_waits_or_works_for_the_driver_is_listed(tmp_path: Path, shell: str) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self/stat").touch()
@@ -247,7 +249,7 @@ esac
 
 
 @pytest.mark.parametrize("has_kmod", [True, False])
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_debian_s_name_of_the_module_is_found(
     tmp_path: Path, shell: str, *, has_kmod: bool
 ) -> None:
@@ -290,7 +292,7 @@ def test_a_host_without_any_of_it_answers_wholly(section: object) -> None:
 
     assert isinstance(section, Section)
 
-    said = _asked(section.snippet, "sh")
+    said = _asked(section.snippet, "dash")
 
     assert not section.parse(said).unparsed
 

@@ -288,7 +288,7 @@ def lazily(megabytes: int) -> Iterator[bytes]:
 
 def test_a_log_without_end_is_read_within_bounds() -> None:
     tracemalloc.start()
-    bundle = bug_report.read(lazily(300), host="rig")
+    bundle = bug_report.read(lazily(90), host="rig")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Finding
 
 IN_THE_SHARD = settings().max_examples > 1000
-EXAMPLES = 10_000 if IN_THE_SHARD else 200
+EXAMPLES = 10_000 if IN_THE_SHARD else 100
 
 XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python3, GPU has fallen off the bus.\n"
 
@@ -50,14 +50,14 @@ def xids(bundle: Bundle) -> list[Finding]:
         "-----BEGIN PRIVATE KEY-----",
     ],
 )
-@pytest.mark.parametrize("stamp", ["", "[   12.345678] ", "Jan 31 18:00:00 rig kernel: "])
-def test_an_xid_after_a_label_is_still_that_xid(before: str, stamp: str) -> None:
-    bundle = log(f"{stamp}{before}\n{stamp}{XID}")
-    (found,) = xids(without_names(bundle))
+def test_an_xid_after_a_label_is_still_that_xid(before: str) -> None:
+    for stamp in ("", "[   12.345678] ", "Jan 31 18:00:00 rig kernel: "):
+        bundle = log(f"{stamp}{before}\n{stamp}{XID}")
+        (found,) = xids(without_names(bundle))
 
-    assert (found.status, found.subject) == ("fail", "gpu 0000:41:00.0")
-    assert XID.strip() in found.evidence[0].line
-    assert changed_by_redaction(bundle) is None
+        assert (found.status, found.subject) == ("fail", "gpu 0000:41:00.0"), stamp
+        assert XID.strip() in found.evidence[0].line
+        assert changed_by_redaction(bundle) is None, stamp
 
 
 INIT = "[    0.123456] NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x22:0x56:884)"

@@ -17,6 +17,7 @@ from rigops.probe.bundles import bug_report
 from rigops.probe.registry import PASTED, SECTIONS
 from rigops.probe.section import EVERY_WORD
 from tests.corpus import CORPUS
+from tests.shards import PROPERTIES
 from tests.unit import recorded
 from tests.unit.probe import answers, host_sections, pasted
 from tests.unit.probe.bundles.redacting import changed_by_redaction, without_names
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-FOLDERS = (
-    (FIXTURES / "kernel-log", "kernel-log"),
-    (FIXTURES / "smi", "nvidia-smi-xml"),
+OURS = ((FIXTURES / "kernel-log", "kernel-log"), (FIXTURES / "smi", "nvidia-smi-xml"))
+OF_THE_CORPUS = (
     (CORPUS / "01-nvidia-smi-xml", "nvidia-smi-xml"),
     (CORPUS / "01b-nvidia-smi-q-text", "nvidia-smi-xml"),
     (CORPUS / "02-topo-m", "nvidia-smi-topo"),
@@ -55,22 +55,31 @@ def bundles() -> Iterator[tuple[str, Bundle]]:
     yield "programs", changed(pasted.SAMPLES.items())
     report = FIXTURES / "bundles/nvidia-bug-report.log"
     yield report.name, bug_report.read([report.read_bytes()], host="x")
+    yield from of_files(OURS)
+
+
+def of_files(folders: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, Bundle]]:
+    """Each with one file of each section, so that it takes less time."""
     listed: dict[str, list[tuple[str, Path]]] = {}
-    for folder, section in FOLDERS:
+    for folder, section in folders:
         listed.setdefault(section, []).extend((section, file) for file in sorted(folder.glob("*")))
-    # One of each section, so that it takes less time.
     for together in zip_longest(*listed.values()):
         files = [one for one in together if one]
         texts = [(name, file.read_bytes().decode("utf-8", "replace")) for name, file in files]
         yield " ".join(file.name for _, file in files), changed(texts)
 
 
-BUNDLES = dict(bundles())
+REAL = pytest.mark.shard(PROPERTIES)
 
 
-@pytest.mark.parametrize("name", BUNDLES)
-def test_the_verdict_stays_where_every_word_is_the_name_of_a_user(name: str) -> None:
-    bundle = BUNDLES[name]
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        *(pytest.param(one, id=name) for name, one in bundles()),
+        *(pytest.param(one, id=name, marks=REAL) for name, one in of_files(OF_THE_CORPUS)),
+    ],
+)
+def test_the_verdict_stays_where_every_word_is_the_name_of_a_user(bundle: Bundle) -> None:
     words = {word for one in bundle.sections.values() for word in WORD.findall(one.text)}
     users = "".join(f"USER={word}\n" for word in sorted(words))
     named = Bundle("rig", None, root=True, sections={**bundle.sections, "users": Collected(users)})
