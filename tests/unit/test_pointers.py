@@ -44,7 +44,7 @@ def printable(text: str, suffix: str) -> Iterator[str]:
         yield from (line for line in text.splitlines() if not line.lstrip().startswith("#"))
         return
     tree = ast.parse(text)
-    hidden = {id(one.body[0].value) for one in ast.walk(tree) if has_hidden_docstring(one, text)}
+    hidden = {id(one) for one in hidden_docstrings(tree, text)}
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)
@@ -54,16 +54,16 @@ def printable(text: str, suffix: str) -> Iterator[str]:
             yield node.value
 
 
-def has_hidden_docstring(node: ast.AST, text: str) -> bool:
+def hidden_docstrings(tree: ast.Module, text: str) -> Iterator[ast.expr]:
     """Decorators make commands and checks, which show theirs, as programs show __doc__."""
-    match node:
-        case ast.Module():
-            is_shown = "__doc__" in text
-        case ast.FunctionDef() | ast.ClassDef():
-            is_shown = bool(node.decorator_list)
-        case _:
-            return False
-    return not is_shown and ast.get_docstring(node) is not None
+    for node in ast.walk(tree):
+        match node:
+            case ast.Module(body=[ast.Expr(value), *_]) if "__doc__" not in text:
+                yield value
+            case ast.FunctionDef(body=[ast.Expr(value), *_], decorator_list=[]):
+                yield value
+            case ast.ClassDef(body=[ast.Expr(value), *_], decorator_list=[]):
+                yield value
 
 
 @pytest.mark.parametrize("folder", INSTALLED)
