@@ -55,13 +55,7 @@ class Host:
         path.chmod(0o755)
 
     def without_timeout(self) -> None:
-        """A PATH with everything but that."""
-        for folder in ("/usr/bin", "/usr/sbin"):
-            for name in os.listdir(folder):  # noqa: PTH208 - names, not paths
-                link = self.commands / name
-                if name != "timeout" and not link.is_symlink() and not link.exists():
-                    link.symlink_to(f"{folder}/{name}")
-        self.path = str(self.commands)
+        self.command("timeout", "exit 127")
 
     def run(self, *sections: Section[Any]) -> Bundle:
         done = subprocess.run(

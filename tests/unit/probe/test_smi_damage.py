@@ -138,18 +138,16 @@ def test_entities_stay_as_they_are(entities: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit",
-    [
+    "head", ["", "<nvidia_smi_log><gpu id='0000:01:00.0'><processes>", "GPU 0000:01:00.0\n  a"]
+)
+def test_twice_the_text_takes_twice_the_time(head: str) -> None:
+    for unit in (
         "<a", "<gpu id='0000:01:00.0'>", "<a>", "</a>", "<!--", "-->", "<!DOCTYPE x [", "&amp;",
         "]", "\x1b[", " ", "a : b\n", "    a : b\n", "GPU 0000:01:00.0\n    a : b\n", "\n",
         "<nvidia_smi_log>", "Unable to ", "0000:", "nvidia-smi $ ", "<process_info><pid>1</pid>",
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_twice_the_text_takes_twice_the_time(unit: str) -> None:
-    for head in ("", "<nvidia_smi_log><gpu id='0000:01:00.0'><processes>", "GPU 0000:01:00.0\n  a"):
+    ):  # fmt: skip
 
-        def repeated(size: int, head: str = head) -> str:
+        def repeated(size: int, unit: str = unit) -> str:
             return head + unit * (size // len(unit))
 
         assert slow_growth(nvidia_smi_xml.parse, repeated, 16 * 1024) is None

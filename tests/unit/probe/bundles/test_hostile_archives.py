@@ -189,23 +189,23 @@ def test_an_archive_that_does_harm_is_refused_within_bounds(
     assert [one.name for one in tmp_path.iterdir()] == ["x.tar.gz"]
 
 
-@pytest.mark.parametrize("name", hostile.STRINGS.values(), ids=list(hostile.STRINGS))
 def test_a_name_that_steers_a_terminal_is_no_section_and_is_shown_in_a_refusal(
-    tmp_path: Path, name: str
+    tmp_path: Path,
 ) -> None:
-    inside = name.replace("/", "").replace("\\", "").replace("\0", "")
-    if inside == "a\udcff\ud800b":
-        inside = "a\udcffb"  # all that tarfile writes
     archive = tmp_path / "x.tar.gz"
-    archive.write_bytes(tar([("rig/uname", UNAME), (f"rig/{inside}", "x")], form=PAX))
+    for what, name in hostile.STRINGS.items():
+        inside = name.replace("/", "").replace("\\", "").replace("\0", "")
+        if inside == "a\udcff\ud800b":
+            inside = "a\udcffb"  # all that tarfile writes
+        archive.write_bytes(tar([("rig/uname", UNAME), (f"rig/{inside}", "x")], form=PAX))
 
-    (bundle,) = read_all(archive)
+        (bundle,) = read_all(archive)
 
-    assert list(bundle.sections) == ["uname"]
-    archive.write_bytes(tar([(f"../{inside}", "x")], form=PAX))
-    with pytest.raises(UsageError, match="leads out of the archive") as caught:
-        read_all(archive)
-    assert repr(f"../{inside}") in caught.value.problems[0].message
+        assert list(bundle.sections) == ["uname"], what
+        archive.write_bytes(tar([(f"../{inside}", "x")], form=PAX))
+        with pytest.raises(UsageError) as caught:
+            read_all(archive)
+        assert repr(f"../{inside}") in caught.value.problems[0].message, what
 
 
 def test_a_size_below_0_is_refused_or_taken_for_the_end_of_what_was_cut(tmp_path: Path) -> None:
