@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +52,7 @@ def take_it(here: Connection, places: Places) -> Iterator[Callable[..., ApplyLoc
         holder: Holder,
         *,
         tell: Callable[[str], None] = lambda _: None,
-        deadline_s: float = 10,
+        deadline_s: float = 60,
         connection: Connection = here,
         privilege: Privilege = ROOTLY,
     ) -> ApplyLock:
@@ -163,23 +162,26 @@ def test_two_hosts_that_are_one_machine_are_found_out(
 
 
 def test_work_of_a_lost_run_is_waited_for_and_told(
-    take_it: Callable[..., ApplyLock], here: Connection, places: Places
+    take_it: Callable[..., ApplyLock], here: Connection, places: Places, tmp_path: Path
 ) -> None:
     lock = take_it(KIM)
-    work = work_argv(["sh", "-c", "echo begun; sleep 3"], places=places)
-    begun = here.hold(work, ready=b"begun", deadline_s=10)
+    ends = 'echo begun; until [ -e "$0" ]; do sleep 0.01; done'
+    work = work_argv(["sh", "-c", ends, str(tmp_path / "go")], places=places)
+    begun = here.hold(work, ready=b"begun", deadline_s=60)
     lock.holding.release()
     told: list[str] = []
 
-    took = time.monotonic()
-    lock = take_it(LEE, tell=told.append)
+    def tell(text: str) -> None:
+        told.append(text)
+        (tmp_path / "go").touch()
 
-    assert time.monotonic() - took > 0.5
-    assert begun.ended == 0
-    assert told[0].startswith(
-        "waiting for what may be left of an earlier run: sh -c echo begun; sleep 3 (pid "
-    )
+    lock = take_it(LEE, tell=tell)
+
+    assert told[0].startswith(f"waiting for what may be left of an earlier run: sh -c {ends} ")
+    assert "(pid " in told[0]
     assert lock.notice
+    begun.release()
+    assert begun.ended == 0
 
 
 def test_work_that_does_not_end_in_time_is_an_error_with_its_name(
@@ -189,7 +191,7 @@ def test_work_that_does_not_end_in_time_is_an_error_with_its_name(
     work = here.hold(
         work_argv(["sh", "-c", "echo begun; cat >/dev/null"], places=places),
         ready=b"begun",
-        deadline_s=10,
+        deadline_s=60,
     )
     lock.holding.release()
 
@@ -207,7 +209,7 @@ def test_commands_of_a_run_keep_words_input_and_exit_code(
     for where in (places, Places(run=str(tmp_path / "nowhere"))):  # without a lock file: plainly
         take_it(KIM).release()
         words = work_argv(["sh", "-c", program, "x", "-o", "a  b", "", "$HOME"], places=where)
-        done = here.run(words, stdin=b"in ", deadline_s=10)
+        done = here.run(words, stdin=b"in ", deadline_s=60)
         assert (done.exit_code, done.stdout) == (7, b"in -o|a  b||$HOME|")
 
 
@@ -244,7 +246,7 @@ from rigops.transport import LOCAL, HostKeyPolicy, Privilege, connect
 
 here = connect(LOCAL, host_keys=HostKeyPolicy())
 lock = take(here, Privilege("root"), Holder("kim@laptop", "k", "2025"), tell=print,
-            deadline_s=10, places=Places(*sys.argv[1:]))
+            deadline_s=60, places=Places(*sys.argv[1:]))
 print("held", flush=True)
 time.sleep(60)
 """

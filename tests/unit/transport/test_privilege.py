@@ -50,8 +50,8 @@ def test_a_command_gets_all_of_its_input_and_none_of_the_password(
     script = "cat lines; echo end; echo oops >&2; exit 3\n"
     (tmp_path / "lines").touch()
 
-    done = here.run_script(script, privilege=sudo(program), deadline_s=10)
-    given = here.run(["cat"], stdin=script.encode(), privilege=sudo(program), deadline_s=10)
+    done = here.run_script(script, privilege=sudo(program), deadline_s=60)
+    given = here.run(["cat"], stdin=script.encode(), privilege=sudo(program), deadline_s=60)
 
     read = (done.stdout.removesuffix(b"end\n"), done.stderr, done.exit_code)
     assert read in {(b"", b"oops\n", 3), (SECRET + b"\n", b"oops\n", 3)}
@@ -63,7 +63,7 @@ def test_a_command_gets_all_of_its_input_and_none_of_the_password(
 def test_a_sudo_that_does_not_ask_never_sees_the_password(here: Connection) -> None:
     eats = "cat >lines & " + NEVER
 
-    here.run(["true"], stdin=b"input", privilege=sudo(eats), deadline_s=10)
+    here.run(["true"], stdin=b"input", privilege=sudo(eats), deadline_s=60)
 
     with open("lines") as lines:  # noqa: PTH123
         assert "touch" not in lines.read()
@@ -72,7 +72,7 @@ def test_a_sudo_that_does_not_ask_never_sees_the_password(here: Connection) -> N
 def test_a_password_is_sent_once_and_a_refusal_ends_at_once(
     here: Connection, tmp_path: Path
 ) -> None:
-    done = here.run(["cat"], stdin=b"input", privilege=sudo(TWICE), deadline_s=10)
+    done = here.run(["cat"], stdin=b"input", privilege=sudo(TWICE), deadline_s=60)
 
     assert done.exit_code == 1
     assert (tmp_path / "lines").read_text().split("\n") == ["touch ran", "", ""]

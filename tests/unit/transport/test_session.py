@@ -31,7 +31,7 @@ def test_a_session_inside_one_that_is_gone_ends_without_a_trace_on_the_screen() 
     session = Session(cast("socket.socket", Tunnel()))
 
     session.start()
-    session.join(10)
+    session.join(60)
 
     assert not session.is_alive()
     assert not session.active
