@@ -14,6 +14,7 @@ from rigops.probe.reading import with_heads
 from rigops.probe.script import _TOOLS
 from tests import shards
 from tests.unit.programs import SHELLS as SHELLS  # noqa: PLC0414 - of those that import it here
+from tests.unit.programs import needed
 from tests.unit.programs import shell as command
 
 if TYPE_CHECKING:
@@ -63,8 +64,20 @@ def run(
         check=False,
         timeout=60,
     )
-    assert not done.stderr
+    assert done.stderr == "", done.stderr
     return done.returncode, as_collected(done.stdout).replace(str(root), "")
+
+
+def awk_that_gives_up(folder: Path, times: int) -> str:
+    """For `commands`: so often, as mawk does where a process ends while it is read."""
+    awk = folder / "bin/awk"
+    awk.parent.mkdir()
+    awk.write_text(
+        f'#!/bin/sh\ncd {folder}\n[ "$(cat gave-up 2>/dev/null | wc -c)" -ge {times} ] ||'
+        f' {{ printf . >>gave-up; exit 2; }}\ncd "$OLDPWD"; exec {needed("awk")} "$@"\n'
+    )
+    awk.chmod(0o755)
+    return f"PATH={awk.parent}:$PATH"
 
 
 def called(snippet: str) -> str:

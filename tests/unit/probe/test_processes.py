@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.sections.processes import SECTION, parse
-from tests.unit.probe.snippets import run, tree
+from tests.unit.probe.snippets import awk_that_gives_up, run, tree
 from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
@@ -40,3 +40,16 @@ def test_the_name_of_a_process_is_read_as_a_name(
     (task,) = parse(text).tasks or ()
     assert (task.pid, task.state, task.cpu_percent) == (77, "D", 0)
     assert task.comm == " ".join(name.split("\n")).strip()
+
+
+@pytest.mark.parametrize(("times", "code"), [(1, 0), (9, 1)])
+def test_they_are_looked_at_again_where_one_ends_meanwhile(
+    tmp_path: Path, times: int, code: int
+) -> None:
+    tree(tmp_path, {"/proc/self/stat": "", "/proc/77/stat": f"77 (x) {FIELDS}\n"})
+    commands = f"sleep() {{ :; }}; {awk_that_gives_up(tmp_path, times)}"
+
+    ended, text = run(SECTION, "dash", tmp_path, "/proc/", commands=commands)
+
+    assert ended == code
+    assert [one.pid for one in parse(text).tasks or ()] == ([] if code else [77])

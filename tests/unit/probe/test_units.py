@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rigops.probe.sections.units import SECTION, parse
 from tests.unit.patterns import slow_growth
-from tests.unit.probe.snippets import entered_by_everybody, run, tree
+from tests.unit.probe.snippets import awk_that_gives_up, entered_by_everybody, run, tree
 from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
@@ -113,6 +113,19 @@ def test_a_program_that_runs_without_a_unit_is_found(shell: str, tmp_path: Path)
 
     assert "pid=712 comm=gwe" in text
     assert parse(text).programs == ("gwe",)
+
+
+@pytest.mark.parametrize(("times", "code"), [(1, 0), (9, 1)])
+def test_programs_are_looked_for_again_where_one_ends_meanwhile(
+    tmp_path: Path, times: int, code: int
+) -> None:
+    tree(tmp_path, {"/proc/self/stat": "1 (sh) R 1 1 1 0", "/proc/712/comm": "gwe\n"})
+    commands = awk_that_gives_up(tmp_path, times)
+
+    ended, text = run(SECTION, "dash", tmp_path, *PLACES, "/proc/", commands=commands)
+
+    assert ended == code
+    assert parse(text).programs == (() if code else ("gwe",))
 
 
 def test_a_list_of_states_alone_says_nothing_of_setters() -> None:

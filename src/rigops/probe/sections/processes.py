@@ -130,17 +130,19 @@ ticks() {{ # PID…: of those in state D and of the driver's threads, as PID:STA
             }}
             close(file)
         }}
-    }}' "$@"
+    }}' "$@" 2>/dev/null
 }}
+left=5 # tries: mawk gives up where a process ends while it is read
+try_again() {{ left=$((left - 1)); [ "$left" -gt 0 ]; }}
 cd /proc/ || return
-waiting=$(ticks [0-9]*)
+until waiting=$(ticks [0-9]*); do try_again || return; done
 cd /
 block "{_TASKS}"
 now=
 [ -z "$waiting" ] || {{
     sleep 1
     for one in $waiting; do set -- "$@" "${{one%%:*}}"; done
-    now=$(ticks "$@")
+    until now=$(ticks "$@"); do try_again || return; done
 }}
 count=0
 for one in $now; do
