@@ -51,28 +51,28 @@ def with_sections(bundle: Bundle, sections: Mapping[str, Collected]) -> Bundle:
     return Bundle(bundle.host, bundle.collected_at, root=bundle.root, sections=sections)
 
 
-def assert_nothing_got_well(name: str, damaged: Bundle) -> None:
+def assert_nothing_got_well(name: str, damaged: Bundle, why: str = "") -> None:
     found = statuses(damaged)
     got_well = {
         (check, subject)
         for check, subject in failures(name)
         if found.get((check, subject)) == "ok" or found.get((check, "host")) == "ok"
     }
-    assert got_well == set()
+    assert got_well == set(), why
 
 
 @pytest.mark.parametrize("name", RIGS)
-@pytest.mark.parametrize("lost", SECTIONS)
-def test_one_lost_section_turns_no_failure_into_health(name: str, lost: str) -> None:
+def test_one_lost_section_turns_no_failure_into_health(name: str) -> None:
     bundle = RIGS[name]
-    kept = {section: one for section, one in bundle.sections.items() if section != lost}
+    for lost in bundle.sections:
+        kept = {section: one for section, one in bundle.sections.items() if section != lost}
 
-    assert_nothing_got_well(name, with_sections(bundle, kept))
+        assert_nothing_got_well(name, with_sections(bundle, kept), f"without {lost}")
 
 
 @pytest.mark.parametrize("name", RIGS)
 @given(lost=st.sets(st.sampled_from(SECTIONS)))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_lost_sections_turn_no_failure_into_health(name: str, lost: set[str]) -> None:
     bundle = RIGS[name]
     kept = {section: one for section, one in bundle.sections.items() if section not in lost}
@@ -82,7 +82,7 @@ def test_lost_sections_turn_no_failure_into_health(name: str, lost: set[str]) ->
 
 @pytest.mark.parametrize("name", RIGS)
 @given(cut=st.sampled_from(SECTIONS), share=st.floats(0, 1))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_section_that_was_cut_off_turns_no_failure_into_health(
     name: str, cut: str, share: float
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_section_that_was_cut_off_turns_no_failure_into_health(
 
 @pytest.mark.parametrize("name", RIGS)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_rubbish_and_swapped_fields_never_raise(name: str, data: st.DataObject) -> None:
     bundle = RIGS[name]
     section = data.draw(st.sampled_from(sorted(bundle.sections)))
@@ -111,12 +111,15 @@ def test_rubbish_and_swapped_fields_never_raise(name: str, data: st.DataObject) 
 @pytest.mark.parametrize("name", RIGS)
 def test_without_names_a_rig_is_judged_the_same(name: str) -> None:
     bundle = RIGS[name]
-
-    assert statuses(without_names(bundle)) == statuses(bundle)
-    assert [one.data for one in look(without_names(bundle))] == [one.data for one in look(bundle)]
     redaction = Redaction([bundle])
-    summaries = [redaction.text(one.summary) for one in look(bundle)]
-    assert [one.summary for one in look(redaction.bundle(bundle))] == summaries
+
+    named, nameless = look(bundle), look(without_names(bundle))
+    redacted = look(redaction.bundle(bundle))
+
+    for one, other in zip(named, nameless, strict=True):
+        assert (one.id, one.subject, one.status) == (other.id, other.subject, other.status)
+        assert one.data == other.data
+    assert [one.summary for one in redacted] == [redaction.text(one.summary) for one in named]
 
 
 @pytest.mark.parametrize("name", recorded.NAMES)

@@ -317,20 +317,19 @@ def listed(words: str) -> set[str]:
     return set(words.split("; ")) - {""}
 
 
-@pytest.mark.parametrize("name", PASTES)
-def test_a_paste_is_recognized_and_judged(name: str) -> None:
-    expected = PASTES[name]
-    bundle = pasted(name)
-    assert bundle.paste is not None
-    found = examine(HostSnapshot(bundle), None, catalog())
+def test_a_paste_is_recognized_and_judged() -> None:
+    for name, expected in PASTES.items():
+        bundle = pasted(name)
+        assert bundle.paste is not None, name
+        found = examine(HostSnapshot(bundle), None, catalog())
 
-    kinds = {one.partition(" (")[0] for one in bundle.paste.recognized}
-    shown = {f"{one.status} {one.id}" for one in found}
-    alarms = {one for one in shown if one.startswith(("fail ", "warn "))}
-    assert kinds == listed(expected.kinds)
-    assert listed(expected.findings) <= shown
-    assert alarms <= listed(expected.findings)
-    assert {one.id for one in found if one.status == "ok"} <= set(expected.ok.split())
+        kinds = {one.partition(" (")[0] for one in bundle.paste.recognized}
+        shown = {f"{one.status} {one.id}" for one in found}
+        alarms = {one for one in shown if one.startswith(("fail ", "warn "))}
+        assert kinds == listed(expected.kinds), name
+        assert listed(expected.findings) <= shown, name
+        assert alarms <= listed(expected.findings), name
+        assert {one.id for one in found if one.status == "ok"} <= {*expected.ok.split()}, name
 
 
 def test_every_file_is_in_the_table() -> None:
