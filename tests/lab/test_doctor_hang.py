@@ -13,6 +13,7 @@ import pytest
 
 from rigops.probe.registry import SECTIONS
 from tests.lab import machine
+from tests.lab.frozen import UNTIL_IT_HOLDS
 from tests.lab.laptop import Laptop, Said, Seen
 from tests.lab.sshd import until
 from tests.shards import LAB_FLEET
@@ -66,8 +67,7 @@ def hang(module_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Hang:
     wedged.set("smi=wedged")
     frozen.set("smi=unkillable")
     # Somebody else's, which stays.
-    frozen.run("setsid nvidia-smi -L </dev/null >/dev/null 2>&1 &")
-    until(lambda: "D" in {words[0] for words in _processes(frozen).values()}, "it to hang")
+    frozen.run(f"setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & {UNTIL_IT_HOLDS}")
     before = {one.name: set(_processes(one)) for one in (wedged, frozen)}
     laptop = Laptop(tmp_path_factory.mktemp("laptop"))
     laptop.declare({wedged.name: {}, frozen.name: {}})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.lab.frozen import UNTIL_IT_HOLDS
 from tests.lab.sshd import until
 from tests.shards import LAB_ITSELF
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shard(LAB_ITSELF)
 
-START = "setsid nvidia-smi -L </dev/null >/dev/null 2>&1 &"
+START = f"setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & {UNTIL_IT_HOLDS}"
 REMAPPED = "nvidia-smi --query-gpu=remapped_rows.pending,remapped_rows.uncorrectable"
 
 
@@ -40,7 +41,7 @@ def test_an_unkillable_process_outlives_kill_and_ends_with_the_thaw_and_with_its
     host = lab.one("nvlink-2x3090")
     host.set("smi=unkillable")
     host.run(START)
-    until(lambda: _states(host) == ["D"], "it to hang")
+    assert _states(host) == ["D"]
     host.run("pkill -KILL -f '^/usr/bin/python3.*nvidia-smi'; sleep 0.3")
     assert _states(host) == ["D"]
 
@@ -49,7 +50,7 @@ def test_an_unkillable_process_outlives_kill_and_ends_with_the_thaw_and_with_its
     assert _says(host, "nvidia-smi -L | wc -l") == "2"
     host.set("smi=unkillable")
     host.run(START)
-    until(lambda: _states(host) == ["D"], "it to hang")
+    assert _states(host) == ["D"]
     folder = host.record.folder
     host.down()
     assert not folder.exists()

@@ -272,8 +272,7 @@ def test_a_wedged_host_is_seen_and_reboots_by_force(login: Login) -> None:
     """
     host = login.host
     host.set("smi=unkillable")
-    host.run("setsid nvidia-smi -L </dev/null >/dev/null 2>&1 &")
-    until(lambda: login.find_impact().wedged, "it to hang")
+    host.run(f"setsid nvidia-smi -L </dev/null >/dev/null 2>&1 & {frozen.UNTIL_IT_HOLDS}")
     host.run("sed -i 's/unkillable/ok/' /etc/rigsim/rig.json")  # for the next boot
     (task,) = login.find_impact().wedged
     assert task.comm == "nvidia-smi"
