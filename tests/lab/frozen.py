@@ -19,8 +19,8 @@ _SIZE = 4 << 20
 _WHERE = "run/rigsim/frozen"
 _FREEZE, _THAW = 0xC0045877, 0xC0045878  # FIFREEZE and FITHAW
 
-# To be run in the host: it ends once somebody waits there. Who merely reads from a disk is in state D
-# as well, for a moment.
+# To be run in the host: it ends once somebody waits there. Who merely reads from a disk is in
+# state D as well, for a moment.
 UNTIL_IT_HOLDS = "until cat /proc/[0-9]*/wchan 2>&1 | grep -aq percpu; do sleep 0.1; done"
 
 # In the host's mounts, with the machine's rights: the device node is there only for the mount.
