@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import hostile
+from tests.unit.cli.conftest import apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,26 +194,18 @@ def test_a_name_that_no_host_can_have_has_no_address(rigops: Rigops, name: str) 
     assert "has no address" in host["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("plan",), ("apply", "--yes"), ("release", "rig", "--yes"), ("rollback", "rig", "--yes"),
-     ("preflight", "--yes"), ("history",), ("drivers", "--host", "rig")],
-    ids=lambda words: words[0],
-)  # fmt: skip
 def test_every_command_refuses_an_inventory_that_it_cannot_read(
-    tmp_path: Path, words: tuple[str, ...]
+    rigops: Rigops, tmp_path: Path
 ) -> None:
-    """In a process each: some patch the one that they run in."""
     os.mkfifo(tmp_path / "inventory.py")
-    run = subprocess.run(
-        [sys.executable, "-m", "rigops", *words, "--json", "-i", "inventory.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=60,
-    )
+    end = ("--json", "-i", "inventory.py")
+    converge = ["plan"], ["apply", "--yes"], ["release", "rig", "--yes"], ["rollback", "rig"]
+    others = ["preflight", "--yes"], ["history"], ["drivers", "--host", "rig"]
 
-    assert run.returncode == 2
-    assert "rigops.error/1" in run.stdout
-    assert "no regular file" in run.stdout
+    every = apart(tmp_path, *([*words, *end] for words in converge))
+    every += [rigops(*words, *end) for words in others]
+
+    for words, said in zip((*converge, *others), every, strict=True):
+        assert said.code == 2, words
+        assert "rigops.error/1" in said.out
+        assert "no regular file" in said.out

@@ -11,7 +11,7 @@ import pytest
 from rigops.capture.document import Capture, document
 from rigops.cli import reprovision_run
 from rigops.converge.result import Blocked, HostResult
-from rigops.errors import HostError
+from rigops.errors import HostError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,13 +42,15 @@ def reprovision(
     """Of a host that has every stage behind it in no time but apply, which has these results."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     inventory = tmp_path / "inventory.py"
-    inventory.write_text('rigs = ["a"]\n')
+    inventory.write_text('rigs = ["a", "@local"]\n')
     place = tmp_path / "data/rigops/vault/captures/a/20261125T163000Z"
     place.mkdir(parents=True)
     found = Capture(host="a", status="safe", at="2026-11-25T16:30:00Z", place=str(place))
     (place / "capture.json").write_text(json.dumps(document([found])))
 
-    def run(*results: HostResult, moves_settings: bool = False) -> ReprovisionResult:
+    def run(
+        *results: HostResult, host: str = "a", was: str = "a", moves_settings: bool = False
+    ) -> ReprovisionResult:
         left = list(results)
         for stage in ("trust", "bootstrap", "disks", "verify", "compare"):
             monkeypatch.setattr(reprovision_run._Run, f"_{stage}", lambda _: None)
@@ -56,9 +58,9 @@ def reprovision(
         monkeypatch.setattr(reprovision_run._Run, "_apply_once", lambda _: left.pop(0))
         monkeypatch.setattr(reprovision_run._Run, "_moves_settings", lambda _: moves_settings)
         options = reprovision_run.Options(
-            host="a",
+            host=host,
             inventory_path=inventory,
-            captured_as="a",
+            captured_as=was,
             accepted_keys=frozenset(),
             asks_password=False,
             asks_sudo_password=False,
@@ -118,6 +120,21 @@ def test_an_apply_that_did_not_get_to_its_end_ends_it(
     assert (done.ending, done.exit_code) == ("failed", 1)
     assert says in str(done.error)
     assert done.story[-1] == "failed in the stage apply"
+
+
+@pytest.mark.parametrize(
+    ("host", "was", "says"),
+    [
+        ("nobody", "nobody", "not in the inventory"),
+        ("@local", "@local", "only a host over ssh"),
+        ("a", "old", "no capture in .*/captures/old"),
+    ],
+)
+def test_what_is_missing_is_a_usage_error(
+    reprovision: Callable[..., ReprovisionResult], host: str, was: str, says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        reprovision(host=host, was=was)
 
 
 @pytest.mark.parametrize("outcome", ["changed", "converged"])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +16,7 @@ from rigops.record.kernel_arguments import arguments_document, read_arguments
 from rigops.record.proven import Proven
 from rigops.vault import pinned_set
 from tests import version_0_1
+from tests.unit.cli.conftest import apart
 from tests.version_0_1 import FOLDER, HOST, STATE, breaches
 
 if TYPE_CHECKING:
@@ -84,20 +83,9 @@ def laptop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _printed(*words: str) -> Any:
-    """By a process of its own, since some commands change what Python's threads are."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rigops", *words, "--json"],
-        capture_output=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    return json.loads(done.stdout)
-
-
 @pytest.mark.usefixtures("laptop")
-def test_the_journal_of_a_controller_is_read() -> None:
-    found = _printed("history")
+def test_the_journal_of_a_controller_is_read(rigops: Rigops) -> None:
+    found = rigops("history", "--json").json()
 
     lines = version_0_1.text("journal.jsonl").splitlines()
     before = [json.loads(line) for line in reversed(lines)]
@@ -106,28 +94,19 @@ def test_the_journal_of_a_controller_is_read() -> None:
     assert breaches(found) == []
 
 
-@pytest.mark.usefixtures("laptop")
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("plan",),
-        ("apply", "--yes"),
-        ("doctor", HOST),
-        ("preflight", "--yes"),
-        ("release", HOST, "--yes"),
-        ("rollback", HOST, "--yes"),
-        ("drivers", "--host", HOST),
-        ("ssh-config",),
-    ],
-    ids=lambda words: words[0],
-)
 def test_documents_of_a_host_that_cannot_be_reached_are_those_of_before(
-    words: tuple[str, ...],
+    rigops: Rigops, laptop: Path
 ) -> None:
-    found = _printed(*words)
+    converge = ["plan"], ["apply", "--yes"], ["release", HOST, "--yes"], ["rollback", HOST, "--yes"]
+    others = ["doctor", HOST], ["preflight", "--yes"], ["drivers", "--host", HOST], ["ssh-config"]
 
-    assert [host["host"] for host in found["hosts"]] == [HOST]
-    assert breaches(found) == []
+    every = apart(laptop, *([*words, "--json"] for words in converge))
+    every += [rigops(*words, "--json") for words in others]
+
+    for words, said in zip((*converge, *others), every, strict=True):
+        found = json.loads(said.out)
+        assert [host["host"] for host in found["hosts"]] == [HOST], words
+        assert breaches(found) == [], words
 
 
 @pytest.mark.parametrize("rig", sorted(path.name for path in RIGS.iterdir()))

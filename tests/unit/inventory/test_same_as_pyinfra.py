@@ -8,25 +8,35 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from rigops.concerns.registry import keys
 from rigops.inventory import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# pyinfra patches the whole process when it is imported, so it gets one of its own.
+    import pytest
+
+# pyinfra patches the whole process when it is imported, so it gets one of its own, and each
+# inventory a fork of that. One line each.
 AS_PYINFRA_SEES_IT = """
-import json, sys
+import json, os, sys
 from pyinfra.api import State
 from pyinfra.context import ctx_state
 from pyinfra_cli.inventory import make_inventory
-import os
-sys.path.append(os.getcwd())
-ctx_state.set(State())
-inventory = make_inventory(sys.argv[1], cwd=os.getcwd())
-print(json.dumps({host.name: host.data.dict() for host in inventory}))
+
+def show(name):
+    sys.path.append(os.getcwd())
+    ctx_state.set(State())
+    inventory = make_inventory(name, cwd=os.getcwd())
+    print(json.dumps({host.name: host.data.dict() for host in inventory}), flush=True)
+
+for folder in sys.argv[2:]:
+    if os.fork() == 0:
+        os.chdir(folder)
+        show(sys.argv[1])
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(folder)
 """
 
 INVENTORIES = {
@@ -95,17 +105,21 @@ INVENTORIES = {
 }
 
 
-@pytest.mark.parametrize("name", INVENTORIES)
 def test_every_host_has_the_data_that_pyinfra_gives_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _write(tmp_path, INVENTORIES[name])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
+    folders = {name: tmp_path / str(number) for number, name in enumerate(INVENTORIES)}
+    for name, folder in folders.items():
+        _write(folder, INVENTORIES[name])
+    seen = _as_pyinfra_sees_it("inventory.py", *folders.values())
 
-    ours = {host.name: host.data for host in load(tmp_path / "inventory.py", keys()).hosts}
+    for (name, folder), theirs in zip(folders.items(), seen, strict=True):
+        with monkeypatch.context() as there:
+            there.setattr(sys, "path", list(sys.path))
+            there.chdir(folder)
+            ours = {host.name: host.data for host in load(folder / "inventory.py", keys()).hosts}
 
-    assert json.loads(json.dumps(ours)) == _as_pyinfra_sees_it("inventory.py", tmp_path)
+        assert json.loads(json.dumps(ours)) == theirs, name
 
 
 def test_group_data_beside_the_inventory_wins_over_that_of_the_current_folder(
@@ -126,7 +140,7 @@ def test_group_data_beside_the_inventory_wins_over_that_of_the_current_folder(
 
     ours = {host.name: host.data for host in inventory.hosts}
     assert ours == {"one": {"x_from": "beside", "x_here": 1}}
-    assert ours == _as_pyinfra_sees_it("lab/inventory.py", tmp_path)
+    assert [ours] == _as_pyinfra_sees_it("lab/inventory.py", tmp_path)
 
 
 def test_reading_an_inventory_does_not_import_pyinfra(tmp_path: Path) -> None:
@@ -146,14 +160,13 @@ def _write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
-def _as_pyinfra_sees_it(inventory: str, folder: Path) -> object:
+def _as_pyinfra_sees_it(inventory: str, *folders: Path) -> list[object]:
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", AS_PYINFRA_SEES_IT, inventory],
-        cwd=folder,
+        [sys.executable, "-W", "ignore", "-c", AS_PYINFRA_SEES_IT, inventory, *folders],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    return [json.loads(line) for line in run.stdout.splitlines()]
