@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.probe import reading
 from rigops.probe.script import script
-from tests.unit import programs
+from tests.unit.programs import shell as command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from rigops.probe.bundle import Collected
     from rigops.probe.section import Section
 
-SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
-
 _PATH = re.compile(r"(?<![\w.*$}/-])/(?=(?:etc|run|usr|lib|boot|sys|var)\b)")
 
 
-def ask(section: Section[Any], shell: str | tuple[str, ...], root: Path) -> Collected:
+def ask(section: Section[Any], shell: str, root: Path) -> Collected:
     """What the section answers where / is the folder `root`."""
     snippet = _PATH.sub(f"{root}/", section.snippet)
     text = script([replace(section, snippet=snippet, timeout_s=60)], root=False)
-    words = programs.shell(shell if isinstance(shell, str) else shell[0])
     done = subprocess.run(
-        [*words, "-s"], input=text.encode(), capture_output=True, check=True, timeout=120
+        [*command(shell), "-s"],
+        input=text.encode(),
+        capture_output=True,
+        check=True,
+        timeout=120,
     )
     assert done.stderr == b""
     bundle = reading.read(done.stdout, host="here")

@@ -13,7 +13,6 @@ import pytest
 from rigops.probe.reading import with_heads
 from rigops.probe.script import _TOOLS
 from tests import shards
-from tests.unit.programs import SHELLS as SHELLS  # noqa: PLC0414 - of those that import it here
 from tests.unit.programs import needed
 from tests.unit.programs import shell as command
 
