@@ -42,12 +42,13 @@ uptime_s() {
 
 # Who holds a lock of this kind on the files of a pattern, by the pids that the kernel names. Its
 # inode numbers are not those that programs see on every file system, so the files are compared.
+# The list moves while locks come and go, so it is read before anything is done about a line.
 holders() {
     # shellcheck disable=SC2086  # the pattern is meant
     files=" $(stat -c %d:%i $2 2>/dev/null | tr '\n' ' ')"
     seen=' '
-    while read -r _ kind _ _ pid _; do
-        case "$kind$seen" in "$1"*" $pid "*) continue ;; "$1"*) ;; *) continue ;; esac
+    grep "^[0-9]*: $1 " /proc/locks | while read -r _ _ _ _ pid _; do
+        case $seen in *" $pid "*) continue ;; esac
         seen="$seen$pid "
         find "/proc/$pid/fd" -lname "*/${2##*/}" 2>/dev/null | while IFS= read -r descriptor; do
             case $files in
@@ -57,7 +58,7 @@ holders() {
                     ;;
             esac
         done
-    done </proc/locks
+    done
 }
 
 named() {
