@@ -7,39 +7,53 @@ import re
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 from rigops.hostside.packing import pack
+from tests.unit.hostside.waiting import PATIENCE_S, until
+from tests.unit.programs import shell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-SHELLS: Final = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
 SLEEP: Final = shutil.which("sleep")
+HANGS: Final = f"exec {SLEEP} 600"
+UPTIME: Final = 1000
 
 
 class Tree:
-    """A machine of its own. Nothing of the real one can be reached from here."""
+    """A machine of its own. Nothing of the real one can be reached from here.
+
+    Its clock begins at UPTIME, and each sleep takes 1 s of it: what a test waits for does not
+    depend on how busy the real machine is.
+    """
 
     def __init__(
-        self, root: Path, shell: Sequence[str], *, folders: Sequence[str], harmless: Sequence[str]
+        self, root: Path, shell_name: str, *, folders: Sequence[str], harmless: Sequence[str]
     ) -> None:
         self.root = root
-        self.shell = shell
+        self.shell = shell(shell_name)
         for folder in ("proc/1", "dev", "bin", *folders):
             (self.root / folder).mkdir(parents=True)
         (self.root / "proc/1/environ").write_bytes(b"PATH=/bin\0HOME=/\0")
+        (self.root / "proc/uptime").write_text(f"{UPTIME}.50 1.0\n")
         for name in harmless:
             self._program(name, f'exec {shutil.which(name)} "$@"')
         for name in ("reboot", "sync", "logger"):
             self.command(name)
+        self.at_each_sleep("")
 
     def command(self, name: str, does: str = "") -> None:
         self._program(name, f'echo "{name} $*" >>"{self.root}/done"\n{does}')
+
+    def at_each_sleep(self, does: str) -> None:
+        """What happens then, with the new time as $now."""
+        clock = self.root / "proc/uptime"
+        tick = f'read -r now _ <{clock}\nnow=$((${{now%%.*}} + 1))\necho "$now.50 1.0" >{clock}'
+        beside = f"[ $1 != 60 ] || {HANGS}"  # who sleeps for ever takes no time of the others
+        self.command("sleep", f"{beside}\n{tick}\n{does}\nexec {SLEEP} 0.005")
 
     def _program(self, name: str, text: str) -> None:
         """Never a link: what is written to one is written to the machine's own program."""
@@ -51,7 +65,8 @@ class Tree:
     @property
     def done(self) -> list[str]:
         """Without what was only said or waited for."""
-        said = (self.root / "done").read_text().splitlines()
+        file = self.root / "done"
+        said = file.read_text().splitlines() if file.exists() else []
         return [line.strip() for line in said if not line.startswith(("logger", "sleep"))]
 
     def sysrq(self) -> int:
@@ -68,30 +83,30 @@ class Tree:
             assert found == 1
         return text
 
-    def run_text(self, text: str, seconds: int, *, patience: float) -> int | None:
-        """How it ended; None where it had to be."""
+    @contextmanager
+    def running(self, text: str, seconds: int) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             [*self.shell, "-c", text, "program", str(seconds), str(self.root)],
             env={"PATH": f"{self.root}/bin"},
             start_new_session=True,
         )
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=patience)
-        code = process.poll()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return code
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
+    def run_text(self, text: str, seconds: int) -> int:
+        """How it ended, which it has to by itself."""
+        with self.running(text, seconds) as process:
+            return process.wait(timeout=PATIENCE_S)
 
-def path_of(shell: Sequence[str]) -> Sequence[str]:
-    found = shutil.which(shell[0])
-    if found is None:
-        pytest.skip(f"{shell[0]} is not installed")
-    return (found, *shell[1:])
-
-
-def shellcheck_says(text: str) -> str:
-    return subprocess.run(
-        ["shellcheck", "--shell=sh", "-"], input=text, text=True, capture_output=True, check=False
-    ).stdout
+    def done_at(self, uptime: int, text: str, seconds: int) -> list[str]:
+        """What the program has done by then; it is ended while it sleeps on."""
+        there = self.root / "there"
+        self.at_each_sleep(f'[ "$now" -lt {uptime} ] || {{ : >{there}; {HANGS}; }}')
+        with self.running(text, seconds) as process:
+            until(there.exists)
+            assert process.poll() is None
+            return self.done

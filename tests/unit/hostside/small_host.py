@@ -1,4 +1,4 @@
-"""A host for small programs: the tools that they find are the test's, in any of four shells."""
+"""A host for small programs: the tools that they find are the test's, in any shell."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from rigops.hostside.packing import pack
-from tests.unit.hostside.forced import path_of
+from tests.unit.hostside.waiting import PATIENCE_S
+from tests.unit.programs import shell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 TOOLS: Final = (
-    "awk", "cat", "find", "grep", "head", "ls", "mktemp", "printf", "rm", "sed", "setsid", "sleep",
-    "sort", "stat", "timeout", "tr", "wc",
+    "awk", "cat", "find", "grep", "head", "ls", "mkdir", "mktemp", "mv", "printf", "rm", "sed",
+    "setsid", "sleep", "sort", "stat", "timeout", "tr", "wc",
 )  # fmt: skip
 
 
 class SmallHost:
     """`said` has what went to the journal, and `done` what a tool of the test's was told."""
 
-    def __init__(self, root: Path, shell: Sequence[str]) -> None:
+    def __init__(self, root: Path, shell_name: str) -> None:
         self.root = root
-        self.shell = path_of(shell)
+        self.shell = shell(shell_name)
         self.bin = root / "bin"
         self.bin.mkdir(parents=True)
-        applets = f"{self.shell[0]} " if shell[0] == "busybox" else ""
         for name in TOOLS:
-            self.tool(name, f'exec {applets}{name if applets else shutil.which(name)} "$@"')
-        self.tool("sh", f'exec {" ".join(self.shell)} "$@"')
+            self._link(name, self.shell[0] if shell_name == "busybox" else shutil.which(name))
+        self._link("sh", self.shell[0])
         self.tool("logger", f'echo "== $*" >>"{root}/journal"\ncat >>"{root}/journal"')
 
     def tool(self, name: str, text: str) -> None:
-        """Never a link: what is written to one is written to the machine's own program."""
+        """Instead of a link to the machine's own program, never through it."""
         path = self.bin / name
-        assert not path.is_symlink()
-        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.unlink(missing_ok=True)
+        with path.open("x") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 
     def real(self, name: str) -> None:
-        found = sys.executable if name == "python3" else shutil.which(name)
-        assert found
-        self.tool(name, f'exec {found} "$@"')
+        self._link(name, sys.executable if name == "python3" else shutil.which(name))
+
+    def _link(self, name: str, program: str | None) -> None:
+        assert program
+        (self.bin / name).symlink_to(program)
 
     def write(self, path: str, text: str) -> Path:
         file = self.root / path
@@ -68,13 +71,14 @@ class SmallHost:
         return text
 
     def run(
-        self, text: str, *words: str, given: bytes = b"", timeout: float = 60
+        self, text: str, *words: str, given: bytes = b"", pass_fds: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             [*self.shell, "-c", text, "program", *words, str(self.root)],
             input=given,
             capture_output=True,
-            timeout=timeout,
+            timeout=PATIENCE_S,
             check=False,
             env={"PATH": str(self.bin)},
+            pass_fds=pass_fds,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import subprocess
 from itertools import combinations
@@ -14,12 +13,14 @@ from rigops.concerns.acs import facts
 from rigops.hostside.packing import pack
 from tests.lab.silicon.rigsim import pci_config
 from tests.lab.silicon.rigsim.pci_config import Identity, Link
+from tests.unit.hostside.waiting import PATIENCE_S
+from tests.unit.probe.snippets import SHELLS_IN_TURN
+from tests.unit.programs import shell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-SHELLS: Final = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
 TOOLS: Final = (
     "awk", "cat", "dd", "grep", "mkdir", "mv", "od", "printf", "rm", "sed", "sort", "tr", "wc",
 )  # fmt: skip
@@ -56,16 +57,16 @@ class Machine:
     """Cards by address, each with the ports above it, the root port first."""
 
     def __init__(
-        self, root: Path, shell: Sequence[str], cards: Mapping[str, tuple[str, ...]]
+        self, root: Path, shell_name: str, cards: Mapping[str, tuple[str, ...]] = ROOT_PORTS
     ) -> None:
         self.root = root
-        self.shell = shell
+        self.shell = shell(shell_name)
         self.bin = root / "bin"
         for folder in (self.bin, root / "proc/sys/kernel/random", root / "sys/bus/pci/devices"):
             folder.mkdir(parents=True)
         self.boot(BOOT)
-        for tool in TOOLS if shell[0].endswith("busybox") else ():
-            self.tool(tool, f'exec {shell[0]} {tool} "$@"')
+        for tool in TOOLS if shell_name == "busybox" else ():
+            self.tool(tool, f'exec {self.shell[0]} {tool} "$@"')
         for card, ports in cards.items():
             self.card(card, ports)
 
@@ -122,6 +123,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
+            timeout=PATIENCE_S,
         )
 
     def does(self, command: str) -> None:
@@ -134,17 +136,9 @@ class Machine:
         return facts.parse(done.stdout)
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
-def shell(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    found = shutil.which(request.param[0])
-    if found is None:
-        pytest.skip(f"{request.param[0]} is not installed")
-    return (found, *request.param[1:])
-
-
-@pytest.fixture
-def machine(tmp_path: Path, shell: tuple[str, ...]) -> Machine:
-    return Machine(tmp_path / "host", shell, ROOT_PORTS)
+@pytest.fixture(params=SHELLS_IN_TURN)
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
+    return Machine(tmp_path / "host", request.param)
 
 
 def between(cards: Mapping[str, tuple[str, ...]]) -> set[str]:
@@ -153,12 +147,13 @@ def between(cards: Mapping[str, tuple[str, ...]]) -> set[str]:
     return {port for one, other in pairs for port in set(one) ^ set(other)}
 
 
+@pytest.mark.parametrize("shell_name", SHELLS_IN_TURN)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_of_the_ports_between_the_cards_only_what_redirects_is_cleared(
-    tmp_path: Path, shell: tuple[str, ...], layout: str
+    tmp_path: Path, shell_name: str, layout: str
 ) -> None:
     cards = LAYOUTS[layout]
-    machine = Machine(tmp_path / "host", shell, cards)
+    machine = Machine(tmp_path / "host", shell_name, cards)
     before = {port: machine.config(port).read_bytes() for port in machine.words()}
     machine.does("off")
 
@@ -177,8 +172,9 @@ def test_what_no_nvidia_card_is_below_is_left_alone(machine: Machine) -> None:
     assert machine.word("0000:00:03.1") == CLEARED
 
 
-def test_a_card_alone_has_nothing_between(tmp_path: Path, shell: tuple[str, ...]) -> None:
-    machine = Machine(tmp_path / "host", shell, {"0000:0a:00.0": ("0000:00:03.1",)})
+@pytest.mark.parametrize("shell_name", SHELLS_IN_TURN)
+def test_a_card_alone_has_nothing_between(tmp_path: Path, shell_name: str) -> None:
+    machine = Machine(tmp_path / "host", shell_name, {"0000:0a:00.0": ("0000:00:03.1",)})
     machine.does("off")
 
     assert machine.words() == {"0000:00:03.1": SET}
@@ -186,8 +182,9 @@ def test_a_card_alone_has_nothing_between(tmp_path: Path, shell: tuple[str, ...]
     assert not (machine.root / "var").exists()
 
 
-def test_a_machine_without_cards_is_no_fault(tmp_path: Path, shell: tuple[str, ...]) -> None:
-    machine = Machine(tmp_path / "host", shell, {})
+@pytest.mark.parametrize("shell_name", SHELLS_IN_TURN)
+def test_a_machine_without_cards_is_no_fault(tmp_path: Path, shell_name: str) -> None:
+    machine = Machine(tmp_path / "host", shell_name, {})
     machine.does("off")
 
     assert machine.shown().gpus == 0

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.concerns.gpu_tuning import record
 from rigops.concerns.gpu_tuning.record import WasSet
-from rigops.hostside.packing import pack
-from tests.unit.hostside.forced import SHELLS, shellcheck_says
 from tests.unit.hostside.small_host import SmallHost
+from tests.unit.probe.snippets import SHELLS_IN_TURN
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,36 +23,38 @@ B: Final = "GPU-3d5bdb46-2222-5b0e-bf7a-4b3f2a1b0c0d"
 BUSES: Final = {A: "00000000:0A:00.0", B: "00000000:42:00.0"}
 BOOT: Final = "7b2f6d0e-54e1-4d3c-9a65-2f3f8d3e5b11"
 RECORD: Final = "var/lib/rigops/gpu_tuning.json"
+SLEEP: Final = str(shutil.which("sleep"))
 # Files of a card: its values, `least` of its power, and `refuses` with options and what it says.
 NVIDIA_SMI: Final = r"""
 root=@ROOT@
 echo "$*" >>"$root/calls"
-[ ! -e "$root/hangs" ] || exec sleep 60
+[ ! -e "$root/hangs" ] || exec @SLEEP@ 600
 card=$root/cards/$2
 [ -d "$card" ] || { echo 'No devices were found'; exit 6; }
 [ ! -e "$card/lost" ] || { echo "Unable to determine the device handle for GPU: GPU is lost."; exit 15; }
 option=$3
 if [ -e "$card/refuses$option" ]; then
-    cat "$card/refuses$option"; echo 'Treating as warning and moving on.'; echo 'All done.'; exit 0
+    read -r refusal <"$card/refuses$option"; echo "$refusal"; echo 'Treating as warning and moving on.'; echo 'All done.'; exit 0
 fi
 case $option in
     --query-gpu=*)
-        row=
-        for field in $(echo "${option#*=}" | tr , ' '); do
+        row= IFS=,
+        for field in ${option#*=}; do
             case $field in
                 enforced.power.limit) field=power.limit ;;
                 clocks.applications.*) [ ! -e "$card/gone" ] || {
                     echo "Field \"$field\" is not a valid field to query."; exit 2; } ;;
             esac
             value='[N/A]'
-            [ ! -e "$card/$field" ] || value=$(cat "$card/$field")
+            [ ! -e "$card/$field" ] || read -r value <"$card/$field"
             row="$row${row:+, }$value"
         done
         [ ! -e "$card/warns" ] || echo 'WARNING: infoROM is corrupted at gpu 0000:0A:00.0'
         echo "$row" ;;
     -pm) [ "$4" = 1 ] && echo Enabled >"$card/persistence_mode" || echo Disabled >"$card/persistence_mode" ;;
     -pl)
-        if awk "BEGIN { exit !($4 < $(cat "$card/least")) }"; then
+        read -r least <"$card/least"
+        if [ "${4%.*}" -lt "$least" ]; then
             echo "Provided power limit $4 W is not a valid power limit which should be between 400"
             echo 'Terminating early due to previous errors.'; exit 2
         fi
@@ -71,12 +71,10 @@ esac
 
 
 class Rig(SmallHost):
-    def __init__(self, root: Path, shell: tuple[str, ...]) -> None:
-        super().__init__(root, shell)
-        applets = f"{self.shell[0]} " if shell[0] == "busybox" else ""
-        for name in ("mkdir", "mv"):
-            self.tool(name, f'exec {applets}{name if applets else shutil.which(name)} "$@"')
-        self.tool("nvidia-smi", NVIDIA_SMI.replace("@ROOT@", str(root)))
+    def __init__(self, root: Path, shell_name: str) -> None:
+        super().__init__(root, shell_name)
+        self.tool("nvidia-smi", NVIDIA_SMI.replace("@ROOT@", str(root)).replace("@SLEEP@", SLEEP))
+        self.tool("sleep", f"exec {SLEEP} 0.005")  # between two looks for an answer
         self.boot(BOOT)
         for card, bus in BUSES.items():
             for name, value in {
@@ -123,19 +121,14 @@ class Rig(SmallHost):
         return [call.partition(" ")[2] for call in calls if "--query" not in call]
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+@pytest.fixture(params=SHELLS_IN_TURN)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     return Rig(tmp_path, request.param)
 
 
 @pytest.fixture
 def one(tmp_path: Path) -> Rig:
-    return Rig(tmp_path, ("dash",))
-
-
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-def test_shellcheck_has_nothing_to_say() -> None:
-    assert shellcheck_says(pack("gpu_tuning").text) == ""
+    return Rig(tmp_path, "dash")
 
 
 def test_every_card_gets_what_the_table_says_and_nothing_else(rig: Rig) -> None:
@@ -305,12 +298,11 @@ def test_a_corrupted_inforom_hides_no_value(one: Rig) -> None:
 def test_a_driver_that_hangs_is_waited_for_once(rig: Rig) -> None:
     rig.write("hangs", "")
     rig.declare(f"{A} power 285", f"{B} power 285", f"{B} graphics 210,1410")
-    began = time.monotonic()
 
     done = rig.does("set", answer_s=1)
 
-    assert time.monotonic() - began < 6
     assert (done.returncode, done.stderr.count(b"does not answer")) == (1, 2)
+    assert len((rig.root / "calls").read_text().splitlines()) == 1
     assert rig.was_set == ()
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shutil
-import threading
-import time
+import os
+import select
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
-from rigops.hostside.packing import pack
-from tests.unit.hostside.forced import SHELLS, shellcheck_says
 from tests.unit.hostside.small_host import SmallHost
+from tests.unit.hostside.waiting import PATIENCE_S, until
+from tests.unit.probe.snippets import SHELLS_IN_TURN
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 NEW: Final = "6.1.0-50-amd64"
 PINNED: Final = "535.261.03"
@@ -31,10 +31,9 @@ LOCK: Final = "var/lib/dpkg/lock-frontend"
 class Rig(SmallHost):
     """A host with a new kernel. `modinfo` says of a module what stands in its file."""
 
-    def __init__(self, root: Path, shell: tuple[str, ...]) -> None:
-        super().__init__(root, shell)
-        (self.root / "proc").mkdir()
-        (self.root / "proc/locks").symlink_to("/proc/locks")
+    def __init__(self, root: Path, shell_name: str) -> None:
+        super().__init__(root, shell_name)
+        self.locks = self.write("proc/locks", "")
         for tool in ("uname", "modinfo"):
             self.tool(tool, {"uname": "echo 6.1.0-49-amd64", "modinfo": 'cat "$3"'}[tool])
         self.program("notify", f'echo "== $1" >>"{root}/told"; cat >>"{root}/told"')
@@ -66,19 +65,39 @@ class Rig(SmallHost):
         file = self.root / "told"
         return file.read_text() if file.exists() else ""
 
+    def naps(self, does: str = "") -> None:
+        """Sleeps without waiting. `does`: with the number of the nap as $nap."""
+        self.tool("sleep", f'echo >>"{self.root}/naps"; nap=$(wc -l <"{self.root}/naps"); {does}')
+
+    @property
+    def napped(self) -> int:
+        return len((self.root / "naps").read_text())
+
     @contextmanager
     def package_work(self) -> Iterator[None]:
-        """As dpkg does: another program's lock, which ours sees in /proc/locks."""
+        """As dpkg does: another program's lock, of which it sees what the kernel says."""
         with (self.root / LOCK).open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
+            inode = f":{os.fstat(lock.fileno()).st_ino} "
+
+            def what_the_kernel_says() -> str:
+                lines = Path("/proc/locks").read_text().splitlines(keepends=True)
+                return "".join(line for line in lines if inode in line)
+
+            # It can be missed while others come and go.
+            until(lambda: self.locks.write_text(what_the_kernel_says()))
             yield
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+@pytest.fixture(params=SHELLS)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     return Rig(tmp_path / "host", request.param)
 
 
+IN_TURN: Final = pytest.mark.parametrize("rig", SHELLS_IN_TURN, indirect=True)
+
+
+@IN_TURN
 @pytest.mark.parametrize(
     "file",
     [
@@ -118,6 +137,7 @@ def test_another_version_of_the_module_is_named(rig: Rig) -> None:
     assert "What it has is 550.163.01, which is not what is pinned." in rig.judge()
 
 
+@IN_TURN
 @pytest.mark.parametrize("name", ["nvidia-current-uvm", "nvidia-drm", "nvidia-current-modeset"])
 def test_a_part_of_the_driver_is_not_its_module(rig: Rig, name: str) -> None:
     rig.has(f"{DKMS}/{name}.ko")
@@ -125,6 +145,7 @@ def test_a_part_of_the_driver_is_not_its_module(rig: Rig, name: str) -> None:
     assert "has no NVIDIA module" in rig.judge()
 
 
+@IN_TURN
 @pytest.mark.parametrize(
     ("package", "branch"),
     [
@@ -141,6 +162,7 @@ def test_modules_that_come_as_packages_are_named_as_packages(
     assert f"sudo apt install linux-modules-nvidia-{branch}-{NEW}" in rig.judge()
 
 
+@IN_TURN
 @pytest.mark.parametrize(
     ("status", "is_there"),
     [
@@ -180,38 +202,38 @@ def test_without_the_program_that_tells_the_journal_has_it(rig: Rig) -> None:
 
 
 def test_it_judges_only_once_nobody_works_on_packages_any_more(rig: Rig) -> None:
+    built = rig.root / DKMS / "nvidia-current.ko"
+    built.parent.mkdir(parents=True)
+    rig.naps(f'[ $nap != 3 ] || {{ : >"{rig.locks}"; echo {PINNED} >"{built}"; }}')
     with rig.package_work():
-        thread = threading.Thread(target=rig.judge, kwargs={"settle_s": 1})
-        thread.start()
-        time.sleep(1.5)
-        assert rig.told == ""
-        rig.has(f"{DKMS}/nvidia-current.ko")  # the headers came later
-    thread.join()
-
-    assert rig.told == ""
+        assert rig.judge(settle_s=2) == ""
+    assert rig.napped == 3 + 2
 
 
 def test_package_work_that_does_not_end_is_judged_all_the_same(rig: Rig) -> None:
+    rig.naps()
     with rig.package_work():
-        assert "has no NVIDIA module" in rig.judge(settle_s=1, wait_s=2)
+        assert "has no NVIDIA module" in rig.judge(settle_s=1, wait_s=3)
+    assert rig.napped == 3
 
 
 def test_a_shutdown_does_not_wait_for_package_work(rig: Rig) -> None:
-    rig.tool("sleep", "kill $PPID")
+    rig.naps("kill $PPID")
     with rig.package_work():
         assert "has no NVIDIA module" in rig.judge(settle_s=1)
+    assert rig.napped == 1
 
 
 def test_installed_starts_a_judge_apart_and_waits_for_nothing(rig: Rig) -> None:
-    rig.program("kernel_hook", f'sleep 0.3; echo "$*" >>"{rig.root}/begun"')
+    begun, go = rig.root / "begun", rig.root / "go"
+    os.mkfifo(go)
+    rig.program("kernel_hook", f'read -r _ <"{go}"; echo "$*" >>"{begun}"')
     done = rig.run(rig.text("kernel_hook", {}), "installed", NEW)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    begun = rig.root / "begun"
-    deadline = time.monotonic() + 10
-    while not begun.exists() or not begun.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert not begun.exists()
+    go.write_text("\n")
+    until(lambda: begun.exists() and begun.read_text())
     assert begun.read_text() == f"judge {NEW}\n"
 
 
@@ -221,20 +243,22 @@ def test_with_systemd_a_kernel_has_one_judge(rig: Rig, *, runs: bool, begun: str
     rig.tool("systemd-run", f'echo "$*" >"{rig.root}/asked"; exit 1')
     rig.tool("systemctl", f"exit {0 if runs else 3}")
     rig.tool("setsid", f'shift; echo "$*" >"{rig.root}/begun"')
-    rig.run(rig.text("kernel_hook", {}), "installed", NEW)
+    reading, writing = os.pipe()
+    kept = fcntl.fcntl(writing, fcntl.F_DUPFD, 20)  # the program closes the first ones
+    os.close(writing)
+    rig.run(rig.text("kernel_hook", {}), "installed", NEW, pass_fds=(kept,))
+    os.close(kept)
+    assert select.select([reading], [], [], PATIENCE_S)[0]  # all that it started has ended
+    os.close(reading)
 
     asked = (rig.root / "asked").read_text()
     assert f"--unit=rigops-kernel-hook-{NEW}.service" in asked
     assert asked.endswith(f"/kernel_hook judge {NEW}\n")
-    time.sleep(0 if begun else 0.3)
     file = rig.root / "begun"
-    deadline = time.monotonic() + 10
-    while begun and not file.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert file.exists() is bool(begun)
+    assert (file.read_text() if file.exists() else "") == begun
 
 
+@IN_TURN
 @pytest.mark.parametrize("release", ["", "$(reboot)", "../../x", "a b"])
 def test_what_is_no_release_of_a_kernel_is_left_alone(rig: Rig, release: str) -> None:
     rig.tool("setsid", f'echo "$*" >"{rig.root}/begun"')
@@ -259,11 +283,6 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
     rig.run("\n".join(before), "judge", NEW)
 
     assert rig.told == ""
-
-
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-def test_shellcheck_has_nothing_to_say() -> None:
-    assert shellcheck_says(pack("kernel_hook").text) == ""
 
 
 def checked(rig: Rig) -> tuple[str, str]:

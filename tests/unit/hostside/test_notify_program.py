@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.hostside.packing import pack
 from tests.lab.listening import Listening, listening
-from tests.unit.hostside.forced import SHELLS, shellcheck_says
 from tests.unit.hostside.small_host import SmallHost
+from tests.unit.probe.snippets import SHELLS_IN_TURN
+from tests.unit.programs import SHELLS, needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LIMITS: Final = {
-    "pause_s": 0, "command_s": 1, "connect_s": 2, "whole_s": 4, "read_s": 2, "ask_s": 1,
-}  # fmt: skip
-CLIENTS: Final = ("curl", "wget", "python3")
 SUBJECT: Final = "borg has not run"
 
 
@@ -28,15 +23,22 @@ class Rig(SmallHost):
     def target(self, kind: str, value: str) -> None:
         self.write("etc/rigops/notify", f"{kind}\n{value}\n")
 
-    def tells(self, text: bytes = b"since Monday\n", *words: str, fails: bool = False) -> None:
+    def tells(
+        self, text: bytes = b"since Monday\n", *words: str, fails: bool = False, **limits: int
+    ) -> None:
         self.tool("uname", "echo rig")
-        done = self.run(self.text("notify", LIMITS), *(words or (SUBJECT,)), given=text)
+        program = self.text("notify", {"pause_s": 0, **limits})
+        done = self.run(program, *(words or (SUBJECT,)), given=text)
         assert (done.returncode, done.stdout, done.stderr) == (int(fails), b"", b"")
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+@pytest.fixture(params=SHELLS)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     return Rig(tmp_path / "host", request.param)
+
+
+IN_TURN: Final = pytest.mark.parametrize("rig", SHELLS_IN_TURN, indirect=True)
+EACH_CLIENT: Final = pytest.mark.parametrize("client", ["curl", "wget", "python3"])
 
 
 @pytest.fixture
@@ -46,12 +48,12 @@ def server() -> Iterator[Listening]:
 
 
 def has(rig: Rig, client: str) -> None:
-    if shutil.which(client) is None:
-        pytest.skip(f"{client} is not installed")
+    needed(client)
     rig.real(client)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_url_is_posted_the_text_with_host_and_subject_as_title(
     rig: Rig, server: Listening, client: str
 ) -> None:
@@ -68,7 +70,8 @@ def test_a_url_is_posted_the_text_with_host_and_subject_as_title(
     )
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_url_that_is_secret_is_in_no_process_list(
     rig: Rig, server: Listening, client: str
 ) -> None:
@@ -90,7 +93,8 @@ def test_a_url_that_is_secret_is_in_no_process_list(
     assert "hush-hush" not in rig.journal
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_what_is_wrong_is_urgent_and_what_is_well_again_is_not(
     rig: Rig, server: Listening, client: str
 ) -> None:
@@ -106,7 +110,8 @@ def test_what_is_wrong_is_urgent_and_what_is_well_again_is_not(
     ]
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_dead_man_url_is_told_start_success_and_fail_with_the_text(
     rig: Rig, server: Listening, client: str
 ) -> None:
@@ -127,7 +132,8 @@ def test_a_dead_man_url_is_told_start_success_and_fail_with_the_text(
     assert rig.journal == ""
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_login_in_the_url_is_used(rig: Rig, server: Listening, client: str) -> None:
     has(rig, client)
     rig.target("url", server.url(login="me:s%40me@"))
@@ -138,7 +144,8 @@ def test_a_login_in_the_url_is_used(rig: Rig, server: Listening, client: str) ->
     assert post.path == "/topic"
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_server_that_fails_is_tried_three_times(rig: Rig, server: Listening, client: str) -> None:
     has(rig, client)
     rig.target("url", server.url())
@@ -153,7 +160,8 @@ def test_a_server_that_fails_is_tried_three_times(rig: Rig, server: Listening, c
     assert f'not delivered: "{SUBJECT}"' in rig.journal
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_redirection_is_not_followed_and_counts_as_not_told(
     rig: Rig, server: Listening, client: str
 ) -> None:
@@ -166,7 +174,8 @@ def test_a_redirection_is_not_followed_and_counts_as_not_told(
     assert "not delivered: " in rig.journal
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@IN_TURN
+@EACH_CLIENT
 def test_a_server_that_is_not_there_is_said_in_the_journal_alone(rig: Rig, client: str) -> None:
     has(rig, client)
     rig.target("url", "http://127.0.0.1:1/secret")
@@ -229,12 +238,13 @@ def test_the_result_of_a_unit_that_is_gone_already_is_left_out(rig: Rig) -> None
     assert out.read_text() == "rigops-kernel-hook-6.1.service failed\n"
 
 
+@IN_TURN
 def test_a_unit_whose_journal_does_not_answer_is_told_all_the_same(rig: Rig) -> None:
     out = rig.root / "told"
     rig.target("command", f"cat >{out}")
-    rig.tool("systemctl", "exec sleep 30")
-    rig.tool("journalctl", "exec sleep 30")
-    rig.tells(b"", "unit", "rigops-acs.service")
+    rig.tool("systemctl", "exec sleep 60")
+    rig.tool("journalctl", "exec sleep 60")
+    rig.tells(b"", "unit", "rigops-acs.service", ask_s=1)
 
     assert out.read_text() == "rigops-acs.service failed\n"
 
@@ -259,13 +269,16 @@ def test_a_command_is_in_no_process_list(rig: Rig) -> None:
     assert b"hush-hush" not in out.read_bytes()
 
 
-def test_a_command_that_fails_or_does_not_end_is_told_in_the_journal(rig: Rig) -> None:
+def test_a_command_that_fails_is_told_in_the_journal(rig: Rig) -> None:
     rig.target("command", "exit 7")
     rig.tells(fails=True)
     assert "the command ended with 7" in rig.journal
 
-    rig.target("command", "sleep 30")
-    rig.tells(fails=True)
+
+@IN_TURN
+def test_a_command_that_does_not_end_is_told_in_the_journal(rig: Rig) -> None:
+    rig.target("command", "sleep 60")
+    rig.tells(fails=True, command_s=1)
     assert "the command did not end in 1 s" in rig.journal
 
 
@@ -315,8 +328,3 @@ def test_of_a_program_that_arrives_in_part_nothing_runs(rig: Rig) -> None:
     done = rig.run("\n".join(before), SUBJECT)
 
     assert (done.returncode, rig.journal) == (0, "")
-
-
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
-def test_shellcheck_has_nothing_to_say() -> None:
-    assert shellcheck_says(pack("notify").text) == ""

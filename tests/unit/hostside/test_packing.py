@@ -33,7 +33,7 @@ def test_many_hosts_may_ask_for_it_at_once() -> None:
     gc.set_threshold(50)
     try:
         with ThreadPoolExecutor(8) as pool:
-            texts = set(pool.map(lambda _: pack("preflight").text, range(16)))
+            texts = set(pool.map(lambda _: pack("self_check").text, range(16)))
     finally:
         gc.set_threshold(*usual)
         gc.callbacks.remove(let_others_run)

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.errors import RigopsError
-from rigops.hostside.packing import pack
+from rigops.hostside.packing import PACKAGE, pack
 from tests.unit.hostside.trees import run_shell, write_tree
+from tests.unit.programs import assert_clean_shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,3 +111,15 @@ def test_an_include_in_any_other_form_is_refused(line: str, tmp_path: Path) -> N
 def test_what_only_looks_like_an_include_is_left_alone(line: str, tmp_path: Path) -> None:
     tree = {"hostside/probe.sh": f"{line}\n"}
     assert pack("probe", root=write_tree(tmp_path, tree)).text == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        path.stem
+        for folder in ("hostside", "concerns/*")
+        for path in PACKAGE.glob(f"{folder}/*.sh")
+    ),
+)
+def test_shellcheck_has_nothing_to_say_of_a_program(name: str) -> None:
+    assert_clean_shell(pack(name).text)

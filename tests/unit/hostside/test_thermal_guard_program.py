@@ -11,13 +11,15 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from rigops.concerns.thermal_guard import record
 from rigops.hostside.packing import pack
+from rigops.hostside.shared.work_under_way import work_under_way
+from tests.unit.hostside.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 UUID: Final = "GPU-3d5bdb46-1111-5b0e-bf7a-4b3f2a1b0c0d"
 ADDRESS: Final = "0000:0a:00.0"
 FIXED_PATH: Final = '"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"'
+QUICKER: Final = {"\nTICK_S = 0.25\n": "\nTICK_S = 0.02\n", "max(2.0, hold_s)": "hold_s"}
 # `celsius` and `limit` are files; `hangs` and `fails` are what it does instead.
 NVIDIA_SMI: Final = r"""
 root=@ROOT@
@@ -39,7 +42,6 @@ case $* in
     *) echo "00000000:0A:00.0, @UUID@, $(cat "$root/celsius"), N/A, 300.00, $(cat "$root/limit"), 100.00, 350.00" ;;
 esac
 """  # noqa: E501 - a program
-PATIENCE_S: Final = 30
 STATE: Final = "run/rigops/thermal_guard.json"
 
 
@@ -53,16 +55,18 @@ class Host:
         for name in ("false", "sleep", "cat", "timeout"):
             self.tool(name, f'exec {shutil.which(name)} "$@"')
         text = pack("thermal_guard").text
-        assert text.count(FIXED_PATH) == 1
+        for there, instead in {FIXED_PATH: repr(str(self.bin)), **QUICKER}.items():
+            assert text.count(there) == 1
+            text = text.replace(there, instead)
         self.program = root / "thermal_guard"
-        self.program.write_text(text.replace(FIXED_PATH, repr(str(self.bin))))
+        self.program.write_text(text)
         self.write("proc/driver/nvidia/version", "NVRM version: 535\n")
         self.write("celsius", "60")
         self.write("limit", "350.00")
         self.settings()
 
     def settings(self, action: str = "lower-power", loss: str = "lower-power") -> None:
-        text = f"# Made by rigops\ngpu 83\nhold 1\naction {action}\nsensor-loss {loss}\n"
+        text = f"# Made by rigops\ngpu 83\nhold 0.1\naction {action}\nsensor-loss {loss}\n"
         self.write("etc/rigops/thermal_guard", text)
 
     def tool(self, name: str, text: str) -> None:
@@ -71,9 +75,12 @@ class Host:
         path.chmod(0o755)
 
     def write(self, path: str, text: str) -> None:
+        """At once, since somebody may read it just now."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        new = self.root / "new"
+        new.write_text(text)
+        new.replace(file)
 
     def text(self, path: str) -> str:
         file = self.root / path
@@ -109,13 +116,26 @@ class Host:
         return found
 
     def waits_for(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, self.text("journal") + str(self.state())
-            time.sleep(0.1)
+        until(condition, lambda: self.text("journal") + str(self.state()))
 
     def comes_to(self, step: str) -> None:
         self.waits_for(lambda: self.state().get("step") == step)
+
+    def is_lowered(self) -> None:
+        """To the least, so that no further call is under way when the guard is ended."""
+        self.write("celsius", "90")
+        with self.serving():
+            self.waits_for(lambda: self.text("limit") == "100.00\n")
+
+    @contextmanager
+    def heard(self) -> Iterator[Callable[[int], list[bytes]]]:
+        """While it is served, the next of its messages to systemd."""
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        place = str(self.root / "notify")
+        door.bind(place)
+        door.settimeout(PATIENCE_S)
+        with self.serving(NOTIFY_SOCKET=place), closing(door):
+            yield lambda count: [door.recv(100) for _ in range(count)]
 
 
 @pytest.fixture
@@ -134,7 +154,7 @@ def test_a_hot_card_is_lowered_and_its_record_is_what_rigops_reads(host: Host) -
     with host.serving():
         host.waits_for(lambda: host.state().get("has_answered"))
         host.write("celsius", "90")
-        host.waits_for(lambda: host.text("limit") == "300.00\n")
+        host.waits_for(lambda: f"-i {UUID} -pl 300" in host.text("calls"))
         host.comes_to("lower-power")
         assert record.parse(host.text(STATE)).step == "lower-power"
         held = record.lowered({record.PATH: json.dumps(host.state())})
@@ -150,35 +170,29 @@ def test_a_hot_card_is_lowered_and_its_record_is_what_rigops_reads(host: Host) -
 def test_a_driver_that_knows_no_margin_is_a_lost_sensor_and_the_rest_is_watched(host: Host) -> None:
     host.write(
         "etc/rigops/thermal_guard",
-        "gpu 83\nmargin 5\nhold 1\naction stop-jobs\nsensor-loss notify\n",
+        "gpu 83\nmargin 5\nhold 0.1\naction stop-jobs\nsensor-loss notify\n",
     )
     with host.serving():
         host.comes_to("notify")
         assert "left to its T.Limit cannot be read" in host.state()["why"]
         host.write("celsius", "90")
-        host.waits_for(lambda: host.text("limit") == "300.00\n")
+        host.waits_for(lambda: f"-i {UUID} -pl 300" in host.text("calls"))
 
 
 def test_systemd_hears_that_it_is_ready_and_that_it_lives(host: Host) -> None:
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    place = str(host.root / "notify")
-    door.bind(place)
-    door.settimeout(PATIENCE_S)
     host.write("hangs", "")
-    with host.serving(NOTIFY_SOCKET=place):
-        heard = [door.recv(100) for _ in range(12)]
-    door.close()
+    with host.heard() as heard:
+        assert heard(12) == [b"READY=1", *[b"WATCHDOG=1"] * 11]
 
-    assert heard == [b"READY=1", *[b"WATCHDOG=1"] * 11]
     assert host.text("calls").count("--query-gpu") == 1
 
 
 def test_the_driver_is_not_called_while_its_module_is_not_loaded(host: Host) -> None:
     (host.root / "proc/driver/nvidia/version").unlink()
-    with host.serving():
-        host.waits_for(lambda: "the NVIDIA driver is not loaded" in host.text("journal"))
-        time.sleep(2)
+    with host.heard() as heard:
+        heard(50)
 
+    assert "the NVIDIA driver is not loaded" in host.text("journal")
     assert host.text("calls") == ""
     assert host.state()["step"] == "none"
 
@@ -206,17 +220,18 @@ def test_at_the_declared_end_the_host_is_powered_off_once_a_hold(host: Host) -> 
 
 def test_jobs_are_asked_to_end_and_killed_later(host: Host) -> None:
     host.settings(action="stop-jobs")
-    job = subprocess.Popen(
-        [sys.executable, "-c", "import signal,time; signal.signal(15, 1); time.sleep(60)"]
-    )
+    goes_on = "import signal, time; signal.signal(15, 1); print(flush=True); time.sleep(600)"
+    job = subprocess.Popen([sys.executable, "-c", goes_on], stdout=subprocess.PIPE)
     try:
+        assert job.stdout
+        assert job.stdout.readline()
         host.write("job", str(job.pid))
         host.write("celsius", "95")
         with host.serving():
             assert job.wait(PATIENCE_S) == -signal.SIGKILL
     finally:
         job.kill()
-        job.wait()
+        job.communicate()
     assert "TERM to python" in host.text("journal")
     assert "KILL to python" in host.text("journal")
 
@@ -259,16 +274,25 @@ def test_damaged_records_stop_nothing(host: Host) -> None:
     ],
 )
 def test_a_run_of_rigops_suspends_it_for_a_while(
-    host: Host, path: str, text: str, age_s: int, *, suspended: bool
+    tmp_path: Path, path: str, text: str, age_s: int, *, suspended: bool
 ) -> None:
-    (host.root / "proc/77").mkdir()
-    host.write(f"var/lib/rigops/{path}", text)
+    (tmp_path / "proc/77").mkdir(parents=True)
+    file = tmp_path / "var/lib/rigops" / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
     then = time.time() - age_s
-    os.utime(host.root / f"var/lib/rigops/{path}", (then, then))
+    os.utime(file, (then, then))
+
+    assert bool(work_under_way(tmp_path)) == suspended
+
+
+def test_while_it_is_suspended_its_record_says_so(host: Host) -> None:
+    host.write("var/lib/rigops/lock.json", '{"pid": 77}')
+    (host.root / "proc/77").mkdir()
     with host.serving():
         host.waits_for(lambda: host.state().get("has_answered"))
 
-    assert bool(host.state()["suspended"]) == suspended
+    assert host.state()["suspended"] == "a run of rigops changes the host"
 
 
 def test_only_one_guard_runs(host: Host) -> None:
@@ -309,9 +333,7 @@ def test_the_words_of_others_are_one_line_without_control_characters(host: Host)
 
 
 def test_undo_gives_back_what_was_lowered_and_leaves_nothing(host: Host) -> None:
-    host.write("celsius", "90")
-    with host.serving():
-        host.waits_for(lambda: host.text("limit") != "350.00")
+    host.is_lowered()
     assert host.run("undo").returncode == 0
 
     assert host.text("limit") == "350.00\n"
@@ -322,9 +344,7 @@ def test_undo_gives_back_what_was_lowered_and_leaves_nothing(host: Host) -> None
 
 
 def test_what_cannot_be_given_back_is_named_and_stays_recorded(host: Host) -> None:
-    host.write("celsius", "90")
-    with host.serving():
-        host.waits_for(lambda: host.text("limit") != "350.00")
+    host.is_lowered()
     host.write("fails", "Failed to initialize NVML: Driver/library version mismatch\n")
     done = host.run("undo")
     assert done.returncode == 1
