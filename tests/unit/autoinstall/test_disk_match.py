@@ -15,6 +15,7 @@ from rigops.autoinstall.installation import decide
 from rigops.capture.document import Disk
 from rigops.catalog import load
 from rigops.errors import UsageError
+from tests.unit import programs
 from tests.unit.autoinstall.captured import BACKUPS, DEBIAN, MODELS, NVME, RIG, UBUNTU
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.parametrize("shell", programs.SHELLS)
 @pytest.mark.parametrize(
     ("shown", "chosen"),
     [
@@ -133,16 +134,12 @@ PROGRAMS = {
 def test_the_early_command_chooses_the_disk_or_stops(
     tmp_path: Path, shell: str, shown: str, chosen: str
 ) -> None:
-    if subprocess.run(
-        ["which", shell.partition(" ")[0]], capture_output=True, check=False
-    ).returncode:
-        pytest.skip(f"no {shell}")
-    programs, devices = tmp_path / "bin", tmp_path / "devices"
-    for folder in (programs, devices):
+    tools, devices = tmp_path / "bin", tmp_path / "devices"
+    for folder in (tools, devices):
         folder.mkdir()
     for name, body in PROGRAMS.items():
-        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
-        (programs / name).chmod(0o755)
+        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tools / name).chmod(0o755)
     for disk, serial in ((NVME, shown), (MODELS, MODELS.id_serial), (BACKUPS, BACKUPS.id_serial)):
         (devices / disk.name).write_text(f"DEVNAME=/dev/{disk.name}\nID_SERIAL={serial}\n")
     (file,) = render.files(decide(RIG, DEBIAN, load()), RIG.disks)
@@ -150,8 +147,8 @@ def test_the_early_command_chooses_the_disk_or_stops(
     command = command.replace("/dev/console /dev/tty1", str(tmp_path / "console"))
 
     done = subprocess.run(
-        [*shell.split(), "-c", command],
-        env={"PATH": f"{programs}:{os.environ['PATH']}", "DEVICES": str(devices)},
+        [*programs.shell(shell), "-c", command],
+        env={"PATH": f"{tools}:{os.environ['PATH']}", "DEVICES": str(devices)},
         capture_output=True,
         text=True,
         check=False,

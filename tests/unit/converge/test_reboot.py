@@ -21,6 +21,7 @@ from rigops.transport import (
     Target,
     TransportError,
 )
+from tests.unit import programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -269,14 +270,13 @@ def test_this_machine_is_only_told_and_a_lock_holds_for_it_too() -> None:
 
 # ---- the script, where every program that it may find is the test's
 
-SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
 HARMLESS = ("cat", "mkdir", "rm")
 
 
 @dataclass(frozen=True)
 class Machine:
     root: Path
-    shell: tuple[str, ...]
+    shell: str
 
     def __post_init__(self) -> None:
         for folder in ("run/systemd/system", "bin"):
@@ -314,17 +314,14 @@ class Machine:
         script = script.replace(head, f"PATH={self.root}/bin\n")
         script = script.replace("/run/", f"{self.root}/run/")
         return subprocess.run(
-            [*self.shell, "-s"], input=script, capture_output=True, text=True, check=False,
-            timeout=20, env={"PATH": f"{self.root}/bin"},
+            [*programs.shell(self.shell), "-s"], input=script, capture_output=True, text=True,
+            check=False, timeout=60, env={"PATH": f"{self.root}/bin"},
         )  # fmt: skip
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
+@pytest.fixture(params=programs.SHELLS)
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
-    shell = shutil.which(request.param[0])
-    if shell is None:
-        pytest.skip(f"{request.param[0]} is not installed")
-    return Machine(tmp_path / "host", (shell, *request.param[1:]))
+    return Machine(tmp_path / "host", request.param)
 
 
 UNIT = "rigops-last-resort.service"
@@ -375,8 +372,8 @@ def test_a_script_that_arrives_in_part_does_nothing(machine: Machine) -> None:
     script = module._order_script(90)
     cut = script[: script.rindex("rigops_reboot")]
     done = subprocess.run(
-        [*machine.shell, "-s"], input=cut, capture_output=True, text=True, check=False,
-        env={"PATH": f"{machine.root}/bin"},
+        [*programs.shell(machine.shell), "-s"], input=cut, capture_output=True, text=True,
+        check=False, env={"PATH": f"{machine.root}/bin"},
     )  # fmt: skip
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

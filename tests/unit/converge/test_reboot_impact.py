@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rigops.converge import reboot_impact
 from rigops.converge.reboot_impact import Job, ShutdownInhibitor, User
 from rigops.probe.bundle import Bundle, Collected
-from tests.unit.probe.snippets import SHELLS, called, run, tree
+from tests.unit.probe.snippets import called, run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from rigops.packages.apt_beside import with_index
 from tests.unit.concerns.nvidia_driver.test_driver_offers import HOST, SOURCE, asked
-from tests.unit.probe.snippets import SHELLS
+from tests.unit.programs import SHELLS
 from tests.unit.vault.pinned_sets import index_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigops.packages.facts import AptSnapshot, parse_uris, snapshot_section
-from tests.unit.probe.snippets import SHELLS, called, run, tree
+from tests.unit.probe.snippets import called, run, tree
+from tests.unit.programs import SHELLS
 
 STANZAS = (
     "Types: deb\nURIs: http://d.example.org/it's\nSuites: trixie trixie-updates\nSnapshot: DAY\n",

@@ -21,6 +21,7 @@ from rigops.reprovision.restore import (
 )
 from rigops.reprovision.state import NAME, StageTime, State, read, restored_key, write
 from rigops.transport import Result
+from tests.unit import programs
 from tests.unit.doctor.examining import spec
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def test_what_is_remembered_is_read_again_and_damage_is_nothing(tmp_path: Path) 
     assert read(tmp_path) == State()
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("shell", programs.SHELLS)
 @pytest.mark.parametrize(
     "script",
     [
@@ -168,6 +169,8 @@ def test_what_is_remembered_is_read_again_and_damage_is_nothing(tmp_path: Path) 
     ],
 )
 def test_scripts_are_read_by_every_shell(script: str, shell: str) -> None:
-    done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [*programs.shell(shell), "-n"], input=script, text=True, capture_output=True, check=False
+    )
 
     assert done.returncode == 0, done.stderr

@@ -7,8 +7,15 @@ import subprocess
 import pytest
 
 from rigops.transport.command_line import command_line
+from tests import shards
 
-SHELLS = [shell for shell in ("sh", "bash", "zsh", "fish", "tcsh", "mksh") if shutil.which(shell)]
+# What people log in with, where they have it.
+OTHERS = [one for one in ("mksh", "zsh", "fish", "tcsh") if shutil.which(one)]
+LOGIN_SHELLS = (
+    "sh",
+    "bash",
+    *(pytest.param(one, marks=pytest.mark.shard(shards.SHELLS)) for one in OTHERS),
+)
 WORDS = [
     "a b",
     "it's",
@@ -28,7 +35,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", LOGIN_SHELLS)
 @pytest.mark.parametrize("words", [WORDS, *([word] for word in WORDS)], ids=repr)
 def test_a_shell_passes_every_word_on(shell: str, words: list[str]) -> None:
     line = command_line(["printf", "%s|", *words])

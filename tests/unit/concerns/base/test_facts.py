@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from rigops.concerns.base.facts import SECTION, parse
 from rigops.probe import reading
 from rigops.probe.script import script
+from tests.unit import programs
 
 SAID = """\
 == /run/systemd/system
@@ -57,13 +57,11 @@ def test_any_text_is_read_without_raising(text: str) -> None:
     parse(f"== /etc/fstab\n{text}\n== grep MemTotal /proc/meminfo\n{text}")
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash", "mksh", "busybox"])
+@pytest.mark.parametrize("shell", programs.SHELLS)
 def test_every_shell_gives_a_whole_answer(shell: str) -> None:
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"{shell} is not installed")
-    words = [program, "sh"] if shell == "busybox" else [program]
-    done = subprocess.run(words, input=script([SECTION]).encode(), capture_output=True, check=True)
+    done = subprocess.run(
+        programs.shell(shell), input=script([SECTION]).encode(), capture_output=True, check=True
+    )
     bundle = reading.read(done.stdout)
 
     assert bundle is not None

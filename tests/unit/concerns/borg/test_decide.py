@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,8 +15,9 @@ from rigops.concerns.borg import decide
 from rigops.concerns.borg.facts import BorgHost, Mount
 from rigops.concerns.borg.record import BorgState, RepositoryState
 from rigops.concerns.registry import read
+from tests.unit import programs
 from tests.unit.concerns.borg.hosts import HOST, ID, PUBLIC_KEY, declare
-from tests.unit.probe.asking import SHELLS
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -266,10 +266,8 @@ def test_of_an_unmanaged_backup_the_probe_gets_two_lines() -> None:
 )
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_self_check_of_an_unmanaged_backup_says_how_it_is(
-    tmp_path: Path, shell: tuple[str, ...], *, result: str, newest: str, status: str, text: str
+    tmp_path: Path, shell: str, *, result: str, newest: str, status: str, text: str
 ) -> None:
-    if shutil.which(shell[0]) is None:
-        pytest.skip(f"{shell[0]} is not installed")
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho Result={result}\n")
     (tmp_path / "systemctl").chmod(0o755)
     unit = "restic@home.timer"
@@ -278,7 +276,7 @@ def test_the_self_check_of_an_unmanaged_backup_says_how_it_is(
     assert "\n" not in script  # a line of the settings of the self-check
 
     done = subprocess.run(
-        [*shell, option, script.replace("/etc/rigops/borg_watched", "watched")],
+        [*programs.shell(shell), option, script.replace("/etc/rigops/borg_watched", "watched")],
         cwd=tmp_path, capture_output=True, text=True, check=True,
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )  # fmt: skip

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.concerns.borg.facts import SECTION, BorgHost, Mount, parse
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,9 +63,7 @@ def test_a_borg_that_answers_otherwise_is_shown() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_section_never_has_the_content_of_a_secret(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_section_never_has_the_content_of_a_secret(shell: str, tmp_path: Path) -> None:
     for path in ("borg_passphrase", "borg_passphrase.cred", "borg_key"):
         (tmp_path / "etc/rigops").mkdir(parents=True, exist_ok=True)
         (tmp_path / "etc/rigops" / path).write_text("geheim")

@@ -13,7 +13,8 @@ from rigops.concerns.nvidia_driver import apt_offers
 from rigops.concerns.nvidia_driver.apt_offers import offers_section
 from rigops.packages.facts import AptWould, simulated_section
 from rigops.packages.sources import FILE
-from tests.unit.probe.snippets import SHELLS, called, run, tree
+from tests.unit.probe.snippets import called, run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from rigops.concerns.nvidia_driver.apt_offers import Offered

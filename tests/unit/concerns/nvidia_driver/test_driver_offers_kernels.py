@@ -18,7 +18,8 @@ from tests.unit.concerns.nvidia_driver.test_driver_offers import (
     SOURCE,
     programs,
 )
-from tests.unit.probe.snippets import SHELLS, called, run, tree
+from tests.unit.probe.snippets import called, run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 
 from rigops.concerns.nvidia_driver.run_file import UNINSTALL
 from tests.unit import programs
-from tests.unit.probe.asking import SHELLS
+from tests.unit.programs import SHELLS
 
 VERSION: Final = "550.54.14"
 
@@ -18,7 +18,7 @@ VERSION: Final = "550.54.14"
 class Machine:
     """`log`: what the uninstaller knows; `does`: what it does with that."""
 
-    def __init__(self, folder: Path, shell: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, shell: str) -> None:
         self._shell = shell
         self.folder = folder
         (folder / "programs").mkdir()
@@ -46,7 +46,7 @@ class Machine:
         text = text.replace("/var/lib/nvidia", str(self.folder / "nvidia"))
         text = text.replace("/var/lib/dkms", str(self.folder / "dkms"))
         return subprocess.run(
-            [programs.needed(self._shell[0]), *self._shell[1:], "-s"],
+            [*programs.shell(self._shell), "-s"],
             input=f"{text}uninstall {program}\necho goes on\n",
             capture_output=True,
             text=True,
@@ -54,7 +54,7 @@ class Machine:
         )
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: Path(shell[-1]).name)
+@pytest.fixture(params=SHELLS)
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
     return Machine(tmp_path, request.param)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -20,10 +20,7 @@ from rigops.concerns.nvidia_driver.run_file import (
 )
 from rigops.probe.package_names import RUN_FILE
 from tests.unit import programs
-from tests.unit.probe.asking import SHELLS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tests.unit.programs import SHELLS
 
 VERSION: Final = "535.261.03"
 CONF: Final = """\
@@ -42,7 +39,7 @@ echo '1.0-5352610 ({VERSION})' >ROOT/var/lib/nvidia/log
 class Host:
     """A root of its own, in which the file is one whose extraction lays down `driver`."""
 
-    def __init__(self, root: Path, shell: Sequence[str]) -> None:
+    def __init__(self, root: Path, shell: str) -> None:
         self.root, self._shell = root, shell
         for folder in ("bin", "usr/src", "var/lib/rigops/vault/pool"):
             (root / folder).mkdir(parents=True)
@@ -87,7 +84,7 @@ class Host:
             text = text.replace(folder, f"{self.root}{folder}")
         text = text.replace("PATH=", f"PATH={self.root}/bin:")
         return subprocess.run(
-            [programs.needed(self._shell[0]), *self._shell[1:], "-s"],
+            [*programs.shell(self._shell), "-s"],
             input=f"{text}{call}\n",
             capture_output=True,
             text=True,
@@ -96,7 +93,7 @@ class Host:
         )
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: Path(shell[-1]).name)
+@pytest.fixture(params=SHELLS)
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     return Host(tmp_path, request.param)
 

@@ -12,7 +12,8 @@ from rigops.concerns.preconditions.root import (
     plain_notice,
     root_snapshot,
 )
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,9 +52,7 @@ def test_nothing_that_a_host_may_say_raises() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_section_sees_the_root_and_snappers_configurations(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_section_sees_the_root_and_snappers_configurations(shell: str, tmp_path: Path) -> None:
     configs = tmp_path / "etc/snapper/configs"
     configs.mkdir(parents=True)
     (configs / "home").write_text('# mine\nSUBVOLUME="/home"\n')
@@ -69,9 +68,7 @@ def test_the_section_sees_the_root_and_snappers_configurations(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_host_without_snapper_is_answered_in_whole(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_host_without_snapper_is_answered_in_whole(shell: str, tmp_path: Path) -> None:
     answer = ask(SECTION, shell, tmp_path)
 
     assert answer.is_complete

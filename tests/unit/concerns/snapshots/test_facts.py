@@ -13,7 +13,8 @@ from rigops.concerns.snapshots.facts import (
     SnapshotsHost,
     parse,
 )
-from tests.unit.probe.asking import SHELLS, ask
+from tests.unit.probe.asking import ask
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,9 +80,7 @@ def test_nothing_that_a_host_may_say_raises(text: str) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_section_names_other_tools_by_their_configuration(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_section_names_other_tools_by_their_configuration(shell: str, tmp_path: Path) -> None:
     for path, text in {
         "etc/btrbk/btrbk.conf": "",
         "etc/timeshift/timeshift.json": '{ "btrfs_mode" : "true" }',

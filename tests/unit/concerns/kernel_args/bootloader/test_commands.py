@@ -19,7 +19,7 @@ from tests.unit.concerns.kernel_args.bootloader import machines
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHELLS = pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+SHELLS = pytest.mark.parametrize("shell", programs.SHELLS)
 NOTHING = Files()
 MKCONFIG = 'echo "menu with $(cat etc/default/grub)" >"$2"'
 CHECK = '! grep -q broken "$1"'

@@ -10,6 +10,7 @@ import pytest
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
 from rigops.concerns.kernel_args.bootloader.tokens import CannotEditError
 from rigops.probe.boot_files import Files
+from tests.unit import programs
 from tests.unit.concerns.kernel_args.bootloader import machines
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def test_what_is_there_is_not_added_again(name: str, tmp_path: Path) -> None:
 
 
 @machines.EACH
-@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+@pytest.mark.parametrize("shell", programs.SHELLS)
 def test_every_shell_answers_the_same(name: str, shell: str, tmp_path: Path) -> None:
     known = machines.machine(name)
     known.lay_out(tmp_path)

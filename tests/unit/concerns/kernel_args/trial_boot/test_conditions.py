@@ -14,7 +14,8 @@ from rigops.concerns.kernel_args.trial_boot.conditions import SECTION, Mount, pa
 from rigops.concerns.kernel_args.trial_boot.parts import NoTrial, Trial
 from rigops.concerns.kernel_args.trial_boot.prepare import prepare
 from tests.unit.concerns.kernel_args.trial_boot.grounds import FIXTURES, RUNNING
-from tests.unit.probe.snippets import SHELLS, called, run, tree
+from tests.unit.probe.snippets import called, run, tree
+from tests.unit.programs import SHELLS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,6 +15,7 @@ from rigops.concerns.kernel_args.bootloader import grub_menu
 from rigops.concerns.kernel_args.trial_boot.parts import HEADER
 from tests.lab.silicon.rigsim import grub_environment
 from tests.lab.silicon.rigsim.grub import Grub as Firmware
+from tests.unit import programs
 from tests.unit.concerns.kernel_args.trial_boot.grounds import (
     ESP,
     FIXTURES,
@@ -192,17 +193,13 @@ def test_a_custom_cfg_of_somebody_else_is_left_alone(first_line: str) -> None:
 
 
 @needs_grub
-@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+@pytest.mark.parametrize("shell", programs.SHELLS)
 def test_the_script_gives_the_entry_exactly(shell: str, tmp_path: Path) -> None:
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"{shell} is not installed")
     script = tmp_path / "script"
     script.write_bytes(
         trial(ground("debian-luks", custom="mine"), "debian-luks").files[SCRIPT].content
     )
-    words = [program, "sh"] if shell == "busybox" else [program]
-    done = subprocess.run([*words, str(script)], capture_output=True, check=True)
+    done = subprocess.run([*programs.shell(shell), str(script)], capture_output=True, check=True)
 
     entry = trial(ground("debian-luks"), "debian-luks").files[CUSTOM].content
     assert f"{HEADER}\n".encode() + done.stdout == entry

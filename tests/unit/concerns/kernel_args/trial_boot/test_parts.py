@@ -11,6 +11,7 @@ import pytest
 
 from rigops.concerns.kernel_args.trial_boot.conditions import Mount
 from rigops.concerns.kernel_args.trial_boot.parts import DISARM
+from tests.unit import programs
 from tests.unit.concerns.kernel_args.trial_boot.grounds import ESP, ground, trial
 from tests.unit.concerns.kernel_args.trial_boot.test_systemd_boot import GROUND, RUNNING
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from rigops.concerns.kernel_args.trial_boot.parts import Trial
 
-SHELLS = (("dash",), ("bash",), ("mksh",), ("busybox", "sh"))
 PLACES = ("/boot", "/efi", "/var/lib/rigops", "/run/rigops", "/etc/grub.d", "/sys/firmware")
 EDITOR = shutil.which("grub-editenv")
 CHECK = shutil.which("grub-script-check")
@@ -34,7 +34,7 @@ class Machine:
     """Nothing of the real one is touched: every path and every program is in this folder."""
 
     root: Path
-    shell: tuple[str, ...]
+    shell: str
     separate_boot: bool = False
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ for script in {self.root}/etc/grub.d/*; do [ ! -x "$script" ] || "$script"; done
             for before in (" ", '"', "'", "=", ">"):
                 text = text.replace(before + place, f"{before}{self.root}{place}")
         return subprocess.run(
-            [*self.shell, "-euc", text],
+            [*programs.shell(self.shell), "-euc", text],
             env={"PATH": f"{self.root}/bin:/usr/bin:/bin"},
             capture_output=True,
             text=True,
@@ -106,16 +106,13 @@ for script in {self.root}/etc/grub.d/*; do [ ! -x "$script" ] || "$script"; done
         return (self.root / "boot/grub/grub.cfg").read_text()
 
 
-@pytest.fixture(params=SHELLS, ids=lambda shell: shell[0])
-def shell(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    found = shutil.which(request.param[0])
-    if found is None:
-        pytest.skip(f"{request.param[0]} is not installed")
-    return (found, *request.param[1:])
+@pytest.fixture(params=programs.SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def machine(shell: tuple[str, ...], tmp_path: Path) -> Machine:
+def machine(shell: str, tmp_path: Path) -> Machine:
     return Machine(tmp_path / "host", shell)
 
 
@@ -136,9 +133,7 @@ def test_an_order_is_left_and_taken_back(machine: Machine) -> None:
         assert "next_entry" not in machine.block()
 
 
-def test_a_boot_of_its_own_is_written_out_after_the_order(
-    shell: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_boot_of_its_own_is_written_out_after_the_order(shell: str, tmp_path: Path) -> None:
     machine = Machine(tmp_path / "host", shell, separate_boot=True)
     prepared = trial(ground())
     machine.lay_out(prepared)
@@ -158,7 +153,7 @@ def test_a_boot_of_its_own_is_written_out_after_the_order(
     ],
 )
 def test_what_fails_is_said_and_leaves_no_order(
-    shell: tuple[str, ...], tmp_path: Path, trouble: str, words: str
+    shell: str, tmp_path: Path, trouble: str, words: str
 ) -> None:
     machine = Machine(tmp_path / "host", shell, separate_boot=True)
     prepared = trial(ground())
