@@ -205,13 +205,14 @@ def test_whose_end_is_waited_for_is_said_while_it_lasts_and_once(machine: Machin
         assert running.stdout is not None
         running.stdin.write(machine.text(script(WORK)))
         running.stdin.flush()
-        line = running.stdout.readline()
+        line, *others = (running.stdout.readline() for _ in range(4))
         still_held = holder.poll() is None
         holder.kill()
         rest, _ = running.communicate(timeout=60)
 
     assert still_held
     who = rf"held by \S+ \(process {holder.pid}, begun \d+ s ago\)"
+    assert others == ["\n"] * 3
     assert re.fullmatch(rf"waiting up to 300 s for apt's lock, {who}\n", line)
     assert rest.split("\n")[-2:] == ["apt is at work", ""]
     assert rest.count("waiting") == 0
