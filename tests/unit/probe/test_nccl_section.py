@@ -13,6 +13,7 @@ from rigops.probe import script
 from rigops.probe.sections import backups, memory, nccl, network, smart, storage
 from rigops.probe.text import preamble
 from tests.unit import programs
+from tests.unit.patterns import slow_growth
 from tests.unit.probe import host_sections
 from tests.unit.probe.snippets import TOOLS, as_collected, hidden
 from tests.unit.programs import SHELLS
@@ -76,12 +77,17 @@ def test_no_damage_makes_a_parser_raise(section: Section[Any], cut: int, at: int
 
 
 @EACH
-def test_a_flood_is_read_in_linear_time(section: Section[Any]) -> None:
+def test_twice_the_flood_takes_twice_the_time(section: Section[Any]) -> None:
     whole = host_sections.ALL[section.name]
-    for piece in ("a", " ", "[", "md0 : a", 'A="', "NCCL_A=", "/a:1:", "1 ", "x\n"):
-        last = whole.rstrip().rsplit("\n", 1)[0]
-        for head in re.findall(r"(?m)^== .*$", whole):
-            section.parse(f"{last}\n{head}\n{piece * 20_000}\n")
+    but_the_last_line = whole.rstrip().rsplit("\n", 1)[0]
+    for head in re.findall(r"(?m)^== .*$", whole):
+        for piece in ("a", " ", "[", "md0 : a", 'A="', "NCCL_A=", "/a:1:", "1 ", "x\n"):
+            start = f"{but_the_last_line}\n{head}\n"
+
+            def flood(size: int, start: str = start, piece: str = piece) -> str:
+                return f"{start}{piece * (size // len(piece))}\n"
+
+            assert slow_growth(section.parse, flood, 16 * 1024) is None
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -100,7 +100,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
 
 
 def section(
-    name: str, snippet: str, timeout_s: int = 8, *, asks_driver: bool = False, lane: str = ""
+    name: str, snippet: str, timeout_s: int = 60, *, asks_driver: bool = False, lane: str = ""
 ) -> Section[str]:
     return Section(
         name=name,
