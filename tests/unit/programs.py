@@ -9,12 +9,12 @@ import pytest
 
 from tests import shards
 
+_IN_SHARD = pytest.mark.shard(shards.SHELLS)
 # What most distributions have as sh runs in `make test`, the others in the shard.
-SHELLS = (
+SHELLS = ("dash", "bash", *(pytest.param(one, marks=_IN_SHARD) for one in ("mksh", "busybox")))
+SHELLS_WHERE_SLOW = (
     "dash",
-    "bash",
-    pytest.param("mksh", marks=pytest.mark.shard(shards.SHELLS)),
-    pytest.param("busybox", marks=pytest.mark.shard(shards.SHELLS)),
+    *(pytest.param(one, marks=_IN_SHARD) for one in ("bash", "mksh", "busybox")),
 )
 
 

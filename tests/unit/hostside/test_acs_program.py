@@ -14,8 +14,7 @@ from rigops.hostside.packing import pack
 from tests.lab.silicon.rigsim import pci_config
 from tests.lab.silicon.rigsim.pci_config import Identity, Link
 from tests.unit.hostside.waiting import PATIENCE_S
-from tests.unit.probe.snippets import SHELLS_IN_TURN
-from tests.unit.programs import shell
+from tests.unit.programs import SHELLS_WHERE_SLOW, shell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +135,7 @@ class Machine:
         return facts.parse(done.stdout)
 
 
-@pytest.fixture(params=SHELLS_IN_TURN)
+@pytest.fixture(params=SHELLS_WHERE_SLOW)
 def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
     return Machine(tmp_path / "host", request.param)
 
@@ -147,7 +146,7 @@ def between(cards: Mapping[str, tuple[str, ...]]) -> set[str]:
     return {port for one, other in pairs for port in set(one) ^ set(other)}
 
 
-@pytest.mark.parametrize("shell_name", SHELLS_IN_TURN)
+@pytest.mark.parametrize("shell_name", SHELLS_WHERE_SLOW)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_of_the_ports_between_the_cards_only_what_redirects_is_cleared(
     tmp_path: Path, shell_name: str, layout: str
@@ -172,7 +171,7 @@ def test_what_no_nvidia_card_is_below_is_left_alone(machine: Machine) -> None:
     assert machine.word("0000:00:03.1") == CLEARED
 
 
-@pytest.mark.parametrize("shell_name", SHELLS_IN_TURN)
+@pytest.mark.parametrize("shell_name", SHELLS_WHERE_SLOW)
 def test_a_card_alone_has_nothing_between(tmp_path: Path, shell_name: str) -> None:
     machine = Machine(tmp_path / "host", shell_name, {"0000:0a:00.0": ("0000:00:03.1",)})
     machine.does("off")
@@ -182,7 +181,7 @@ def test_a_card_alone_has_nothing_between(tmp_path: Path, shell_name: str) -> No
     assert not (machine.root / "var").exists()
 
 
-@pytest.mark.parametrize("shell_name", SHELLS_IN_TURN)
+@pytest.mark.parametrize("shell_name", SHELLS_WHERE_SLOW)
 def test_a_machine_without_cards_is_no_fault(tmp_path: Path, shell_name: str) -> None:
     machine = Machine(tmp_path / "host", shell_name, {})
     machine.does("off")

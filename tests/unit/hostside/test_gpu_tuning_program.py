@@ -11,7 +11,7 @@ import pytest
 from rigops.concerns.gpu_tuning import record
 from rigops.concerns.gpu_tuning.record import WasSet
 from tests.unit.hostside.small_host import SmallHost
-from tests.unit.probe.snippets import SHELLS_IN_TURN
+from tests.unit.programs import SHELLS_WHERE_SLOW
 
 if TYPE_CHECKING:
     import subprocess
@@ -121,7 +121,7 @@ class Rig(SmallHost):
         return [call.partition(" ")[2] for call in calls if "--query" not in call]
 
 
-@pytest.fixture(params=SHELLS_IN_TURN)
+@pytest.fixture(params=SHELLS_WHERE_SLOW)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     return Rig(tmp_path, request.param)
 

@@ -15,8 +15,7 @@ import pytest
 from rigops.concerns.nvidia_driver.record import PATH, PinnedDriver, document
 from tests.unit.hostside.small_host import SmallHost
 from tests.unit.hostside.waiting import PATIENCE_S, until
-from tests.unit.probe.snippets import SHELLS_IN_TURN
-from tests.unit.programs import SHELLS
+from tests.unit.programs import SHELLS, SHELLS_WHERE_SLOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,7 +93,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     return Rig(tmp_path / "host", request.param)
 
 
-IN_TURN: Final = pytest.mark.parametrize("rig", SHELLS_IN_TURN, indirect=True)
+IN_TURN: Final = pytest.mark.parametrize("rig", SHELLS_WHERE_SLOW, indirect=True)
 
 
 @IN_TURN

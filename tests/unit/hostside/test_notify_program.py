@@ -10,8 +10,7 @@ import pytest
 
 from tests.lab.listening import Listening, listening
 from tests.unit.hostside.small_host import SmallHost
-from tests.unit.probe.snippets import SHELLS_IN_TURN
-from tests.unit.programs import SHELLS, needed
+from tests.unit.programs import SHELLS, SHELLS_WHERE_SLOW, needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
     return Rig(tmp_path / "host", request.param)
 
 
-IN_TURN: Final = pytest.mark.parametrize("rig", SHELLS_IN_TURN, indirect=True)
+IN_TURN: Final = pytest.mark.parametrize("rig", SHELLS_WHERE_SLOW, indirect=True)
 EACH_CLIENT: Final = pytest.mark.parametrize("client", ["curl", "wget", "python3"])
 
 

@@ -8,11 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from rigops.probe.reading import with_heads
 from rigops.probe.script import _TOOLS
-from tests import shards
 from tests.unit.programs import needed
 from tests.unit.programs import shell as command
 
@@ -22,14 +19,6 @@ if TYPE_CHECKING:
     from rigops.probe.section import Section
 
 TOOLS = f"export mark=mark\n{_TOOLS}"
-# For a test in which seconds have to pass.
-SHELLS_IN_TURN = (
-    "dash",
-    *(
-        pytest.param(one, marks=pytest.mark.shard(shards.SHELLS))
-        for one in ("bash", "mksh", "busybox")
-    ),
-)
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from rigops.probe import reading
 from rigops.probe.script import PATH, script
 from rigops.probe.sections import boots, kernel_log
 from rigops.probe.snapshot import Answer, Facts, HostSnapshot
-from tests.unit.probe.snippets import SHELLS_IN_TURN
-from tests.unit.programs import SHELLS, needed
+from tests.unit.programs import SHELLS, SHELLS_WHERE_SLOW, needed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +124,7 @@ def test_every_awk_brings_the_same(anyhost: Host, awk: str) -> None:
     assert len(text.splitlines()) == 400 + 800 + 20 + 200 - 4 - 9 + 2
 
 
-@pytest.mark.parametrize("host", SHELLS_IN_TURN, indirect=True)
+@pytest.mark.parametrize("host", SHELLS_WHERE_SLOW, indirect=True)
 def test_what_was_read_in_time_is_kept_and_the_newest_too(host: Host) -> None:
     host.command("journalctl", ENDLESS)
 

@@ -25,8 +25,8 @@ from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.probe.snapshot import HostSnapshot
 from rigops.probe.text import blocks
 from tests.unit.probe.secrets import HIDDEN, KEPT, KEY_BLOCK
-from tests.unit.probe.snippets import SHELLS_IN_TURN, called
-from tests.unit.programs import SHELLS, assert_clean_shell, needed
+from tests.unit.probe.snippets import called
+from tests.unit.programs import SHELLS, SHELLS_WHERE_SLOW, assert_clean_shell, needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,7 +162,7 @@ def test_an_endless_answer_is_cut_and_is_not_whole(host: Host) -> None:
 
 
 @pytest.mark.parametrize("with_timeout", [True, False])
-@pytest.mark.parametrize("host", SHELLS_IN_TURN, indirect=True)
+@pytest.mark.parametrize("host", SHELLS_WHERE_SLOW, indirect=True)
 def test_a_hanging_driver_costs_its_own_section_only(host: Host, *, with_timeout: bool) -> None:
     host.command("stubborn", STUBBORN)
     host.command("unreachable", "trap '' TERM; exec sleep 300")
@@ -188,7 +188,7 @@ def test_a_hanging_driver_costs_its_own_section_only(host: Host, *, with_timeout
     assert [name for name, link in links.items() if link.startswith("pipe:")] == ["1"]
 
 
-@pytest.mark.parametrize("host", SHELLS_IN_TURN, indirect=True)
+@pytest.mark.parametrize("host", SHELLS_WHERE_SLOW, indirect=True)
 def test_what_hangs_or_ends_the_shell_of_a_lane_costs_its_own_section_only(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
