@@ -25,6 +25,7 @@ from tests.unit.preflight.hosts import (
     pair,
     said,
 )
+from tests.unit.preflight.rigs import pack
 
 if TYPE_CHECKING:
     from rigops.transport import ScriptResult, Target
@@ -63,6 +64,7 @@ class Fleet:
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     made = Fleet()
     monkeypatch.setattr("rigops.cli.preflight.connect", made.connect)
+    monkeypatch.setattr("rigops.preflight.run.pack", pack)
     return made
 
 
