@@ -52,7 +52,7 @@ def test_a_few_degrees_more_are_a_warm_day() -> None:
 
 def test_what_is_far_too_warm_is_not_learned() -> None:
     baselines = Baselines(HOLD, KNOWN)
-    rig_of(75.0, baselines).run(10 * DAY)
+    rig_of(75.0, baselines).run(3 * DAY)
 
     assert baselines.samples == KNOWN
 
