@@ -94,6 +94,12 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """Of each module; what is outside comes before what is inside."""
+    return {name: list(ast.walk(tree)) for name, tree in trees().items()}
+
+
+@cache
 def uses() -> dict[str, Use]:
     """By place. What a module keeps is used as its name is; what is passed on, everywhere."""
     found = {}
@@ -139,8 +145,8 @@ def _inside(value: object, seen: set[int]) -> Iterator[AnyPattern]:
 
 
 def calls() -> Iterator[Call]:
-    for module, tree in trees().items():
-        for node in ast.walk(tree):
+    for module, every in nodes().items():
+        for node in every:
             if isinstance(node, ast.Call) and re.fullmatch(
                 r"re\.(compile|match|fullmatch|search|finditer|findall|sub|subn|split)",
                 ast.unparse(node.func),
@@ -168,9 +174,9 @@ def _evaluated(call: ast.Call, module: str) -> AnyPattern | None:
 def _methods(module: str | None) -> dict[str, frozenset[str]]:
     """What is called on each name, in one module or in all; `other` where it is used otherwise."""
     found: dict[str, set[str]] = {}
-    for tree in [trees()[module]] if module else trees().values():
+    for every in [nodes()[module]] if module else nodes().values():
         seen: set[int] = set()
-        for node in ast.walk(tree):  # what is outside comes before what is inside
+        for node in every:
             owner: ast.expr | None = None
             method = ""
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
@@ -389,11 +395,11 @@ def _give_up(_number: int, _frame: object) -> None:
     raise TimeoutError
 
 
-def calls_of_methods(tree: ast.Module, names: set[str]) -> list[int]:
+def calls_of_methods(module: str, names: set[str]) -> list[int]:
     """The lines of `x.NAME()`."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes()[module]
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in names
