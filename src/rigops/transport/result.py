@@ -143,10 +143,10 @@ RUN_COMMAND: Final = 'exec "$@"'
 RUN_SCRIPT: Final = '"$@"; c=$?; echo "$0 end $c"; echo "$0 end $c" >&2; exit $c'
 
 # TERM, and after a second KILL, to the process group of $0; but to $0 alone where a server has put
-# its commands into its own group.
+# its commands into its own group. Not `kill -s X --`: of that, busybox does the one and fails.
 END_GROUP: Final = (
     'read -r l < "/proc/$0/stat" || exit 0; set -- ${l##*) }; g=-$3; '
     'read -r n < "/proc/$3/comm" && case $n in *sshd*|*dropbear*|tailscaled*) g=$0;; esac; '
-    'kill -s TERM -- "$g"; for i in 1 2 3 4 5 6 7 8 9 10; do '
-    'kill -s 0 -- "$g" 2>/dev/null || exit 0; sleep 0.1; done; kill -s KILL -- "$g"'
+    'kill -TERM "$g"; for i in 1 2 3 4 5 6 7 8 9 10; do '
+    'kill -0 "$g" 2>/dev/null || exit 0; sleep 0.1; done; kill -KILL "$g"'
 )
