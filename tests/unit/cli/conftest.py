@@ -43,7 +43,7 @@ for number, words in enumerate(json.loads(sys.argv[1])):
         for stream in (1, 2):
             os.dup2(os.open(f"said.{number}.{stream}", os.O_WRONLY | os.O_CREAT), stream)
         sys.exit(main(words))
-    print(os.waitstatus_to_exitcode(os.wait()[1]))
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)  # or the next fork prints it again
 """
 
 
