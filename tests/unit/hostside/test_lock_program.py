@@ -83,6 +83,7 @@ class Machine:
         return taker
 
     def end(self) -> None:
+        """With all that they started, which may hold what somebody reads."""
         for process in self.started:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -123,8 +124,8 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]
     alarm.start()
     yield machine
     alarm.cancel()
-    machine.end()
     for process in machine.started:
+        process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
