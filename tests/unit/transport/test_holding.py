@@ -226,7 +226,9 @@ def waits(frame):
 def interrupt():
     while not (os.path.exists(sys.argv[2]) and waits(sys._current_frames()[main])):
         time.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGINT)
+    while waits(sys._current_frames()[main]):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)  # Python does not see one that comes between its last look and its waiting
 main = threading.get_ident()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 threading.Thread(target=interrupt, daemon=True).start()
