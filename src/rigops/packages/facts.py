@@ -22,9 +22,11 @@ from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
 # The first who holds a lock that installing takes, or that means that the lists are being renewed.
+# The list moves while locks come and go, so it is read before anything is done about a line.
 # Numbers of devices differ between /proc/locks and stat, so open files tell two inodes apart.
 HOLDER: Final = r"""
 holder() {
+    locks=$(cat /proc/locks)
     for lock in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock \
         /var/cache/apt/archives/lock /var/lib/apt/lists/lock; do
         inode=$(stat -c %i "$lock" 2>/dev/null) || continue
@@ -32,7 +34,9 @@ holder() {
             [ "$kind $mode ${place##*:}" = "POSIX WRITE $inode" ] || continue
             files=$(ls -l "/proc/$pid/fd" 2>/dev/null) || files=$lock
             case $files in *"$lock"*) echo "$pid $(program "$pid")"; return ;; esac
-        done </proc/locks
+        done <<LOCKS
+$locks
+LOCKS
     done
     return 1
 }
