@@ -356,6 +356,10 @@ def test_an_unmanaged_backup_is_watched_and_left_alone(rig: Rig) -> None:
     assert rig.apply(**watched)["outcome"] == "changed"
 
     assert rig.does("stat -c '%a %U' /etc/rigops/borg_watched") == "600 root"
+    for words in (["backup", NAME], ["snapshots", NAME], ["restore", NAME, "/root/thesis"]):
+        said = rig.laptop.rigops(*words, *INVENTORY)
+        assert said.code == 1
+        assert "backups are made by backup.service; rigops only watches their age" in said.out
     assert rig.apply(**watched)["outcome"] == "converged"
     assert rig.apply(0, "--prune")["outcome"] == "changed"
     assert rig.host.run("ls -d /etc/rigops").stdout == ""

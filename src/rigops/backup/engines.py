@@ -14,7 +14,6 @@ from rigops.backup.engine import (
     RestoreRequest,
     StorageEngine,
 )
-from rigops.backup.unmanaged import UnmanagedEngine
 from rigops.dataclass import dataclass
 
 Answer = TypeVar("Answer")
@@ -49,12 +48,11 @@ class Engines:
         )
 
     def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
-        """Each in turn, whatever became of the one before. Another tool's is left to its unit."""
-        own = tuple(one for one in self.every if not isinstance(one, UnmanagedEngine))
-        answers, failures = _ask_each(own or self.every, lambda one: one.backup(dry_run=dry_run))
+        """Each in turn, whatever became of the one before."""
+        answers, failures = _ask_each(self.every, lambda one: one.backup(dry_run=dry_run))
         if not answers:
             raise _all_failed(failures)
-        if len(own) == 1:
+        if len(self.every) == 1:
             return next(iter(answers.values()))
         joined: dict[str, Any] = {
             name: [row for one in answers.values() for row in one.get(name, ())] for name in _LISTS

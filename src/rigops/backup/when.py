@@ -15,10 +15,6 @@ ACCEPTED: Final = (
 _NAME: Final = re.compile(
     r"[0-9]{8}T[0-9]{6}Z-[a-z]+|[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{8}T[0-9]{6}Z"
 )
-# What other tools call theirs: borgmatic by host and time, restic by digits.
-_OTHERS_NAME: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9._-]{0,200}-[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9T:._-]*|[0-9a-f]{8}(?:[0-9a-f]{56})?"
-)
 _AGO: Final = re.compile(r"(?P<number>[0-9]{1,4}) ?(?P<unit>[hdw])(?: ago)?")
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
@@ -33,8 +29,6 @@ def parse_when(text: str, now: datetime) -> str:
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        if _OTHERS_NAME.fullmatch(text):
-            return text
         raise usage_error(message="not a time", key="--at", value=text, accepted=ACCEPTED) from None
     if re.fullmatch(r"[0-9-]+", text):
         found = datetime.combine(found, time(23, 59, 59))

@@ -405,13 +405,11 @@ def _backups(subject: Subject) -> Iterator[Backup]:
             verified_at=verified.at if verified and verified.is_ok else None,
         )
     if (watched := subject.watched_borg) is not None:
-        noted = subject.watched_state
-        drill = noted.last_drill if noted else None
         yield Backup(
-            engine=(noted.tool if noted else "") or "unmanaged",
-            place=subject.repository or watched.unit or "",
+            engine="unmanaged",
+            place=watched.unit or "",
             newest_at=newest_backup(subject, watched),
-            verified_at=drill.at if drill and drill.is_ok else None,
+            verified_at=None,
         )
     if (sent := subject.sent_snapshots) is not None:
         target = subject.snapshots_state.target if subject.snapshots_state else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rigops.capture.controller import Controller
-    from rigops.concerns.borg.record import BorgState, UnmanagedState
+    from rigops.concerns.borg.record import BorgState
     from rigops.concerns.snapshots.record import SnapshotsState
     from rigops.doctor.check import Examined
     from rigops.inventory.spec import RigSpec
@@ -93,25 +93,10 @@ class Subject:
     def snapshots_state(self) -> SnapshotsState | None:
         return readable(snapshots_record.parse, (self.records or {}).get(snapshots_record.PATH))
 
-    @cached_property
-    def noted_drill(self) -> UnmanagedState | None:
-        """Of whichever unit was declared then."""
-        return readable(
-            borg_record.parse_unmanaged, (self.records or {}).get(borg_record.UNMANAGED_PATH)
-        )
-
-    @property
-    def watched_state(self) -> UnmanagedState | None:
-        """As the last drill of the declared unit noted it."""
-        declared, found = self.watched_borg, self.noted_drill
-        return found if declared and found and found.unit == declared.unit else None
-
     @property
     def repository(self) -> str:
         """Where the archives are; empty where there are none, or nobody knows."""
-        if (managed := self.managed_borg) is not None:
-            return managed.repository or ""
-        return self.watched_state.repository if self.watched_state else ""
+        return (self.managed_borg.repository or "") if self.managed_borg else ""
 
     @cached_property
     def blocks(self) -> BlockDevices:

@@ -67,8 +67,7 @@ def command(
 
     Ctrl-C ends it on the host too; the next run removes what was sent only in part. A target that
     is absent is no error: the snapshots wait for it. The first backup with borg exports the key of
-    the repository to the vault here. Backups of another tool are left to its unit; --drill tries
-    those of borgmatic and restic.
+    the repository to the vault here. Backups of another tool are left to its unit.
 
     \b
     Examples:

@@ -13,10 +13,10 @@ from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import BackupError
 from rigops.backup.engines import Engines
 from rigops.backup.host_program import HostProgram
-from rigops.backup.unmanaged import UnmanagedEngine
 from rigops.cli.collected_hosts import internal_error
 from rigops.cli.hosts import for_each
 from rigops.cli.progress import Progress
+from rigops.concerns.borg.decide import WATCHED
 from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError
 from rigops.report.snapshots import progress_text
@@ -37,7 +37,7 @@ _LOOK_S: Final = 30.0
 # A host that rigops installed nothing on may have snapshots all the same.
 _INSTALLED: Final = (
     "for one in snapshots borg; do [ ! -e /etc/rigops/$one.json ] || echo $one; done; "
-    "[ ! -e /etc/rigops/borg_watched ] || echo unmanaged"
+    f"[ ! -r {WATCHED} ] || sed -n 's/^unit //p' {WATCHED}"
 )
 _EXIT_CODES: Final = {"fail": 1, "unknown": 3}
 
@@ -158,19 +158,31 @@ def _engines(program: HostProgram, reach: Reach) -> Engines:
     known: dict[str, StorageEngine] = {
         "btrfs": BtrfsEngine(program),
         "borg": BorgEngine(program, reach.consents),
-        "unmanaged": UnmanagedEngine(program),
     }
     if reach.engine == "btrfs":
         return Engines((known["btrfs"],), program.host)
-    done = program.connection.run(["sh", "-c", _INSTALLED], deadline_s=_LOOK_S)
+    done = program.connection.run(
+        ["sh", "-c", _INSTALLED], privilege=program.privilege, deadline_s=_LOOK_S
+    )
     found = done.stdout.decode(errors="replace").split()
-    backup = next((one for one in ("borg", "unmanaged") if one in found), "")
+    watched = next((one for one in found if one not in known and one != "snapshots"), "")
+    if watched and (reach.engine or "snapshots" not in found):
+        raise _watched_only(program.host, watched)
     if reach.engine:
-        return Engines((known[backup or reach.engine],), program.host)
-    if not backup:
+        return Engines((known[reach.engine],), program.host)
+    if "borg" not in found:
         return Engines((known["btrfs"],), program.host)
-    every = (known["btrfs"], known[backup]) if "snapshots" in found else (known[backup],)
+    every = (known["btrfs"], known["borg"]) if "snapshots" in found else (known["borg"],)
     return Engines(every, program.host)
+
+
+def _watched_only(host: str, unit: str) -> BackupError:
+    return BackupError(
+        host,
+        f"backups are made by {unit}; rigops only watches their age",
+        f"use the tool that {unit} starts; `systemctl start {unit.rpartition('.')[0]}.service` on "
+        "the host backs up now",
+    )
 
 
 def _host_error(kind: str, error: RigopsError) -> HostError:

@@ -74,7 +74,7 @@ class BackedUpData:
 
     def restore(self) -> None:
         """What was on the wiped disk."""
-        if left := left_to_its_tool(self._request.spec, self._request.name):
+        if left := left_to_its_tool(self._request.spec):
             self._story.append(left)
         if not self._capture.backed_up:
             return

@@ -107,14 +107,14 @@ def plan_restores(
         )
 
 
-def left_to_its_tool(spec: RigSpec, host: str) -> str | None:
+def left_to_its_tool(spec: RigSpec) -> str | None:
     """What a person has to do for a backup that rigops does not manage."""
     declared = spec.borg
     if declared is None or declared.managed:
         return None
     return (
         f"what {declared.unit} has backed up was not restored: install its tool and its settings "
-        f"again, then rigops restore {host} PATH"
+        "again, then restore with it"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -18,8 +17,7 @@ from rigops.backup.engine import (
     judge_snapshots,
 )
 from rigops.backup.engines import Engines
-from rigops.backup.host_program import HostProgram, restore_words
-from rigops.backup.unmanaged import UnmanagedEngine
+from rigops.backup.host_program import restore_words
 
 REQUEST = RestoreRequest(path="/home/me/thesis")
 
@@ -164,21 +162,3 @@ def test_a_request_is_words_of_the_program() -> None:
     assert restore_words(request) == [
         "--path", "/a", "--at", "now", "--place", "nas", "--in-place",
     ]  # fmt: skip
-
-
-class NoHost(HostProgram):
-    """Refuses as a host does whose backups a unit makes."""
-
-    def ask(self, name: str, *words: str, run: str = "", secret: bytes = b"") -> Mapping[str, Any]:
-        raise BackupError("rig", f"{name}: {' '.join(words)}", "systemctl start it")
-
-
-def test_a_backup_of_another_tool_is_left_to_its_unit_and_refused_where_there_is_no_other() -> None:
-    unmanaged = UnmanagedEngine(NoHost("rig", Mock(), Mock()))
-    own = Fake("btrfs", "2026", {"created": [{"path": "/"}]})
-
-    assert Engines((own, unmanaged)).backup(dry_run=False) == {"created": [{"path": "/"}]}
-    with pytest.raises(BackupError, match="unmanaged: backup"):
-        Engines((unmanaged,)).backup(dry_run=False)
-    with pytest.raises(BackupError, match="unmanaged: restore --path /home/me/thesis --dry-run"):
-        Engines((unmanaged,)).restore(REQUEST, dry_run=True)

@@ -156,13 +156,10 @@ def state(
     proof: Proven | None = None,
     snapshots: str = "",
     failed: str = "",
-    drilled: str = "",
 ) -> str:
     texts = {PROVEN: (proof or proven()).to_json(), FAILED_PROOF: failed}
     if borg is not None:
         texts[borg_record.PATH] = borg or ran(**FRESH)
-    if drilled:
-        texts[borg_record.UNMANAGED_PATH] = drilled
     if snapshots:
         texts[snapshots_record.PATH] = snapshots
     journal = json.dumps(run().as_json())
@@ -183,20 +180,6 @@ def sent(at: str = "2026-11-25T06:00:00Z", *, nested: Mapping[str, list[str]] | 
             "nested": dict(nested or {}),
         }
     )
-
-
-def drilled(**changes: Any) -> str:
-    """The note of a drill, and what is otherwise in it or in its outcome."""
-    last = {"at": "2026-11-25T06:00:00Z", "result": "ok", "files": 7, "error": None}
-    note = {
-        "schema": borg_record.UNMANAGED_SCHEMA,
-        "unit": "borgmatic.timer",
-        "tool": "borgmatic",
-        "repository": "/mnt/backup/borg",
-        "newest_at": None,
-        "last_drill": {name: changes.pop(name, value) for name, value in last.items()},
-    }
-    return json.dumps({**note, **changes})
 
 
 def subject(

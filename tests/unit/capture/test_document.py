@@ -21,13 +21,10 @@ from tests.unit.capture.rigs import (
     FIRST,
     SECOND,
     TARGET,
-    WATCHED,
-    drilled,
     identity,
     sent,
     state,
     subject,
-    units,
 )
 
 MORE = """\
@@ -82,24 +79,6 @@ def test_disks_have_their_own_names_and_what_they_hold() -> None:
 
 def test_a_repository_makes_its_disk_one_of_backups() -> None:
     assert {one.name: one.holds for one in captured().disks}["sda"] == ("backups",)
-
-
-def test_the_repository_of_another_tool_does_so_once_a_drill_has_noted_it() -> None:
-    found = describe(
-        subject(
-            declared=WATCHED,
-            identity=identity(more=MORE),
-            backups=units(),
-            rigops_state=state(None, drilled=drilled()),
-        )
-    )
-
-    assert {one.name: one.holds for one in found.disks}["sda"] == ("backups",)
-    (backup,) = found.backups
-    assert (backup.engine, backup.place) == ("borgmatic", "/mnt/backup/borg")
-    assert (backup.newest_at, backup.verified_at) == (
-        "2026-11-25T03:00:00Z", "2026-11-25T06:00:00Z",
-    )  # fmt: skip
 
 
 def test_the_rest_is_what_was_collected() -> None:

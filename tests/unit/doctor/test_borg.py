@@ -21,7 +21,6 @@ _BORG: Final = {"repository": PLACE, "paths": ["/home"], "passphrase_command": "
 DECLARED: Final = spec(borg=_BORG)
 WATCHED: Final = spec(borg={"managed": False, "unit": "borgmatic.timer"})
 TIMED: Final = spec(borg={"managed": False, "unit": "borgmatic.timer", "newest": "x"})
-NOT_TRIED: Final = "not tried yet: `rigops backup HOST --drill` does that, of borgmatic and restic"
 CHECKS: Final = ("borg.age", "borg.repository", "borg.key", "borg.drill", "borg.lock")
 
 
@@ -44,12 +43,8 @@ def ran(**changed: Any) -> str:
     return json.dumps(document)
 
 
-def state(
-    text: str | None, timer: str = "active", key: str | None = ID, unmanaged: str | None = None
-) -> str:
+def state(text: str | None, timer: str = "active", key: str | None = ID) -> str:
     written = f"== {record.PATH}\n{text}\n" if text is not None else ""
-    if unmanaged is not None:
-        written += f"== {record.UNMANAGED_PATH}\n{unmanaged}\n"
     if key is not None:
         note = ExportedKey(repository=key, exported_at="2026-11-02T06:00:00Z").to_json()
         written += f"== {record.KEY_PATH}\n{note}\n"
@@ -234,37 +229,7 @@ def test_a_unit_of_others_that_is_not_there_fails() -> None:
     assert watched("")[0] == "unknown"
 
 
-def tried(**changed: object) -> str:
-    last = {"at": "2026-11-20T12:00:00Z", "result": "ok", "files": 7, "error": None, **changed}
-    note = {"schema": "rigops.unmanaged_backup/1", "unit": "borgmatic.timer", "last_drill": last}
-    return json.dumps(note)
-
-
-@pytest.mark.parametrize(
-    ("note", "judged"),
-    [
-        (tried(), ("ok", "the drill of 2026-11-20 passed with 7 files")),
-        (tried(at="2026-10-01T12:00:00Z"), ("warn", "the last drill was 55 days ago")),
-        (
-            tried(result="failed", error="restic: damaged"),
-            ("fail", "the drill of 2026-11-20 failed: restic: damaged"),
-        ),
-        (tried().replace("borgmatic.timer", "other.timer"), ("info", NOT_TRIED)),
-        (
-            json.dumps({**json.loads(tried()), "tool": "kopia", "last_drill": None}),
-            ("info", "not tried: of kopia only the age is known"),
-        ),
-        ("{}", ("unknown", "/var/lib/rigops/unmanaged_backup.json cannot be read")),
-        (None, ("info", NOT_TRIED)),
-    ],
-)
-def test_of_a_backup_of_others_the_last_drill_is_judged(
-    note: str | None, judged: tuple[str, str]
-) -> None:
-    assert found("borg.drill", None, WATCHED, unmanaged=note) == judged
-
-
-@pytest.mark.parametrize("check", [one for one in CHECKS[1:] if one != "borg.drill"])
+@pytest.mark.parametrize("check", CHECKS[1:])
 def test_of_a_backup_of_others_nothing_else_is_judged(check: str) -> None:
     assert found(check, None, WATCHED) == (
         "skipped",

@@ -86,11 +86,11 @@ def test_file_systems_of_other_disks_are_mounted_again_by_what_lasts() -> None:
 def test_a_backup_of_another_tool_is_left_to_a_person() -> None:
     watched = {"managed": False, "unit": "borgmatic.timer"}
 
-    text = left_to_its_tool(spec(borg=watched), "rig")
+    text = left_to_its_tool(spec(borg=watched))
 
     assert text is not None
     assert text.startswith("what borgmatic.timer has backed up was not restored")
-    assert left_to_its_tool(spec(), "rig") is None
+    assert left_to_its_tool(spec()) is None
 
 
 @pytest.mark.parametrize("state", ["free", "absent", "taken"])

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rigops.capture.subject import Subject
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OF_RESTIC: Final = re.compile(r"(?:sftp|rest|s3):(?!//)")
 _LOOPBACK: Final = re.compile(r"localhost|127\.[0-9.]+|::1")
 
 
@@ -32,8 +31,6 @@ def _judge_disks(subject: Subject) -> Iterator[Requirement]:
     if place := subject.repository:
         path = local_path(place)
         yield _of_path(subject, path) if path else _of_server(subject, place)
-    elif (watched := subject.watched_borg) is not None:
-        yield _of_watched(subject, watched.unit or "")
     if (sent := subject.sent_snapshots) is not None:
         place = sent.send_to or ""
         if _UUID.fullmatch(place):
@@ -43,24 +40,11 @@ def _judge_disks(subject: Subject) -> Iterator[Requirement]:
             yield _of_server(subject, place)
 
 
-def _of_watched(subject: Subject, unit: str) -> Requirement:
-    """A drill notes where they are, if its tool says so."""
-    drill = f"rigops backup {subject.host} --drill"
-    fix = "see for yourself that they are on another disk" if subject.watched_state else drill
-    return _unknown(unit, f"where the backups of {unit} are is unknown", fix)
-
-
 def _of_path(subject: Subject, path: str) -> Requirement:
     blocks = subject.blocks
     mount, root = blocks.mount_of(path), blocks.mount_of("/")
-    watched = subject.watched_borg
-    fix = (
-        "declare a repository on another disk or a server, then rigops apply and backup"
-        if watched is None
-        else f"let {watched.unit or 'its program'} back up to another disk or a server, "
-        f"then rigops backup {subject.host} --drill"
-    )
-    state = subject.borg_state if subject.managed_borg else None
+    fix = "declare a repository on another disk or a server, then rigops apply and backup"
+    state = subject.borg_state
     is_absent = subject.controller.passphrase.is_absent or (
         state is not None and state.repository.state == "absent"
     )
@@ -120,7 +104,7 @@ def _compared(subject: Subject, place: str, placed: Placed, fix: str) -> Require
 
 def _of_server(subject: Subject, place: str) -> Requirement:
     """One that is the host itself under another name is not found out."""
-    name = _host_of(_OF_RESTIC.sub("", place))
+    name = _host_of(place)
     identity = subject.snapshot[IDENTITY].or_empty
     own = {identity.system.get("hostname"), subject.host}
     own |= {one.partition("/")[0] for net in identity.connections or () for one in net.addresses}
@@ -191,7 +175,7 @@ def _lost_with_the_root(subject: Subject) -> tuple[str, str]:
     if (watched := subject.watched_borg) is not None:
         return (
             f"on the disk of the root: see that {watched.unit} backs it up, or it is lost",
-            f"rigops restore {subject.host} PATH --to DIR, of a file in it",
+            "restore a file in it with its tool, elsewhere",
         )
     return (
         "on the disk of the root and in no backup: it is lost",

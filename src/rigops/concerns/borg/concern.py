@@ -62,12 +62,6 @@ def _records() -> tuple[HostRecord, ...]:
             of_schema(record.KEY_SCHEMA),
             "remove it; the next apply exports the key again",
         ),
-        HostRecord(
-            record.UNMANAGED_PATH,
-            "whether the backup of another tool was ever tried is unknown",
-            of_schema(record.UNMANAGED_SCHEMA),
-            "remove it; the next `rigops backup HOST --drill` writes it anew",
-        ),
     )
 
 

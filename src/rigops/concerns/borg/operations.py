@@ -68,7 +68,7 @@ _FOLDERS: Final = (f"{STATE}/borg", f"{STATE}/identity", "/var/cache/rigops/borg
 _ABSENCES: Final[Mapping[str, str]] = {
     SETTINGS: f"{shlex.join(('rm', '-f', *_LEFT))}\n{shlex.join(('rm', '-rf', *_FOLDERS))}\n"
     f"rmdir /var/cache/rigops 2>/dev/null || :\n{_NO_FOLDER}",
-    WATCHED: f"rm -f {record.UNMANAGED_PATH}\n{_NO_FOLDER}",
+    WATCHED: _NO_FOLDER,
 }
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 PATH: Final = STATE_FILE
 SCHEMA: Final = "rigops.borg_state/1"
-UNMANAGED_PATH: Final = f"{STATE}/unmanaged_backup.json"
-UNMANAGED_SCHEMA: Final = "rigops.unmanaged_backup/1"
 KEY_PATH: Final = f"{STATE}/borg_key.json"
 KEY_SCHEMA: Final = "rigops.borg_key/1"
 
@@ -75,21 +73,6 @@ class BorgState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnmanagedState:
-    """Of the backups of another tool, which `unit` makes, as the last drill found them.
-
-    `last_drill` None: rigops cannot try those of this tool. `newest_at`: of all there, then.
-    `repository`: of the one that was tried, a path or an address; empty where it is not known.
-    """
-
-    unit: str
-    tool: str = ""
-    repository: str = ""
-    newest_at: str | None = None
-    last_drill: Outcome | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ExportedKey:
     """`repository`: its id. `exported_at`: to the vault of a machine that runs rigops."""
 
@@ -121,18 +104,6 @@ def parse(text: str) -> BorgState:
         last_check=_outcome(fields.nested_or_none("last_check")),
         last_drill=_outcome(fields.nested_or_none("last_drill")),
         last_compact_at=_time_or_none(fields, "last_compact_at"),
-    )
-
-
-def parse_unmanaged(text: str) -> UnmanagedState:
-    fields = json_fields.parse(text, place=UNMANAGED_PATH)
-    fields.require_schema(UNMANAGED_SCHEMA)
-    return UnmanagedState(
-        unit=fields.text("unit"),
-        tool=_text_or_empty(fields, "tool"),
-        repository=_text_or_empty(fields, "repository"),
-        newest_at=_time_or_none(fields, "newest_at"),
-        last_drill=_outcome(fields.nested_or_none("last_drill")),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Final, cast
@@ -18,7 +17,7 @@ from rigops.backup.ages import (
 )
 from rigops.concerns.borg import record
 from rigops.concerns.borg.decide import CHECK_EVERY_DAYS, SCHEDULE, UNIT, is_place
-from rigops.concerns.borg.record import BorgState, Outcome
+from rigops.concerns.borg.record import BorgState
 from rigops.concerns.snapshots.decide import keep_text
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
@@ -235,50 +234,22 @@ def key(examined: Examined, _: Borg, state: BorgState) -> Finding:
     return Finding("ok", f"the key was exported on {noted.exported_at[:10]}", evidence)
 
 
-@_of_the_record
-def _managed_drill(examined: Examined, _: Borg, state: BorgState) -> Finding:
-    found = state.last_drill
-    if found is None:
-        return Finding("warn", "no backup was ever restored to try it", fix=_DRILL)
-    return _judge_drill(examined, found, _JOURNAL)
-
-
 @Check("borg.drill", needs=(RIGOPS_STATE, BOOT), needs_gpu=False, fixes=("hands",), keys=_KEYS)
-def drill(examined: Examined) -> Finding:
+@_of_the_record
+def drill(examined: Examined, _: Borg, state: BorgState) -> Finding:
     """A sample of the newest backup was restored lately, and was as it had been.
 
     A backup that was never restored is no backup yet. The monthly drill restores a sample and
     compares its digests. It fails where the last one found a difference or could not be done, and
-    warns after 40 days without one. A backup that rigops does not manage has no monthly drill:
-    until somebody runs `rigops backup HOST --drill`, which is for borgmatic and restic, there is
-    nothing to judge.
+    warns after 40 days without one.
     """
-    declared = examined.spec.borg
-    if declared is None or declared.managed:
-        return _managed_drill(examined)
-    answer = examined.snapshot[RIGOPS_STATE]
-    if answer.value is None or not (answer.is_complete and answer.value.are_files_known):
-        return Finding("unknown", "the records of rigops were not collected whole")
-    text = answer.value.records.get(record.UNMANAGED_PATH)
-    found = json_fields.readable(record.parse_unmanaged, text)
-    if text is not None and found is None:
-        return Finding("unknown", f"{record.UNMANAGED_PATH} cannot be read")
-    name = declared.unit or ""
-    if found is None or found.unit != name:
-        summary = "not tried yet: `rigops backup HOST --drill` does that, of borgmatic and restic"
-        return Finding("info", summary, subject=name)
-    if found.last_drill is None:
-        summary = f"not tried: of {found.tool} only the age is known"
-        return Finding("info", summary, subject=name)
-    see = Fix(kind="hands", text=f"see `journalctl -u {name}`; let its tool check the repository")
-    return replace(_judge_drill(examined, found.last_drill, see), subject=name)
-
-
-def _judge_drill(examined: Examined, found: Outcome, failed: Fix) -> Finding:
+    found = state.last_drill
+    if found is None:
+        return Finding("warn", "no backup was ever restored to try it", fix=_DRILL)
     evidence = (Evidence(RIGOPS_STATE.name, f"{found.at} {found.result}"),)
     if not found.is_ok:
         summary = f"the drill of {found.at[:10]} failed: {found.error or found.result}"
-        return Finding("fail", summary, evidence, fix=failed)
+        return Finding("fail", summary, evidence, fix=_JOURNAL)
     files = "" if found.files is None else f" with {found.files} files"
     age_s = _age_s(examined, found.at)
     if age_s is None:

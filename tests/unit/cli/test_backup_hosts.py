@@ -1,0 +1,75 @@
+"""Which engines of a host a command works with."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigops.cli import backup_hosts
+from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
+from rigops.cli.hosts import Chosen
+from rigops.transport import HostKeyPolicy, Result, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rigops.backup.engines import Engines
+
+
+class Connection:
+    def __init__(self, found: str) -> None:
+        self._found = found
+
+    def run(self, _argv: object, **_options: object) -> Result:
+        return Result(exit_code=0, stdout=self._found.encode(), stderr=b"")
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, found: str, engine: str = "") -> HostAnswer:
+    @contextmanager
+    def connect(_target: Target, **_options: object) -> Iterator[Connection]:
+        yield Connection(found)
+
+    def work(host: Chosen, engines: Engines) -> HostAnswer:
+        return HostAnswer(host=host.name, status="ok", value=[one.name for one in engines.every])
+
+    monkeypatch.setattr(backup_hosts, "connect", connect)
+    reach = Reach(policy=HostKeyPolicy(), sudo_password=None, engine=engine)
+    (answer,) = ask_engines([Chosen("rig", Target(name="rig"), None)], reach, "asking", work)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("found", "engine", "names"),
+    [
+        ("", "", ["btrfs"]),
+        ("snapshots\n", "", ["btrfs"]),
+        ("borg\n", "", ["borg"]),
+        ("snapshots\nborg\n", "", ["btrfs", "borg"]),
+        ("snapshots\nborg\n", "borg", ["borg"]),
+        ("snapshots\nborgmatic.service\n", "", ["btrfs"]),
+        ("borgmatic.service\n", "btrfs", ["btrfs"]),
+    ],
+)
+def test_what_a_host_has_is_asked_and_what_was_named_alone(
+    monkeypatch: pytest.MonkeyPatch, found: str, engine: str, names: list[str]
+) -> None:
+    assert ask(monkeypatch, found, engine).value == names
+
+
+@pytest.mark.parametrize(
+    ("found", "engine"),
+    [("borgmatic.timer\n", ""), ("snapshots\nborgmatic.timer\n", "borg")],
+)
+def test_backups_that_are_only_watched_are_left_to_the_unit_that_makes_them(
+    monkeypatch: pytest.MonkeyPatch, found: str, engine: str
+) -> None:
+    answer = ask(monkeypatch, found, engine)
+
+    assert answer.status == "fail"
+    assert answer.error is not None
+    assert answer.error.message == (
+        "backups are made by borgmatic.timer; rigops only watches their age"
+    )
+    assert "`systemctl start borgmatic.service`" in answer.error.fix
