@@ -13,6 +13,7 @@ from rigops.catalog.lookup import (
     find_xid,
     judge,
     runs_on,
+    similar_names,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "nvlink",
     "pcie_link",
     "runs_on",
+    "similar_names",
 ]

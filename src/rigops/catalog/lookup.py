@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rigops.catalog import versions
@@ -48,7 +49,6 @@ class Match:
     """Every card that fits; more than one means that the name is ambiguous."""
 
     found: tuple[Gpu, ...]
-    suggestions: tuple[str, ...] = ()
 
     @property
     def only(self) -> Gpu | None:
@@ -79,11 +79,16 @@ def find_gpu(catalog: Catalog, name_or_pci_id: str) -> Match:
     for fits in tests:
         if found := tuple(gpu for gpu in catalog.gpus if fits(gpu)):
             return Match(found)
+    return Match(())
+
+
+def similar_names(catalog: Catalog, name: str) -> tuple[str, ...]:
+    """Of cards that may have been meant."""
     spellings = {
         _plain(name): gpu.name for gpu in catalog.gpus for name in (gpu.name, *gpu.aliases)
     }
-    close = get_close_matches(wanted, list(spellings), n=5, cutoff=0.6)
-    return Match((), tuple(dict.fromkeys(spellings[one] for one in close)))
+    close = get_close_matches(_plain(name), list(spellings), n=5, cutoff=0.6)
+    return tuple(dict.fromkeys(spellings[one] for one in close))
 
 
 def find_cut(catalog: Catalog, name: str, mebibytes: int | None) -> Gpu | None:
@@ -236,6 +241,7 @@ def why_none(catalog: Catalog, cards: Sequence[DrivenGpu]) -> str:
     return "no branch drives all of them: put the cards into separate machines"
 
 
+@lru_cache(maxsize=1024)  # the catalog's own, for each of many cards
 def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.lower().replace("nvidia", ""))
 

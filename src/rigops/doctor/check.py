@@ -42,6 +42,11 @@ class Examined:
     def cards(self) -> tuple[Card, ...]:
         return find_cards(self.snapshot, self.catalog)
 
+    @cached_property
+    def views(self) -> dict[Callable[[Examined], object], object]:
+        """What `once` has worked out."""
+        return {}
+
 
 Run = Callable[[Examined], "Finding | list[Finding]"]
 

@@ -21,7 +21,7 @@ _BORG: Final = {"repository": PLACE, "paths": ["/home"], "passphrase_command": "
 DECLARED: Final = spec(borg=_BORG)
 WATCHED: Final = spec(borg={"managed": False, "unit": "borgmatic.timer"})
 TIMED: Final = spec(borg={"managed": False, "unit": "borgmatic.timer", "newest": "x"})
-CHECKS: Final = ("borg.age", "borg.repository", "borg.key", "borg.drill", "borg.lock")
+CHECKS: Final = ("borg.age", "borg.repository", "borg.key", "borg.drill", "borg.lock", "borg.held")
 
 
 def ran(**changed: Any) -> str:
@@ -118,6 +118,18 @@ def test_before_the_first_run_it_is_said_what_is_missing(check: str) -> None:
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_host_that_is_well_is_ok(check: str) -> None:
     assert found(check, ran())[0] == "ok"
+
+
+def test_what_pruning_held_back_is_a_warning_with_the_reason() -> None:
+    why = "nothing is removed while a declared path is missing: /home"
+
+    assert found("borg.held", ran(held=[why])) == ("warn", why)
+
+
+def test_a_backup_from_the_future_is_a_warning() -> None:
+    status, summary = found("borg.age", ran(), at=boot(-2))
+
+    assert (status, "dated in the future" in summary) == ("warn", True)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,21 @@ def test_files_of_rigops_without_a_record_are_a_failure() -> None:
     assert "lost; 1 file of rigops" in found.summary
 
 
+@pytest.mark.parametrize("concern", ["borg", "snapshots"])
+def test_a_key_of_rigops_that_is_not_recorded_is_not_to_be_deleted(concern: str) -> None:
+    path = f"/etc/rigops/{concern}_key"
+    text = answer(TEXTS) + trace(path).replace("made", "there", 1)
+
+    found = look(CHECK, rigops_state=text)
+
+    assert (found.status, found.subject) == ("warn", path)
+    assert found.summary == f"looks like rigops' key for {concern}, and is not recorded"
+    assert found.fix is not None
+    assert found.fix.text == (
+        f"do not delete it while {concern} is declared; `rigops apply` records it"
+    )
+
+
 def test_torn_lines_of_the_journal_are_counted() -> None:
     journal = version_0_1.text("journal.jsonl")
     text = answer(TEXTS, f"== {rigops_state.JOURNAL}\n{journal[:-5]}\n")

@@ -18,7 +18,7 @@ DISK: Final = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 DECLARED: Final = spec(snapshots={"subvolumes": ["/", "/home"], "keep": "24h 7d"})
 HOURLY: Final = spec(snapshots={"subvolumes": ["/home"], "keep": "24h 7d"})
 SENT: Final = spec(snapshots={"subvolumes": ["/"], "keep": "7d", "send_to": DISK})
-CHECKS: Final = ("snap.age", "snap.target", "snap.nested")
+CHECKS: Final = ("snap.age", "snap.target", "snap.nested", "snap.held")
 
 
 def ran(**changed: Any) -> str:
@@ -105,6 +105,19 @@ def test_a_snapshot_older_than_two_of_the_finest_age_fails_but_right_after_a_boo
     hours: float, uptime_s: int, status: str
 ) -> None:
     assert found("snap.age", ran(), HOURLY, at=boot(hours, uptime_s))[0] == status
+
+
+def test_what_pruning_held_back_is_a_warning_with_the_reason() -> None:
+    why = "nothing is removed while a declared path is missing: /home"
+
+    assert found("snap.held", ran(held=[why]), HOURLY) == ("warn", why)
+    assert found("snap.held", ran(held=[]), HOURLY)[0] == "ok"
+
+
+def test_a_snapshot_from_the_future_is_a_warning() -> None:
+    status, summary = found("snap.age", ran(), HOURLY, at=boot(-2))
+
+    assert (status, "dated in the future" in summary) == ("warn", True)
 
 
 def test_days_are_the_finest_age_where_no_hours_are_kept() -> None:

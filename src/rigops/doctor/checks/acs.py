@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
@@ -59,15 +60,19 @@ def path(examined: Examined) -> Finding:
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
-    listed = pcie.by_address(snapshot)
-    if count == 1:
-        return Finding("skipped", "the only card has no peer to talk to")
+    listed = snapshot[LSPCI].or_empty.by_address
+    if (nothing := peers.no_pairs(examined)) is not None:
+        return nothing
     if pcie.is_virtual_machine(snapshot):
         return Finding("unknown", "a virtual machine does not see the real ports: see acs.in_vm")
     if not listed:
         return Finding("unknown", _unreadable(examined))
     routes = {card.address: pcie.route_to(snapshot, card.address) for card in examined.cards}
-    judged = [_of_pair(examined, pair, routes, listed) for pair in peers.pairs(examined)]
+    redirects = {address: pcie.redirects(one) for address, one in listed.items()}
+    everywhere = _where_every_bridge_redirects(listed, redirects)
+    judged = [
+        _of_pair(examined, pair, routes, redirects, everywhere) for pair in peers.pairs(examined)
+    ]
     redirected = [one for one in judged if one.status]
     if redirected:
         is_all_known = all(one.status or one.is_clear for one in judged)
@@ -86,10 +91,9 @@ def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: 
     status = min((one.status for one in found if one.status), key=_GRAVITY.index)
     if status == "info" and not is_all_known:
         return Finding("unknown", _unreadable(examined))
-    ports = tuple(
-        dict.fromkeys(port for one in found if one.status == status for port in one.ports)
-    )
-    listed = pcie.by_address(examined.snapshot)
+    among = dict.fromkeys(one.ports for one in found if one.status == status)
+    ports = tuple(dict.fromkeys(chain.from_iterable(among)))
+    listed = examined.snapshot[LSPCI].or_empty.by_address
     evidence = (
         *(
             Evidence(LSPCI.name, line)
@@ -143,7 +147,7 @@ def source_validation(examined: Examined) -> Finding:
     peer traffic, so rigs with it set work: it is only mentioned here. What counts is acs.path.
     """
     snapshot = examined.snapshot
-    listed = pcie.by_address(snapshot)
+    listed = snapshot[LSPCI].or_empty.by_address
     ports = pcie.ports_above(snapshot, examined.cards)
     controls = [(port, one.acs) for port in ports if (one := listed.get(port)) and one.acs]
     only = [
@@ -177,30 +181,32 @@ def _of_pair(
     examined: Examined,
     pair: Pair,
     routes: Mapping[str, Route | None],
-    listed: Mapping[str, LspciFunction],
+    redirects: Mapping[str, bool | None],
+    everywhere: tuple[str, ...],
 ) -> Redirection:
+    """`everywhere`: all bridges, where each redirects: then it matters not which are between."""
     one, other = routes[pair.one.address], routes[pair.other.address]
     if one is None or other is None:
-        ports = _where_every_bridge_redirects(listed)
-        return Redirection(_status(examined, pair, is_shared=False) if ports else None, ports)
+        status = _status(examined, pair, is_shared=False) if everywhere else None
+        return Redirection(status, everywhere)
     between = one.between(other)
-    redirects = {port: pcie.redirects(listed.get(port)) for port in between}
-    redirecting = tuple(port for port in between if redirects[port])
+    redirecting = tuple(port for port in between if redirects.get(port))
     if redirecting:
         is_shared = bool(one.shared_with(other))
         return Redirection(_status(examined, pair, is_shared=is_shared), redirecting)
     is_known = one.is_complete and other.is_complete and bool(between)
-    return Redirection(is_clear=is_known and all(one is False for one in redirects.values()))
+    return Redirection(is_clear=is_known and all(redirects.get(port) is False for port in between))
 
 
-def _where_every_bridge_redirects(listed: Mapping[str, LspciFunction]) -> tuple[str, ...]:
-    """Then it does not matter which of them are between the cards."""
-    redirects = {
-        one.address: redirects
-        for one in listed.values()
-        if one.is_bridge and (redirects := pcie.redirects(one)) is not None
-    }
-    return tuple(redirects) if all(redirects.values()) else ()
+def _where_every_bridge_redirects(
+    listed: Mapping[str, LspciFunction], redirects: Mapping[str, bool | None]
+) -> tuple[str, ...]:
+    bridges = [
+        address
+        for address, one in listed.items()
+        if one.is_bridge and redirects[address] is not None
+    ]
+    return tuple(bridges) if all(redirects[address] for address in bridges) else ()
 
 
 def _status(examined: Examined, pair: Pair, *, is_shared: bool) -> Status:

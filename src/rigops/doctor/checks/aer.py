@@ -226,7 +226,7 @@ def _blindness(examined: Examined) -> Evidence | None:
 
 def _by_subject(examined: Examined, devices: Iterable[AerDevice]) -> dict[str, list[AerDevice]]:
     """A port's errors are those of the card below it, where only one is below."""
-    below = pcie.subjects_below(examined.snapshot, examined.cards)
+    below = pcie.subjects_below(examined)
     found: dict[str, list[AerDevice]] = {}
     for device in devices:
         cards = below.get(device.address, [])

@@ -9,6 +9,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.once import once
 from rigops.doctor.views import board
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.probe.kernel_log.events import LogLine
-    from rigops.probe.snapshot import HostSnapshot
 
 
 _MIB: Final = 1 << 20
@@ -96,13 +96,15 @@ def _of_log(examined: Examined) -> list[Finding]:
             why=_WHY_NO_ROOM,
             fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}"),
         )
-        for address, lines in without_room(examined.snapshot).items()
+        for address, lines in without_room(examined).items()
         if address not in known
     ]
 
 
-def without_room(snapshot: HostSnapshot) -> dict[str, list[LogLine]]:
+@once
+def without_room(examined: Examined) -> dict[str, list[LogLine]]:
     """By the address of a card: what the kernel and the driver say of it in this boot."""
+    snapshot = examined.snapshot
     log = snapshot[KERNEL_LOG].or_empty
     last: dict[tuple[str, str], tuple[str, LogLine]] = {}
     for entry in log.matching(_ASSIGNED):
@@ -128,7 +130,7 @@ def without_room(snapshot: HostSnapshot) -> dict[str, list[LogLine]]:
 
 
 def _judge(examined: Examined, card: Card) -> Finding:
-    window = _window(examined.snapshot, card)
+    window = _window(examined, card)
     status, summary, why = _opinion(examined, window)
     steps = board.steps(examined, "above-4g", "resizable-bar")
     return Finding(
@@ -157,10 +159,10 @@ def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:
     return "info", f"{has}, less than its memory", _WHY_SMALL
 
 
-def _window(snapshot: HostSnapshot, card: Card) -> _Window:
+def _window(examined: Examined, card: Card) -> _Window:
     region = card.lspci.bar1 if card.lspci else None
     has_none = region is not None and bool(_NO_WINDOW.search(region.line))
-    refused = without_room(snapshot).get(card.address, [])
+    refused = without_room(examined).get(card.address, [])
     if not any(_NO_SPACE.search(entry.message) for entry in refused) and (
         (region and region.size_bytes) or (card.function and card.function.bar1_bytes)
     ):

@@ -15,6 +15,7 @@ from rigops.backup.ages import (
     longest_unchecked,
     time_between_runs,
 )
+from rigops.backup.pruning import CLOCK_STEP
 from rigops.concerns.borg import record
 from rigops.concerns.borg.decide import CHECK_EVERY_DAYS, SCHEDULE, UNIT, is_place
 from rigops.concerns.borg.record import BorgState
@@ -41,6 +42,11 @@ _JOURNAL: Final = Fix(
 )
 _DRILL: Final = Fix(kind="hands", text="`rigops backup HOST --drill` does one now")
 _APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
+_HELD: Final = Fix(
+    kind="hands",
+    text="mount what is missing, or set the clock; to remove most copies at once, run "
+    "`rigops backup HOST --prune-most`",
+)
 
 _Judge = Callable[[Examined, "Borg", BorgState], Finding]
 
@@ -92,6 +98,9 @@ def _managed_age(examined: Examined, declared: Borg, state: BorgState) -> Findin
     if age_s is None:
         summary = f"newest backup {state.newest_at}; the host's clock was not collected"
         return Finding("unknown", summary, evidence)
+    if age_s < -CLOCK_STEP.total_seconds():
+        summary = f"the newest backup is dated in the future ({state.newest_at}): a clock is wrong"
+        return Finding("warn", summary, evidence, fix=_JOURNAL)
     uptime_s = examined.snapshot[BOOT].or_empty.uptime_s
     uptime = None if uptime_s is None else timedelta(seconds=uptime_s)
     between = time_between_runs(declared.schedule or SCHEDULE, keep_text(declared.keep))
@@ -283,6 +292,20 @@ def lock(examined: Examined, declared: Borg, state: BorgState) -> Finding:
         f"`sudo borg break-lock {declared.repository}`"
     )
     return Finding("fail", who, evidence, fix=Fix(kind="hands", text=text))
+
+
+@Check("borg.held", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@_of_the_record
+def held(_: Examined, __: Borg, state: BorgState) -> Finding:
+    """The last run removed all archives that `keep` no longer keeps.
+
+    A run removes nothing while a declared path is missing or the clock is in doubt, and never more
+    than half of the copies without consent. What it left is a warning, with the reason.
+    """
+    if not state.held:
+        return Finding("ok", "no archive is held back from pruning")
+    evidence = (Evidence(RIGOPS_STATE.name, state.held[0]),)
+    return Finding("warn", "; ".join(state.held), evidence, fix=_HELD)
 
 
 def _age_s(examined: Examined, at: str) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -12,6 +12,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.checks import bar1, presence
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import answers, subject_of
 from rigops.probe.address import normal
@@ -180,19 +181,34 @@ def _cause(examined: Examined, subject: str, now: Sequence[_Entry]) -> _Cause | 
     if not now:
         return None
     address, started = subject.removeprefix("gpu "), now[0][1].clock
-    for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(presence.UNREACHABLE):
-        shape = presence.UNREACHABLE.search(entry.message)
-        if shape and _is_before(entry, started) and normal(shape["address"] or "") == address:
+    for entry in _unreachable(examined).get(address, ()):
+        if _is_before(entry, started):
             remedy = _WAKE.replace("ADDRESS", address)
             return _Cause(_NOT_WOKEN, remedy, driver_state.cited([entry]))
-    log = examined.snapshot[KERNEL_LOG].or_empty
-    dropped = [one for one in log.xids if one.number == OFF_THE_BUS and one.address == address]
-    for xid in dropped:
-        if not xid.entry.boot and _is_before(xid.entry, started):
-            return _Cause("it has fallen off the bus", _SEEK, driver_state.cited([xid.entry]))
-    if lines := bar1.without_room(examined.snapshot).get(address):
+    for entry in _dropped(examined).get(address, ()):
+        if _is_before(entry, started):
+            return _Cause("it has fallen off the bus", _SEEK, driver_state.cited([entry]))
+    if lines := bar1.without_room(examined).get(address):
         return _Cause(_NO_ROOM, _MAKE_ROOM, driver_state.cited(lines[:1]))
     return None
+
+
+@once
+def _unreachable(examined: Examined) -> dict[str | None, list[LogLine]]:
+    found: dict[str | None, list[LogLine]] = defaultdict(list)
+    for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(presence.UNREACHABLE):
+        if shape := presence.UNREACHABLE.search(entry.message):
+            found[normal(shape["address"] or "")].append(entry)
+    return found
+
+
+@once
+def _dropped(examined: Examined) -> dict[str | None, list[LogLine]]:
+    found: dict[str | None, list[LogLine]] = defaultdict(list)
+    for xid in examined.snapshot[KERNEL_LOG].or_empty.xids:
+        if xid.number == OFF_THE_BUS and not xid.entry.boot:
+            found[xid.address].append(xid.entry)
+    return found
 
 
 def _is_before(entry: LogLine, clock: float | None) -> bool:

@@ -148,7 +148,7 @@ def lost(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
 def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     """What this card may run at: its own maximum, or less where that was set or declared."""
     declaration = examined.spec.gpu_clocks
-    wanted = chosen(declaration, card, examined.cards).value if declaration else None
+    wanted = chosen(examined, declaration, card).value if declaration else None
     caps = [smi.mhz_max_sm, smi.mhz_application_graphics]
     if wanted and wanted.graphics_mhz:
         caps.append(wanted.graphics_mhz[1])
@@ -176,7 +176,7 @@ def declared(examined: Examined) -> Finding | list[Finding]:
 
 def _declared(examined: Examined, card: Card, smi: SmiGpu) -> Finding:
     declaration = examined.spec.gpu_clocks
-    choice = chosen(declaration, card, examined.cards) if declaration else None
+    choice = chosen(examined, declaration, card) if declaration else None
     if choice and not choice.is_certain:
         return Finding(
             "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"

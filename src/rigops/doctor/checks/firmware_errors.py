@@ -83,7 +83,7 @@ def _by_device(snapshot: HostSnapshot) -> dict[str | None, list[_Entry]]:
 def _record(examined: Examined, entries: Sequence[_Entry]) -> Finding:
     named = next((found for _, one in entries if (found := _DEVICE.search(one.message))), None)
     address = named["address"].lower() if named else None
-    below = pcie.subjects_below(examined.snapshot, examined.cards).get(address or "", [])
+    below = pcie.subjects_below(examined).get(address or "", [])
     severities = {
         found["severity"] for _, one in entries if (found := _SEVERITY.search(one.message))
     }

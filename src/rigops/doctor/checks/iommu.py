@@ -118,7 +118,7 @@ def _why_off(examined: Examined) -> str:
 
 def _judged(examined: Examined, groups: IommuGroups) -> Finding:
     snapshot = examined.snapshot
-    found = [groups.of(card.address) for card in examined.cards]
+    found = [groups.by_address.get(card.address) for card in examined.cards]
     members = tuple(member for member in found if member)
     translated = tuple(member for member in members if member.type in _TRANSLATED)
     evidence = tuple(Evidence(IOMMU_GROUPS.name, one.line) for one in translated or members)

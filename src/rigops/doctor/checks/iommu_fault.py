@@ -147,7 +147,7 @@ def _is_over(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool:
 def _reaches_directly(snapshot: HostSnapshot, faults: Sequence[Fault]) -> bool | None:
     """In this boot; None: unknown."""
     groups = snapshot[IOMMU_GROUPS].value
-    members = [groups.of(one.address) for _, one in faults if groups and one.address]
+    members = [groups.by_address.get(one.address) for _, one in faults if groups and one.address]
     if not members or None in members:
         return None
     return all(member is not None and member.type == "identity" for member in members)

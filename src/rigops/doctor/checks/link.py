@@ -54,7 +54,7 @@ def width(examined: Examined) -> list[Finding]:
     """
     return judge_answering(
         examined,
-        lambda card: _width(card, pcie.lanes_of(examined.snapshot, card)),
+        lambda card: _width(card, pcie.lanes_of(examined, card)),
         "link",
         Finding("ok", "every card has all the lanes that it and its slot have", why=_SAVING),
     )

@@ -41,7 +41,7 @@ def level(examined: Examined) -> Finding:
     before and since version 2.23.4, which changed the rule. Always information: SHM is slower on
     most rigs and faster on some, so measure.
     """
-    nothing = peers.nothing_between(examined)
+    nothing = peers.no_pairs(examined)
     if nothing is not None:
         return nothing
     found = peers.classify_pairs(examined)

@@ -50,7 +50,7 @@ def grant(examined: Examined) -> Finding:
     peer access, and that is no fault.
     """
     demand = examined.spec.p2p
-    nothing = peers.nothing_between(examined)
+    nothing = peers.no_pairs(examined)
     if nothing is not None:
         return nothing
     if demand == "skip":

@@ -24,7 +24,7 @@ def mixed(examined: Examined) -> Finding:
     access over PCIe only between cards of one chip: two RTX 3090 and an RTX A6000 can have it, a
     3090 and a 4090 never. Different chips are information, not a fault.
     """
-    nothing = peers.nothing_between(examined)
+    nothing = peers.no_pairs(examined)
     if nothing is not None:
         return nothing
     found = peers.classify_pairs(examined)
@@ -64,7 +64,7 @@ def display(examined: Examined) -> Finding | list[Finding]:
     memory and time from the card. Where nothing is granted, or all of it goes over NVLink, it does
     not apply.
     """
-    nothing = peers.nothing_between(examined)
+    nothing = peers.no_pairs(examined)
     if nothing is not None:
         return nothing
     found = peers.classify_pairs(examined)

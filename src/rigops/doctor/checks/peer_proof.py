@@ -37,7 +37,7 @@ def last_preflight(examined: Examined) -> Finding:
     information, since the next apply proves it again; so is one of an earlier version that tried
     less, such as copies only. The firmware is not compared here.
     """
-    nothing = peers.nothing_between(examined)
+    nothing = peers.no_pairs(examined)
     if nothing is not None:
         return nothing
     if examined.spec.p2p == "skip":

@@ -49,7 +49,7 @@ def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     if guarded := _guarded(examined, smi):
         return guarded
     declaration = examined.spec.gpu_power_limit
-    choice = chosen(declaration, card, examined.cards) if declaration else None
+    choice = chosen(examined, declaration, card) if declaration else None
     if choice and not choice.is_certain:
         return Finding(
             "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"

@@ -11,6 +11,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, pcie
 from rigops.doctor.views.cards import MEASURED, LostCard, answers, lost_cards, subject_of
 from rigops.probe.address import normal
@@ -163,6 +164,7 @@ def _doubt(examined: Examined) -> str:
     return f"{seen}, and nvidia-smi did not list those that the driver has"
 
 
+@once
 def _may_be_driven(examined: Examined) -> bool:
     """Not where no driver is loaded, nor where another one has them, such as vfio-pci."""
     drivers = {_driver(card) for card in examined.cards}

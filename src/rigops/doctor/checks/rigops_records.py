@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.concerns.host_records import damaged_records, torn_lines
-from rigops.concerns.lost_record import lost_record
+from rigops.concerns.lost_record import key_maker, lost_record
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Finding, Fix
 from rigops.probe.sections.rigops_state import RECORD
@@ -25,9 +25,9 @@ def records(examined: Examined) -> Finding | list[Finding]:
 
     The ownership record /var/lib/rigops/owned.json names every file that rigops wrote. Where it is
     lost, damaged or incomplete, which files of rigops without a record show, this fails: plan
-    shows how it is rebuilt. Other records that cannot be read are a warning, or a failure where
-    something is not changed or undone until they can. Lines of the journal that a power cut tore
-    are information.
+    shows how it is rebuilt. A key for backups that it does not name is a warning: apply records it.
+    Other records that cannot be read are a warning, or a failure where something is not changed or
+    undone until they can. Lines of the journal that a power cut tore are information.
     """
     answer = examined.snapshot[RIGOPS_STATE]
     if answer.value is None:
@@ -57,6 +57,17 @@ def _findings(state: RigopsState) -> Iterator[Finding]:
             ),
         )
     for path in lost.left if lost else ():
+        if concern := key_maker(path):
+            yield Finding(
+                "warn",
+                f"looks like rigops' key for {concern}, and is not recorded",
+                subject=path,
+                fix=Fix(
+                    kind="hands",
+                    text=f"do not delete it while {concern} is declared; `rigops apply` records it",
+                ),
+            )
+            continue
         yield Finding(
             "warn",
             "lies where rigops writes and is not in its record, and nothing says whose it is",

@@ -43,7 +43,7 @@ def chipset_lane(examined: Examined) -> Finding | list[Finding]:
     """
     snapshot = examined.snapshot
     behind = {card.address: _is_behind_chipset(snapshot, card.address) for card in examined.cards}
-    width_of = {card.address: pcie.lanes_of(snapshot, card).now or 0 for card in examined.cards}
+    width_of = {card.address: pcie.lanes_of(examined, card).now or 0 for card in examined.cards}
     widest = max(width_of.values(), default=0)
     found = [
         _behind(card, width_of[card.address], widest)
@@ -109,7 +109,7 @@ def _is_behind_chipset(snapshot: HostSnapshot, card: str) -> bool | None:
     route = pcie.route_to(snapshot, card)
     if route is None or not route.ports:
         return None
-    listed = pcie.by_address(snapshot)
+    listed = snapshot[LSPCI].or_empty.by_address
     known = [_is_chipset(listed.get(port)) for port in route.ports]
     if any(known):
         return True

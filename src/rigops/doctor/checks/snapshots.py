@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
+from rigops.backup.pruning import CLOCK_STEP
 from rigops.backup.retention import longest_pause, parse_rule
 from rigops.concerns.snapshots import record
 from rigops.concerns.snapshots.decide import UNIT, keep_text, nested_text
@@ -19,6 +20,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.concerns.snapshots.record import TargetState
+    from rigops.doctor.finding import Status
     from rigops.inventory.spec.model import Snapshots
 
 _TIMER: Final = f"{UNIT}.timer"
@@ -30,6 +32,11 @@ _ABSENT_FAIL_DAYS: Final = 30
 _KEYS: Final = frozenset({"snapshots"})
 _JOURNAL: Final = f"journalctl -u {UNIT}"
 _APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
+_HELD: Final = Fix(
+    kind="hands",
+    text="mount what is missing, or set the clock; to remove most copies at once, run "
+    "`rigops backup HOST --prune-most`",
+)
 
 _Judge = Callable[[Examined, "Snapshots", SnapshotsState], "Finding | list[Finding]"]
 
@@ -105,9 +112,12 @@ def _age(examined: Examined, declared: Snapshots, state: SnapshotsState, path: s
     boot = examined.snapshot[BOOT].or_empty
     has_had_time = boot.uptime_s is None or boot.uptime_s > _AFTER_BOOT_S
     summary = f"the newest snapshot is {_span(age_s)} old"
-    if age_s > 2 * _longest_pause_s(declared) and has_had_time:
-        return Finding("fail", summary, evidence, subject=path, fix=_see_journal())
-    return Finding("ok", summary, evidence, subject=path)
+    if age_s < -CLOCK_STEP.total_seconds():
+        summary = f"newest snapshot is dated in the future ({found.newest_at}): a clock is wrong"
+    elif age_s <= 2 * _longest_pause_s(declared) or not has_had_time:
+        return Finding("ok", summary, evidence, subject=path)
+    status: Status = "warn" if age_s < 0 else "fail"
+    return Finding(status, summary, evidence, subject=path, fix=_see_journal())
 
 
 @Check(
@@ -185,6 +195,20 @@ def _nested(declared: Snapshots, state: SnapshotsState) -> Iterator[Finding]:
         if inside:
             evidence = tuple(Evidence(RIGOPS_STATE.name, one) for one in inside[:1])
             yield Finding("info", nested_text(path, inside), evidence, subject=path)
+
+
+@Check("snap.held", needs=(RIGOPS_STATE,), needs_gpu=False, fixes=("hands",), keys=_KEYS)
+@_of_the_record
+def held(_: Examined, __: Snapshots, state: SnapshotsState) -> Finding:
+    """The last run removed all snapshots that `keep` no longer keeps.
+
+    A run removes nothing while a declared path is missing or the clock is in doubt, and never more
+    than half of the copies without consent. What it left is a warning, with the reason.
+    """
+    if not state.held:
+        return Finding("ok", "no snapshot is held back from pruning")
+    evidence = (Evidence(RIGOPS_STATE.name, state.held[0]),)
+    return Finding("warn", "; ".join(state.held), evidence, fix=_HELD)
 
 
 def _longest_pause_s(declared: Snapshots) -> float:

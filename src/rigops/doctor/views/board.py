@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.firmware import in_the_bios
+from rigops.doctor.once import once
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.firmware import Cpu, Firmware
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -33,7 +34,12 @@ def firmware(snapshot: HostSnapshot) -> Firmware:
 
 
 def steps(examined: Examined, *settings: Setting, turn: Turn = "on") -> str:
-    return in_the_bios(examined.catalog, firmware(examined.snapshot), *settings, turn=turn)
+    return in_the_bios(examined.catalog, _firmware(examined), *settings, turn=turn)
+
+
+@once
+def _firmware(examined: Examined) -> Firmware:
+    return firmware(examined.snapshot)
 
 
 def _logged(snapshot: HostSnapshot) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -10,7 +10,8 @@ from rigops.catalog import find_cut, find_gpu, find_unlisted
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
-from rigops.inventory.spec.choice import GpuIdentity, choose
+from rigops.doctor.once import once
+from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
@@ -67,8 +68,13 @@ class Card:
         return GpuIdentity(self.address, uuid, tuple(name for name in names if name))
 
 
-def chosen(choices: PerGpu[Value], card: Card, cards: Iterable[Card]) -> Choice[Value]:
-    return choose(choices, card.identity, [one.identity for one in cards])
+def chosen(examined: Examined, choices: PerGpu[Value], card: Card) -> Choice[Value]:
+    return choose(choices, card.identity, _uuids(examined))
+
+
+@once
+def _uuids(examined: Examined) -> frozenset[str]:
+    return uuids_of(card.identity for card in examined.cards)
 
 
 def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
@@ -140,17 +146,16 @@ class LostCard:
     evidence: tuple[Evidence, ...]
 
 
+@once
 def lost_cards(examined: Examined) -> dict[str, LostCard]:
     """By address. A card that only nvidia-smi's error line names is among them."""
     report = examined.snapshot[SMI].value
     found = {card.address: loss for card in examined.cards if (loss := _loss(card))}
+    names = {card.address: card.name for card in examined.cards}
+    evidence = tuple(Evidence(SMI.name, line) for line in report.failure_lines) if report else ()
     for address in _named_lost(examined, report) if report else ():
-        if address not in found:
-            name = next((one.name for one in examined.cards if one.address == address), "a card")
-            evidence = (
-                tuple(Evidence(SMI.name, line) for line in report.failure_lines) if report else ()
-            )
-            found[address] = LostCard(name, "nvidia-smi cannot reach it any more", evidence)
+        words = "nvidia-smi cannot reach it any more"
+        found.setdefault(address, LostCard(names.get(address, "a card"), words, evidence))
     return found
 
 
@@ -177,9 +182,15 @@ def answers(examined: Examined, subject: str) -> bool:
     report, lost = examined.snapshot[SMI].value, lost_cards(examined)
     if report is None or report.failure or not report.is_complete:
         return False
-    meant = [card for card in examined.cards if card.subject == subject] or examined.cards
-    is_known = len(meant) == 1 or subject == "gpu unknown"
-    return is_known and all(card.smi and card.address not in lost for card in meant)
+    if card := _by_subject(examined).get(subject):
+        return card.smi is not None and card.address not in lost
+    is_known = len(examined.cards) == 1 or subject == "gpu unknown"
+    return is_known and all(card.smi and card.address not in lost for card in examined.cards)
+
+
+@once
+def _by_subject(examined: Examined) -> dict[str, Card]:
+    return {card.subject: card for card in examined.cards}
 
 
 def judge_answering(

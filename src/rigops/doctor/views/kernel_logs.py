@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence
+from rigops.doctor.once import once
 from rigops.probe.kernel_log.events import IommuFault, LogLine, Xid
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -117,24 +118,28 @@ class Owner:
 
 
 def owner_of(examined: Examined, address: str) -> Owner:
-    snapshot, slot = examined.snapshot, _slot(address)
-    # A card that the driver complained of may be gone from the bus since.
-    logs = (snapshot[KERNEL_LOG].or_empty, snapshot[KERNEL_LOG_PREVIOUS].or_empty)
-    complaints = {_slot(xid.address) for log in logs for xid in log.xids if xid.address}
-    complaints |= set(map(_slot, views.logged_cards(snapshot)))
-    if slot in complaints or slot in {_slot(card.address) for card in examined.cards}:
+    if _slot(address) in _slots_of_cards(examined):
         return Owner(name="an NVIDIA card", is_nvidia=True)
-    for function in snapshot[PCI].or_empty.functions:
-        if function.address == address:
-            kind = _CLASSES.get(function.pci_class >> 8, "a device")
-            listed = snapshot[LSPCI].or_empty.of(address)
-            name = (listed and listed.name) or f"{function.vendor:04x}:{function.device:04x}"
-            return Owner(name=f"{kind} ({name})", is_nvidia=function.vendor == NVIDIA)
-    listed = snapshot[LSPCI].or_empty.of(address)
+    function = examined.snapshot[PCI].or_empty.by_address.get(address)
+    listed = examined.snapshot[LSPCI].or_empty.by_address.get(address)
+    if function is not None:
+        kind = _CLASSES.get(function.pci_class >> 8, "a device")
+        name = (listed and listed.name) or f"{function.vendor:04x}:{function.device:04x}"
+        return Owner(name=f"{kind} ({name})", is_nvidia=function.vendor == NVIDIA)
     if listed is None:
         return Owner()
     kind = _CLASSES.get(listed.pci_class or 0, "a device")
     return Owner(name=f"{kind} ({listed.name})", is_nvidia=listed.vendor == NVIDIA)
+
+
+@once
+def _slots_of_cards(examined: Examined) -> set[str]:
+    """A card that the driver complained of may be gone from the bus since."""
+    snapshot = examined.snapshot
+    logs = (snapshot[KERNEL_LOG].or_empty, snapshot[KERNEL_LOG_PREVIOUS].or_empty)
+    complaints = {xid.address for log in logs for xid in log.xids if xid.address}
+    named = (*complaints, *views.logged_cards(snapshot), *(card.address for card in examined.cards))
+    return set(map(_slot, named))
 
 
 def _slot(address: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import HOST, Evidence
+from rigops.doctor.once import once
 from rigops.doctor.views import kernel_logs, pcie
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def logged(
     counted: Collection[str],
 ) -> list[LoggedErrors]:
     """This boot's first, without the devices whose counters say it of this boot."""
-    below = pcie.subjects_below(examined.snapshot, examined.cards)
+    below = pcie.subjects_below(examined)
     found: dict[tuple[bool, bool, str | None], list[LinkErrors]] = {}
     for which, section in kernel_logs.SOURCES.items():
         log = examined.snapshot[section].or_empty
@@ -105,6 +106,7 @@ def _subject(examined: Examined, error: LinkErrors, subjects: set[str]) -> str |
     return ""
 
 
+@once
 def knows_the_tree(examined: Examined) -> bool:
     """Whether a port that is above no card is known to be none of theirs."""
     routes = [pcie.route_to(examined.snapshot, card.address) for card in examined.cards]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.doctor.finding import Evidence
+from rigops.doctor.once import once
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import REDIRECTING
@@ -18,6 +19,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
+    from rigops.doctor.check import Examined
     from rigops.doctor.views.cards import Card
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import Link, PciFunction
@@ -30,7 +32,7 @@ _LIMITED = re.compile(
 )
 _FUNCTION = re.compile(ADDRESS, re.IGNORECASE)
 _HOST_BRIDGE = re.compile(r"pci([0-9a-f]{4,8}:[0-9a-f]{2})", re.IGNORECASE)
-_HOST_BRIDGE_CLASS = 0x0600
+_MOST_BUSES = 256  # of a domain
 # QEMU, virtio, VMware, Xen, Hyper-V, VirtualBox: devices that are made of software.
 _VIRTUAL_VENDORS = frozenset({0x1B36, 0x1AF4, 0x15AD, 0x5853, 0x1414, 0x80EE})
 # What real links have. A function that is gone reads as 63 or 255 lanes, QEMU's ports say 32.
@@ -73,11 +75,12 @@ def ports_above(snapshot: HostSnapshot, cards: Iterable[Card]) -> tuple[str, ...
     return tuple(dict.fromkeys(port for route in routes if route for port in route.ports))
 
 
-def subjects_below(snapshot: HostSnapshot, cards: Iterable[Card]) -> dict[str, list[str]]:
+@once
+def subjects_below(examined: Examined) -> dict[str, list[str]]:
     """By the address of each card and of each port above one."""
     below: dict[str, list[str]] = {}
-    for card in cards:
-        route = route_to(snapshot, card.address)
+    for card in examined.cards:
+        route = route_to(examined.snapshot, card.address)
         for address in (card.address, *(route.ports if route else ())):
             below.setdefault(address, []).append(card.subject)
     return below
@@ -101,49 +104,38 @@ def is_complete(function: PciFunction) -> bool:
 
 
 def _by_sysfs(snapshot: HostSnapshot, card: str) -> Route | None:
-    functions = snapshot[PCI].or_empty.functions
-    path = next((one.path for one in functions if one.address == card), None)
-    parts = path.split("/") if path else []
+    function = snapshot[PCI].or_empty.by_address.get(card)
+    parts = function.path.split("/") if function and function.path else []
     if not parts or parts[-1].lower() != card:
         return None  # of a path that was cut short the rest proves nothing
     bridges = [i for i, part in enumerate(parts) if _HOST_BRIDGE.fullmatch(part)]
     if not bridges:
         return None
     below = tuple(part.lower() for part in parts[bridges[-1] + 1 : -1])
-    if not all(_FUNCTION.fullmatch(part) for part in below):
+    if len(below) > _MOST_BUSES or not all(map(_FUNCTION.fullmatch, below)):
         return None
     return Route(card, below, host_bridge=parts[bridges[-1]][3:].lower())
 
 
 def _by_bridges(snapshot: HostSnapshot, card: str) -> Route | None:
-    listed = snapshot[LSPCI].or_empty.functions
-    leads_to = {
-        f"{one.address.partition(':')[0]}:{one.secondary_bus:02x}": one
-        for one in listed
-        if one.secondary_bus
-    }
-    ports: list[LspciFunction] = []
+    listed = snapshot[LSPCI].or_empty
+    ports: dict[str, LspciFunction] = {}
     bus = _bus_of(card)
-    while bus in leads_to and leads_to[bus] not in ports:
-        ports.append(leads_to[bus])
-        bus = _bus_of(ports[-1].address)
+    while (port := listed.by_bus.get(bus)) and port.address not in ports:
+        ports[port.address] = port
+        bus = _bus_of(port.address)
     if not ports:
         return None
-    top = ports[-1]
-    has_host_bridge = any(
-        one.pci_class == _HOST_BRIDGE_CLASS and _bus_of(one.address) == bus for one in listed
-    )
+    top = next(reversed(ports.values()))
+    has_host_bridge = bus in listed.host_bridge_buses
     is_root = top.port_type == "Root Port" or (top.port_type is None and has_host_bridge)
-    addresses = tuple(port.address for port in reversed(ports))
-    return Route(card, addresses, host_bridge=bus if is_root else None, is_complete=is_root)
+    return Route(
+        card, tuple(reversed(ports)), host_bridge=bus if is_root else None, is_complete=is_root
+    )
 
 
 def _bus_of(address: str) -> str:
     return address.rpartition(":")[0]
-
-
-def by_address(snapshot: HostSnapshot) -> Mapping[str, LspciFunction]:
-    return {one.address: one for one in snapshot[LSPCI].or_empty.functions}
 
 
 def redirects(port: LspciFunction | None) -> bool | None:
@@ -162,9 +154,8 @@ def is_virtual_machine(snapshot: HostSnapshot) -> bool | None:
     reported = snapshot[BOOT].or_empty.is_virtual_machine
     if reported:
         return True
-    seen = {one.vendor for one in snapshot[PCI].or_empty.functions}
-    listed = {one.vendor for one in snapshot[LSPCI].or_empty.functions}
-    if (seen | listed) & _VIRTUAL_VENDORS:
+    sources = (snapshot[PCI].or_empty, snapshot[LSPCI].or_empty)
+    if any(one.vendors & _VIRTUAL_VENDORS for one in sources):
         return True
     return reported
 
@@ -186,7 +177,8 @@ class Lanes:
         return min(self.own, self.port)
 
 
-def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
+def lanes_of(examined: Examined, card: Card) -> Lanes:
+    snapshot = examined.snapshot
     function, listed, smi = card.function, card.lspci, card.smi
     status = listed.link_status if listed else None
     capability = listed.link_capability if listed else None
@@ -207,7 +199,7 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
     if smi and not any(reported):
         said = (line for path, line in smi.raw.items() if "link_width" in path)
         reported += [Evidence(SMI.name, line) for line in said]
-    if now is None and (logged := _logged(snapshot, card.address)):
+    if now is None and (logged := _logged(examined).get(card.address)):
         now, own = int(logged[0]["now"]), own or int(logged[0]["own"])
         reported.append(Evidence(KERNEL_LOG.name, logged[1]))
     port, about_port = _of_port(snapshot, card)
@@ -223,20 +215,20 @@ def lanes_of(snapshot: HostSnapshot, card: Card) -> Lanes:
     )
 
 
-def _logged(snapshot: HostSnapshot, address: str) -> tuple[re.Match[str], str] | None:
-    """What the kernel says at boot of a card that could have more than it gets."""
-    for entry in snapshot[KERNEL_LOG].or_empty.matching(_LIMITED):
-        shape = _LIMITED.search(entry.message)
-        if shape and shape["address"] == address:
-            return shape, entry.line
-    return None
+@once
+def _logged(examined: Examined) -> dict[str, tuple[re.Match[str], str]]:
+    """What the kernel says at boot, and first, of cards that could have more than they get."""
+    found: dict[str, tuple[re.Match[str], str]] = {}
+    for entry in examined.snapshot[KERNEL_LOG].or_empty.matching(_LIMITED):
+        if shape := _LIMITED.search(entry.message):
+            found.setdefault(shape["address"], (shape, entry.line))
+    return found
 
 
 def _of_port(snapshot: HostSnapshot, card: Card) -> tuple[int | None, Evidence | None]:
     address = port_above(snapshot, card.address)
-    functions = snapshot[PCI].or_empty.functions
-    function = next((one for one in functions if one.address == address), None)
-    listed = by_address(snapshot).get(address or "")
+    function = snapshot[PCI].or_empty.by_address.get(address or "")
+    listed = snapshot[LSPCI].or_empty.by_address.get(address or "")
     capability = listed.link_capability if listed else None
     width = _most(
         _width(function.fastest_link if function and is_complete(function) else None),

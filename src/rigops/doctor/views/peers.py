@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
+from rigops.doctor.once import once
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rigops.probe.snapshot import HostSnapshot
 
 GRANTED = "OK"
+MOST_CARDS: Final = 256  # no machine has more; the work grows with their square
 REFUSED = frozenset({"CNS", "GNS", "TNS", "NS", "DR"})
 LETTERS: Final = {
     "CNS": "CNS: on this chipset the driver offers no peer access between these cards",
@@ -56,8 +58,14 @@ class Pair:
         return None if self.link is None else self.link.startswith("NV")
 
 
+@once
 def pairs(examined: Examined) -> tuple[Pair, ...]:
-    """Every two cards. The driver numbers those it drives, in the order of their addresses."""
+    """Every two cards; none of too many (`no_pairs`).
+
+    The driver numbers those it drives, in the order of their addresses.
+    """
+    if len(examined.cards) > MOST_CARDS:
+        return ()
     snapshot = examined.snapshot
     peers, topology = snapshot[P2P_READ].value, snapshot[TOPOLOGY].value
     cells = peers.cells if peers else {}
@@ -109,12 +117,17 @@ class Grants:
         return tuple(letter for letter in LETTERS if letter in cells)
 
 
-def nothing_between(examined: Examined) -> Finding | None:
+def no_pairs(examined: Examined) -> Finding | None:
+    """Why no two cards are judged."""
     if views.gpu_count(examined) == 1:
-        return Finding("skipped", "the only card has no peer")
+        return Finding("skipped", "the only card has no peer to talk to")
+    if len(examined.cards) > MOST_CARDS:
+        summary = f"{len(examined.cards)} cards: rigops judges pairs of at most {MOST_CARDS}"
+        return Finding("unknown", summary)
     return None
 
 
+@once
 def classify_pairs(examined: Examined) -> Grants:
     granted: list[Pair] = []
     refused: list[Pair] = []
