@@ -123,6 +123,8 @@ class Concern:
     files: Callable[[RigSpec], Sequence[str]] = _none
     # Where it writes on hosts, as shell patterns: whose a file is that the ownership record lost.
     writes: tuple[str, ...] = ()
+    # Keys that hosts make for themselves, as shell patterns: nobody is advised to delete one.
+    keys_made: tuple[str, ...] = ()
     # What it writes down on hosts besides.
     records: Callable[[], Sequence[HostRecord]] = _no_records
     # Changes that leave the proven state as it is, and still ask for a new proof of P2P.

@@ -68,6 +68,12 @@ def left(state: RigopsState, ownership: Ownership) -> tuple[str, ...]:
     )
 
 
+def key_maker(path: str) -> str | None:
+    """The concern that has the host make a key there; its deploy records one that is found."""
+    shapes = ((shape, one.name) for one in registry.CONCERNS for shape in one.keys_made)
+    return next((name for shape, name in shapes if fnmatchcase(path, shape)), None)
+
+
 def with_rebuilt(state: RigopsState) -> RigopsState:
     """As it will be with a rebuilt record; `rebuilt` then says what is wrong with the present."""
     lost = lost_record(state)

@@ -10,7 +10,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.atomic_file import SHELL
-from rigops.concerns.lost_record import described, left, lost_record
+from rigops.concerns.lost_record import described, key_maker, left, lost_record
 from rigops.facts.sections import RigopsState
 from rigops.ownership.file_work import noted
 from rigops.ownership.ownership import Ownership
@@ -28,7 +28,8 @@ def record_rebuilt() -> Generator[StringCommand, None, None]:
     state = host.get_fact(RigopsState)
     lost = None if state.rebuilt else lost_record(state)
     if state.rebuilt or lost:
-        for path in left(state, lost.rebuilt if lost else Ownership.of(state)):
+        found = left(state, lost.rebuilt if lost else Ownership.of(state))
+        for path in (one for one in found if key_maker(one) is None):
             text = "rigops did not record it, and nothing says that rigops made it: left alone"
             notice(host, CONCERN, f"{path}: {text}")
     if lost and lost.is_to_rebuild:

@@ -17,10 +17,12 @@ from pyinfra.api.command import StringCommand
 from rigops.atomic_file import SHELL, shell_aside, shell_replace
 from rigops.dataclass import dataclass
 from rigops.ownership.ownership import (
+    MADE,
     PREVIOUS_FOLDER,
     Conflict,
     Forget,
     InPlace,
+    Make,
     Ownership,
     Remove,
     Restore,
@@ -147,7 +149,7 @@ def _lines(work: FileWork) -> Iterator[str]:
         yield _FOLDERS
     for path, note in work.notes.items():
         yield noted(path, note)
-    puts = [step for step in steps if isinstance(step, (Write, Conflict))]
+    puts = [step for step in steps if isinstance(step, (Write, Make, Conflict))]
     backs = [step for step in steps if isinstance(step, (Restore, Remove, Forget))]
     if puts:
         yield from _put(work, puts)
@@ -157,16 +159,19 @@ def _lines(work: FileWork) -> Iterator[str]:
         yield from _undone(work, backs)
 
 
-def _put(work: FileWork, puts: Sequence[Write | Conflict]) -> Iterator[str]:
+def _put(work: FileWork, puts: Sequence[Write | Make | Conflict]) -> Iterator[str]:
     ownership = work.before
+    writes = [put for put in puts if not isinstance(put, Make)]
     for put in puts:
         ownership = ownership.after(put)
-        if put.backup:
-            yield shlex.join(("back_up", put.record.path, put.backup.name))
+    for write in writes:
+        if write.backup:
+            yield shlex.join(("back_up", write.record.path, write.backup.name))
     yield _record(ownership)
-    for put in puts:
-        yield shell_aside(put.record.path, put.record.mode, work.contents[put.record.path])
-    yield shlex.join(("settle", *(put.record.path for put in puts)))
+    for write in writes:
+        yield shell_aside(write.record.path, write.record.mode, work.contents[write.record.path])
+    if writes:
+        yield shlex.join(("settle", *(write.record.path for write in writes)))
 
 
 def _undone(work: FileWork, backs: Sequence[Restore | Remove | Forget]) -> Iterator[str]:
@@ -203,7 +208,7 @@ def _expectation(step: Step) -> str:
     match step:
         case Write(owned, before, _) | Conflict(owned, before, _):
             return shlex.join(("expect", owned.path, before.digest if before else "absent"))
-        case Restore(owned) | Remove(owned) if not owned.replaces:
+        case Restore(owned) | Remove(owned) if not owned.replaces and owned.digest != MADE:
             return shlex.join(("expect", owned.path, owned.digest))
         case _:
             return ""  # while an update was interrupted, either of our two contents may be there
@@ -240,7 +245,7 @@ class FileWorkCommand(StringCommand):
         present = dict(state.present)
         for step in self.work.steps:
             match step:
-                case Write(record) | Conflict(record):
+                case Write(record) | Make(record) | Conflict(record):
                     present[record.path] = Present(record.digest, record.mode)
                 case Restore(owned) | Remove(owned) | Forget(owned):
                     present.pop(owned.path, None)
@@ -249,10 +254,14 @@ class FileWorkCommand(StringCommand):
         records = {**state.records}
         records |= {path: text.decode() for path, text in self.work.notes.items()}
         changed = {path.rpartition("/")[2] for path in (*self.work.contents, *self.work.effects)}
+        after = self.work.after
         return replace(
             state,
-            owned=self.work.after.to_json(),
+            owned=after.to_json(),
             present=present,
+            unrecorded={
+                path: trace for path, trace in state.unrecorded.items() if path not in after.files
+            },
             strays=(),
             units={name: unit for name, unit in state.units.items() if name not in changed},
             records=records,

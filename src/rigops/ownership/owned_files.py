@@ -12,9 +12,13 @@ from rigops.facts.files import FileAt, FileFound
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import FOLDER, MODE, installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
+from rigops.ownership.host_key import key_made
 from rigops.ownership.ownership import (
+    MADE,
     Conflict,
     Forget,
+    Make,
+    OwnedFile,
     Ownership,
     Remove,
     Restore,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from rigops.ownership.ownership import Step
 
 _FILE_MODE: Final = 0o644
+_KEY_MODE: Final = 0o600
 _OTHERS: Final = 0o077
 _NOT_SHOWN: Final = "(not shown)\n"
 
@@ -67,6 +72,39 @@ def owned_file(
     yield from _owned(
         wanted, path=path, content=data, effect=Effect(effect), live=live, touches=touches
     )
+
+
+@operation()
+def owned_key(
+    *, concern: str, path: str, public_key: str, touches: frozenset[type[FactBase[Any]]]
+) -> Generator[StringCommand, None, None]:
+    """Have an ssh key of the host's own, in the record before it is made. It never leaves the host.
+
+    + concern: the deploy that wants it
+    + public_key: as it is there; empty where there is none
+    + touches: the facts that have it
+    """
+    plan_log(host).wanted_paths.setdefault(concern, set()).add(path)
+    state = host.get_fact(RigopsState)
+    owned, found, drift = Ownership.of(state), state.present.get(path), ""
+    if trace := state.unrecorded.get(path):  # no fact reads what is in it
+        found, drift = Present.of(trace.status, trace.digest), "it is not recorded"
+    if found and found.kind:
+        yield blocked(host, concern, f"{path} is {found.kind}, no key: move it away")
+        return
+    if found:
+        drift = drift or WantedFile(concern, MADE, _KEY_MODE).drift(found)
+    if found and public_key and not drift:
+        host.noop(f"{path} is there")
+        return
+    announce(host, Change(concern, "file", path, _NOT_SHOWN if found else None, _NOT_SHOWN, drift))
+    record = OwnedFile(path=path, concern=concern, digest=MADE, mode=_KEY_MODE)
+    work = FileWork(
+        before=owned,
+        steps=(Make(record),),
+        effects={path: Effect(key_made(path, host.name))},
+    )
+    yield FileWorkCommand(work, touches=touches)
 
 
 @operation()

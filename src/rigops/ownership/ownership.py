@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.rigops_state import RigopsState
 
 PREVIOUS_FOLDER = "/var/lib/rigops/previous"
+MADE = "made"  # in the place of a digest: the host makes the content, and any is ours
 
 _SCHEMA = "rigops.owned/1"
 # What version 0.1 recorded for another concern than the one that has it now.
@@ -96,7 +97,9 @@ class OwnedFile:
         require_plain_path(self.path)
 
     def has_ours(self, found: Present) -> bool:
-        return not found.kind and found.digest in {self.digest, self.replaces}
+        return not found.kind and (
+            self.digest == MADE or found.digest in {self.digest, self.replaces}
+        )
 
 
 def previous_of(path: str, found: Present) -> Previous:
@@ -134,6 +137,13 @@ class Write:
     record: OwnedFile
     before: Present | None
     backup: Previous | None  # of somebody else, there now: to be copied aside first
+
+
+@dataclass(frozen=True)
+class Make:
+    """Recorded, and then made on the host by the effect of its path."""
+
+    record: OwnedFile
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,7 @@ class Forget:
     owned: OwnedFile
 
 
-Step = Write | Conflict | InPlace | Restore | Remove | Show | Forget
+Step = Write | Make | Conflict | InPlace | Restore | Remove | Show | Forget
 
 
 @dataclass(frozen=True)
@@ -220,7 +230,7 @@ class Ownership:
 
     def after(self, step: Step) -> Ownership:
         match step:
-            case Write(record=record) | Conflict(record=record):
+            case Write(record=record) | Make(record=record) | Conflict(record=record):
                 return Ownership({**self.files, record.path: record})
             case Restore(owned=owned) | Remove(owned=owned) | Forget(owned=owned):
                 return self.without(owned.path)
@@ -326,7 +336,7 @@ def owned_file(entry: Fields) -> OwnedFile:
     return OwnedFile(
         path=path,
         concern=_MOVED.get((concern, path), concern),
-        digest=_digest(entry, "digest"),
+        digest=MADE if entry.raw("digest") == MADE else _digest(entry, "digest"),
         mode=_mode(entry),
         previous=_previous(entry.nested_or_none("previous")),
         replaces=_digest(entry, "replaces") if entry.raw("replaces") else "",
