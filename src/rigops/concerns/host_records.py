@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FILE_SYSTEMS_SCHEMA
 from rigops.concerns import registry
-from rigops.concerns.concern import HostRecord
+from rigops.concerns.concern import HostRecord, of_schema
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.concerns.nvidia_driver.concern import NAME as DRIVER
 from rigops.errors import RigopsError
@@ -63,6 +64,12 @@ _OF_NO_CONCERN: Final = (
         "how the last preflight failed is lost, so the next apply runs it and writes it anew",
         FailedProof.from_json,
         "rigops apply",
+    ),
+    HostRecord(
+        FILE_SYSTEMS_FILE,
+        "on which file systems declared paths were is unknown until the next backup",
+        of_schema(FILE_SYSTEMS_SCHEMA),
+        "remove it once all declared paths are mounted; the next backup writes it anew",
     ),
     HostRecord(
         declared.PATH,

@@ -85,6 +85,7 @@ BORG: Final = Concern(
         "*/rigops-borg.*",
         "*/rigops-borg-drill.*",
     ),
+    keys_made=("*/rigops/borg_key",),
     records=_records,
     self_check=_self_check,
 )

@@ -8,11 +8,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from rigops.backup.ages import DEFAULT_SCHEDULE, OTHERS_PAUSE, age_limits
 from rigops.backup.borg_host import CREDENTIAL, CREDENTIAL_NAME, PASSPHRASE, RUN, credential
+from rigops.concerns.borg.host.borg_server import let_key_in, split_repository
 from rigops.concerns.snapshots.decide import keep_text
+from rigops.concerns.snapshots.host.server_access import AUTHORIZED_KEYS
 
 if TYPE_CHECKING:
     from rigops.concerns.borg.facts import BorgHost, Mount
@@ -78,20 +79,12 @@ def local_path(repository: str) -> str | None:
     return None if is_remote(repository) else repository
 
 
-def server(repository: str) -> tuple[str, str]:
-    """The login for ssh and the path on the server: of ssh://user@host:port/path or host:path.
-
-    As borg reads it: /./ begins a path in the login's home, /~/ as well.
-    """
-    if "://" not in repository:
-        login, _, path = repository.partition(":")
-        return login, path
-    parts = urlsplit(repository)
-    login = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
-    path = parts.path
-    for home in ("/./", "/~/"):
-        path = path.removeprefix(home)
-    return login, path
+def unit_path(repository: str) -> str:
+    """As a unit lists it, where it may be absent; empty for one on a server."""
+    if is_remote(repository):
+        return ""
+    escaped = repository.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"-{escaped}"'
 
 
 def is_encrypted(found: BorgHost) -> bool:
@@ -231,7 +224,9 @@ def notices(declared: Borg, found: BorgHost, state: BorgState | None) -> Iterato
         yield f"borgmatic is set up too: {place}; rigops leaves it alone"
     known = state.repository if state else None
     if state and known and known.error and is_place(known.location, declared.repository):
-        fix = f". fix: {known.fix}" if known.fix else ""
+        # How a key is let in is said in the step for that.
+        is_said = AUTHORIZED_KEYS in known.fix
+        fix = f". fix: {known.fix}" if known.fix and not is_said else ""
         yield f"at {state.at} the repository was {known.state}: {known.error}{fix}"
 
 
@@ -250,38 +245,20 @@ def was_tried(declared: Borg, state: BorgState | None) -> bool:
     return bool(state and is_place(state.repository.location, declared.repository))
 
 
-def authorized_key(public_key: str, path: str) -> str:
-    """The line of authorized_keys: this key reaches this repository, and nothing else."""
-    command = shlex.join(("borg", "serve", "--restrict-to-repository", path))
-    escaped = command.replace("\\", "\\\\").replace('"', '\\"')
-    return f'restrict,command="{escaped}" {public_key.strip()}'
-
-
 def access_step(host: str, repository: str, public_key: str) -> str:
     """How the key of the host gets access to the server."""
-    login, path = server(repository)
-    then = f"then `rigops backup {host}` makes the repository and the first backup"
     if not public_key:
-        return f"repository: apply makes an ssh key on the host; let it in on {login}; {then}"
-    line = authorized_key(public_key, path)
-    return f"repository: add this line to authorized_keys of {login}, {then}: {line}"
+        login, _ = split_repository(repository)
+        return f"repository: apply makes an ssh key on the host, which {login} has to let in"
+    return (
+        f"repository: `rigops backup {host}` makes it and the first backup, once the key of this "
+        f"host is let in: {let_key_in(repository, public_key)}"
+    )
 
 
 def undone_notice(repository: str) -> str:
     which = f"the repository {repository}" if repository else "the repository"
     return f"{which} stays as it is; its key is in the vault, and its passphrase where you have it"
-
-
-def key_made(host: str) -> str:
-    """Shell for a key of the host's own."""
-    make = shlex.join(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"rigops@{host}"))
-    return f"""\
-mkdir -p {posixpath.dirname(KEY)}
-(
-    umask 077
-    if [ -s {KEY} ]; then ssh-keygen -y -f {KEY} >{PUBLIC_KEY}
-    else rm -f {KEY} {PUBLIC_KEY}; {make} -f {KEY} </dev/null >&2; fi
-)"""
 
 
 def passphrase_written(*, encrypted: bool, program: str = "") -> str:

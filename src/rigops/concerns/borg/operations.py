@@ -31,8 +31,14 @@ from rigops.concerns.borg.passphrase_command import PassphraseCommand
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
-from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
+from rigops.ownership.file_work import FileWork, FileWorkCommand
+from rigops.ownership.owned_files import (
+    owned_file,
+    owned_key,
+    owned_program,
+    owned_unit,
+    undo_undeclared,
+)
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.commands import blockers
@@ -66,6 +72,7 @@ _LEFT: Final = (*_KEY_FILES, PASSPHRASE, CREDENTIAL, record.PATH, record.KEY_PAT
 # What borg itself writes, and what the program gathers of the rig for each archive.
 _FOLDERS: Final = (f"{STATE}/borg", f"{STATE}/identity", "/var/cache/rigops/borg")
 _ABSENCES: Final[Mapping[str, str]] = {
+    KEY: shlex.join(("rm", "-f", PUBLIC_KEY, KNOWN_HOSTS)),
     SETTINGS: f"{shlex.join(('rm', '-f', *_LEFT))}\n{shlex.join(('rm', '-rf', *_FOLDERS))}\n"
     f"rmdir /var/cache/rigops 2>/dev/null || :\n{_NO_FOLDER}",
     WATCHED: _NO_FOLDER,
@@ -92,7 +99,15 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
         content=decide.settings(host.name, declared),
         mode=0o600,
     )
-    ssh_key(name="Key for ssh", wanted=decide.is_remote(repository))
+    if decide.is_remote(repository):
+        public_key = host.get_fact(BorgHostFact).public_key
+        owned_key(
+            name="Key for ssh",
+            concern=CONCERN,
+            path=KEY,
+            public_key=public_key,
+            touches=frozenset({BorgHostFact}),
+        )
     passphrase(name="Passphrase", declared=declared, encrypted=encrypted)
     for unit, schedule in ((UNIT, declared.schedule or decide.SCHEDULE), (DRILL_UNIT, "")):
         _have_timer(
@@ -101,6 +116,7 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
             program=PROGRAM,
             state=STATE,
             credential=credential(is_encrypted=encrypted),
+            repository=decide.unit_path(repository),
         )
     initialized(name="Repository", declared=declared)
     exported(name="Key of the repository", declared=declared, vault=vault)
@@ -132,25 +148,6 @@ def borg_undeclared(*, declared: bool) -> None:
     undo_undeclared(
         name="What is no longer declared", concern=CONCERN, declared=declared, effects=_ABSENCES
     )
-
-
-@operation()
-def ssh_key(*, wanted: bool) -> Generator[FileWorkCommand, None, None]:
-    """Have a key of the host's own for the server, or none.
-
-    + wanted: whether the repository is on a server
-    """
-    has = bool(host.get_fact(BorgHostFact).public_key)
-    if wanted == has:
-        host.noop(f"{KEY} is as declared")
-        return
-    before, after = (_NOT_SHOWN, None) if has else (None, _NOT_SHOWN)
-    announce(host, Change(CONCERN, "file", KEY, before, after))
-    command = decide.key_made(host.name) if wanted else shlex.join(("rm", "-f", *_KEY_FILES))
-    work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)), more_effects=(Effect(command),)
-    )
-    yield FileWorkCommand(work, touches=frozenset({BorgHostFact}))
 
 
 @operation()

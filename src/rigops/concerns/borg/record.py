@@ -62,7 +62,10 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class BorgState:
-    """`at`: when it was written; times are RFC 3339, UTC, and None where there was none."""
+    """`at`: when it was written; times are RFC 3339, UTC, and None where there was none.
+
+    `held`: why the last run did not remove all that retention no longer keeps.
+    """
 
     at: str
     repository: RepositoryState
@@ -70,6 +73,7 @@ class BorgState:
     last_check: Outcome | None = None
     last_drill: Outcome | None = None
     last_compact_at: str | None = None
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +94,8 @@ class ExportedKey:
 
 def waiting(location: str, error: str, at: str) -> str:
     """Of a repository on a server that could not be opened yet, until its own record."""
-    repository = {"location": location, "state": "unreachable", "error": error}
+    message, _, fix = error.partition(". fix: ")
+    repository = {"location": location, "state": "unreachable", "error": message, "fix": fix}
     return f"{json.dumps({'schema': SCHEMA, 'at': at, 'repository': repository}, indent=2)}\n"
 
 
@@ -104,6 +109,7 @@ def parse(text: str) -> BorgState:
         last_check=_outcome(fields.nested_or_none("last_check")),
         last_drill=_outcome(fields.nested_or_none("last_drill")),
         last_compact_at=_time_or_none(fields, "last_compact_at"),
+        held=fields.texts("held") if fields.raw("held") else (),
     )
 
 

@@ -64,6 +64,7 @@ SNAPSHOTS: Final = Concern(
         "*/rigops-snapshots.*",
         "*/rigops-scrub.*",
     ),
+    keys_made=("*/rigops/snapshots_key",),
     records=_records,
     self_check=_self_check,
 )

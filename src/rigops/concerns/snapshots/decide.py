@@ -11,6 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.snapshots.host.names import STORE
+from rigops.concerns.snapshots.host.server_access import (
+    SERVER_PROGRAM,
+    append_line,
+    snapshots_key_line,
+)
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -23,7 +28,6 @@ SCRUB_UNIT: Final = "rigops-scrub"
 KEY: Final = "/etc/rigops/snapshots_key"  # made on the host, and never leaves it
 PUBLIC_KEY: Final = f"{KEY}.pub"
 KNOWN_HOSTS: Final = "/etc/rigops/snapshots_known_hosts"
-SERVER_PROGRAM: Final = "/usr/local/libexec/rigops-snapshots"  # not in a folder that a release ends
 SETUP_OPTION: Final = "--target-setup"
 _PYTHON: Final = (3, 8)
 _DOCKER: Final = "btrfs/subvolumes/"
@@ -185,21 +189,14 @@ def server_path(send_to: str) -> tuple[str, str]:
     return login, path
 
 
-def authorized_key(public_key: str, path: str) -> str:
-    """The line of authorized_keys: this key can do nothing else on the server."""
-    command = shlex.join((SERVER_PROGRAM, "serve", path))
-    escaped = command.replace("\\", "\\\\").replace('"', '\\"')
-    return f'restrict,command="{escaped}" {public_key.strip()}'
-
-
 def setup_notice(host: str, send_to: str, public_key: str) -> str:
     """How the key of the host gets access to the server; empty where the key is not made yet."""
     login, path = server_path(send_to)
     do = f"`rigops snapshots {host} {SETUP_OPTION} | ssh {login} sh`"
     if not public_key:
         return f"send_to: apply makes an ssh key on the host; then {do} lets it in on {login}"
-    line = authorized_key(public_key, path)
-    return f"send_to: {do} installs the program on {login} and adds to its authorized_keys: {line}"
+    by_hand = append_line(login, snapshots_key_line(path, public_key))
+    return f"send_to: {do} installs the program on {login} and lets the key in. By hand: {by_hand}"
 
 
 def target_setup(public_key: str, path: str, program_text: str) -> str:
@@ -229,7 +226,7 @@ main() {{
         umask 077
         {{
             [ ! -f "$keys" ] || grep -v -F {shlex.quote(blob)} "$keys" || :
-            printf '%s\\n' {shlex.quote(authorized_key(public_key, path))}
+            printf '%s\\n' {shlex.quote(snapshots_key_line(path, public_key))}
         }} >"$keys.rigops-new"
     )
     [ ! -f "$keys" ] || chmod --reference="$keys" "$keys.rigops-new"
@@ -246,18 +243,6 @@ def undone_notice(paths: Sequence[str]) -> str:
         f"the snapshots{of} stay, in {STORE} at the top level of each file system; `sudo btrfs "
         "subvolume list -r /` lists those of the root, `sudo btrfs subvolume delete` removes one"
     )
-
-
-def key_made(host: str) -> str:
-    """Shell for a key of the host's own."""
-    make = shlex.join(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"rigops@{host}"))
-    return f"""\
-mkdir -p {posixpath.dirname(KEY)}
-(
-    umask 077
-    if [ -s {KEY} ]; then ssh-keygen -y -f {KEY} >{PUBLIC_KEY}
-    else rm -f {KEY} {PUBLIC_KEY}; {make} -f {KEY} </dev/null >&2; fi
-)"""
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops import json_fields
@@ -17,12 +16,16 @@ from rigops.concerns.snapshots.facts import SnapshotsHostFact
 from rigops.concerns.snapshots.host.settings import SETTINGS
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
-from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
-from rigops.ownership.owned_files import owned_file, owned_program, owned_unit, undo_undeclared
+from rigops.ownership.owned_files import (
+    owned_file,
+    owned_key,
+    owned_program,
+    owned_unit,
+    undo_undeclared,
+)
 from rigops.ownership.ownership import Ownership
-from rigops.plan.change import Change
 from rigops.plan.commands import blockers
-from rigops.plan.context import announce, headline, next_step, notice, plan_log
+from rigops.plan.context import headline, next_step, notice, plan_log
 from rigops.probe.sections.rigops_state import STATE
 from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
@@ -41,6 +44,7 @@ _LAST_RUNS: Final = tuple(
     f"/var/lib/systemd/timers/stamp-{one}.timer" for one in (UNIT, SCRUB_UNIT)
 )
 _ABSENCES: Final[Mapping[str, str]] = {
+    KEY: shlex.join(("rm", "-f", PUBLIC_KEY, KNOWN_HOSTS)),
     SETTINGS: f"{shlex.join(('rm', '-f', *_KEY_FILES, record.PATH, *_LAST_RUNS))}\n"
     "rmdir /etc/rigops 2>/dev/null || :",
 }
@@ -63,7 +67,14 @@ def take_snapshots(declared: Snapshots) -> None:
         path=SETTINGS,
         content=decide.settings(host.name, declared),
     )
-    ssh_key(name="Key", wanted=decide.is_remote(declared.send_to))
+    if decide.is_remote(declared.send_to):
+        owned_key(
+            name="Key",
+            concern=CONCERN,
+            path=KEY,
+            public_key=found.public_key,
+            touches=frozenset({SnapshotsHostFact}),
+        )
     _have_timer(UNIT, program=PROGRAM, state=STATE)
     if not found.scrub_timers:
         _have_timer(SCRUB_UNIT, program=PROGRAM, state=STATE)
@@ -85,25 +96,6 @@ def snapshots_undeclared(*, declared: bool) -> None:
     undo_undeclared(
         name="What is no longer declared", concern=CONCERN, declared=declared, effects=_ABSENCES
     )
-
-
-@operation()
-def ssh_key(*, wanted: bool) -> Generator[FileWorkCommand, None, None]:
-    """Have a key of the host's own for the server, or none.
-
-    + wanted: whether snapshots are sent to a server
-    """
-    has_key = bool(host.get_fact(SnapshotsHostFact).public_key)
-    if wanted == has_key:
-        host.noop(f"{KEY} is as declared")
-        return
-    before, after = (_NOT_SHOWN, None) if has_key else (None, _NOT_SHOWN)
-    announce(host, Change(CONCERN, "file", KEY, before, after))
-    command = decide.key_made(host.name) if wanted else shlex.join(("rm", "-f", *_KEY_FILES))
-    work = FileWork(
-        before=Ownership.of(host.get_fact(RigopsState)), more_effects=(Effect(command),)
-    )
-    yield FileWorkCommand(work, touches=frozenset({SnapshotsHostFact}))
 
 
 def _has_access(state: SnapshotsState | None) -> bool:

@@ -37,12 +37,16 @@ class TargetState:
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotsState:
-    """`at`: when it was written. `nested`: subvolumes inside of a declared one, by its path."""
+    """`at`: when it was written. `nested`: subvolumes inside of a declared one, by its path.
+
+    `held`: why the last run did not remove all that retention no longer keeps.
+    """
 
     at: str
     subvolumes: Mapping[str, SubvolumeState]
     target: TargetState | None
     nested: Mapping[str, tuple[str, ...]]
+    held: tuple[str, ...] = ()
 
 
 def parse(text: str) -> SnapshotsState:
@@ -55,6 +59,7 @@ def parse(text: str) -> SnapshotsState:
         subvolumes={path: _subvolume(subvolumes.nested(path)) for path in subvolumes.names},
         target=_target(target) if target else None,
         nested={path: nested.texts(path) for path in nested.names},
+        held=fields.texts("held") if fields.raw("held") else (),
     )
 
 

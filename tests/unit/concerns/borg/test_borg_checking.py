@@ -70,6 +70,17 @@ def test_what_is_not_well_is_judged(changed: dict[str, Any], check: str, status:
     assert set(found.values()) == {"ok"}
 
 
+def test_what_was_written_by_a_clock_ahead_is_not_well() -> None:
+    ahead = {"at": ago(-1800), "result": "ok"}
+    found = judge(newest_at=ago(-1800), last_drill=ahead, last_check=ahead)
+
+    assert {found[f"borg.{one}"] for one in ("age", "drill", "check")} == {"warn"}
+
+
+def test_what_pruning_held_back_is_a_warning() -> None:
+    assert judge(held=["nothing is removed"])["borg.held"] == "warn"
+
+
 @pytest.mark.parametrize(("schedule", "keep", "status"), [
     ("weekly", "7d", "ok"), ("daily", "7d", "warn"), ("", "", "warn"), ("Mon 03:00", "4w", "ok"),
 ])  # fmt: skip

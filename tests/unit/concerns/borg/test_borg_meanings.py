@@ -28,6 +28,68 @@ MISMATCH = BorgMessage(
 )
 
 
+SSH = "ssh://rig@nas:2222/backups/data3"
+KEY = "ssh-ed25519 AAAAC3Nz rigops@data3"
+LINE = f'restrict,command="borg serve --restrict-to-repository /backups/data3" {KEY}'
+# What a server prints that may not make the folder, and then of itself (borg 1.2.4).
+TRACEBACK = """Traceback (most recent call last):
+
+  File "/usr/lib/python3/dist-packages/borg/repository.py", line 279, in create
+    os.mkdir(path)
+
+{}
+"""
+OF_ITSELF = BorgMessage(
+    "ERROR", "", "Borg server: Platform: Linux own4 6.18\nBorg server: PID: 1\n"
+)
+
+
+def fell_over(line: str, msgid: str) -> list[BorgMessage]:
+    return [BorgMessage("ERROR", msgid, TRACEBACK.format(line)), OF_ITSELF]
+
+
+def test_a_folder_that_cannot_be_made_on_the_server_is_named_with_its_fix() -> None:
+    denied = "PermissionError: [Errno 13] Permission denied: '/backups/data3'"
+    without_parent = BorgMessage("ERROR", "Repository.ParentPathDoesNotExist", "The parent …")
+
+    error = BorgError(SSH, fell_over(denied, "PermissionError"), 2, KEY)
+
+    assert error.message == (
+        f"{SSH}: no access to its folder ([Errno 13] Permission denied: '/backups/data3')"
+    )
+    assert error.fix == (
+        "on nas, as root: `install -d -o rig /backups/data3`, and let rig into the folders above it"
+    )
+    assert BorgError(SSH, [without_parent], 2, KEY).fix == error.fix
+    assert BorgError("/mnt/b", [without_parent], 2, KEY).fix == "mount its disk"
+    local = BorgError("/mnt/b", fell_over(denied, "PermissionError"), 2)
+    assert local.fix == "see its owner and mode"
+
+
+def test_a_server_that_falls_over_otherwise_is_named_by_the_end_of_its_traceback() -> None:
+    error = BorgError(SSH, fell_over("OSError: [Errno 5] no idea: '/x'", "OSError"), 2)
+
+    assert error.message == f"{SSH}: OSError: [Errno 5] no idea: '/x'"
+    assert BorgError(SSH, [OF_ITSELF], 2).message == f"{SSH}: borg ended with 2"
+
+
+@pytest.mark.parametrize(
+    ("repository", "login"),
+    [(SSH, "rig@nas"), ("rig@nas:/backups/data3", "rig@nas"), ("nas:/backups/data3", "root@nas")],
+)
+def test_what_lets_the_key_in_is_printed_whole(repository: str, login: str) -> None:
+    refused = BorgMessage("ERROR", "", "rig@nas: Permission denied (publickey).")
+    elsewhere = BorgMessage("ERROR", "PathNotAllowed", "Repository path not allowed: /backups/x")
+
+    assert BorgError(repository, [refused], 2, KEY).fix == (
+        f"on {login}, append this line to ~/.ssh/authorized_keys: {LINE}"
+    )
+    assert BorgError(repository, [elsewhere], 2, KEY).fix == (
+        f"on {login}, put this line in the place of this key's in ~/.ssh/authorized_keys: {LINE}"
+    )
+    assert "rigops apply" in BorgError(repository, [refused], 2).fix
+
+
 @pytest.mark.parametrize(
     ("message", "state", "what"),
     [

@@ -118,6 +118,14 @@ def test_trouble_of_the_last_run_is_shown_for_this_repository_alone() -> None:
     assert "locked" not in " ".join(decide.notices(other, HOST, known))
 
 
+def test_how_the_key_is_let_in_is_said_once_as_the_step_to_do() -> None:
+    fix = "on me@nas, append this line to ~/.ssh/authorized_keys: restrict"
+    known = state(state="unreachable", error="refused", fix=fix)
+
+    assert "refused" in " ".join(decide.notices(declare(), HOST, known))
+    assert fix not in " ".join(decide.notices(declare(), HOST, known))
+
+
 def test_only_a_secret_that_root_alone_reads_and_that_can_be_read_counts() -> None:
     assert decide.has_passphrase(HOST)
     assert not decide.has_passphrase(replace(HOST, secrets=frozenset({(CREDENTIAL, "644")})))
@@ -154,7 +162,7 @@ def test_the_settings_hold_what_the_program_reads_and_no_command_of_this_machine
     ("repository", "login", "path"),
     [
         ("ssh://me@nas:2222/backups/rig", "me@nas", "/backups/rig"),
-        ("ssh://nas/./rig", "nas", "rig"),
+        ("ssh://nas/./rig", "root@nas", "rig"),
         ("me@nas:backups/rig", "me@nas", "backups/rig"),
     ],
 )
@@ -163,7 +171,7 @@ def test_the_key_reaches_one_repository_and_nothing_else(
 ) -> None:
     said = decide.access_step("rig", repository, PUBLIC_KEY)
 
-    assert f"authorized_keys of {login}, then `rigops backup rig`" in said
+    assert f"on {login}, append this line to ~/.ssh/authorized_keys: restrict" in said
     serve = f"borg serve --restrict-to-repository {path}"
     assert said.endswith(f'restrict,command="{serve}" {PUBLIC_KEY}')
     assert "apply makes an ssh key" in decide.access_step("rig", repository, "")

@@ -66,7 +66,8 @@ def test_the_note_of_the_key_comes_back_as_it_was() -> None:
 
 
 def test_of_a_server_that_waits_for_access_it_is_noted_why() -> None:
-    found = parse(waiting("ssh://nas/rig", "refused", "2026-11-25T06:00:00Z"))
+    found = parse(waiting("ssh://nas/rig", "refused. fix: do it", "2026-11-25T06:00:00Z"))
 
     assert (found.repository.state, found.repository.error) == ("unreachable", "refused")
+    assert found.repository.fix == "do it"
     assert not found.repository.id

@@ -13,6 +13,7 @@ from rigops.concerns.snapshots.host.chain import (
     common_copies,
     find_reasons_to_stay,
     is_due,
+    newest_common,
 )
 from rigops.concerns.snapshots.host.creating import free_name
 from rigops.concerns.snapshots.host.names import SnapshotName
@@ -138,6 +139,18 @@ def test_a_received_copy_here_is_a_parent_of_what_was_made_from_it() -> None:
     assert choose_parents(new.name, [restored, new], [copy(named(5), "first-disk")]) == (
         restored.name,
     )
+
+
+def test_one_from_the_future_takes_the_place_of_no_other() -> None:
+    future = [copy(named(-40_000 - n, kind)) for n, kind in enumerate(("apply", "timer"))]
+    applied = [copy(named(n, "apply")) for n in range(1, 6)]
+    taken = [copy(named(0.5)), copy(named(0.1))]
+    every = [*future, *applied, *taken]
+
+    assert pruned(every, "1h", set(), set()) == set()
+    assert newest_common(every, every, NOW) == named(0.1)
+    assert newest_common(future, every, NOW) == max(one.name for one in future)
+    assert newest_common([], every, NOW) == ""
 
 
 def test_snapshots_that_cannot_be_told_apart_are_neither_sent_nor_parents() -> None:

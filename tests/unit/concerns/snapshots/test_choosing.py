@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
 from rigops.concerns.snapshots.host.btrfs import HostError
@@ -19,22 +21,32 @@ FIRST, SECOND, APPLY, BACK = (
     "20261125T070000Z-apply",
     "20261125T080000Z-rollback",
 )
+NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
 NAMES = [SECOND, FIRST, BACK, APPLY, "notes", SECOND]
 
 
 def test_without_a_time_it_is_the_newest_but_never_what_a_restore_put_aside() -> None:
-    assert order_candidates(NAMES, parse_when("")) == [APPLY, SECOND, FIRST]
+    assert order_candidates(NAMES, parse_when(""), NOW) == [APPLY, SECOND, FIRST]
+
+
+def test_one_from_the_future_after_a_clock_was_wrong_is_the_last() -> None:
+    future = "20311125T060001Z-timer"
+
+    found = order_candidates([*NAMES, future], parse_when(""), NOW)
+
+    assert found == [APPLY, SECOND, FIRST, future]
+    assert order_candidates([*NAMES, future], parse_when(future), NOW) == [future]
 
 
 def test_with_a_time_it_is_the_newest_at_or_before_it() -> None:
-    assert order_candidates(NAMES, parse_when("2026-11-25T06:00:01Z")) == [SECOND, FIRST]
-    assert order_candidates(NAMES, parse_when("2026-11-25T06:00:00Z")) == [FIRST]
-    assert order_candidates(NAMES, parse_when("2026-11-24T06:00:00Z")) == []
+    assert order_candidates(NAMES, parse_when("2026-11-25T06:00:01Z"), NOW) == [SECOND, FIRST]
+    assert order_candidates(NAMES, parse_when("2026-11-25T06:00:00Z"), NOW) == [FIRST]
+    assert order_candidates(NAMES, parse_when("2026-11-24T06:00:00Z"), NOW) == []
 
 
 def test_a_name_is_that_one_alone_and_can_be_one_that_was_put_aside() -> None:
-    assert order_candidates(NAMES, parse_when(BACK)) == [BACK]
-    assert order_candidates(NAMES, parse_when("20261101T000000Z-timer")) == []
+    assert order_candidates(NAMES, parse_when(BACK), NOW) == [BACK]
+    assert order_candidates(NAMES, parse_when("20261101T000000Z-timer"), NOW) == []
 
 
 def test_the_nearest_are_on_both_sides() -> None:
@@ -71,4 +83,7 @@ def test_a_mount_has_its_options_without_the_subvolume() -> None:
     )
 
     (mount,) = parse_mounts(line)
-    assert mount == ("/home x", "btrfs", "/dev/sda2", "rw,noatime,compress=zstd:3")
+    assert mount == (
+        *(36, "/@home", "/home x", "btrfs", "/dev/sda2"),
+        "rw,noatime,compress=zstd:3",
+    )

@@ -14,10 +14,10 @@ import pytest
 from rigops.concerns.registry import read
 from rigops.concerns.snapshots import decide
 from rigops.concerns.snapshots.facts import BtrfsMount, FileSystem, SnapshotsHost
+from rigops.concerns.snapshots.host.server_access import snapshots_key_line
 from rigops.concerns.snapshots.host.settings import SnapshotSettings, read_snapshot_settings
 from rigops.concerns.snapshots.record import SnapshotsState, TargetState
 from rigops.hostside.packing import pack
-from tests.unit.programs import needed
 
 if TYPE_CHECKING:
     from rigops.inventory.spec.model import Snapshots
@@ -180,7 +180,7 @@ def test_the_program_reads_the_settings_as_they_were_declared(tmp_path: Path) ->
 
 
 def test_the_key_may_do_nothing_but_serve_its_folder() -> None:
-    line = decide.authorized_key(f"{KEY}\n", '/srv/my "backup"')
+    line = snapshots_key_line('/srv/my "backup"', f"{KEY}\n")
 
     assert line.startswith('restrict,command="/usr/local/libexec/rigops-snapshots serve ')
     assert '\'/srv/my \\"backup\\"\'" ssh-ed25519 ' in line
@@ -195,7 +195,7 @@ def test_before_the_key_is_made_the_plan_says_that_it_will_be() -> None:
     command = "`rigops snapshots rig --target-setup | ssh root@nas sh`"
     assert command in before
     assert command in after
-    assert after.endswith(decide.authorized_key(KEY, "/srv"))
+    assert after.endswith(snapshots_key_line("/srv", KEY))
 
 
 @pytest.fixture
@@ -252,23 +252,6 @@ def test_a_server_that_cannot_receive_is_left_as_it_is(
     assert ". fix: " in done.stderr
     assert not (server / "libexec").exists()
     assert not (server / ".ssh").exists()
-
-
-def test_the_key_is_made_once_and_its_public_half_again(tmp_path: Path) -> None:
-    needed("ssh-keygen")
-    script = decide.key_made("rig").replace("/etc/rigops", str(tmp_path / "rigops"))
-    public = tmp_path / "rigops/snapshots_key.pub"
-
-    def make() -> str:
-        subprocess.run(["sh", "-eu"], input=script, text=True, check=True, capture_output=True)
-        return " ".join(public.read_text().split()[:2])
-
-    first = make()
-    public.unlink()
-
-    assert make() == first
-    assert (tmp_path / "rigops/snapshots_key").stat().st_mode & 0o777 == 0o600
-    assert first.startswith("ssh-ed25519 ")
 
 
 def test_the_settings_are_json_that_people_can_read() -> None:

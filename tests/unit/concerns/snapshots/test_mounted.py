@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pytest
 
 BUSY = b"umount: /home2: target is busy."
-AT_HOME = mounted.Mount("/home2", "btrfs", "/dev/sda", "rw")
+AT_HOME = mounted.Mount(1, "/@home", "/home2", "btrfs", "/dev/sda", "rw")
 
 
 class Host:

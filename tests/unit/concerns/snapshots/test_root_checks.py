@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
-from rigops.concerns.snapshots.host.btrfs import HostError, Subvolume
+from rigops.concerns.snapshots.host.btrfs import HostError
 from rigops.concerns.snapshots.host.choosing import parse_when
 from rigops.concerns.snapshots.host.root_checks import (
     Kernels,
@@ -19,7 +21,9 @@ from rigops.concerns.snapshots.host.root_checks import (
     parse_fstab,
     version_key,
 )
+from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
+NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
 NAME = "20261125T060001Z-apply"
 HERE, OTHER = "0b9f9dd5-9f0a-4bd5-a4a4-a6a1fd8d8f5d", "7e7a9d1c-3a0b-4dc5-8a53-1f2f8d3f9b10"
 DISKS = {f"UUID={HERE}": HERE, f"UUID={OTHER}": OTHER, "/dev/sda2": HERE}
@@ -242,18 +246,18 @@ TIMER, ASIDE = "20261125T070001Z-timer", "20261125T080001Z-rollback"
     ],
 )
 def test_the_newest_of_apply_is_taken_or_what_was_asked_for(at: str, chosen: str) -> None:
-    assert str(choose_snapshot([NAME, TIMER, ASIDE], parse_when(at))) == chosen
+    assert str(choose_snapshot([NAME, TIMER, ASIDE], parse_when(at), NOW)) == chosen
 
 
 def test_without_one_the_nearest_are_named() -> None:
     with pytest.raises(HostError) as error:
-        choose_snapshot([TIMER, ASIDE], parse_when(""))
+        choose_snapshot([TIMER, ASIDE], parse_when(""), NOW)
     assert refusal(error) == (
         f"/ has no snapshot from before an apply. fix: choose with --at one of: {TIMER}, {ASIDE}"
     )
     with pytest.raises(HostError, match="/ has no snapshot of that time") as error:
-        choose_snapshot([NAME, TIMER], parse_when("2026-11-01T00:00:00Z"))
+        choose_snapshot([NAME, TIMER], parse_when("2026-11-01T00:00:00Z"), NOW)
     assert error.value.fix == f"choose with --at one of: {NAME}, {TIMER}"
     with pytest.raises(HostError) as error:
-        choose_snapshot([], parse_when(""))
+        choose_snapshot([], parse_when(""), NOW)
     assert error.value.fix == "declare snapshots, and apply"

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from rigops.concerns.snapshots.host.root_newer import (
-    generation_of,
-    made_at,
-    parse_find_new,
-    summarize,
-)
-
-SHOWN = """@
-	Name: 			@
-	Generation: 		112
-	Gen at creation: 	97
-"""
+from rigops.concerns.snapshots.host.root_newer import parse_find_new, summarize
 
 
 def extent(path: str, flags: str = "NONE") -> str:
@@ -55,8 +44,3 @@ def test_the_examples_are_a_dozen_from_all_folders() -> None:
     assert "/etc/hosts" in found["examples"]
     assert len(summarize([f"/{one}/x" for one in range(50)])["folders"]) == 12
     assert summarize([]) == {"files": 0, "folders": [], "examples": []}
-
-
-def test_generations_are_read_from_what_btrfs_shows() -> None:
-    assert (generation_of(SHOWN), made_at(SHOWN)) == (112, 97)
-    assert (generation_of(""), made_at("")) == (0, 0)

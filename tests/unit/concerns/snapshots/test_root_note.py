@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.snapshots.host.btrfs import Subvolume
 from rigops.concerns.snapshots.host.root_note import (
     NOT_BEGUN,
     RUNS,
@@ -17,6 +16,7 @@ from rigops.concerns.snapshots.host.root_note import (
     stage_of,
     write_rollback_note,
 )
+from rigops.concerns.snapshots.host.subvolumes import Subvolume
 from rigops.concerns.snapshots.host.volumes import Volume
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from rigops.backup.retention import reasons_to_keep
+from rigops.backup.pruning import is_future
 from rigops.concerns.borg.host.archive_names import archives_of
-from rigops.concerns.borg.host.backing_up import prunable
+from rigops.concerns.borg.host.archive_retention import archive_reasons, plan_pruning
+from rigops.concerns.borg.host.backing_up import present_occasion
 from rigops.concerns.borg.host.borg_meanings import ABSENT, FAILED, LOCKED, OK, UNREACHABLE
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.borg_state import known_repository, now_utc, utc_text
@@ -49,7 +50,10 @@ def list_archives(options: argparse.Namespace, output: Output) -> int:
         state, error = refusal.state, refusal
     mine = archives_of(settings.host, names)
     rows = _describe_archives(settings, mine)
-    newest = max((one.at for one in mine if one.is_complete), default=None)
+    now = now_utc()
+    newest = max(
+        (one.at for one in mine if one.is_whole and not is_future(one.at, now)), default=None
+    )
     found = {
         "subvolumes": [
             {"path": path, "nested": [], "error": None, "snapshots": rows}
@@ -78,18 +82,18 @@ def list_archives(options: argparse.Namespace, output: Output) -> int:
 
 def _describe_archives(settings: BorgSettings, mine: list[Archive]) -> list[dict[str, Any]]:
     now = now_utc()
-    whole = [one.at for one in mine if one.is_complete]
-    reasons = reasons_to_keep(whole, settings.rule, now)
-    going = set(prunable(settings, [one.name for one in mine], now))
+    reasons = archive_reasons(settings, mine, now)
+    occasion = present_occasion(settings, now)
+    going = plan_pruning(settings, [one.name for one in mine], now, occasion).going
     return [
         {
             "name": one.name,
             "at": one.at.strftime(UTC_TIME),
-            "kind": "archive",
+            "kind": "partial" if one.is_partial else "archive",
             "engine": BORG_ENGINE,
             "places": [{"place": settings.repository, "is_complete": one.is_complete}],
             "bytes": None,
-            "reasons": list(reasons.get(one.at, ())) if one.is_complete else [],
+            "reasons": list(reasons.get(one.name, ())),
             "is_pruned_next": one.name in going,
         }
         for one in mine

@@ -1,4 +1,7 @@
-"""Names of archives: HOST-20261125T060001Z. Pure."""
+"""Names of archives: HOST-20261125T060001Z, with .partial where a declared path was missing. Pure.
+
+Older versions take a partial one for somebody else's, and leave it alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.pruning import is_future
 from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.concerns.snapshots.host.choosing import is_inside
 from rigops.concerns.snapshots.host.names import UTC_TIME
 
 if TYPE_CHECKING:
@@ -14,16 +19,25 @@ if TYPE_CHECKING:
 
 ARCHIVE_TIME = "%Y%m%dT%H%M%SZ"
 
-_ARCHIVE_SHAPE = re.compile(r"(?P<host>.+)-(?P<at>[0-9]{8}T[0-9]{6}Z)(?P<part>\.checkpoint\S*)?")
+_PARTIAL = ".partial"
+_ARCHIVE_SHAPE = re.compile(
+    r"(?P<host>.+)-(?P<at>[0-9]{8}T[0-9]{6}Z)"
+    r"(?P<partial>\.partial)?(?P<torn>\.checkpoint\S*)?"
+)
 
 
 class Archive(NamedTuple):
-    """`name` ends with .checkpoint where a run was interrupted."""
+    """`is_complete`: no interrupted run left it. `is_partial`: it lacks a declared path."""
 
     at: datetime
     host: str
     name: str
     is_complete: bool
+    is_partial: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return self.is_complete and not self.is_partial
 
 
 class ArchiveWish(NamedTuple):
@@ -42,7 +56,7 @@ def parse_archive_name(text: str) -> Archive | None:
         at = datetime.strptime(shape["at"], ARCHIVE_TIME).replace(tzinfo=timezone.utc)
     except ValueError:
         return None
-    return Archive(at, shape["host"], text, is_complete=not shape["part"])
+    return Archive(at, shape["host"], text, not shape["torn"], bool(shape["partial"]))
 
 
 def archives_of(host: str, names: Iterable[str]) -> list[Archive]:
@@ -51,11 +65,14 @@ def archives_of(host: str, names: Iterable[str]) -> list[Archive]:
     return sorted(one for one in found if one and one.host == host)
 
 
-def free_archive_name(host: str, now: datetime, taken: Collection[str]) -> str:
-    at = now
-    while f"{host}-{at.strftime(ARCHIVE_TIME)}" in taken:
+def free_archive_name(
+    host: str, now: datetime, taken: Collection[str], *, is_partial: bool = False
+) -> str:
+    at, name = now, f"{host}-{now.strftime(ARCHIVE_TIME)}"
+    while name in taken or f"{name}{_PARTIAL}" in taken:
         at += timedelta(seconds=1)
-    return f"{host}-{at.strftime(ARCHIVE_TIME)}"
+        name = f"{host}-{at.strftime(ARCHIVE_TIME)}"
+    return f"{name}{_PARTIAL}" if is_partial else name
 
 
 def parse_archive_wish(text: str) -> ArchiveWish:
@@ -72,9 +89,22 @@ def parse_archive_wish(text: str) -> ArchiveWish:
         ) from None
 
 
-def choose_archives(archives: Iterable[Archive], wish: ArchiveWish) -> list[Archive]:
-    """Those that a restore may take, the best first."""
-    whole = sorted((one for one in archives if one.is_complete), reverse=True)
+def choose_archives(
+    archives: Iterable[Archive], wish: ArchiveWish, now: datetime, *, whole_first: bool = False
+) -> list[Archive]:
+    """Those that a restore may take, the best first; from the future, after a wrong clock, last."""
+    complete = sorted((one for one in archives if one.is_complete), reverse=True)
     if wish.name:
-        return [one for one in whole if one.name == wish.name]
-    return [one for one in whole if wish.latest is None or one.at <= wish.latest]
+        return [one for one in complete if one.name == wish.name]
+    found = [one for one in complete if wish.latest is None or one.at <= wish.latest]
+    return sorted(found, key=lambda one: (is_future(one.at, now), whole_first and one.is_partial))
+
+
+def may_lack_some(path: str, declared: Collection[str]) -> bool:
+    """Whether a partial archive may have the path, and less of it than a whole one.
+
+    Then a declared path is inside of it, or it was read as an empty folder of another one.
+    """
+    others = [one for one in declared if one != path]
+    is_declared = len(others) < len(declared)
+    return any(is_inside(one, path) or (is_declared and is_inside(path, one)) for one in others)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rigops.concerns.borg.host.archive_contents import Found, find_in_archive
@@ -16,12 +16,13 @@ from rigops.concerns.borg.host.archive_names import (
     Archive,
     archives_of,
     choose_archives,
+    may_lack_some,
     parse_archive_wish,
 )
 from rigops.concerns.borg.host.borg_meanings import BorgError
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
-from rigops.concerns.borg.host.borg_state import known_repository
+from rigops.concerns.borg.host.borg_state import known_repository, now_utc
 from rigops.concerns.borg.host.repository import (
     check_signatures,
     explain_refusal,
@@ -39,16 +40,22 @@ from rigops.concerns.borg.host.restore_frame import (
     read_restore_paths,
     refuse_to_overwrite,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.mounted import mounted_below
+from rigops.concerns.snapshots.host.btrfs import HostError, create_subvolume
+from rigops.concerns.snapshots.host.mounted import mount_of, mounted_below
+from rigops.concerns.snapshots.host.noted_places import demand_mounted, note_restored
 from rigops.concerns.snapshots.host.one_run import only_run
-from rigops.concerns.snapshots.host.renaming import move_to_free_name, put_in_place
+from rigops.concerns.snapshots.host.settings import read_snapshot_settings
+from rigops.concerns.snapshots.host.subvolumes import file_system_uuid
 from rigops.concerns.snapshots.host.unfinished import clear_unfinished
-from rigops.concerns.snapshots.host.workspace import (
-    Folder,
-    open_below,
+from rigops.concerns.snapshots.host.workspace import workspace
+from rigops.hostside.shared.beneath import (
+    make_private,
+    move,
+    open_beneath,
     open_folder,
-    workspace,
+    open_parent,
+    open_typed,
+    put_in_place,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +64,10 @@ if TYPE_CHECKING:
     from rigops.concerns.borg.host.archive_names import ArchiveWish
     from rigops.concerns.borg.host.borg_process import Borg
     from rigops.concerns.snapshots.host.output import Output
+    from rigops.hostside.shared.beneath import Entry, Folder
+
+
+_PLACEHOLDER = ".rigops-restore-placeholder"  # borg replaces an empty folder by a new one
 
 
 class ArchiveRequest(NamedTuple):
@@ -94,6 +105,8 @@ def _restore(options: argparse.Namespace, output: Output) -> dict[str, Any]:
             f"no archives at {options.place} (there are: {settings.repository})",
             "check /etc/rigops/borg.json",
         )
+    if request.in_place:
+        demand_mounted(request.path)
     borg = open_borg(settings, options)
     try:
         archive, found = _choose_archive(borg, request)
@@ -106,6 +119,8 @@ def _restore(options: argparse.Namespace, output: Output) -> dict[str, Any]:
             clear_unfinished(output)
             restoring = _Restoring(borg, request, archive, found, output)
             done.update(restoring.fill() if restoring.fills_folder else restoring.put(target))
+            if request.in_place:
+                note_restored(request.path)
     except BorgError as error:
         raise explain_refusal(borg, error) from error
     return done
@@ -122,7 +137,8 @@ def _choose_archive(borg: Borg, request: ArchiveRequest) -> tuple[Archive, Found
     listing = list_repository(borg)
     check_signatures(borg, known_repository(borg.repository))
     mine = archives_of(request.of or borg.settings.host, listing.names)
-    for one in choose_archives(mine, request.wish):
+    whole_first = may_lack_some(request.path, borg.settings.paths)
+    for one in choose_archives(mine, request.wish, now_utc(), whole_first=whole_first):
         found = find_in_archive(borg, one.name, request.inside)
         if found:
             return one, found
@@ -146,56 +162,90 @@ class _Restoring:
     @property
     def fills_folder(self) -> bool:
         """A mount point and a subvolume stay what they are: only what is inside is replaced."""
-        path = self._request.path
-        if not self._request.in_place or not os.path.isdir(path):  # noqa: PTH112
+        if not self._request.in_place:
             return False
-        if os.path.islink(path):  # noqa: PTH114
+        try:
+            with open_parent(self._request.path) as entry:
+                if not entry.is_folder:
+                    return False
+                with open_beneath(entry.folder, entry.name) as folder:
+                    here, above = mount_of(folder), mount_of(entry.folder)
+                    return here != above or folder.device != entry.folder.device
+        except FileNotFoundError:
             return False
-        return Path(path).stat().st_dev != Path(path).parent.stat().st_dev or os.path.ismount(path)
 
     def put(self, target: str) -> dict[str, Any]:
         """Made beside under another name, and then renamed."""
-        if self._request.paths.to:
-            refuse_to_overwrite(target)
-            os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
         parent, last = os.path.split(target)
-        start = self._start(parent)
-        below = [one for one in parent[len(start) :].split("/") if one]
-        present = start
-        while below and os.path.lexists(f"{present.rstrip('/')}/{below[0]}"):
-            present = f"{present.rstrip('/')}/{below.pop(0)}"
-        held = [one for one in present[len(start) :].split("/") if one]
-        with open_below(start, held) if held else open_folder(start) as above:
+        with ExitStack() as opened:
+            above, missing = self._open_present(parent, opened)
+            live = above.entry(missing[0] if missing else last)
+            if self._request.paths.to:
+                refuse_to_overwrite(live)
             demand_room(above, self._found.bytes)
-            with workspace(above) as made:
-                parents = [
-                    f"{present.strip('/')}/{'/'.join(below[: n + 1])}".strip("/")
-                    for n in range(len(below))
-                ]
-                self._extract(made, parents)
-                top = below[0] if below else last
-                inside = f"{present.strip('/')}/{top}".strip("/") if below else self._request.inside
-                finish_extraction(made, self._request.paths, target)
-                return self._rename(made.at(inside), above, top, target)
+            made = opened.enter_context(workspace(above))
+            tree = opened.enter_context(make_private(made.entry("tree")))
+            start = above.path.strip("/")
+            paths = ("/".join(missing[: number + 1]) for number in range(len(missing)))
+            wanted = [f"{start}/{one}".strip("/") for one in paths]
+            is_subvolume = self._was_subvolume(live)
+            if is_subvolume:
+                self._make_subvolume(tree)
+            self._extract(tree, wanted)
+            if is_subvolume:
+                self._finish_subvolume(tree)
+            finish_extraction(tree, self._request.paths)
+            inside = wanted[0] if wanted else self._request.inside
+            if not inside:  # all of an archive
+                return self._rename(made.entry("tree"), live, target)
+            holder, name = os.path.split(inside)
+            with open_beneath(tree, holder) as folder:
+                return self._rename(folder.entry(name), live, target)
 
-    def _start(self, parent: str) -> str:
-        """From there on no symbolic link is followed: a user of the machine may have made it."""
-        if not self._request.in_place:
-            return parent
-        above = [
-            path
-            for path in (*self._borg.settings.paths, "/etc", "/var/lib/rigops")
-            if self._request.path.startswith(f"{path.rstrip('/')}/") and os.path.isdir(path)  # noqa: PTH112
-        ]
-        return max(above, key=len, default="/")
+    def _open_present(self, parent: str, opened: ExitStack) -> tuple[Folder, list[str]]:
+        """The last folder on the way that is there, and the names of those that are not.
 
-    def _rename(self, made: str, above: Folder, top: str, target: str) -> dict[str, Any]:
-        if not self._request.in_place or not os.path.lexists(above.at(top)):
-            move_to_free_name(made, above.at(top))
+        No link is followed, but in a folder that the person named for it.
+        """
+        if self._request.paths.to:
+            os.makedirs(parent, mode=0o755, exist_ok=True)  # noqa: PTH103
+            return opened.enter_context(open_typed(parent)), []
+        at = opened.enter_context(open_folder("/"))
+        names = [one for one in parent.split("/") if one]
+        while names and at.entry(names[0]).look():
+            at = opened.enter_context(open_beneath(at, names.pop(0)))
+        return at, names
+
+    def _was_subvolume(self, live: Entry) -> bool:
+        """Of which snapshots are to be taken again. One that is there now is filled instead."""
+        settings = read_snapshot_settings()
+        is_declared = settings is not None and self._request.path in settings.subvolumes
+        return is_declared and self._request.in_place and bool(file_system_uuid(live.folder))
+
+    def _make_subvolume(self, tree: Folder) -> None:
+        above, name = os.path.split(self._request.inside)
+        with ExitStack() as opened:
+            at = tree
+            for part in filter(None, above.split("/")):
+                at = opened.enter_context(make_private(at.entry(part)))
+            create_subvolume(at.entry(name).at)
+            with open_beneath(at, name) as made:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                os.close(os.open(_PLACEHOLDER, flags, 0o600, dir_fd=made.number))
+
+    def _finish_subvolume(self, tree: Folder) -> None:
+        with open_beneath(tree, self._request.inside) as made:
+            found = os.fstat(made.number)
+            os.unlink(_PLACEHOLDER, dir_fd=made.number)
+            os.utime(made.number, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    def _rename(self, made: Entry, live: Entry, target: str) -> dict[str, Any]:
+        if not self._request.in_place or live.look() is None:
+            move(made, live)
             return {"restored_to": target}
-        aside = f"{top}.before-restore-{datetime.now(timezone.utc).strftime(ARCHIVE_TIME)}"
-        put_in_place(made, above.at(top), above.at(aside))
-        return {"restored_to": target, "aside": f"{above.path.rstrip('/')}/{aside}"}
+        aside = live.folder.entry(f"{live.name}.before-restore-{_stamp()}")
+        put_in_place(made, live, aside)
+        return {"restored_to": target, "aside": aside.path}
 
     def fill(self) -> dict[str, Any]:
         """What is there moves into a folder beside it; killed in between, both are complete."""
@@ -208,25 +258,23 @@ class _Restoring:
             demand_room(live, self._found.bytes)
             with workspace(live) as made:
                 self._extract(made, [])
-                finish_extraction(made, self._request.paths, path)
-                return self._swap_contents(made.at(self._request.inside), live, made.path)
+                finish_extraction(made, self._request.paths)
+                with open_beneath(made, self._request.inside) as restored:
+                    return self._swap_contents(restored, live, made)
 
-    def _swap_contents(self, restored: str, live: Folder, made: str) -> dict[str, Any]:
-        aside = f".before-restore-{datetime.now(timezone.utc).strftime(ARCHIVE_TIME)}"
-        old = [one for one in os.listdir(live.at("")) if one != os.path.basename(made)]  # noqa: PTH119, PTH208
+    def _swap_contents(self, restored: Folder, live: Folder, made: Folder) -> dict[str, Any]:
+        old = [one for one in live.names() if one != os.path.basename(made.path)]  # noqa: PTH119
+        aside = live.entry(f".before-restore-{_stamp()}")
         if old:
-            os.mkdir(live.at(aside), 0o700)  # noqa: PTH102
-        for name in old:
-            move_to_free_name(live.at(name), live.at(f"{aside}/{name}"))
-        for name in os.listdir(restored):  # noqa: PTH208
-            move_to_free_name(f"{restored}/{name}", live.at(name))
-        owner = Path(restored).stat()
+            with make_private(aside) as before:
+                for name in old:
+                    move(live.entry(name), before.entry(name))
+        for name in restored.names():
+            move(restored.entry(name), live.entry(name))
+        owner = os.fstat(restored.number)
         os.chown(live.number, owner.st_uid, owner.st_gid)
-        shutil.copystat(restored, f"/proc/self/fd/{live.number}")
-        return {
-            "restored_to": live.path,
-            "aside": f"{live.path.rstrip('/')}/{aside}" if old else None,
-        }
+        shutil.copystat(restored.at, live.at)
+        return {"restored_to": live.path, "aside": aside.path if old else None}
 
     def _extract(self, made: Folder, parents: list[str]) -> None:
         """`parents`: folders that are missing, and come with their own modes and owners."""
@@ -243,11 +291,14 @@ class _Restoring:
             "extract",
             "--numeric-ids",
             "--sparse",
-            "--progress",
             f"{self._borg.repository}::{self._archive.name}",
             *wanted,
-            cwd=made.at(""),
+            cwd=made.at,
             on_progress=tell,
         )
         for one in answer.warnings:
             self._output.notice(f"warning: {one}")
+
+
+def _stamp() -> str:
+    return datetime.now(timezone.utc).strftime(ARCHIVE_TIME)

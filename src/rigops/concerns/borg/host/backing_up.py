@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rigops.backup.retention import reasons_to_keep
+from rigops.backup.pruning import (
+    Occasion,
+    describe_runs,
+    is_future,
+    judge_clock,
+    read_runs,
+    runs_of_copies,
+)
 from rigops.concerns.borg.host.archive_names import archives_of, free_archive_name
+from rigops.concerns.borg.host.archive_retention import lost_archives, plan_pruning
 from rigops.concerns.borg.host.borg_meanings import BorgError
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
@@ -36,7 +45,9 @@ from rigops.concerns.borg.host.repository import (
     repository_state,
 )
 from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.concerns.snapshots.host.noted_places import is_elsewhere, note_places
 from rigops.concerns.snapshots.host.one_run import BusyError
+from rigops.concerns.snapshots.host.time_service import find_unsynchronized
 
 if TYPE_CHECKING:
     import argparse
@@ -54,15 +65,25 @@ _MOST_WARNINGS = 20
 def add_borg_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
     parser = commands.add_parser("run", help="what the timer does")
     parser.set_defaults(
-        carry_out=back_up, by_timer=True, dry_run=False, moved=False, accept_lost=False
+        carry_out=back_up,
+        by_timer=True,
+        dry_run=False,
+        moved=False,
+        accept_lost=False,
+        prune_most=False,
     )
 
 
 def add_borg_backup(commands: Any) -> None:  # noqa: ANN401
     parser = commands.add_parser("backup", help="back up now, prune, compact, check what is due")
     parser.add_argument("--dry-run", action="store_true")
-    parser.add_argument("--moved", action="store_true", help="accept the repository's new place")
+    parser.add_argument(
+        "--moved", action="store_true", help="accept another place of it or of a path"
+    )
     parser.add_argument("--accept-lost", action="store_true", help="accept that archives are gone")
+    parser.add_argument(
+        "--prune-most", action="store_true", help="remove more than half of the archives at once"
+    )
     parser.set_defaults(carry_out=back_up, by_timer=False)
 
 
@@ -70,10 +91,16 @@ def back_up(options: argparse.Namespace, output: Output) -> int:
     settings = demand_borg_settings()
     borg = open_borg(settings, options)
     if options.dry_run:
-        return _plan(borg, output)
+        return _plan(borg, output, prunes_most=options.prune_most)
     try:
         with only_borg_run():
-            run = BorgRun(borg, output, accepts_lost=options.accept_lost)
+            run = BorgRun(
+                borg,
+                output,
+                accepts_lost=options.accept_lost,
+                prunes_most=options.prune_most,
+                accepts_moved=options.moved,
+            )
             return run.carry_out(by_timer=options.by_timer)
     except BusyError as error:
         if not options.by_timer:
@@ -82,45 +109,58 @@ def back_up(options: argparse.Namespace, output: Output) -> int:
         return 0
 
 
-def _plan(borg: Borg, output: Output) -> int:
+def _plan(borg: Borg, output: Output, *, prunes_most: bool) -> int:
+    settings = borg.settings
     listing = list_repository(borg)
     now = now_utc()
-    name = free_archive_name(borg.settings.host, now, listing.names)
+    occasion = present_occasion(settings, now)._replace(has_consent=prunes_most)
+    name = free_archive_name(settings.host, now, listing.names, is_partial=bool(occasion.missing))
     output.notice(f"would create {name}")
-    pruned = prunable(borg.settings, (*listing.names, name), now)
-    for one in pruned:
+    going, held = plan_pruning(settings, (*listing.names, name), now, occasion)
+    for one in going:
         output.notice(f"would remove {one}")
-    output.result({"created": [{"name": name}], "pruned": [{"name": one} for one in pruned]})
+    if held:
+        output.notice(held)
+    output.result(
+        {
+            "created": [{"name": name}],
+            "pruned": [{"name": one} for one in going],
+            "held": [held] if held else [],
+        }
+    )
     return 0
 
 
-def prunable(settings: BorgSettings, names: Sequence[str], now: datetime) -> list[str]:
-    """Of this host; what an interrupted run left goes once a whole one is newer."""
-    mine = archives_of(settings.host, names)
-    whole = {one.name: one.at for one in mine if one.is_complete}
-    newest = max(whole.values(), default=None)
-    torn = [one.name for one in mine if not one.is_complete and newest and one.at <= newest]
-    staying = reasons_to_keep(list(whole.values()), settings.rule, now)
-    return [*torn, *sorted(name for name, at in whole.items() if at not in staying)]
-
-
-def lost_archives(
-    settings: BorgSettings, seen: Sequence[str], names: Sequence[str], now: datetime
-) -> list[str]:
-    """Those of the last run that are gone although retention keeps them."""
-    explained = prunable(settings, seen, now)
-    gone = [one.name for one in archives_of(settings.host, seen) if one.name not in names]
-    return [name for name in gone if name not in explained and ".checkpoint" not in name]
+def present_occasion(settings: BorgSettings, now: datetime) -> Occasion:
+    """As far as it is known without a run."""
+    clock = judge_clock(read_runs(read_borg_state()), now, find_unsynchronized())
+    missing = tuple(
+        path for path in settings.paths if not os.path.lexists(path) or is_elsewhere(path)
+    )
+    return Occasion(missing, clock.doubt)
 
 
 class BorgRun:
-    def __init__(self, borg: Borg, output: Output, *, accepts_lost: bool) -> None:
+    def __init__(
+        self,
+        borg: Borg,
+        output: Output,
+        *,
+        accepts_lost: bool,
+        prunes_most: bool,
+        accepts_moved: bool,
+    ) -> None:
         self._borg = borg
         self._settings = borg.settings
         self._output = output
         self._accepts_lost = accepts_lost
+        self._prunes_most = prunes_most
+        self._accepts_moved = accepts_moved
         self._now = now_utc()
         self._state = read_borg_state()
+        self._clock = judge_clock(read_runs(self._state), self._now, find_unsynchronized())
+        self._missing: tuple[str, ...] = ()
+        self._held: list[str] = []
         self._known = known_repository(borg.repository)
         self._listing: Listing | None = None
         self._error: HostError | None = None
@@ -150,6 +190,7 @@ class BorgRun:
                 "created": self._created,
                 "pruned": self._pruned,
                 "warnings": self._warnings,
+                "held": self._held,
                 "repository": self._borg.repository,
             }
         )
@@ -157,6 +198,7 @@ class BorgRun:
 
     def _work(self) -> None:
         self._listing = list_repository(self._borg)
+        self._judge_clock()
         self._lost = self._find_lost()
         self._create()
         self._listing = list_repository(self._borg)
@@ -165,21 +207,32 @@ class BorgRun:
         self._prune()
         self._check()
 
+    def _judge_clock(self) -> None:
+        """Without a state the newest archive is what is known."""
+        if read_runs(self._state).newest is None:
+            times = [one.at for one in archives_of(self._settings.host, self._names())]
+            runs = runs_of_copies(times, self._now)
+            self._clock = judge_clock(runs, self._now, find_unsynchronized())
+
     def _find_lost(self) -> list[str]:
         if self._accepts_lost or self._listing is None:
             return []
         seen = self._known.get("seen_archives") or []
-        return lost_archives(self._settings, seen, self._listing.names, self._now)
+        return lost_archives(self._settings, seen, self._listing.names, self._clock.now)
 
     def _create(self) -> None:
         settings = self._settings
         extra = identity_paths(settings)
         if extra:
             collect_identity()
-        with frozen_sources(settings.paths, settings.folder, self._output) as present:
-            if len(present) < len(settings.paths):
-                missing = ", ".join(path for path in settings.paths if path not in present)
-                self._error = HostError(f"{missing}: not there, and not backed up", "mount it")
+        frozen = frozen_sources(
+            settings.paths, settings.folder, self._output, accepts_moved=self._accepts_moved
+        )
+        with frozen as present:
+            self._missing = tuple(path for path in settings.paths if path not in present)
+            if self._missing:
+                missing = ", ".join(self._missing)
+                self._error = HostError(f"{missing}: missing, and not backed up", "mount it")
             if not present:
                 return
             try:
@@ -189,6 +242,7 @@ class BorgRun:
                     raise
                 found = self._create_once([*present, *extra])
         self._created.append(found)
+        note_places(present)
         added = found["added_bytes"] / (1 << 20)
         self._output.notice(f"{found['name']}: {added:.1f} MiB new in {found['seconds']:.1f} s")
 
@@ -205,22 +259,37 @@ class BorgRun:
         return self._listing.names if self._listing else ()
 
     def _prune(self) -> None:
-        going = prunable(self._settings, self._names(), self._now)
+        pruned = archives_of(self._settings.host, (one["name"] for one in self._pruned))
+        occasion = Occasion(
+            self._missing,
+            self._clock.doubt,
+            self._prunes_most,
+            removed=sum(one.is_complete for one in pruned),
+        )
+        going, held = plan_pruning(self._settings, self._names(), self._now, occasion)
+        self._held = [held] if held else []
+        if held:
+            self._output.notice(held)
         if going:
             self._borg.ask("delete", self._borg.repository, *going)
             for name in going:
                 self._output.notice(f"removed {name}")
                 self._pruned.append({"name": name})
             self._listing = list_repository(self._borg)
-        last = parse_utc_text(self._state.get("last_compact_at"))
-        if going or last is None or self._now - last >= _COMPACT_EVERY:
+            self._state["last_compact_at"] = None
+            self._note()  # a compact takes long: killed in it, the next run knows what went
+        if self._is_due(self._state.get("last_compact_at"), _COMPACT_EVERY):
             self._borg.ask("compact", self._borg.repository)
             self._state["last_compact_at"] = utc_text(self._now)
 
+    def _is_due(self, last: object, every: timedelta) -> bool:
+        """A time from the future counts for nothing: the clock went back."""
+        at = parse_utc_text(last)
+        return at is None or is_future(at, self._now) or self._now - at >= every
+
     def _check(self) -> None:
-        last = parse_utc_text((self._state.get("last_check") or {}).get("at"))
-        every = timedelta(days=self._settings.check_every_days)
-        if last is not None and self._now - last < every:
+        last = (self._state.get("last_check") or {}).get("at")
+        if not self._is_due(last, timedelta(days=self._settings.check_every_days)):
             return
         check_signatures(self._borg, self._known)
         self._output.notice(f"checking {self._borg.repository}")
@@ -234,7 +303,8 @@ class BorgRun:
 
     def _note(self) -> None:
         found = repository_state(self._borg, self._known, self._listing, self._error)
-        mine = archives_of(self._settings.host, self._names())
+        names = self._listing.names if self._listing else self._known.get("seen_archives") or ()
+        mine = archives_of(self._settings.host, names)
         if self._listing:
             seen = [one.name for one in mine if one.is_complete]
             if not self._accepts_lost:
@@ -244,9 +314,9 @@ class BorgRun:
             found["last_borg"] = str(self._borg.version)
         made = {one["name"] for one in self._created}  # after this run began
         whole = [
-            one.at for one in mine if one.is_complete and (one.at <= self._now or one.name in made)
+            one.at for one in mine if one.is_whole and (one.at <= self._now or one.name in made)
         ]
-        self._state["repository"] = found
+        self._state.update(repository=found, clock=describe_runs(self._clock.runs), held=self._held)
         if whole:
             self._state["newest_at"] = utc_text(max(whole))
         write_borg_state(self._state)
@@ -261,9 +331,10 @@ def create_archive(
     borg: Borg, paths: list[str], names: Sequence[str], output: Output, warnings: list[str]
 ) -> dict[str, Any]:
     settings = borg.settings
-    name = free_archive_name(settings.host, now_utc(), names)
+    is_partial = not set(settings.paths) <= set(paths)
+    name = free_archive_name(settings.host, now_utc(), names, is_partial=is_partial)
     excludes = [*settings.exclude, *identity_excludes(settings)]
-    words = ["create", "--json", "--progress", "--one-file-system", "--exclude-caches"]
+    words = ["create", "--json", "--one-file-system", "--exclude-caches"]
     words += [word for one in excludes for word in ("--exclude", one)]
     left_out, more = checkpoint_excludes(settings, output)
     words += more

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.borg.host.borg_meanings import ABSENT, BorgError
+from rigops.concerns.borg.host.borg_meanings import (
+    ABSENT,
+    NO_REPOSITORY,
+    SOMETHING_THERE,
+    BorgError,
+)
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.borg_state import known_repository, read_borg_state, write_borg_state
@@ -42,9 +47,15 @@ def init(options: argparse.Namespace, output: Output) -> int:
         try:
             listing = list_repository(borg)
         except RepositoryError as error:
-            if error.state != ABSENT or known_repository(settings.repository).get("id"):
+            # As a server's administrator makes it for this host. Here it may be a mount point.
+            may_be_empty = NO_REPOSITORY in error.message and not settings.folder
+            is_known = known_repository(settings.repository).get("id")
+            if is_known or not (error.state == ABSENT or may_be_empty):
                 raise
-            _make(borg, settings)
+            try:
+                _make(borg, settings)
+            except RepositoryError as refused:
+                raise (error if SOMETHING_THERE in refused.message else refused) from refused
             is_new = True
             listing = list_repository(borg)
         known = known_repository(settings.repository)

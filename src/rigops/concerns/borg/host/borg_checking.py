@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigops.backup.ages import DRILL_MOST, judge_age, longest_unchecked, time_between_runs
+from rigops.backup.pruning import is_future
 from rigops.concerns.borg.host.borg_locks import lock_age
 from rigops.concerns.borg.host.borg_meanings import ABSENT, LOCKED, OK, TO_BE_HEALED, UNREACHABLE
 from rigops.concerns.borg.host.borg_settings import read_borg_settings
@@ -54,6 +55,8 @@ def judge_borg_state(
     newest = parse_utc_text(state.get("newest_at"))
     if newest is None:
         yield ("fail", "borg.age", where, "no backup yet")
+    elif is_future(newest, now):
+        yield ("warn", "borg.age", where, "newest backup is dated in the future: a clock is wrong")
     else:
         age = now - newest
         between = time_between_runs(settings.schedule, settings.keep)
@@ -64,6 +67,8 @@ def judge_borg_state(
             f"newest backup is {_days(age)} old",
         )
     yield _judge_repository(settings, state.get("repository") or {})
+    for sentence in state.get("held") or ():
+        yield ("warn", "borg.held", where, str(sentence))
     yield _judge_past("borg.drill", where, state.get("last_drill") or {}, now, DRILL_MOST)
     most = longest_unchecked(settings.check_every_days)
     yield _judge_past("borg.check", where, state.get("last_check") or {}, now, most)
@@ -107,6 +112,8 @@ def _judge_past(
         return ("warn", check, subject, f"the {what} found archives that are to be healed")
     if result != "ok":
         return ("fail", check, subject, f"the last {what} failed: {found.get('error') or result}")
+    if is_future(at, now):
+        return ("warn", check, subject, f"the last {what} is dated in the future: a clock is wrong")
     return (
         "warn" if age > most else "ok",
         check,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from rigops.concerns.borg.host.borg_server import let_key_in, let_key_in_instead, make_folder
 from rigops.concerns.snapshots.host.btrfs import HostError
 
 OK, ABSENT, LOCKED, UNREACHABLE = "ok", "absent", "locked", "unreachable"
@@ -17,6 +18,8 @@ _FULL_FIX = "remove files there, or keep less"
 
 
 DOES_NOT_OPEN = "the passphrase does not open the repository"
+NO_REPOSITORY = "what is there is no repository of borg 1, or only the beginning of one"
+SOMETHING_THERE = "there is something already"
 TO_REPLACE_IT = (
     "let passphrase_command print the repository's passphrase, remove the other one on the host "
     "(`sudo rm -f /etc/rigops/borg_passphrase*`), and run `rigops apply --only borg`"
@@ -32,12 +35,17 @@ class BorgMessage(NamedTuple):
 
 
 class BorgMeaning(NamedTuple):
-    """`shape`: a msgid, or a part of one, or of the text."""
+    """`shape`: a msgid, or a part of one, or of the text. `on_server`: what to do there instead."""
 
     shape: str
     state: str
     what: str
     fix: str
+    on_server: str = ""
+
+
+_LET_IN, _LET_IN_INSTEAD, _MAKE_FOLDER = "let in", "let in instead", "make folder"
+_MAKE_KEY = "run `rigops apply`, which makes the host's key"
 
 
 # The first that is found in any line decides; the more telling ones are before the general ones.
@@ -75,17 +83,30 @@ _BORG_MEANINGS = (
     BorgMeaning(
         "Repository.DoesNotExist", ABSENT, "there is no repository", "mount its disk, or check it"
     ),
-    BorgMeaning("ParentPathDoesNotExist", ABSENT, "its folder is absent", "mount its disk"),
     BorgMeaning(
-        "PathPermissionDenied", FAILED, "the repository is not accessible", "see its owner and mode"
+        "ParentPathDoesNotExist", ABSENT, "its folder is absent", "mount its disk", _MAKE_FOLDER
+    ),
+    *(
+        BorgMeaning(
+            shape, FAILED, "no access to its folder", "see its owner and mode", _MAKE_FOLDER
+        )
+        for shape in ("PathPermissionDenied", "PermissionError")
     ),
     BorgMeaning(
-        "Repository.AlreadyExists", FAILED, "there is something already", "choose another place"
+        "PathNotAllowed",
+        FAILED,
+        "the server lets this host's key into another folder alone",
+        _MAKE_KEY,
+        _LET_IN_INSTEAD,
+    ),
+    *(
+        BorgMeaning(shape, FAILED, SOMETHING_THERE, "choose another place")
+        for shape in ("Repository.AlreadyExists", "PathAlreadyExists")
     ),
     BorgMeaning(
         "InvalidRepository",
         FAILED,
-        "what is there is no repository of borg 1, or only the beginning of one",
+        NO_REPOSITORY,
         "move it away, and run rigops apply",
     ),
     BorgMeaning(
@@ -127,7 +148,8 @@ _BORG_MEANINGS = (
         "Permission denied (",
         FAILED,
         "the server refuses this host's key",
-        "add /etc/rigops/borg_key.pub to its authorized_keys",
+        _MAKE_KEY,
+        _LET_IN,
     ),
     *(
         BorgMeaning(shape, FAILED, "the server has no borg", "install borgbackup there")
@@ -150,21 +172,27 @@ _TOO_LITTLE_ROOM = ("InsufficientFreeSpace", "No space left on device")
 
 
 class BorgError(HostError):
-    """`state`: what it says of the repository."""
+    """`where`: the repository. `public_key`: of this host. `state`: of the repository."""
 
-    def __init__(self, where: str, messages: list[BorgMessage], code: int) -> None:
+    def __init__(
+        self, where: str, messages: list[BorgMessage], code: int, public_key: str = ""
+    ) -> None:
         found = find_meaning(messages)
-        last = next((one.text for one in reversed(messages) if one.level in _GRAVE), "")
-        what = found.what if found else _first_line(last) or f"borg ended with {code}"
-        room = next((one for one in map(_room_in, messages) if one), "")
-        super().__init__(f"{where}: {what}{room}", found.fix if found else "")
+        what = found.what if found else _reason_of(messages) or f"borg ended with {code}"
+        more = next((one for one in map(_detail_in, messages) if one), "")
+        fix = _fix_of(found, where, public_key) if found else ""
+        super().__init__(f"{where}: {what}{more}", fix)
         self.state = found.state if found else FAILED
         self.is_full = _has_any(messages, _TOO_LITTLE_ROOM)
         self.is_locked = self.state == LOCKED
 
 
-_ROOM = re.compile(r"required: [^,()]+, available: [^,()]+")
+# What borg wants free and what is: its own reserve makes a disk full that seems not to be. And
+# what a server may not make or open.
+_DETAIL = re.compile(r"required: [^,()]+, available: [^,()]+|(?<=PermissionError: ).{1,300}$")
 _GRAVE = ("ERROR", "CRITICAL")
+_OF_ITSELF = ("Platform: ", "Borg server: Platform: ")  # versions, which follow a traceback
+_TRACEBACK = "Traceback "
 
 
 def find_meaning(messages: list[BorgMessage]) -> BorgMeaning | None:
@@ -175,14 +203,28 @@ def _has_any(messages: list[BorgMessage], shapes: tuple[str, ...]) -> bool:
     return any(shape in one.msgid or shape in one.text for one in messages for shape in shapes)
 
 
-def _room_in(message: BorgMessage) -> str:
-    """What borg wants free and what is: its own reserve makes a disk full that seems not to be."""
-    found = _ROOM.search(message.text)
+def _fix_of(found: BorgMeaning, repository: str, public_key: str) -> str:
+    if found.on_server and not repository.startswith("/"):
+        if found.on_server == _MAKE_FOLDER:
+            return make_folder(repository)
+        if public_key:
+            let_in = let_key_in if found.on_server == _LET_IN else let_key_in_instead
+            return let_in(repository, public_key)
+    return found.fix
+
+
+def _detail_in(message: BorgMessage) -> str:
+    found = _DETAIL.search(message.text.strip())
     return f" ({found[0]})" if found else ""
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+def _reason_of(messages: list[BorgMessage]) -> str:
+    """The last line of a traceback, or else the first of the last error."""
+    for one in reversed(messages):
+        lines = [line.strip() for line in one.text.splitlines() if line.strip()]
+        if lines and one.level in _GRAVE and not lines[0].startswith(_OF_ITSELF):
+            return lines[-1 if lines[0].startswith(_TRACEBACK) else 0]
+    return ""
 
 
 def is_warning(code: int) -> bool:

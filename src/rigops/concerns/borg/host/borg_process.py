@@ -7,6 +7,8 @@ import shlex
 import shutil
 import subprocess
 import threading
+import time
+from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +18,7 @@ from rigops.concerns.borg.host.borg_versions import MODERN_EXIT_CODES, demand_us
 from rigops.concerns.borg.host.passphrase import passphrase_pipe
 from rigops.concerns.borg.host.ssh_refusal import ask_ssh
 from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.concerns.snapshots.host.server_access import read_public_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +32,16 @@ BORG_CACHE = "/var/cache/rigops/borg"
 BORG_TEMPORARY = f"{BORG_CACHE}/temporary"  # where there is one; a snapshot may be at /tmp
 
 _BORG_END_S = 60.0  # it rolls back what it has begun
+_BORG_SILENCE_S = 3600.0  # with these it says every few seconds that it goes on
+_SAY_PROGRESS = ("create", "extract", "delete", "compact", "check")
+_MOST_ANSWER = 64 << 20
+_LONGEST_LINE, _LONGEST_MESSAGE = 1 << 20, 1 << 12
+_WATCH_S = 0.2
+_MOST_MESSAGES = 1000  # of the first and of the last ones each
 _RSH = (
     "ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new",
     "-o", f"UserKnownHostsFile={BORG_KNOWN_HOSTS}", "-o", "IdentitiesOnly=yes", "-i", BORG_KEY,
+    "-o", "ControlPath=none",
     "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=4",
 )  # fmt: skip
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -90,14 +100,14 @@ class Borg:
         """
         with self._started(words, cwd, on_progress) as running:
             running.end_after(most_s)
-            text = running.output.read().decode(errors="surrogateescape")
+            text = b"".join(running.pieces()).decode(errors="surrogateescape")
         return BorgAnswer(text, self._warnings_or_raise(running, is_strict=is_strict))
 
     def lines(self, *words: str, most_s: float | None = None) -> Iterator[dict[str, Any]]:
         """Of a list that may be long; what follows the last one is an error, if there is one."""
         with self._started(words, "/", lambda _: None) as running:
             running.end_after(most_s)
-            for line in running.output:
+            for line in running.lines():
                 with suppress(ValueError):
                     yield json.loads(line)
         self._warnings_or_raise(running)
@@ -107,7 +117,9 @@ class Borg:
         self, words: Sequence[str], cwd: str, on_progress: Callable[[dict[str, Any]], None]
     ) -> Iterator[_Running]:
         with passphrase_pipe(self._passphrase) as number:
-            words = ("--log-json", "--lock-wait", str(self._lock_wait_s), *words)
+            told = ["--progress"] if words[0] in _SAY_PROGRESS else []
+            wait = ("--log-json", "--lock-wait", str(self._lock_wait_s))
+            words = (*wait, words[0], *told, *words[1:])
             process = _start_borg(words, cwd, self._environment(number), number)
         running = _Running(process, on_progress)
         try:
@@ -136,13 +148,16 @@ class Borg:
 
     def _warnings_or_raise(self, running: _Running, *, is_strict: bool = False) -> tuple[str, ...]:
         if running.has_run_out:
-            raise BorgTooSlowError(f"{self.repository}: borg was ended, since it was too slow", "")
+            raise BorgTooSlowError(
+                f"{self.repository}: borg was ended, since it was too slow, or without end", ""
+            )
         code, messages = running.code, running.messages
         if code != 0 and (is_strict or not is_warning(code)):
-            error = BorgError(self.repository, messages, code)
+            public_key = read_public_key(BORG_KEY)
+            error = BorgError(self.repository, messages, code, public_key)
             if error.state == UNREACHABLE:
                 said = [BorgMessage("ERROR", "", one) for one in ask_ssh(_RSH, self.repository)]
-                error = BorgError(self.repository, [*said, *messages], code)
+                error = BorgError(self.repository, [*said, *messages], code, public_key)
             raise error
         if code == 0:
             return ()
@@ -156,25 +171,54 @@ class _Running:
         self, process: subprocess.Popen[bytes], on_progress: Callable[[dict[str, Any]], None]
     ) -> None:
         assert process.stdout is not None  # noqa: S101 - it was asked for
-        self.output: IO[bytes] = process.stdout
-        self.messages: list[BorgMessage] = []
+        self._output: IO[bytes] = process.stdout
+        self._first: list[BorgMessage] = []
+        self._last: deque[BorgMessage] = deque(maxlen=_MOST_MESSAGES)
         self._process = process
         self._on_progress = on_progress
-        self._reader = threading.Thread(target=self._read_log, daemon=True)
-        self._reader.start()
-        self._clock: threading.Timer | None = None
+        self._heard_at = time.monotonic()
+        self._ends_at = float("inf")
+        self._has_ended = threading.Event()
         self.has_run_out = False
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._watch = threading.Thread(target=self._end_when_over, daemon=True)
+        self._reader.start()
+        self._watch.start()
+
+    @property
+    def messages(self) -> list[BorgMessage]:
+        return [*self._first, *self._last]
 
     def end_after(self, most_s: float | None) -> None:
         if most_s is not None:
-            self._clock = threading.Timer(most_s, self._run_out)
-            self._clock.daemon = True
-            self._clock.start()
+            self._ends_at = time.monotonic() + most_s
+
+    def pieces(self) -> Iterator[bytes]:
+        """Of an answer that ends."""
+        left = _MOST_ANSWER
+        while left > 0 and (piece := self._output.read(min(left, 1 << 16))):
+            self._heard_at = time.monotonic()
+            left -= len(piece)
+            yield piece
+        if left == 0:
+            self._run_out()
+
+    def lines(self) -> Iterator[bytes]:
+        while line := self._output.readline(_LONGEST_LINE):
+            self._heard_at = time.monotonic()
+            yield line
+
+    def _end_when_over(self) -> None:
+        """A server that is silent for ever ends nothing."""
+        while not self._has_ended.wait(_WATCH_S):
+            now = time.monotonic()
+            if now > min(self._ends_at, self._heard_at + _BORG_SILENCE_S):
+                self._run_out()
+                return
 
     def _run_out(self) -> None:
-        if self._process.poll() is None:
-            self.has_run_out = True
-            self._end()
+        self.has_run_out = self._process.poll() is None
+        self._end()
 
     @property
     def code(self) -> int:
@@ -186,9 +230,8 @@ class _Running:
 
     def stop(self) -> None:
         """In order, where it has not ended by itself."""
-        if self._clock:
-            self._clock.cancel()
-        self.output.close()
+        self._has_ended.set()
+        self._output.close()
         if self._process.poll() is None:
             self._end()
             self._reader.join(_BORG_END_S)
@@ -204,8 +247,14 @@ class _Running:
     def _read_log(self) -> None:
         assert self._process.stderr is not None  # noqa: S101
         with self._process.stderr as log:
-            for line in log:
+            for line in iter(lambda: log.readline(_LONGEST_LINE), b""):
+                self._heard_at = time.monotonic()
                 self._take(line.decode(errors="replace"))
+
+    def _note(self, level: str, msgid: str, text: str) -> None:
+        """However many there are."""
+        kept = self._first if len(self._first) < _MOST_MESSAGES else self._last
+        kept.append(BorgMessage(level, msgid, text[:_LONGEST_MESSAGE]))
 
     def _take(self, line: str) -> None:
         try:
@@ -214,16 +263,17 @@ class _Running:
             found = None
         if not isinstance(found, dict):
             if line.strip():  # of ssh, or of a borg that fell over
-                self.messages.append(BorgMessage("ERROR", "", line.strip()))
+                self._note("ERROR", "", line.strip())
         elif found.get("type") == "log_message":
             level, text = str(found.get("levelname")), str(found.get("message", ""))
-            self.messages.append(BorgMessage(level, str(found.get("msgid") or ""), text))
+            self._note(level, str(found.get("msgid") or ""), text)
         elif found.get("type") in {"archive_progress", "progress_percent"}:
             self._on_progress(found)
 
 
 def find_borg_version() -> BorgVersion:
-    process = _start_borg(("--version",), "/", {"PATH": _PATH, "LC_ALL": "C.UTF-8"})
+    environment = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "TMPDIR": BORG_TEMPORARY}
+    process = _start_borg(("--version",), "/", environment)
     text, _ = process.communicate()
     return demand_usable(text.decode(errors="replace"))
 

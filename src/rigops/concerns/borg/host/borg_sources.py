@@ -16,25 +16,23 @@ from rigops.concerns.borg.host.source_tree import (
     inside_tree,
     plan_tree,
 )
-from rigops.concerns.snapshots.host.btrfs import (
-    TOP_LEVEL,
-    HostError,
-    delete_subvolume,
-    list_subvolumes,
-    take_snapshot,
-)
+from rigops.concerns.snapshots.host.btrfs import HostError, delete_subvolume, take_snapshot
 from rigops.concerns.snapshots.host.names import folder_of
-from rigops.concerns.snapshots.host.volumes import (
+from rigops.concerns.snapshots.host.noted_places import find_place
+from rigops.concerns.snapshots.host.place import LocalPlace
+from rigops.concerns.snapshots.host.subvolumes import (
     SUBVOLUME_INODE,
-    Volume,
-    find_mount,
-    find_nested,
-    open_volume,
+    file_system_uuid,
+    subvolume_at,
+    subvolumes_below,
 )
+from rigops.concerns.snapshots.host.volumes import Volume, find_on_volume
+from rigops.hostside.shared.beneath import open_folder, without_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rigops.backup.file_systems import NotedPath
     from rigops.concerns.snapshots.host.output import Output
 
 _STORE = ".rigops/borg"  # below the top level of a file system, beside the folder of snapshots
@@ -43,7 +41,7 @@ _STORE = ".rigops/borg"  # below the top level of a file system, beside the fold
 class BackupSource(NamedTuple):
     """`place`: the path without links. `subvolume`, below the top level; `inside`, below that.
 
-    The two are empty for the top level, and for all of the subvolume.
+    The two are empty for the top level, and for all of the subvolume. `number`: of the subvolume.
     """
 
     path: str
@@ -51,6 +49,7 @@ class BackupSource(NamedTuple):
     volume: Volume
     subvolume: str
     inside: str
+    number: int
 
     @property
     def snapshot(self) -> str:
@@ -58,14 +57,27 @@ class BackupSource(NamedTuple):
 
 
 @contextmanager
-def frozen_sources(paths: Sequence[str], repository: str, output: Output) -> Iterator[list[str]]:
-    """Those that can be backed up. What a killed run left is removed first.
+def frozen_sources(
+    paths: Sequence[str], repository: str, output: Output, *, accepts_moved: bool = False
+) -> Iterator[dict[str, NotedPath]]:
+    """Those that can be backed up, and where they are. What a killed run left is removed first.
 
     `repository`: its folder on this machine, or nothing. Meanwhile all paths are those of a tree
     with the snapshots in it.
     """
-    present = [path for path in paths if _is_present(path, output)]
-    sources = [found for found in (_find_source(path) for path in present) if found]
+    places: dict[str, str] = {}
+    noted: dict[str, NotedPath] = {}
+    for path in paths:
+        place = _find_place(path, output)
+        try:
+            now = find_place(path, accepts_moved=accepts_moved) if place else None
+        except HostError as refusal:
+            output.error(refusal)
+            continue
+        if place and now:
+            places[path], noted[path] = place, now
+    present = list(places)
+    sources = [found for found in (_find_source(*one) for one in places.items()) if found]
     _report_nested(sources, present, output)
     writable = _make_writable(repository)
     taken: list[str] = []
@@ -77,16 +89,18 @@ def frozen_sources(paths: Sequence[str], repository: str, output: Output) -> Ite
                 _take(one)
                 taken.append(one.snapshot)
         if not sources:
-            yield present
+            yield noted
             return
         mounts = plan_tree(
             {one.place: f"{one.snapshot}/{one.inside}".rstrip("/") for one in sources},
-            [_place_of(one) for one in (*present, *PROGRAM_FOLDERS) if os.path.lexists(one)],
+            [*places.values(), *map(without_links, filter(os.path.lexists, PROGRAM_FOLDERS))],
             writable,
             lambda path: os.lstat(path).st_dev,
         )
-        with inside_tree(mounts):
-            yield present
+        with inside_tree(mounts) as refused:
+            for error in refused.values():
+                output.error(error)
+            yield {path: noted[path] for path in present if places[path] not in refused}
     finally:
         os.chdir("/")
         for snapshot in taken:
@@ -105,41 +119,40 @@ def _make_writable(repository: str) -> list[str]:
     return [os.path.realpath(one) for one in found if os.path.isdir(one)]  # noqa: PTH112
 
 
-def _is_present(path: str, output: Output) -> bool:
-    if os.path.lexists(path):
-        return True
-    output.error(HostError(f"{path} does not exist", "mount it, or remove it from paths"))
-    return False
+def _find_place(path: str, output: Output) -> str:
+    """The path without links on the way to it; empty where it is not to be backed up."""
+    above, name = os.path.split(path)
+    try:
+        place = os.path.join(without_links(above), name)  # noqa: PTH118
+        if os.path.lexists(place):
+            return place
+        output.error(HostError(f"{path} does not exist", "mount it, or remove it from paths"))
+    except OSError as error:
+        output.error(
+            HostError(
+                f"{path}: {error.filename} {error.strerror}", "declare the path that it leads to"
+            )
+        )
+    return ""
 
 
-def _find_source(path: str) -> BackupSource | None:
+def _find_source(path: str, place: str) -> BackupSource | None:
     """None: read live, because it is on no btrfs, or is no folder."""
-    is_folder = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
-    place = _place_of(path)
-    mount = find_mount(place) if is_folder else None
-    if mount is None or mount.kind != "btrfs":
+    try:
+        with open_folder(place) as folder:
+            if not file_system_uuid(folder):
+                return None
+            volume, below = find_on_volume(folder)
+    except OSError:
         return None
-    volume = open_volume(mount.device, mount.uuid)
-    names = f"{mount.root}/{os.path.relpath(place, mount.target)}".split("/")
-    below, inside = "/".join(name for name in names if name not in {"", "."}), ""
-    if not _is_same_folder(place, f"{volume.top}/{below}"):
-        return None
-    while Path(f"{volume.top}/{below}").stat().st_ino != SUBVOLUME_INODE:
+    inside = ""
+    while True:
+        with open_folder(f"{volume.top}/{below}") as at:
+            subvolume = subvolume_at(at)
+        if subvolume:
+            return BackupSource(path, place, volume, below, inside, subvolume.number)
         below, name = os.path.split(below)
         inside = f"{name}/{inside}".rstrip("/")
-    return BackupSource(path, place, volume, below, inside)
-
-
-def _place_of(path: str) -> str:
-    """Without links on the way to it."""
-    return str(Path(path).parent.resolve() / Path(path).name)
-
-
-def _is_same_folder(one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(one, other)  # noqa: PTH121
-    except OSError:
-        return False
 
 
 def _store_of(volume: Volume) -> str:
@@ -148,10 +161,14 @@ def _store_of(volume: Volume) -> str:
 
 def _take(source: BackupSource) -> None:
     try:
-        Path(source.snapshot).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        LocalPlace(source.path, source.volume, _STORE, receives=False).make("")
+        with open_folder(f"{source.volume.top}/{source.subvolume}") as folder:
+            found = subvolume_at(folder)
+            if found is None or found.number != source.number:
+                raise HostError(f"{source.path} was moved just now", "run it again")
+            take_snapshot(folder.at, source.snapshot)
     except OSError as error:
         raise read_os_error(source.path, error) from error
-    take_snapshot(f"{source.volume.top}/{source.subvolume}", source.snapshot)
 
 
 def _remove_left_overs(volume: Volume) -> None:
@@ -163,12 +180,10 @@ def _remove_left_overs(volume: Volume) -> None:
 
 def _report_nested(sources: Sequence[BackupSource], paths: Sequence[str], output: Output) -> None:
     for one in sources:
-        every = list_subvolumes(one.volume.top)
-        holder = next((found for found in every if found.path == one.subvolume), TOP_LEVEL)
+        with open_folder(f"{one.volume.top}/{one.subvolume}") as folder:
+            every = [found for found in subvolumes_below(folder) if not found.is_read_only]
         start = f"{one.inside}/" if one.inside else ""
-        below = [
-            name[len(start) :] for name in find_nested(holder, every) if name.startswith(start)
-        ]
+        below = [found.path[len(start) :] for found in every if found.path.startswith(start)]
         missing = [name for name in below if f"{one.path.rstrip('/')}/{name}" not in paths]
         if missing:
             names = ", ".join(missing)

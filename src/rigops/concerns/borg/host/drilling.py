@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.borg.host.archive_contents import files_in_archive
+from rigops.concerns.borg.host.archive_contents import files_in_archive, only
 from rigops.concerns.borg.host.backing_up import create_archive
 from rigops.concerns.borg.host.borg_meanings import (
     ABSENT,
@@ -112,13 +112,14 @@ def _drill(borg: Borg, output: Output) -> tuple[dict[str, Any], tuple[str, ...]]
         # An archive of this very source: what differs then was not changed meanwhile.
         began_ns = time.time_ns()
         name = create_archive(borg, list(present), listing.names, output, [])["name"]
+        output.notice(f"{name}: made for this drill, and kept as any other")
         free = os.statvfs(folder)
         room = min(_MOST_BYTES, free.f_bavail * free.f_frsize // 2)
         sample = choose_sample(files_in_archive(borg, name), room, name)
         if not sample.files:
             raise HostError(f"{name} has no file that can be compared", "see paths and exclude")
-        wanted = [f"pf:{one.path}" for one in sample.files]
-        borg.ask("extract", "--numeric-ids", f"{borg.repository}::{name}", *wanted, cwd=folder)
+        wanted = only(sample.files)
+        borg.ask("extract", "--numeric-ids", *wanted, f"{borg.repository}::{name}", cwd=folder)
         differing = [
             f"/{one.path}"
             for one in sample.files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.borg.host.archive_contents import files_in_archive
+from rigops.concerns.borg.host.archive_contents import files_in_archive, only
 from rigops.concerns.borg.host.archive_names import archives_of
 from rigops.concerns.borg.host.borg_meanings import FAILED, OK, BorgError
 from rigops.concerns.borg.host.borg_process import BorgTooSlowError
@@ -70,11 +70,11 @@ def _read_sample(borg: Borg, archive: str) -> int:
     ends = time.monotonic() + _OLDER_S
     files = files_in_archive(borg, archive, most_s=_OLDER_S)
     sample = choose_sample(files, _OLDER_BYTES, archive)
-    wanted = [f"pf:{one.path}" for one in sample.files]
-    if wanted:
+    if sample.files:
         left = max(1.0, ends - time.monotonic())
-        borg.ask("extract", "--dry-run", f"{borg.repository}::{archive}", *wanted, most_s=left)
-    return len(wanted)
+        words = ["extract", "--dry-run", *only(sample.files), f"{borg.repository}::{archive}"]
+        borg.ask(*words, most_s=left)
+    return len(sample.files)
 
 
 def _note_older(archive: str, result: str, files: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rigops.concerns.borg.host.borg_state import read_os_error
 from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
 from rigops.concerns.snapshots.host.names import UTC_TIME
 from rigops.concerns.snapshots.host.one_run import Interrupted, go_on_to_the_end
+from rigops.hostside.shared.beneath import open_beneath
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rigops.concerns.borg.host.archive_contents import Found
     from rigops.concerns.snapshots.host.output import Output
-    from rigops.concerns.snapshots.host.workspace import Folder
+    from rigops.hostside.shared.beneath import Entry, Folder
 
 _SPARE_ROOM = 16 << 20
 
@@ -101,9 +102,11 @@ def describe_restore(path: str, source: RestoreSource, target: str) -> dict[str,
     }
 
 
-def refuse_to_overwrite(target: str) -> None:
-    if os.path.lexists(target):
-        raise HostError(f"{target} exists already and is not overwritten", "choose another DIR")
+def refuse_to_overwrite(target: Entry) -> None:
+    if target.look():
+        raise HostError(
+            f"{target.path} exists already and is not overwritten", "choose another DIR"
+        )
 
 
 def demand_room(above: Folder, size: int) -> None:
@@ -116,9 +119,15 @@ def demand_room(above: Folder, size: int) -> None:
         )
 
 
-def finish_extraction(made: Folder, paths: RestorePaths, target: str) -> None:
+def finish_extraction(made: Folder, paths: RestorePaths) -> None:
     """All of it is there and on the disk; from now on nothing is interrupted."""
-    if not os.path.lexists(made.at(paths.inside)):
+    above, name = os.path.split(paths.inside)
+    try:
+        with open_beneath(made, above) as folder:
+            is_there = not name or folder.entry(name).look() is not None
+    except FileNotFoundError:
+        is_there = False
+    if not is_there:
         raise HostError(f"{paths.path} did not come back", "run it again")
-    run_tool(target, ["sync", "-f", made.at("")])
+    run_tool(paths.path, ["sync", "-f", made.at])
     go_on_to_the_end()

@@ -9,8 +9,11 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.hostside.shared.beneath import open_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import IO
 
     from rigops.concerns.borg.host.archive_contents import ArchivedFile
 
@@ -44,20 +47,24 @@ def choose_sample(files: Iterable[ArchivedFile], room: int, seed: str) -> Sample
 
 
 def is_same_file(one: str, other: str) -> bool:
+    """Regular files, through no link; what is compared is what was opened."""
     try:
-        first, second = os.lstat(one), os.lstat(other)
-        are_alike = _look_of(first) == _look_of(second)
-        return are_alike and digest_of(one) == digest_of(other)
+        with open_regular(one) as first, open_regular(other) as second:
+            look = os.fstat(first.fileno())
+            are_alike = _look_of(look) == _look_of(os.fstat(second.fileno()))
+            return are_alike and _digest(first, look.st_size) == _digest(second, look.st_size)
     except OSError:
         return False
 
 
 def has_changed_since(path: str, began_ns: int) -> bool:
-    """Of a source that is read live; a snapshot stays as it is."""
+    """Of a source that is read live, it or a folder above it; a snapshot stays as it is."""
     try:
-        return os.lstat(path).st_ctime_ns >= began_ns
+        with open_regular(path) as file:
+            found = [os.fstat(file.fileno()), *(os.lstat(one) for one in Path(path).parents)]
     except OSError:
         return True
+    return any(one.st_ctime_ns >= began_ns for one in found)
 
 
 def _look_of(found: os.stat_result) -> tuple[int, ...]:
@@ -65,9 +72,14 @@ def _look_of(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_size, mode, found.st_uid, found.st_gid, found.st_mtime_ns)
 
 
-def digest_of(path: str) -> str:
+def _digest(file: IO[bytes], size: int) -> str:
+    """Of so many bytes, and no more, though it grows meanwhile."""
     digest = hashlib.sha256()
-    with Path(path).open("rb") as file:
-        for piece in iter(lambda: file.read(1 << 20), b""):
-            digest.update(piece)
+    left = size
+    while left > 0:
+        piece = file.read(min(left, 1 << 20))
+        if not piece:
+            break
+        digest.update(piece)
+        left -= len(piece)
     return digest.hexdigest()

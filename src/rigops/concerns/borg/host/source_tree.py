@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import run_tool
+from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
 from rigops.concerns.snapshots.host.volumes import RUN
+from rigops.hostside.shared.beneath import bind, open_any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,7 +21,10 @@ PROGRAM_FOLDERS = ("/usr", "/usr/local", "/opt", "/etc", "/root")
 
 
 class TreeMount(NamedTuple):
-    """`source`: of the machine. `target`: in the tree. `is_whole`: with all mounts below it."""
+    """`source`: of the machine. `target`: in the tree. `is_whole`: with all mounts below it.
+
+    Else it is a snapshot, in the place of its original.
+    """
 
     source: str
     target: str
@@ -52,20 +56,26 @@ def plan_tree(
 
 
 @contextmanager
-def inside_tree(mounts: Sequence[TreeMount]) -> Iterator[None]:
-    """This process and its children have the tree as their root meanwhile."""
+def inside_tree(mounts: Sequence[TreeMount]) -> Iterator[dict[str, HostError]]:
+    """This process and its children have the tree as their root meanwhile.
+
+    Given: the paths that are not what they were, since a user swaps folders just now.
+    """
     os.makedirs(SOURCE_TREE, mode=0o700, exist_ok=True)  # noqa: PTH103
     outside = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     mounted = 0
+    refused: dict[str, HostError] = {}
     try:
         for one in mounts:
-            option = "--rbind" if one.is_whole else "--bind"
-            target = f"{SOURCE_TREE}{one.target}".rstrip("/")
-            run_tool(one.target, ["mount", option, one.source, target])
-            mounted += 1
+            error = _mount(one)
+            if error and one.is_whole:
+                raise error
+            if error:
+                refused[one.target] = error
+            mounted += not error
         os.chroot(SOURCE_TREE)
         os.chdir("/")
-        yield
+        yield refused
     finally:
         os.fchdir(outside)
         os.chroot(".")
@@ -73,6 +83,25 @@ def inside_tree(mounts: Sequence[TreeMount]) -> Iterator[None]:
         os.close(outside)
         if mounted:
             run_tool(SOURCE_TREE, ["umount", "--lazy", SOURCE_TREE])  # and all that is below
+
+
+def _mount(one: TreeMount) -> HostError | None:
+    """Why not."""
+    again = "run it again"
+    try:
+        with ExitStack() as opened:
+            source = opened.enter_context(open_any(one.source))
+            target = opened.enter_context(open_any(f"{SOURCE_TREE}{one.target}".rstrip("/")))
+            if not one.is_whole and one.target != "/":
+                original = opened.enter_context(open_any(one.target))
+                is_there = target.is_same(original) or target.is_same(source)
+                if not (is_there and original.is_copy(source)):
+                    return HostError(f"{one.target} was moved just now; not backed up", again)
+            bind(source, target, with_mounts_below=one.is_whole)
+    except OSError as error:
+        what = f"{one.target}: {error.filename} {error.strerror}"
+        return HostError(f"{what}; not backed up", again)
+    return None
 
 
 def _is_within(path: str, folder: str) -> bool:

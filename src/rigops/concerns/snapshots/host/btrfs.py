@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from rigops.hostside.shared.bounded import SILENCE_S, ChildError, run_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-TOP_ID = 5  # of the subvolume that every btrfs begins with
+FLUSH_S = 3600.0  # what memory has of a file system goes to a slow disk
 
-_LIST_ROW = re.compile(
-    r"ID (?P<id>[0-9]+) gen [0-9]+ (?:cgen [0-9]+ )?parent (?P<parent>[0-9]+) top level [0-9]+ "
-    r"parent_uuid (?P<parent_uuid>\S+)\s+received_uuid (?P<received_uuid>\S+)\s+"
-    r"uuid (?P<uuid>\S+) path (?P<path>.*)"
-)
+_HANGS = "see `dmesg` and the cables: a disk that does not answer hangs what uses it"
 _BTRFS_MEANINGS = (
     ("No space left on device", "the file system is full", "remove files or snapshots there"),
     (
@@ -73,68 +69,19 @@ class BtrfsError(HostError):
         self.lacks_parent = "cannot find parent subvolume" in stderr
 
 
-class Subvolume(NamedTuple):
-    """`path`: from the top level, which itself is empty. UUIDs are empty where there is none."""
-
-    number: int
-    above: int
-    path: str
-    uuid: str
-    parent_uuid: str
-    received_uuid: str
-    is_read_only: bool
-
-
-TOP_LEVEL = Subvolume(TOP_ID, 0, "", "", "", "", is_read_only=False)
-
-
 def last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-def run_tool(what: str, words: Sequence[str]) -> str:
+def run_tool(what: str, words: Sequence[str], most_s: float = SILENCE_S) -> str:
     """`what`: the subject of an error."""
-    done = subprocess.run(
-        words,
-        check=False,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    if done.returncode != 0:
-        raise BtrfsError(what, done.stderr.decode(errors="replace"))
-    return done.stdout.decode(errors="surrogateescape")
-
-
-def list_subvolumes(top: str) -> list[Subvolume]:
-    """All of a file system whose top level is mounted at `top`."""
-    every = ["btrfs", "subvolume", "list", "-p", "-u", "-q", "-R"]
-    read_only = {one.number for one in _rows(run_tool(top, [*every, "-r", top]), frozenset())}
-    return list(_rows(run_tool(top, [*every, top]), read_only))
-
-
-def _rows(text: str, read_only: Iterable[int]) -> Iterable[Subvolume]:
-    for line in text.splitlines():
-        row = _LIST_ROW.fullmatch(line)
-        if row:
-            number = int(row["id"])
-            yield Subvolume(
-                number=number,
-                above=int(row["parent"]),
-                path=row["path"],
-                uuid=_uuid_of(row["uuid"]),
-                parent_uuid=_uuid_of(row["parent_uuid"]),
-                received_uuid=_uuid_of(row["received_uuid"]),
-                is_read_only=number in read_only,
-            )
-
-
-def _uuid_of(text: str) -> str:
-    return "" if text == "-" else text
-
-
-def subvolume_id(path: str) -> int:
-    return int(run_tool(path, ["btrfs", "inspect-internal", "rootid", path]))
+    try:
+        done = run_bounded(words, most_s=most_s, env={**os.environ, "LC_ALL": "C"})
+    except ChildError as error:
+        raise HostError(f"{what}: {words[0]} {error}", _HANGS) from None
+    if done.code != 0:
+        raise BtrfsError(what, done.errors)
+    return done.output.decode(errors="surrogateescape")
 
 
 def take_snapshot(source: str, target: str, *, read_only: bool = True) -> None:
@@ -142,13 +89,7 @@ def take_snapshot(source: str, target: str, *, read_only: bool = True) -> None:
     if os.path.lexists(target):
         raise HostError(f"{target} exists already")
     option = ["-r"] if read_only else []
-    run_tool(source, ["btrfs", "-q", "subvolume", "snapshot", *option, source, target])
-
-
-def is_received_in_part(path: str) -> bool:
-    """Of a writable one: a receive that has ended leaves its time, whoever writes to it later."""
-    shown = run_tool(path, ["btrfs", "subvolume", "show", path])
-    return re.search(r"^\s*Receive time:\s*-$", shown, re.MULTILINE) is not None
+    run_tool(source, ["btrfs", "-q", "subvolume", "snapshot", *option, source, target], FLUSH_S)
 
 
 def create_subvolume(path: str) -> None:
@@ -156,4 +97,4 @@ def create_subvolume(path: str) -> None:
 
 
 def delete_subvolume(path: str) -> None:
-    run_tool(path, ["btrfs", "-q", "subvolume", "delete", "--commit-each", path])
+    run_tool(path, ["btrfs", "-q", "subvolume", "delete", "--commit-each", path], FLUSH_S)

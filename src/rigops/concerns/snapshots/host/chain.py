@@ -6,22 +6,21 @@ there, so each target's newest one of these stays.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.pruning import is_future
 from rigops.backup.retention import PAUSE_WITHOUT_RULE, due, reasons_to_keep
 from rigops.concerns.snapshots.host.names import parse_snapshot_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
 
     from rigops.backup.retention import Rule
     from rigops.concerns.snapshots.host.place import SnapshotCopy
 
 SENT_KINDS = ("timer", "manual")
 NEWEST_THAT_STAY = {"apply": 5, "rollback": 3}
-
-_CLOCK_STEP = timedelta(minutes=2)  # names are moved on by a second where one is taken
 
 
 class Transfer(NamedTuple):
@@ -43,6 +42,14 @@ def common_copies(
         for one in every
         if one.is_complete and one.origin in origins and one.origin not in doubtful
     ]
+
+
+def newest_common(
+    ours: Iterable[SnapshotCopy], theirs: Iterable[SnapshotCopy], now: datetime
+) -> str:
+    """Upon which the next stream builds; empty: there is none. One from the future is the last."""
+    common = [one.name for one in common_copies(ours, theirs)]
+    return max(common, key=lambda name: (not is_from_future(name, now), name), default="")
 
 
 def ambiguous_origins(copies: Iterable[SnapshotCopy]) -> list[str]:
@@ -102,8 +109,11 @@ def find_reasons_to_stay(
     for name, found in _kept_by_rule(complete, rule, now).items():
         reasons[name] += found
     for kind, number in NEWEST_THAT_STAY.items():
-        for name in [one for one in reasons if kind_of(one) == kind][-number:]:
+        named = [one for one in reasons if kind_of(one) == kind]
+        for name in [one for one in named if not is_from_future(one, now)][-number:]:
             reasons[name].append(kind)
+        for name in [one for one in named if is_from_future(one, now)]:
+            reasons[name].append("in the future")
     for one in every:
         if not one.is_complete and kind_of(one.name) != "rollback":
             reasons[one.name].append("writable")  # by a person, or by what runs right now
@@ -119,7 +129,7 @@ def is_due(names: Iterable[str], rule: Rule | None, now: datetime) -> bool:
     times = [
         found.at
         for found in map(parse_snapshot_name, names)
-        if found and found.kind in SENT_KINDS and found.at <= now + _CLOCK_STEP
+        if found and found.kind in SENT_KINDS and not is_future(found.at, now)
     ]
     newest = max(times, default=None)
     if newest is None or rule is None:
@@ -129,7 +139,7 @@ def is_due(names: Iterable[str], rule: Rule | None, now: datetime) -> bool:
 
 def is_from_future(name: str, now: datetime) -> bool:
     found = parse_snapshot_name(name)
-    return found is not None and found.at > now + _CLOCK_STEP
+    return found is not None and is_future(found.at, now)
 
 
 def kind_of(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.pruning import is_future
 from rigops.backup.retention import longest_pause
 from rigops.concerns.snapshots.host.creating import utc_now
 from rigops.concerns.snapshots.host.run_state import parse_state_time, read_state
@@ -49,6 +50,9 @@ def judge_state(settings: SnapshotSettings, state: dict[str, Any], now: datetime
         newest = parse_state_time(found.get("newest_at"))
         if newest is None:
             yield ("fail", "snap.age", path, "no snapshot yet")
+        elif is_future(newest, now):
+            summary = "newest snapshot is dated in the future: a clock is wrong"
+            yield ("warn", "snap.age", path, summary)
         elif now - newest > most:
             yield ("fail", "snap.age", path, f"newest snapshot is {_age(now - newest)} old")
         else:
@@ -60,6 +64,8 @@ def judge_state(settings: SnapshotSettings, state: dict[str, Any], now: datetime
             path,
             str(error or "the last run succeeded"),
         )
+    for sentence in state.get("held") or ():
+        yield ("warn", "snap.held", "host", str(sentence))
     if settings.send_to:
         yield _judge_target(settings, state.get("target") or {}, now)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.pruning import is_future
 from rigops.concerns.snapshots.host.btrfs import HostError
 from rigops.concerns.snapshots.host.names import UTC_TIME, SnapshotName, parse_snapshot_name
 
@@ -35,9 +36,13 @@ def parse_when(text: str) -> When:
         ) from None
 
 
-def order_candidates(names: Iterable[str], when: When) -> list[str]:
-    """Those that a restore may take, the best first. What a restore put aside: only by its name."""
+def order_candidates(names: Iterable[str], when: When, now: datetime) -> list[str]:
+    """Those that a restore may take, the best first; from the future, after a wrong clock, last.
+
+    What a restore put aside: only by its name.
+    """
     known = sorted(_known(names), reverse=True)
+    known.sort(key=lambda one: is_future(one.at, now))
     if when.name:
         return [str(one) for one in known if str(one) == when.name]
     return [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError
-from rigops.concerns.snapshots.host.transfer import ended
+from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, run_tool
+from rigops.hostside.shared.bounded import BoundedChild
 
 if TYPE_CHECKING:
     from rigops.concerns.snapshots.host.transfer import StreamMeter
@@ -18,42 +17,33 @@ if TYPE_CHECKING:
 SPARE = 16 * 1024 * 1024  # bytes that a restore leaves free
 
 _LOOK_S = 0.2
-_DISK_BLOCK = 512  # of st_blocks
+_TOO_DEEP = "File name too long"
+_SHOWN = 200
 
 
-def measure_tree(path: str) -> int:
-    """Bytes without holes, and each hard link once."""
-    seen: set[tuple[int, int]] = set()
-    found = 0
-    waiting = [path]
-    while waiting:
-        one = waiting.pop()
-        status = os.lstat(one)
-        key = status.st_dev, status.st_ino
-        if key not in seen:
-            seen.add(key)
-            found += status.st_blocks * _DISK_BLOCK
-        if stat.S_ISDIR(status.st_mode):
-            with os.scandir(one) as entries:
-                waiting += [entry.path for entry in entries]
-    return found
+def measure_tree(path: str) -> int | None:
+    """Bytes without holes, and each hard link once; None where it takes too long."""
+    with suppress(HostError, ValueError, IndexError):
+        return int(run_tool(path, ["du", "-s", "-B1", "--", path]).split()[0])
+    return None
 
 
 def copy_tree(source: str, target: str, meter: StreamMeter) -> None:
     """By sharing the data where the file system can."""
     words = ["cp", "-a", "-T", "--reflink=auto", "--sparse=auto", "--", source, target]
-    copying = subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    said = b""
-    with ended(copying):
-        while copying.returncode is None:
+    with BoundedChild(words, env={**os.environ, "LC_ALL": "C"}) as child:
+        while child.process.returncode is None:
             with suppress(subprocess.TimeoutExpired):
-                _, said = copying.communicate(timeout=_LOOK_S)
-            if copying.returncode is None:
-                meter.count(max(0, _written_by(copying.pid) - meter.done))
-    if copying.returncode != 0:
-        raise BtrfsError(f"copying {source}", said.decode(errors="replace"))
+                child.process.wait(_LOOK_S)
+            if child.process.returncode is None:
+                meter.count(max(0, _written_by(child.process.pid) - meter.done))
+        lines = child.errors.splitlines()
+    too_deep = [one for one in lines if _TOO_DEEP in one]
+    if child.process.returncode != 0 and len(too_deep) < len(lines):
+        raise BtrfsError(f"copying {source}", "\n".join(lines))
+    if too_deep:  # a user can make such folders, and they hold up nobody else's files
+        where = os.path.relpath(too_deep[0].partition("/")[2][:_SHOWN], source[1:])
+        meter.output.notice(f"not restored, since cp does not reach so deep: {where}…")
 
 
 def _written_by(pid: int) -> int:

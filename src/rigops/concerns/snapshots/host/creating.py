@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from rigops.concerns.snapshots.host.output import Output
     from rigops.concerns.snapshots.host.volumes import Source
 
+_FIXES = {
+    errno.ENOSPC: "remove files or snapshots there",
+    errno.ELOOP: "name the path without it; or restore with --to DIR",
+    errno.ENOTDIR: "name the path without it; or restore with --to DIR",
+}
 _CREATING = f"{RUN}/snapshots-create.lock"
 
 
@@ -86,12 +91,11 @@ def create_snapshot(source: Source, kind: str, now: datetime) -> str:
     store = local_store(source)
     folder = folder_of(source.path)
     try:
-        there = store.path(folder)
-        there.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = free_name(now, kind, (one.name for one in there.iterdir()))
+        store.make(folder)
+        name = free_name(now, kind, (one.name for one in store.path(folder).iterdir()))
     except OSError as error:
         raise as_host_error(source.path, error) from error
-    take_snapshot(source.path, str(there / name))
+    take_snapshot(source.folder.at, str(store.path(folder, name)))
     return name
 
 
@@ -110,8 +114,7 @@ def free_name(now: datetime, kind: str, there: Iterable[str]) -> str:
 
 def as_host_error(what: str, error: OSError) -> HostError:
     where = f"{error.filename}: " if error.filename else ""
-    fix = "remove files or snapshots there" if error.errno == errno.ENOSPC else ""
-    return HostError(f"{what}: {where}{error.strerror or error}", fix)
+    return HostError(f"{what}: {where}{error.strerror or error}", _FIXES.get(error.errno or 0, ""))
 
 
 def utc_now() -> datetime:

@@ -8,14 +8,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.pruning import Occasion, choose_pruned, judge_clock, read_runs
 from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.chain import common_copies, find_reasons_to_stay
+from rigops.concerns.snapshots.host.chain import (
+    find_reasons_to_stay,
+    is_from_future,
+    newest_common,
+)
 from rigops.concerns.snapshots.host.creating import utc_now
 from rigops.concerns.snapshots.host.marks import read_parents, read_pinned
 from rigops.concerns.snapshots.host.names import UTC_TIME, folder_of, parse_snapshot_name, path_of
+from rigops.concerns.snapshots.host.noted_places import find_place
+from rigops.concerns.snapshots.host.run_state import read_state
 from rigops.concerns.snapshots.host.settings import read_snapshot_settings
 from rigops.concerns.snapshots.host.spots import find_spot
 from rigops.concerns.snapshots.host.stores import (
+    LOCAL,
     PRESENT,
     DiskStore,
     MissingStore,
@@ -23,6 +31,7 @@ from rigops.concerns.snapshots.host.stores import (
     find_local_stores,
     find_target,
 )
+from rigops.concerns.snapshots.host.time_service import find_unsynchronized
 
 if TYPE_CHECKING:
     import argparse
@@ -58,6 +67,13 @@ def list_snapshots(options: argparse.Namespace, output: Output) -> int:
     budget = _Budget(_SIZES_S if options.sizes else 0)
     rule = settings.rule if settings else None
     found = [_subvolume(path, local, target, rule, budget) for path in paths]
+    declared = settings.subvolumes if settings else ()
+    occasion = Occasion(
+        missing=tuple(one["path"] for one in found if one["error"] and one["path"] in declared),
+        clock_doubt=judge_clock(read_runs(read_state()), utc_now(), find_unsynchronized()).doubt,
+    )
+    for one in found:
+        _mark_pruned_next(one["snapshots"], occasion)
     output.result(
         {
             "subvolumes": found,
@@ -112,6 +128,7 @@ def _subvolume(
         "path": path, "file_system": None, "subvolume": None, "nested": [], "error": None,
     }  # fmt: skip
     try:
+        find_place(path)
         spot = find_spot(path)
         document.update(
             file_system=spot.volume.uuid, subvolume=spot.inside, nested=list(spot.nested)
@@ -128,8 +145,10 @@ def _subvolume(
     reasons: dict[str, tuple[str, ...]] = {}
     for store in local:
         here, beside = copies[id(store)], store.place.path(folder)
-        common = common_copies(here, copies.get(id(target), []))
-        parents = {*read_parents(beside).values(), *(one.name for one in common[-1:])}
+        parents = {
+            *read_parents(beside).values(),
+            newest_common(here, copies.get(id(target), []), utc_now()),
+        }
         reasons.update(
             find_reasons_to_stay(here, rule, utc_now(), parents=parents, pinned=read_pinned(beside))
         )
@@ -170,6 +189,15 @@ def _snapshot(
     }
 
 
+def _mark_pruned_next(snapshots: Sequence[dict[str, Any]], occasion: Occasion) -> None:
+    """Of those that retention does not keep here."""
+    here = sum(any(place["place"] == LOCAL for place in one["places"]) for one in snapshots)
+    unwanted = [one["name"] for one in snapshots if one["is_pruned_next"]]
+    going = choose_pruned(unwanted, here, occasion).going
+    for one in snapshots:
+        one["is_pruned_next"] = one["name"] in going
+
+
 def _target(target: Store | MissingStore, folders: Sequence[str]) -> dict[str, Any]:
     if isinstance(target, MissingStore):
         return {
@@ -177,7 +205,9 @@ def _target(target: Store | MissingStore, folders: Sequence[str]) -> dict[str, A
             "size_bytes": None, "error": target.error if target.state != "absent" else None,
         }  # fmt: skip
     names = [parse_snapshot_name(one.name) for each in folders for one in target.copies(each)]
-    newest = max((one.at for one in names if one), default=None)
+    now = utc_now()
+    past = [one.at for one in names if one and not is_from_future(str(one), now)]
+    newest = max(past, default=None)
     free, size = target.place.room()
     return {
         "name": target.name,

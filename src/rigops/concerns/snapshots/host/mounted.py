@@ -7,9 +7,12 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rigops.concerns.snapshots.host.btrfs import last_line
+
+if TYPE_CHECKING:
+    from rigops.hostside.shared.beneath import Folder
 
 _MOUNTS = "/proc/1/mountinfo"
 # With its root: that of the namespace is another one where a container runs in a changed root.
@@ -19,6 +22,10 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
+    """`root`: the folder of the file system that is at `point`, from its top level."""
+
+    number: int
+    root: str
     point: str
     kind: str
     device: str
@@ -39,8 +46,17 @@ def parse_mounts(text: str) -> list[Mount]:
             continue
         options = dict.fromkeys([*own[5].split(","), *rest[2].split(",")])
         kept = [one for one in options if not one.startswith(("subvol=", "subvolid="))]
-        found.append(Mount(_plain(own[4]), rest[0], _plain(rest[1]), ",".join(kept)))
+        root, point, device = _plain(own[3]), _plain(own[4]), _plain(rest[1])
+        found.append(Mount(int(own[0]), root, point, rest[0], device, ",".join(kept)))
     return found
+
+
+def mount_of(folder: Folder) -> Mount | None:
+    """The one by which it was opened, in the namespace of this process."""
+    about = Path(f"/proc/self/fdinfo/{folder.number}").read_text(encoding="ascii")
+    number = next((line[7:].strip() for line in about.splitlines() if line[:7] == "mnt_id:"), "")
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    return next((one for one in parse_mounts(text) if str(one.number) == number), None)
 
 
 def mounted_at(path: str) -> Mount | None:

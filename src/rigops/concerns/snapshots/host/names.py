@@ -49,3 +49,10 @@ def folder_of(path: str) -> str:
 
 def path_of(folder: str) -> str:
     return "/" if folder == _ROOT_FOLDER else f"/{unquote(folder)}"
+
+
+def is_folder_name(text: str) -> bool:
+    """Not one of somebody else, whatever its bytes are."""
+    if not text.isascii() or text in {".", ".."}:
+        return False
+    return text == folder_of(path_of(text)) and path_of(text).isprintable()

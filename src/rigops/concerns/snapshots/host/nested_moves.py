@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.renaming import move_to_free_name
+from rigops.hostside.shared.beneath import move, open_beneath, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rigops.hostside.shared.beneath import Entry, Folder
 
 _BESIDE = ".rigops-aside"
 
@@ -20,47 +22,58 @@ def move_nested(old: str, new: str, nested: Iterable[str]) -> list[str]:
 
     Those directly inside come with all that is in them. One that is moved already is left alone.
     """
+    with open_folder(old) as before, open_folder(new) as after:
+        return _move_all(before, after, nested)
+
+
+def _move_all(old: Folder, new: Folder, nested: Iterable[str]) -> list[str]:
     moved: list[str] = []
     displaced: list[str] = []
     for inside in sorted(nested):
         if any(inside.startswith(f"{one}/") for one in moved):
             continue
         moved.append(inside)
-        if not os.path.lexists(f"{old}/{inside}"):
-            continue
-        at = new
-        for part in inside.split("/")[:-1]:
-            at = f"{at}/{part}"
-            if not _is_folder(at):
-                displaced += _displace(at)
-                _make_folder_like(f"{old}{at[len(new) :]}", at)
-        target = f"{new}/{inside}"
-        displaced += _displace(target)
-        move_to_free_name(f"{old}/{inside}", target)
-    return [one[len(new) :] for one in displaced]
+        *above, name = inside.split("/")
+        with ExitStack() as opened:
+            try:
+                source = opened.enter_context(open_beneath(old, "/".join(above)))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if source.entry(name).look() is None:
+                continue
+            there, like = new, old
+            for part in above:
+                like = opened.enter_context(open_beneath(like, part))
+                if not there.entry(part).is_folder:
+                    displaced += _displace(there.entry(part))
+                    make_like(like, there.entry(part))
+                there = opened.enter_context(open_beneath(there, part))
+            displaced += _displace(there.entry(name))
+            move(source.entry(name), there.entry(name))
+    return [one[len(new.path) :] for one in displaced]
 
 
-def _displace(path: str) -> list[str]:
+def make_like(like: Folder, new: Entry) -> None:
+    """A folder with the owner, the mode and the times of that one."""
+    os.mkdir(new.name, 0o700, dir_fd=new.folder.number)
+    with open_beneath(new.folder, new.name) as made:
+        owner = os.fstat(like.number)
+        os.chown(made.number, owner.st_uid, owner.st_gid)
+        shutil.copystat(like.at, made.at)
+
+
+def _displace(entry: Entry) -> list[str]:
     """An empty folder goes, as a snapshot has one for each subvolume inside."""
-    if not os.path.lexists(path):
+    if entry.look() is None:
         return []
-    if _is_folder(path) and not os.listdir(path):  # noqa: PTH208
-        Path(path).rmdir()
-        return []
+    if entry.is_folder:
+        with open_beneath(entry.folder, entry.name) as folder:
+            is_empty = not folder.names()
+        if is_empty:
+            os.rmdir(entry.name, dir_fd=entry.folder.number)
+            return []
     number = 1
-    while os.path.lexists(f"{path}{_BESIDE}{number}"):
+    while (beside := entry.folder.entry(f"{entry.name}{_BESIDE}{number}")).look():
         number += 1
-    move_to_free_name(path, f"{path}{_BESIDE}{number}")
-    return [f"{path}{_BESIDE}{number}"]
-
-
-def _make_folder_like(like: str, path: str) -> None:
-    Path(path).mkdir()
-    shutil.copystat(like, path)
-    owner = Path(like).stat()
-    os.chown(path, owner.st_uid, owner.st_gid)
-
-
-def _is_folder(path: str) -> bool:
-    """Never through a symbolic link, which would lead out of the subvolume."""
-    return os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
+    move(entry, beside)
+    return [beside.path]

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from rigops.hostside.shared.bounded import printable
+
 if TYPE_CHECKING:
     from rigops.concerns.snapshots.host.btrfs import HostError
 
@@ -42,5 +44,6 @@ class Output:
             self._put({"result": found}, "")
 
     def _put(self, document: dict[str, Any], text: str) -> None:
-        sys.stdout.write(f"{json.dumps(document) if self.as_json else text}\n")
+        line = text.replace("\n", "\\n")
+        sys.stdout.write(f"{json.dumps(document) if self.as_json else printable(line)}\n")
         sys.stdout.flush()

@@ -1,8 +1,7 @@
 """A place that has snapshots, in a folder for each subvolume: this disk, another one, or a server.
 
-A copy is complete when it is read-only and knows what it was received from. What an interrupted
-receive leaves behind is writable, and has no time of receiving. A complete one that a person made
-writable has it.
+A copy is complete when it is read-only and knows what it was received from. It gets its name here
+when it is; one that is not complete was made writable by a person.
 """
 
 from __future__ import annotations
@@ -10,102 +9,133 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import (
-    HostError,
-    delete_subvolume,
-    is_received_in_part,
-    list_subvolumes,
-    run_tool,
-)
-from rigops.concerns.snapshots.host.names import STORE, parse_snapshot_name
+from rigops.concerns.snapshots.host.btrfs import FLUSH_S, HostError, delete_subvolume, run_tool
+from rigops.concerns.snapshots.host.names import STORE, is_folder_name, parse_snapshot_name
+from rigops.concerns.snapshots.host.receiving import clear_received, receive_snapshot
+from rigops.concerns.snapshots.host.subvolumes import Subvolume, subvolume_at
+from rigops.hostside.shared.beneath import Folder, is_private, open_beneath, open_folder
+from rigops.hostside.shared.bounded import BoundedChild
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rigops.concerns.snapshots.host.volumes import Volume
 
 
 class SnapshotCopy(NamedTuple):
-    """`origin`: the UUID by which a stream refers to it, the same at every place that has it.
-
-    `is_partial`: an interrupted receive left it. What is neither that nor complete is writable.
-    """
+    """`origin`: the UUID by which a stream refers to it, the same at every place that has it."""
 
     name: str
     uuid: str
     origin: str
     is_complete: bool
-    is_partial: bool = False
 
 
 class LocalPlace:
     """`name`: for people. `base`: below the top level; there are the folders."""
 
-    def __init__(self, name: str, volume: Volume, base: str = STORE, *, receives: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        volume: Volume,
+        base: str = STORE,
+        *,
+        receives: bool,
+        is_typed: bool = False,
+    ) -> None:
         self.name = name
         self.volume = volume
         self.base = base
         self._receives = receives  # else its snapshots are made here
+        self._is_typed = is_typed  # the base is a person's choice, not of this program
 
     def path(self, folder: str, snapshot: str = "") -> Path:
         return Path(self.volume.top, self.base, folder, snapshot)
 
     def folders(self) -> list[str]:
+        """Names of others are left alone, here and below."""
+        return [name for name in self.names() if is_folder_name(name)]
+
+    def names(self) -> list[str]:
+        """Of all folders."""
         try:
-            return sorted(one.name for one in self.path("").iterdir() if one.is_dir())
+            with self._open("") as there:
+                return sorted(one for one in there.names() if there.entry(one).is_folder)
         except FileNotFoundError:
             return []
 
     def copies(self, folder: str) -> list[SnapshotCopy]:
-        """By time. Names of others are left alone."""
-        start = f"{self.base}/{folder}/"
-        found = []
-        for one in list_subvolumes(self.volume.top):
-            name = one.path[len(start) :]
-            taken = parse_snapshot_name(name)
-            if not one.path.startswith(start) or taken is None:
-                continue
-            is_complete = one.is_read_only and bool(one.received_uuid or not self._receives)
-            may_be_partial = not is_complete and taken.kind != "rollback"  # those are never sent
-            is_partial = may_be_partial and is_received_in_part(str(self.path(folder, name)))
-            origin = one.received_uuid or one.uuid
-            found.append(SnapshotCopy(name, one.uuid, origin, is_complete, is_partial))
-        return sorted(found)
+        """By time."""
+        try:
+            with self._open(folder) as there:
+                names = [one for one in there.names() if parse_snapshot_name(one)]
+                return sorted(filter(None, (self._copy(there, one) for one in names)))
+        except FileNotFoundError:
+            return []
+
+    def _copy(self, there: Folder, name: str) -> SnapshotCopy | None:
+        one = _subvolume_in(there, name)
+        if one is None:
+            return None
+        is_complete = one.is_read_only and bool(one.received_uuid or not self._receives)
+        return SnapshotCopy(name, one.uuid, one.received_uuid or one.uuid, is_complete)
+
+    def subvolume(self, folder: str, name: str) -> Subvolume | None:
+        with self._open(folder) as there:
+            return _subvolume_in(there, name)
+
+    def make(self, folder: str) -> None:
+        """Nobody else gets into it."""
+        at = self.path("") if self._is_typed else Path(self.volume.top)
+        for name in self.path(folder).relative_to(at).parts:
+            at = at / name
+            with suppress(FileExistsError):
+                at.mkdir(mode=0o700)
+        with self._open(folder):
+            pass
+
+    @contextmanager
+    def _open(self, folder: str) -> Iterator[Folder]:
+        """A user who owns a folder on the way could show another one there."""
+        with ExitStack() as opened:
+            start = self.path("") if self._is_typed else self.volume.top
+            at = opened.enter_context(open_folder(str(start)))
+            for name in self.path(folder).relative_to(start).parts:
+                at = opened.enter_context(open_beneath(at, name))
+                if not is_private(os.fstat(at.number)):
+                    shown = os.path.relpath(at.path, self.volume.top)
+                    raise HostError(
+                        f"{self.name}: others than root can write into {shown}, where snapshots "
+                        "are to be",
+                        "see whose it is, and move it away, or give it to root with mode 0700",
+                    )
+            yield at
 
     def delete(self, folder: str, snapshot: str) -> None:
         delete_subvolume(str(self.path(folder, snapshot)))
 
-    def send(self, folder: str, snapshot: str, parent: str = "") -> subprocess.Popen[bytes]:
+    def send(self, folder: str, snapshot: str, parent: str = "") -> BoundedChild:
         """Its output is the stream; without the parent all of it. Both ends may fail."""
-        return subprocess.Popen(
-            self.send_words(folder, snapshot, parent),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def send_words(self, folder: str, snapshot: str, parent: str = "") -> list[str]:
         against = ["-p", str(self.path(folder, parent))] if parent else []
-        return ["btrfs", "-q", "send", *against, str(self.path(folder, snapshot))]
+        words = ["btrfs", "-q", "send", *against, str(self.path(folder, snapshot))]
+        return BoundedChild(words, stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"})
 
-    def receive(self, folder: str) -> subprocess.Popen[bytes]:
-        """Its input is a stream. The snapshot gets the name that it has in the stream."""
-        return subprocess.Popen(
-            self.receive_words(folder),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+    def receive(
+        self, folder: str, name: str, stream: int, count: Callable[[int], None], origin: str = ""
+    ) -> None:
+        """It is there whole or not at all, and nothing else is. `count` gets each part's bytes.
 
-    def receive_words(self, folder: str) -> list[str]:
-        """The folder is made."""
-        there = self.path(folder)
-        there.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return ["btrfs", "-q", "receive", str(there)]
+        `origin`: of the snapshot that is expected, where that is known.
+        """
+        receive_snapshot(self, folder, name, stream, count, origin=origin)
+
+    def clear(self) -> bool:
+        """Of what a killed run left. Whether there was something."""
+        return clear_received(self)
 
     def measure(self, folder: str, snapshot: str) -> int | None:
         """What all files of it have; on the disk it may be compressed."""
@@ -117,7 +147,7 @@ class LocalPlace:
 
     def sync(self) -> None:
         """What was changed outlasts a power cut."""
-        run_tool(self.name, ["btrfs", "-q", "filesystem", "sync", self.volume.top])
+        run_tool(self.name, ["btrfs", "-q", "filesystem", "sync", self.volume.top], FLUSH_S)
 
     def room(self) -> tuple[int, int]:
         """Free and all bytes."""
@@ -127,9 +157,8 @@ class LocalPlace:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else writes there meanwhile."""
-        there = self.path("")
-        there.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = os.open(str(there), os.O_RDONLY | os.O_DIRECTORY)
+        self.make("")
+        folder = os.open(str(self.path("")), os.O_RDONLY | os.O_DIRECTORY)
         try:
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,3 +169,12 @@ class LocalPlace:
             yield
         finally:
             os.close(folder)
+
+
+def _subvolume_in(there: Folder, name: str) -> Subvolume | None:
+    """None: nothing, or something else, has this name."""
+    try:
+        with open_beneath(there, name) as at:
+            return subvolume_at(at)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool, take_snapshot
+from rigops.concerns.snapshots.host.btrfs import FLUSH_S, HostError, run_tool, take_snapshot
 from rigops.concerns.snapshots.host.choosing import (
     is_inside,
     nearest_to,
@@ -23,8 +24,8 @@ from rigops.concerns.snapshots.host.names import (
     path_of,
     stamp,
 )
+from rigops.concerns.snapshots.host.noted_places import demand_mounted, note_restored
 from rigops.concerns.snapshots.host.one_run import Interrupted, go_on_to_the_end, only_run
-from rigops.concerns.snapshots.host.renaming import move_to_free_name, put_in_place
 from rigops.concerns.snapshots.host.settings import read_snapshot_settings
 from rigops.concerns.snapshots.host.spots import find_spot
 from rigops.concerns.snapshots.host.stores import (
@@ -36,10 +37,17 @@ from rigops.concerns.snapshots.host.stores import (
     find_target,
 )
 from rigops.concerns.snapshots.host.subvolume_swap import plan_swap, replace_subvolume
+from rigops.concerns.snapshots.host.subvolumes import file_system_uuid
 from rigops.concerns.snapshots.host.transfer import StreamMeter
 from rigops.concerns.snapshots.host.unfinished import clear_unfinished
-from rigops.concerns.snapshots.host.volumes import file_system_of
-from rigops.concerns.snapshots.host.workspace import open_below, open_folder, workspace
+from rigops.concerns.snapshots.host.workspace import open_or_make, workspace
+from rigops.hostside.shared.beneath import (
+    move,
+    open_beneath,
+    open_folder,
+    open_typed,
+    put_in_place,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
 
     from rigops.concerns.snapshots.host.choosing import When
     from rigops.concerns.snapshots.host.output import Output
+    from rigops.hostside.shared.beneath import Folder
 
 
 class RestoreRequest(NamedTuple):
@@ -103,6 +112,8 @@ def _carry_out(options: argparse.Namespace, output: Output) -> dict[str, Any]:
     target = find_target(settings)
     stores = [*find_local_stores(), *([target] if target else [])]
     request = _read_request(options, settings.subvolumes if settings else (), stores)
+    if request.in_place:
+        demand_mounted(request.path)
     choice = _choose(request, stores, options.place)
     done = _describe(request, choice)
     is_swap = request.in_place and not request.inside
@@ -115,6 +126,8 @@ def _carry_out(options: argparse.Namespace, output: Output) -> dict[str, Any]:
         found = replace_subvolume(swap, choice.store, choice.name, output, go_on_to_the_end)
     else:
         found = _restore_tree(request, choice, output)
+    if request.in_place:
+        note_restored(request.path)
     return {**done, **found, "seconds": round(time.monotonic() - began, 1)}
 
 
@@ -163,7 +176,7 @@ def _choose(request: RestoreRequest, stores: Sequence[Store | MissingStore], pla
         raise HostError(absent[0].error, absent[0].fix)
     folder = folder_of(request.subvolume)
     found = [Choice(one.name, store) for store in present for one in store.copies(folder)]
-    for name in order_candidates((one.name for one in found), request.when):
+    for name in order_candidates((one.name for one in found), request.when, utc_now()):
         for choice in found:
             if choice.name == name and choice.store.kind_of(folder, name, request.inside):
                 return choice
@@ -241,57 +254,64 @@ def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> di
     store, folder, name = choice.store, folder_of(request.subvolume), choice.name
     target = request.path if request.in_place else _side_path(request, choice)
     parent, last = os.path.split(target)
-    if request.to and os.path.lexists(target):
-        raise HostError(f"{target} exists already and is not overwritten", "choose another DIR")
-    if request.in_place and not os.path.isdir(request.subvolume):  # noqa: PTH112
+    with ExitStack() as opened:
+        above = _open_parent(request, choice, parent, opened)
+        live = above.entry(last)
+        if request.to and live.look():
+            raise HostError(f"{target} exists already and is not overwritten", "choose another DIR")
+        made = opened.enter_context(workspace(above)).entry(last)
+        is_whole = not request.inside and store.name == LOCAL and _is_on(above, store)
+        if is_whole and isinstance(store, DiskStore):  # a snapshot of the snapshot is enough
+            take_snapshot(store.root(folder, name), made.at, read_only=False)
+            go_on_to_the_end()
+            move(made, live)
+            return {"restored_to": target}
+        total = store.measure(folder, name, request.inside)
+        _check_room(above, total, is_shared=_is_on(above, store))
+        meter = StreamMeter(output, f"restoring {request.path}", total)
+        store.copy(folder, name, request.inside, made, meter)
+        run_tool(target, ["sync", "-f", made.folder.at], FLUSH_S)
+        go_on_to_the_end()
+        if not request.in_place or live.look() is None:
+            move(made, live)
+            return {"restored_to": target}
+        aside = above.entry(f"{last}.before-restore-{stamp(utc_now())}")
+        put_in_place(made, live, aside)
+    return {"restored_to": target, "aside": f"{parent.rstrip('/')}/{aside.name}"}
+
+
+def _open_parent(request: RestoreRequest, choice: Choice, parent: str, opened: ExitStack) -> Folder:
+    """No link is followed on the way, but in a folder that the person named for it."""
+    if request.to:
+        os.makedirs(parent, mode=0o755, exist_ok=True)  # noqa: PTH103
+        return opened.enter_context(open_typed(parent))
+    if not request.in_place:
+        return opened.enter_context(open_folder(parent))
+    try:
+        start = opened.enter_context(open_folder(request.subvolume))
+    except FileNotFoundError:
         raise HostError(
             f"{request.subvolume} does not exist now",
             f"restore all of it first: rigops restore HOST {request.subvolume} --in-place",
-        )
-    if request.in_place:
-        start, below = request.subvolume, parent[len(request.subvolume) :].strip("/").split("/")
-        like = store.root(folder, name) if isinstance(store, DiskStore) else ""
-    else:
-        start, below, like = parent, [], ""
-    if request.to:
-        os.makedirs(parent, mode=0o755, exist_ok=True)  # noqa: PTH103
-    if (
-        not request.inside
-        and isinstance(store, DiskStore)
-        and store.name == LOCAL
-        and _is_on(parent, store)
-    ):
-        go_on_to_the_end()
-        take_snapshot(store.root(folder, name), target, read_only=False)
-        return {"restored_to": target}
-    opened = open_below(start, [one for one in below if one], like) if below else open_folder(start)
-    with opened as above:
-        total = store.measure(folder, name, request.inside)
-        _check_room(above.at(""), total, is_shared=_is_on(above.at(""), store))
-        with workspace(above) as made:
-            meter = StreamMeter(output, f"restoring {request.path}", total)
-            store.copy(folder, name, request.inside, made.at(last), meter)
-            run_tool(target, ["sync", "-f", made.at("")])
-            go_on_to_the_end()
-            if not request.in_place or not os.path.lexists(above.at(last)):
-                move_to_free_name(made.at(last), above.at(last))
-                return {"restored_to": target}
-            aside = f"{last}.before-restore-{stamp(utc_now())}"
-            put_in_place(made.at(last), above.at(last), above.at(aside))
-    return {"restored_to": target, "aside": f"{parent.rstrip('/')}/{aside}"}
+        ) from None
+    below = parent[len(request.subvolume) :].strip("/")
+    if not isinstance(choice.store, DiskStore):
+        return opened.enter_context(open_beneath(start, below))
+    root = choice.store.root(folder_of(request.subvolume), choice.name)
+    like = opened.enter_context(open_folder(root))
+    return opened.enter_context(open_or_make(start, below, like))
 
 
-def _is_on(folder: str, store: Store) -> bool:
+def _is_on(folder: Folder, store: Store) -> bool:
     """Of the same file system, where a copy shares the data."""
-    return bool(store.uuid) and file_system_of(os.path.realpath(folder))[1] == store.uuid
+    return bool(store.uuid) and file_system_uuid(folder) == store.uuid
 
 
-def _check_room(folder: str, needed: int | None, *, is_shared: bool) -> None:
-    found = os.statvfs(folder)
+def _check_room(folder: Folder, needed: int | None, *, is_shared: bool) -> None:
+    found = os.statvfs(folder.number)
     free = found.f_bavail * found.f_frsize
     if needed is not None and not is_shared and needed + SPARE > free:
         raise HostError(
-            f"{os.path.realpath(folder)} has {free >> 20} MiB free, the restore needs "
-            f"{needed >> 20} MiB",
+            f"{folder.path} has {free >> 20} MiB free, the restore needs {needed >> 20} MiB",
             "remove files or snapshots there, or use --to DIR on another disk",
         )

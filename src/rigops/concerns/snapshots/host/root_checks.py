@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import TOP_ID, HostError
+from rigops.concerns.snapshots.host.btrfs import HostError
 from rigops.concerns.snapshots.host.chain import kind_of
 from rigops.concerns.snapshots.host.choosing import nearest_to, order_candidates
 from rigops.concerns.snapshots.host.names import parse_snapshot_name
+from rigops.concerns.snapshots.host.subvolumes import TOP_ID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from rigops.concerns.snapshots.host.btrfs import Subvolume
     from rigops.concerns.snapshots.host.choosing import When
     from rigops.concerns.snapshots.host.names import SnapshotName
+    from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 FSTAB = "etc/fstab"
 
@@ -93,10 +95,10 @@ def check_root(kind: str, root: Subvolume | None) -> None:
         )
 
 
-def choose_snapshot(names: Sequence[str], when: When) -> SnapshotName:
+def choose_snapshot(names: Sequence[str], when: When, now: datetime) -> SnapshotName:
     """By default the newest that an apply took."""
     is_asked = bool(when.name) or when.latest is not None
-    found = order_candidates(names, when)
+    found = order_candidates(names, when, now)
     if not is_asked:
         found = [one for one in found if kind_of(one) == "apply"]
     chosen = parse_snapshot_name(found[0]) if found else None

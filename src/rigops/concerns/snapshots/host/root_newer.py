@@ -7,6 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rigops.concerns.snapshots.host.btrfs import run_tool
+from rigops.concerns.snapshots.host.subvolumes import subvolume_at
+from rigops.hostside.shared.beneath import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,27 +22,17 @@ _EXTENT = re.compile(
     r"inode [0-9]+ file offset [0-9]+ len [0-9]+ disk start [0-9]+ offset [0-9]+ gen [0-9]+ "
     r"flags \S+ (?P<path>.+)"
 )
-_GENERATION = re.compile(r"^\s*Generation:\s*([0-9]+)$", re.MULTILINE)
-_MADE_AT = re.compile(r"^\s*Gen at creation:\s*([0-9]+)$", re.MULTILINE)
 
 
 def find_newer(root: str, snapshot: str, name: SnapshotName) -> dict[str, Any]:
     """Files whose data was written since; what was removed since is not seen."""
-    since = generation_of(run_tool(snapshot, ["btrfs", "subvolume", "show", snapshot]))
-    if name.kind == "rollback":  # it was written to after the present root was made
-        since = min(since, made_at(run_tool(root, ["btrfs", "subvolume", "show", root])))
+    with open_folder(snapshot) as then, open_folder(root) as now:
+        before, present = subvolume_at(then), subvolume_at(now)
+    since = before.generation if before else 0
+    if name.kind == "rollback" and present:  # it was written to after the present root was made
+        since = min(since, present.made_in)
     said = run_tool(root, ["btrfs", "subvolume", "find-new", root, str(since + 1)])
     return summarize(parse_find_new(said))
-
-
-def generation_of(text: str) -> int:
-    found = _GENERATION.search(text)
-    return int(found[1]) if found else 0
-
-
-def made_at(text: str) -> int:
-    found = _MADE_AT.search(text)
-    return int(found[1]) if found else 0
 
 
 def parse_find_new(text: str) -> set[str]:

@@ -15,7 +15,7 @@ from rigops.concerns.snapshots.host.marks import replace_file
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.btrfs import Subvolume
+    from rigops.concerns.snapshots.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.volumes import Volume
 
 # Where a rollback is: it runs, its reboot is due, or it did not come to the exchange.

@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError, subvolume_id
+from rigops.concerns.snapshots.host.btrfs import HostError
 from rigops.concerns.snapshots.host.choosing import parse_when
 from rigops.concerns.snapshots.host.creating import free_name, utc_now
+from rigops.concerns.snapshots.host.mounted import mount_of
 from rigops.concerns.snapshots.host.names import UTC_TIME, folder_of
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.root_checks import (
@@ -30,15 +31,17 @@ from rigops.concerns.snapshots.host.root_loader import find_other_loaders
 from rigops.concerns.snapshots.host.root_newer import find_newer, summarize
 from rigops.concerns.snapshots.host.root_note import WAITS, read_rollback_note, stage_of
 from rigops.concerns.snapshots.host.stores import LOCAL
-from rigops.concerns.snapshots.host.volumes import file_system_of, find_disk, open_volume
+from rigops.concerns.snapshots.host.subvolumes import subvolume_at
+from rigops.concerns.snapshots.host.volumes import find_disk, find_on_volume
+from rigops.hostside.shared.beneath import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.btrfs import Subvolume
     from rigops.concerns.snapshots.host.names import SnapshotName
     from rigops.concerns.snapshots.host.root_checks import FstabLine
     from rigops.concerns.snapshots.host.root_note import RollbackNote
+    from rigops.concerns.snapshots.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.volumes import Volume
 
 _MENU_FILE = "boot/grub/grub.cfg"
@@ -98,17 +101,17 @@ class RootPlan(NamedTuple):
 
 
 def find_root() -> RootState:
-    kind, uuid, device = file_system_of("/")
-    if kind != "btrfs":
-        check_root(kind, None)
-    volume = open_volume(device, uuid)
-    every = volume.subvolumes()
-    number = subvolume_id("/")
-    running = next((one for one in every if one.number == number), None)
-    check_root(kind, running)
+    with open_folder("/") as root:
+        mount = mount_of(root)
+        if mount is None or mount.kind != "btrfs":
+            check_root(mount.kind if mount else "", None)
+        volume, inside = find_on_volume(root)
+        running = subvolume_at(root, inside)
+    check_root("btrfs", running)
     assert running is not None  # noqa: S101 - else it was refused
+    every = volume.subvolumes()
     note = read_rollback_note(volume)
-    stage = stage_of(note, number, every) if note else ""
+    stage = stage_of(note, running.number, every) if note else ""
     name = note.root if note and stage == WAITS else running.path
     return RootState(volume, running, name, tuple(every), note, stage)
 
@@ -118,7 +121,9 @@ def plan_rollback(state: RootState, at: str) -> RootPlan:
     check_fstab_root(parse_fstab(_read_if_there(f"/{FSTAB}")), state.name)
     folder = folder_of("/")
     copies = state.place.copies(folder)
-    snapshot = choose_snapshot([one.name for one in copies if one.is_complete], parse_when(at))
+    snapshot = choose_snapshot(
+        [one.name for one in copies if one.is_complete], parse_when(at), utc_now()
+    )
     source = str(state.place.path(folder, str(snapshot)))
     kernel, notices = _check_root_of(state, source, str(snapshot))
     loaders = [] if is_boot_apart() else find_other_loaders("", source)

@@ -6,7 +6,7 @@ there. The present root runs on until the reboot, and stays among the snapshots.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from rigops.concerns.snapshots.host.mounted import parse_mounts
 from rigops.concerns.snapshots.host.names import folder_of
 from rigops.concerns.snapshots.host.nested_moves import move_nested
 from rigops.concerns.snapshots.host.one_run import go_on_to_the_end, only_run
-from rigops.concerns.snapshots.host.renaming import exchange, put_in_place
 from rigops.concerns.snapshots.host.root_loader import bring_loaders
 from rigops.concerns.snapshots.host.root_note import (
     NOT_BEGUN,
@@ -37,14 +36,15 @@ from rigops.concerns.snapshots.host.root_note import (
 )
 from rigops.concerns.snapshots.host.root_plan import find_root, plan_rollback
 from rigops.concerns.snapshots.host.workspace import temporary_name
+from rigops.hostside.shared.beneath import exchange, open_parent, put_in_place
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.btrfs import Subvolume
     from rigops.concerns.snapshots.host.output import Output
     from rigops.concerns.snapshots.host.root_plan import RootPlan, RootState
+    from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 _WOULD = {
     RUNS: "the last rollback is finished first",
@@ -125,13 +125,15 @@ def _swap_roots(state: RootState, plan: RootPlan) -> list[str]:
         _sync(volume.top)
         go_on_to_the_end()
         _uncover(plan.nested)
-        put_in_place(at(note.temporary), at(note.root), at(note.aside))
+        with ExitStack() as opened:
+            paths = (at(note.temporary), at(note.root), at(note.aside))
+            put_in_place(*(opened.enter_context(open_parent(one)) for one in paths))
     except BaseException:
         _remove_new_root(find_root(), note)
         raise
     # No sync here: most power cuts then leave all of the moves, or none.
     try:
-        displaced = move_nested(at(note.aside), at(note.root), plan.nested)
+        displaced = move_nested(state.at(note.aside), state.at(note.root), plan.nested)
     except OSError as error:
         _undo(find_root(), note)
         raise as_host_error("a subvolume inside the root could not be moved", error) from error
@@ -159,7 +161,8 @@ def _settle(state: RootState, note: RollbackNote, output: Output) -> list[str]:
 
 def _undo(state: RootState, note: RollbackNote) -> list[str]:
     """The root that runs gets its name back."""
-    exchange(state.at(state.running.path), state.at(note.root))
+    with open_parent(state.at(state.running.path)) as old, open_parent(state.at(note.root)) as new:
+        exchange(old, new)
     return [
         "the last rollback, whose reboot was due, was undone first",
         *_remove_new_root(find_root(), note),

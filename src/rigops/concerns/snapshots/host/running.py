@@ -5,14 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rigops.backup.pruning import (
+    Clock,
+    KnownRuns,
+    Occasion,
+    choose_pruned,
+    describe_runs,
+    is_future,
+    judge_clock,
+    read_runs,
+    runs_of_copies,
+)
 from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError
 from rigops.concerns.snapshots.host.chain import (
     ambiguous_origins,
     choose_transfers,
-    common_copies,
     find_reasons_to_stay,
     is_due,
     is_from_future,
+    newest_common,
 )
 from rigops.concerns.snapshots.host.creating import (
     as_host_error,
@@ -24,21 +35,29 @@ from rigops.concerns.snapshots.host.creating import (
 )
 from rigops.concerns.snapshots.host.marks import read_parents, read_pinned, write_parents
 from rigops.concerns.snapshots.host.names import folder_of, parse_snapshot_name
+from rigops.concerns.snapshots.host.noted_places import find_place, note_places
 from rigops.concerns.snapshots.host.one_run import BusyError, only_run
 from rigops.concerns.snapshots.host.place import SnapshotCopy
 from rigops.concerns.snapshots.host.root_rollback import finish_noted_rollback
-from rigops.concerns.snapshots.host.run_state import read_state, state_time, write_state
+from rigops.concerns.snapshots.host.run_state import (
+    parse_state_time,
+    read_state,
+    state_time,
+    write_state,
+)
 from rigops.concerns.snapshots.host.settings import read_snapshot_settings
 from rigops.concerns.snapshots.host.targets import open_target
+from rigops.concerns.snapshots.host.time_service import find_unsynchronized
 from rigops.concerns.snapshots.host.transfer import clear_incomplete, send_snapshot
 from rigops.concerns.snapshots.host.unfinished import clear_unfinished
 from rigops.concerns.snapshots.host.volumes import find_source
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from rigops.backup.file_systems import NotedPath
     from rigops.concerns.snapshots.host.chain import Transfer
     from rigops.concerns.snapshots.host.output import Output
     from rigops.concerns.snapshots.host.place import LocalPlace
@@ -51,12 +70,18 @@ _FORGOTTEN = timedelta(days=90)  # a target that is not declared any more keeps 
 
 
 class Wish(NamedTuple):
-    """`kind`: of the snapshots to take; empty: none. `always`: due or not."""
+    """`kind`: of the snapshots to take; empty: none. `always`: due or not.
+
+    `prunes_most`: a person consents to the removal of more than half of the copies.
+    `accepts_moved`: and to a subvolume on another file system than at the last run.
+    """
 
     kind: str = ""
     always: bool = False
     sends: bool = True
     is_dry: bool = False
+    prunes_most: bool = False
+    accepts_moved: bool = False
 
 
 def add_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
@@ -68,14 +93,24 @@ def add_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its
 
 def add_backup(commands: Any) -> None:  # noqa: ANN401
     parser = commands.add_parser("backup", help="take snapshots now, prune, and send")
-    parser.add_argument("--dry-run", action="store_true")
+    _add_pruning_options(parser)
+    parser.add_argument(
+        "--moved", action="store_true", help="accept that a subvolume is on another file system"
+    )
     parser.set_defaults(carry_out=_run_backup)
 
 
 def add_prune(commands: Any) -> None:  # noqa: ANN401
     parser = commands.add_parser("prune", help="remove what retention does not keep")
-    parser.add_argument("--dry-run", action="store_true")
+    _add_pruning_options(parser)
     parser.set_defaults(carry_out=_run_prune)
+
+
+def _add_pruning_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument(
+        "--prune-most", action="store_true", help="remove more than half of the copies at once"
+    )
 
 
 def _run_timer(options: argparse.Namespace, output: Output) -> int:
@@ -90,11 +125,19 @@ def _run_timer(options: argparse.Namespace, output: Output) -> int:
 
 
 def _run_backup(options: argparse.Namespace, output: Output) -> int:
-    return _run_wish(Wish("manual", always=True, is_dry=options.dry_run), output)
+    wish = Wish(
+        "manual",
+        always=True,
+        is_dry=options.dry_run,
+        prunes_most=options.prune_most,
+        accepts_moved=options.moved,
+    )
+    return _run_wish(wish, output)
 
 
 def _run_prune(options: argparse.Namespace, output: Output) -> int:
-    return _run_wish(Wish(sends=False, is_dry=options.dry_run), output)
+    wish = Wish(sends=False, is_dry=options.dry_run, prunes_most=options.prune_most)
+    return _run_wish(wish, output)
 
 
 def _run_wish(wish: Wish, output: Output) -> int:
@@ -114,6 +157,7 @@ class Work:
         self.path = path
         self.folder = folder_of(path)
         self.source: Source | None = None
+        self.place: NotedPath | None = None
         self.error: HostError | None = None
         self.sent_to_at = ""  # when the newest one at the target was taken
         self.sent_bytes = 0
@@ -140,6 +184,8 @@ class SnapshotRun:
         self._now = now
         self._works = [Work(path) for path in settings.subvolumes]
         self._before = read_state()
+        self._clock = Clock(now, KnownRuns())
+        self._held: list[str] = []
         self._created: list[dict[str, Any]] = []
         self._pruned: list[dict[str, Any]] = []
         self._sent: list[dict[str, Any]] = []
@@ -149,8 +195,10 @@ class SnapshotRun:
         """One subvolume's failure, or the target's, does not stop the others."""
         for work in self._works:
             self._try(work, self._find)
+        self._judge_clock()
         if self._wish.kind:
             self._each(self._take)
+        taken = {one.path: one.place for one in self._works if one.place and not one.error}
         self._target = open_target(self._settings)
         self._check_target()
         place = self._target.place if self._target else None
@@ -161,11 +209,13 @@ class SnapshotRun:
             self._fill(place)
         if not self._wish.is_dry:
             self._write_state()
+            note_places(taken)
         self._output.result(
             {
                 "created": self._created,
                 "pruned": self._pruned,
                 "sent": self._sent,
+                "held": self._held,
                 "target": self._target_document(),
             }
         )
@@ -192,10 +242,22 @@ class SnapshotRun:
         work.error = work.error or error
 
     def _find(self, work: Work) -> None:
+        work.place = find_place(work.path, accepts_moved=self._wish.accepts_moved)
         work.source = find_source(work.path)
+        if not self._wish.is_dry and work.store.clear():
+            self._output.notice(f"{work.path}: removed what an interrupted restore left")
         if work.source.nested:
             names = ", ".join(work.source.nested)
             self._output.notice(f"{work.path}: nested subvolumes are not in its snapshots: {names}")
+
+    def _judge_clock(self) -> None:
+        runs = read_runs(self._before)
+        if runs.newest is None:
+            names: list[str] = []
+            self._each(lambda work: names.extend(one.name for one in work.copies()))
+            times = [found.at for found in map(parse_snapshot_name, names) if found]
+            runs = runs_of_copies(times, self._now)
+        self._clock = judge_clock(runs, self._now, find_unsynchronized())
 
     def _take(self, work: Work) -> None:
         names = [one.name for one in work.store.copies(work.folder)]
@@ -248,8 +310,7 @@ class SnapshotRun:
             parents=parents,
             pinned=read_pinned(there),
         )
-        for name in (name for name, found in reasons.items() if not found):
-            self._remove(work, store, name)
+        self._prune(work, store, reasons)
 
     def _parents(
         self, work: Work, copies: list[SnapshotCopy], place: LocalPlace | RemotePlace | None
@@ -259,9 +320,9 @@ class SnapshotRun:
         before = read_parents(there)
         parents = dict(before)
         if place:
-            common = common_copies(copies, place.copies(work.folder))
+            common = newest_common(copies, place.copies(work.folder), self._now)
             if common:
-                parents[self._settings.send_to] = common[-1].name
+                parents[self._settings.send_to] = common
         ours = {one.name for one in copies}
         parents = {
             target: name
@@ -278,7 +339,7 @@ class SnapshotRun:
 
     def _is_old(self, name: str) -> bool:
         found = parse_snapshot_name(name)
-        return found is not None and self._now - found.at > _FORGOTTEN
+        return found is not None and self._clock.now - found.at > _FORGOTTEN
 
     def _fill(self, place: LocalPlace | RemotePlace) -> None:
         """The target, as long as nobody else writes there."""
@@ -311,8 +372,9 @@ class SnapshotRun:
         if self._wish.sends:
             self._send_missing(work, place)
         self._prune_target(work, place)
-        theirs = [one.name for one in place.copies(work.folder) if one.is_complete]
-        newest = parse_snapshot_name(max(theirs)) if theirs else None
+        theirs = (one.name for one in place.copies(work.folder) if one.is_complete)
+        past = [name for name in theirs if not is_from_future(name, self._now)]
+        newest = parse_snapshot_name(max(past)) if past else None
         work.sent_to_at = state_time(newest.at) if newest else ""
         if not self._wish.is_dry:
             self._parents(work, work.copies(), place)
@@ -380,18 +442,40 @@ class SnapshotRun:
     def _prune_target(self, work: Work, place: LocalPlace | RemotePlace) -> int:
         """By the same rule. How many are gone."""
         theirs = place.copies(work.folder)
-        common = common_copies(theirs, work.copies())
+        common = newest_common(theirs, work.copies(), self._now)
         reasons = find_reasons_to_stay(
             [one for one in theirs if one.is_complete],
             self._rule,
             self._now,
-            parents={one.name for one in common[-1:]},
+            parents={common},
             pinned=read_pinned(work.store.path(work.folder)),
         )
-        names = [name for name, found in reasons.items() if not found]
-        for name in names:
+        return self._prune(work, place, reasons)
+
+    def _prune(
+        self,
+        work: Work,
+        place: LocalPlace | RemotePlace,
+        reasons: Mapping[str, tuple[str, ...]],
+    ) -> int:
+        """How many are gone. What is held back is said and noted."""
+        here = (work.path, place.name)
+        occasion = Occasion(
+            missing=tuple(one.path for one in self._works if one.source is None),
+            clock_doubt=self._clock.doubt,
+            has_consent=self._wish.prunes_most,
+            removed=sum((one["path"], one["place"]) == here for one in self._pruned),
+        )
+        unwanted = sorted(name for name, found in reasons.items() if not found)
+        going, held = choose_pruned(unwanted, len(reasons), occasion)
+        for name in going:
             self._remove(work, place, name)
-        return len(names)
+        if held:
+            sentence = held if occasion.doubt else f"{work.path} ({place.name}): {held}"
+            if sentence not in self._held:
+                self._held.append(sentence)
+                self._output.notice(sentence)
+        return len(going)
 
     def _remove(self, work: Work, place: LocalPlace | RemotePlace, name: str) -> None:
         if self._wish.is_dry:
@@ -444,6 +528,8 @@ class SnapshotRun:
                 "nested": nested,
                 "target": self._target_state(),
                 "scrub": self._before.get("scrub") or {},
+                "clock": describe_runs(self._clock.runs),
+                "held": self._held,
             },
             self._now,
         )
@@ -453,7 +539,11 @@ class SnapshotRun:
         if target is None:
             return None
         before = self._target_before()
-        newest = dict(before.get("newest_at") or {})
+        newest = {
+            path: at
+            for path, at in (before.get("newest_at") or {}).items()
+            if not self._is_future(at)
+        }
         sizes = dict(before.get("sent_bytes") or {})
         for work in self._works:
             if work.sent_to_at:
@@ -461,16 +551,23 @@ class SnapshotRun:
             if work.sent_bytes:
                 sizes[work.path] = work.sent_bytes
         is_present = target.state == "present"
+        seen = before.get("seen_at")
+        seen = state_time(self._now) if is_present or self._is_future(seen) else seen
         free = target.free_bytes if is_present else before.get("free_bytes")
         return {
             "name": target.name,
             "state": target.state,
             "newest_at": newest,
-            "seen_at": state_time(self._now) if is_present else before.get("seen_at"),
+            "seen_at": seen,
             "error": target.error.message if target.error else None,
             "free_bytes": free,
             "sent_bytes": sizes,
         }
+
+    def _is_future(self, text: object) -> bool:
+        """Written by a run whose clock was wrong."""
+        at = parse_state_time(text)
+        return at is not None and is_future(at, self._now)
 
 
 def _mebibytes(size: int) -> str:

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
+import stat
 import subprocess
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
+from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError
 from rigops.concerns.snapshots.host.creating import as_host_error
-from rigops.concerns.snapshots.host.names import parse_snapshot_name
+from rigops.concerns.snapshots.host.inside import find_inside, open_inside
+from rigops.concerns.snapshots.host.names import is_folder_name, parse_snapshot_name
 from rigops.concerns.snapshots.host.place import LocalPlace
-from rigops.concerns.snapshots.host.volumes import open_volume
+from rigops.concerns.snapshots.host.pump import pump
+from rigops.concerns.snapshots.host.volumes import find_on_volume
+from rigops.hostside.shared.beneath import open_typed
+from rigops.hostside.shared.bounded import SILENCE_S, BoundedChild, ChildError, printable
 
 if TYPE_CHECKING:
     import argparse
 
     from rigops.concerns.snapshots.host.output import Output
 
-_FOLDER_SHAPE = re.compile(r"@|[A-Za-z0-9_.~%-]+")
+_LONGEST_REQUEST = 16 << 10
 _WRITING = ("receive", "delete")
+_WITH_PATH = ("look", "tar")
 _ARGUMENTS = {
     "folders": (0, 0),
     "room": (0, 0),
     "list": (1, 1),
-    "receive": (1, 1),
+    "receive": (2, 2),
     "delete": (2, 2),
     "send": (2, 3),
+    "look": (3, 3),
     "tar": (3, 3),
 }
 
@@ -49,112 +54,110 @@ def serve(options: argparse.Namespace, output: Output) -> int:
         verb, words = parse_request(os.environ.get("SSH_ORIGINAL_COMMAND", ""))
         place = open_served(options.folder)
         with place.locked() if verb in _WRITING else nullcontext():
-            return _answer(place, verb, words)
+            _answer(place, verb, words)
     except OSError as error:
         problem = as_host_error(options.folder, error)
+    except ChildError as error:
+        problem = HostError(f"{options.folder}: {error}")
     except HostError as error:
         problem = error
+    else:
+        return 0
     fix = f". fix: {problem.fix}" if problem.fix else ""
-    sys.stderr.write(f"Error: {problem.message}{fix}\n")
+    details = f"{problem.stderr}\n" if isinstance(problem, BtrfsError) else ""
+    sys.stderr.write(f"{details}Error: {printable(problem.message)}{fix}\n")
     return 1
 
 
 def parse_request(text: str) -> tuple[str, list[str]]:
-    """Every word of it has a shape that leads nowhere else."""
+    """Every word of it has a shape that leads nowhere else, but for a path in a snapshot."""
     try:
-        verb, *words = shlex.split(text)
+        verb, *words = shlex.split(text if len(text) <= _LONGEST_REQUEST else "")
     except ValueError:
         raise HostError("this key is for rigops snapshots only") from None
     least, most = _ARGUMENTS.get(verb, (0, -1))
     if not least <= len(words) <= most:
         raise HostError("this key is for rigops snapshots only")
-    folder, names = words[:1], words[1:2] if verb == "tar" else words[1:]
-    is_sound = all(_FOLDER_SHAPE.fullmatch(one) and one not in {".", ".."} for one in folder)
-    if not is_sound or not all(parse_snapshot_name(one) for one in names):
+    names = words[1:2] if verb in _WITH_PATH else words[1:]
+    if not all(map(is_folder_name, words[:1])) or not all(map(parse_snapshot_name, names)):
         raise HostError(f"no snapshot has the name {' '.join(words)}")
     return verb, words
 
 
 def open_served(path: str) -> LocalPlace:
-    if not Path(path).is_dir():
-        raise HostError(f"{path} does not exist on the server", "make it on its btrfs disk")
-    real = os.path.realpath(path)
-    words = ["findmnt", "-n", "-v", "-r", "-o", "FSTYPE,UUID,SOURCE,FSROOT,TARGET", "-T", real]
-    kind, uuid, device, root, mount = (*run_tool(path, words).split(), "", "", "", "", "")[:5]
-    if kind != "btrfs":
+    try:
+        with open_typed(path) as folder:
+            volume, base = find_on_volume(folder)
+    except FileNotFoundError:
         raise HostError(
-            f"{path} is on {kind or 'no file system'}, not on btrfs",
-            "mount the btrfs disk there, or make the folder on one",
-        )
-    inside = os.path.relpath(real, _unescape(mount))
-    base = os.path.normpath(f"/{_unescape(root)}/{inside}").strip("/")
-    return LocalPlace(path, open_volume(device, uuid), base, receives=True)
+            f"{path} does not exist on the server", "make it on its btrfs disk"
+        ) from None
+    return LocalPlace(path, volume, base, receives=True, is_typed=True)
 
 
-def inside_of(snapshot: Path, path: str) -> str:
-    """The path to name to tar; a symbolic link may not lead out of the snapshot."""
-    wanted = os.path.normpath(f"/{path}").strip("/") or "."
-    above = os.path.realpath(snapshot / os.path.dirname(wanted))  # noqa: PTH120
-    root = os.path.realpath(snapshot)
-    if above != root and not above.startswith(f"{root}/"):
-        raise HostError(f"{path} leads out of the snapshot")
-    if not os.path.lexists(snapshot / wanted):
-        raise HostError(f"{path} is not in {snapshot.name}")
-    return f"./{wanted}"
-
-
-def _answer(place: LocalPlace, verb: str, words: list[str]) -> int:
-    if verb in {"receive", "send", "tar"}:
-        return _run(*_stream_words(place, verb, words))
-    found: Any = []
-    if verb == "folders":
-        found = place.folders()
-    elif verb == "room":
-        found = place.room()
-    elif verb == "list":
-        found = place.copies(words[0])
-    elif words[1] in {one.name for one in place.copies(words[0])}:
-        place.delete(*words)
-    sys.stdout.write(f"{json.dumps(found)}\n")
-    return 0
-
-
-def _stream_words(place: LocalPlace, verb: str, words: list[str]) -> list[str]:
-    folder, *names = words
+def _answer(place: LocalPlace, verb: str, words: list[str]) -> None:
     if verb == "receive":
-        return place.receive_words(folder)
-    if verb == "send":
-        _demand(place, folder, names)
-        return place.send_words(folder, *names)
-    _demand(place, folder, names[:1])
-    snapshot = place.path(folder, names[0])
-    options = ("--sparse", "--xattrs", "--xattrs-include=*", "--acls", "--numeric-owner")
-    return ["tar", "--create", *options, "-C", str(snapshot), "--", inside_of(snapshot, names[1])]
+        folder, name = words
+        place.receive(folder, name, sys.stdin.fileno(), lambda _: None)
+        place.sync()
+    elif verb == "send":
+        _demand(place, *words)
+        with place.send(*words) as child:
+            _pass_on(child)
+    elif verb == "tar":
+        _demand(place, *words[:2])
+        _send_tar(place, *words)
+    else:
+        sys.stdout.write(f"{json.dumps(_found(place, verb, words))}\n")
 
 
-def _demand(place: LocalPlace, folder: str, names: list[str]) -> None:
+def _found(place: LocalPlace, verb: str, words: list[str]) -> Any:  # noqa: ANN401 - as JSON has it
+    if verb == "folders":
+        return place.folders()
+    if verb == "room":
+        return place.room()
+    if verb == "list":
+        return place.copies(words[0])
+    if verb == "look":
+        _demand(place, *words[:2])
+        found = find_inside(str(place.path(*words[:2])), words[2])
+        if found is None:
+            return []
+        return ("directory", 0) if stat.S_ISDIR(found.st_mode) else ("file", found.st_size)
+    if words[1] in {one.name for one in place.copies(words[0])}:
+        place.delete(*words)
+    return []
+
+
+def _demand(place: LocalPlace, folder: str, *names: str) -> None:
     there = {one.name for one in place.copies(folder) if one.is_complete}
     for name in names:
         if name not in there:
             raise HostError(f"{name} is not in {place.name}")
 
 
-def _run(*words: str) -> int:
-    """With the streams of the connection."""
-    with subprocess.Popen(
-        words,
-        stdin=sys.stdin,
-        stdout=sys.stdout,
-        stderr=sys.stderr,
-        env={**os.environ, "LC_ALL": "C"},
-    ) as process:
-        try:
-            return process.wait()
-        except BaseException:
-            process.terminate()
-            raise
+def _send_tar(place: LocalPlace, folder: str, snapshot: str, inside: str) -> None:
+    options = ("--sparse", "--xattrs", "--xattrs-include=*", "--acls", "--numeric-owner")
+    try:
+        with open_inside(str(place.path(folder, snapshot)), inside) as entry:
+            if entry.look() is None:
+                raise FileNotFoundError(inside)
+            above = entry.folder.number
+            where = f"/proc/self/fd/{above}"
+            words = ["tar", "--create", *options, "-C", where, "--", f"./{entry.name}"]
+            with BoundedChild(
+                words,
+                stdout=subprocess.PIPE,
+                env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+                pass_fds=[above],
+            ) as child:
+                _pass_on(child)
+    except OSError as error:
+        raise HostError(f"{inside} is not in {snapshot}, or behind a link") from error
 
 
-def _unescape(text: str) -> str:
-    r"""Of findmnt's raw output, where a blank is \x20."""
-    return re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), text)
+def _pass_on(child: BoundedChild) -> None:
+    """To who asked."""
+    pump(child.output.fileno(), sys.stdout.fileno(), lambda _: None)
+    if child.wait(SILENCE_S) != 0:
+        raise BtrfsError("sending", child.errors)

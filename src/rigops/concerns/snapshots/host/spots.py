@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import (
-    TOP_LEVEL,
-    HostError,
+from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.concerns.snapshots.host.subvolumes import (
     Subvolume,
-    subvolume_id,
-)
-from rigops.concerns.snapshots.host.volumes import (
-    SUBVOLUME_INODE,
-    Volume,
-    file_system_of,
     find_nested,
-    open_volume,
+    subvolume_at,
+    subvolumes_below,
 )
+from rigops.concerns.snapshots.host.volumes import Volume, find_on_volume
+from rigops.hostside.shared.beneath import Folder, open_beneath, open_folder, open_parent
 
 
 class Spot(NamedTuple):
@@ -36,31 +30,26 @@ class Spot(NamedTuple):
 
 
 def find_spot(path: str) -> Spot:
-    """Where the path is missing: where it would be."""
-    is_there = os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114
-    start = path if is_there else os.path.dirname(path)  # noqa: PTH120
-    if not Path(start).is_dir():
+    """Where the path is missing: where it would be. No link in it is followed."""
+    if path == "/":
+        with open_folder(path) as root:
+            return _spot_of(path, root)
+    try:
+        with open_parent(path) as entry:
+            if entry.is_folder:
+                with open_beneath(entry.folder, entry.name) as folder:
+                    return _spot_of(path, folder)
+            above = find_on_volume(entry.folder)
+    except FileNotFoundError as error:
         raise HostError(
-            f"{start} does not exist", "make it, or mount the file system that has it; or use --to"
-        )
-    kind, uuid, device = file_system_of(start)
-    if kind != "btrfs":
-        raise HostError(
-            f"{start} is on {kind or 'no file system'}, not on btrfs",
-            "mount the new btrfs so that it has this path, or use --to DIR",
-        )
-    volume = open_volume(device, uuid)
-    every = volume.subvolumes()
-    names: list[str] = []
-    above = path
-    if not is_there:
-        names, above = [os.path.basename(path)], start  # noqa: PTH119
-    while Path(above).stat().st_ino != SUBVOLUME_INODE:
-        names.insert(0, os.path.basename(above))  # noqa: PTH119
-        above = os.path.dirname(above)  # noqa: PTH120
-    number = subvolume_id(above)
-    holder = next((one for one in every if one.number == number), TOP_LEVEL)
-    inside = "/".join(filter(None, [holder.path, *names]))
-    if names:
-        return Spot(path, volume, inside, None)
-    return Spot(path, volume, inside, holder, find_nested(holder, every))
+            f"{error.filename} does not exist",
+            "make it, or mount the file system that has it; or use --to",
+        ) from error
+    return Spot(path, above.volume, f"{above.inside}/{entry.name}".strip("/"), None)
+
+
+def _spot_of(path: str, folder: Folder) -> Spot:
+    volume, inside = find_on_volume(folder)
+    found = subvolume_at(folder, inside)
+    nested = find_nested(found, subvolumes_below(folder, inside)) if found else ()
+    return Spot(path, volume, inside, found, nested)

@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import tarfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, last_line
-from rigops.concerns.snapshots.host.copying import copy_tree, measure_tree
+from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, last_line, run_tool
+from rigops.concerns.snapshots.host.copying import SPARE, copy_tree, measure_tree
+from rigops.concerns.snapshots.host.inside import find_inside
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.pump import pump
 from rigops.concerns.snapshots.host.remote import RemotePlace
 from rigops.concerns.snapshots.host.targets import open_target
-from rigops.concerns.snapshots.host.transfer import ended, errors_of
 from rigops.concerns.snapshots.host.volumes import open_volume
+from rigops.hostside.shared.beneath import make_private, move
+from rigops.hostside.shared.bounded import SILENCE_S, BoundedChild, ChildError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rigops.concerns.snapshots.host.place import SnapshotCopy
     from rigops.concerns.snapshots.host.settings import SnapshotSettings
     from rigops.concerns.snapshots.host.transfer import StreamMeter
+    from rigops.hostside.shared.beneath import Entry
 
 LOCAL = "local"
 PRESENT = "present"
 
+_MOST_MEMORY = 1 << 30  # of tar, which holds what an archive calls the head of a file
 _EXTRACT = ("--xattrs", "--xattrs-include=*", "--acls", "--numeric-owner", "--same-owner")
 
 
@@ -52,33 +52,22 @@ class DiskStore:
 
     def kind_of(self, folder: str, name: str, inside: str) -> str:
         """Of what is there; empty where nothing is."""
-        found = self._find(folder, name, inside)
+        found = find_inside(self.root(folder, name), inside)
         if found is None:
             return ""
-        return "directory" if stat.S_ISDIR(os.lstat(found).st_mode) else "file"
+        return "directory" if stat.S_ISDIR(found.st_mode) else "file"
 
     def measure(self, folder: str, name: str, inside: str) -> int | None:
-        return measure_tree(self._demand(folder, name, inside))
+        return measure_tree(self._path(folder, name, inside))
 
-    def copy(self, folder: str, name: str, inside: str, target: str, meter: StreamMeter) -> None:
-        copy_tree(self._demand(folder, name, inside), target, meter)
+    def copy(self, folder: str, name: str, inside: str, target: Entry, meter: StreamMeter) -> None:
+        copy_tree(self._path(folder, name, inside), target.at, meter)
 
-    def _demand(self, folder: str, name: str, inside: str) -> str:
-        found = self._find(folder, name, inside)
-        if found is None:
+    def _path(self, folder: str, name: str, inside: str) -> str:
+        """Nothing in a snapshot that is whole ever changes."""
+        if not self.kind_of(folder, name, inside):
             raise HostError(f"{inside} is not in {name}", "run it again")
-        return found
-
-    def _find(self, folder: str, name: str, inside: str) -> str | None:
-        """Never through a symbolic link, which would lead out of the snapshot."""
-        at = self.root(folder, name)
-        *above, last = inside.split("/")
-        for one in above:
-            at = f"{at}/{one}"
-            if os.path.islink(at) or not os.path.isdir(at):  # noqa: PTH112, PTH114
-                return None
-        at = f"{at}/{last}" if inside else at
-        return at if os.path.lexists(at) else None
+        return f"{self.root(folder, name)}/{inside}".rstrip("/")
 
 
 class ServerStore:
@@ -97,50 +86,46 @@ class ServerStore:
         return [one for one in self.place.copies(folder) if one.is_complete]
 
     def kind_of(self, folder: str, name: str, inside: str) -> str:
-        first = self._first(folder, name, inside)
-        if first is None:
-            return ""
-        return "directory" if first.isdir() else "file"
+        return self.place.kind_of(folder, name, inside or ".")[0]
 
     def measure(self, folder: str, name: str, inside: str) -> int | None:
         """Known of a file only."""
-        first = self._first(folder, name, inside)
-        return None if first is None or first.isdir() else first.size
+        kind, size = self.place.kind_of(folder, name, inside or ".")
+        return size if kind == "file" else None
 
-    def copy(self, folder: str, name: str, inside: str, target: str, meter: StreamMeter) -> None:
-        """The names in the stream begin at the top: it is unpacked beside, and moved."""
-        beside = f"{target}.unpacked"
-        Path(beside).mkdir(mode=0o700)
-        words = ["tar", "--extract", *_EXTRACT, "-C", beside]
+    def copy(self, folder: str, name: str, inside: str, target: Entry, meter: StreamMeter) -> None:
+        """What it sends is unpacked beside, and only what has the name that was asked for moves.
+
+        An archive that has no end ends where the disk would be full.
+        """
+        room = os.statvfs(target.folder.number)
+        most = room.f_bavail * room.f_frsize - SPARE
+
+        def count(moved: int) -> None:
+            meter.count(moved)
+            if meter.done > most:
+                raise HostError(f"{what} takes more than the {most >> 20} MiB that are free")
+
         what = f"{self.name}: reading {name}"
-        with self._tar(folder, name, inside) as source, ended(_start(words)) as sink:
-            if source.stdout and sink.stdin:
-                pump(source.stdout.fileno(), sink.stdin.fileno(), meter.count)
-                source.stdout.close()
-                sink.stdin.close()
-            for process in (source, sink):
-                process.wait()
-            said = [errors_of(process) for process in (sink, source)]
-            if sink.returncode != 0 or source.returncode != 0:
-                raise BtrfsError(what, next(filter(last_line, said), "it ended early"))
-        Path(f"{beside}/{inside}").rename(target)
-
-    def _first(self, folder: str, name: str, inside: str) -> tarfile.TarInfo | None:
-        with self._tar(folder, name, inside) as source:
-            try:
-                with tarfile.open(fileobj=cast("IO[bytes]", source.stdout), mode="r|") as stream:
-                    return stream.next()
-            except tarfile.ReadError:
-                said = errors_of(source)
-                source.wait()
-                if "is not in" in said or "leads out of" in said:
-                    return None
-                raise HostError(f"{self.name}: {last_line(said) or 'no answer'}") from None
-
-    @contextmanager
-    def _tar(self, folder: str, name: str, inside: str) -> Iterator[subprocess.Popen[bytes]]:
-        with ended(self.place.tar(folder, name, inside or ".")) as process:
-            yield process
+        unpacked = target.folder.entry("unpacked")
+        with make_private(unpacked) as beside:
+            limit = f"--as={_MOST_MEMORY}"
+            words = ["prlimit", limit, "tar", "--extract", *_EXTRACT, "-C", beside.at]
+            with self.place.tar(folder, name, inside or ".") as source, _start(words) as sink:
+                try:
+                    pump(source.output.fileno(), sink.input.fileno(), count)
+                    source.output.close()
+                    sink.input.close()
+                    codes = [one.wait(SILENCE_S) for one in (source, sink)]
+                except ChildError as error:
+                    raise HostError(f"{what}: {error}", "run it again") from None
+                if any(codes):
+                    said = sink.errors, source.errors
+                    raise BtrfsError(what, next(filter(last_line, said), "it ended early"))
+            got = beside.entry(inside.rpartition("/")[2]) if inside else unpacked
+            if got.look() is None:
+                raise HostError(f"{what}: something else arrived", "run it again")
+            move(got, target)
 
 
 class MissingStore(NamedTuple):
@@ -157,11 +142,13 @@ class MissingStore(NamedTuple):
 
 def find_local_stores() -> list[DiskStore]:
     """One for each mounted btrfs that has snapshots."""
-    words = ["findmnt", "-n", "-v", "-r", "-t", "btrfs", "-o", "UUID,SOURCE"]
-    said = subprocess.run(words, check=False, capture_output=True, stdin=subprocess.DEVNULL)
-    devices = dict(
-        row.split(" ", 1) for row in said.stdout.decode().splitlines() if " " in row.strip()
-    )
+    try:
+        said = run_tool(
+            "findmnt", ["findmnt", "-n", "-v", "-r", "-t", "btrfs", "-o", "UUID,SOURCE"]
+        )
+    except BtrfsError:  # it finds none
+        return []
+    devices = dict(row.split(" ", 1) for row in said.splitlines() if " " in row.strip())
     found = [
         DiskStore(LocalPlace(LOCAL, open_volume(device, uuid), receives=False))
         for uuid, device in sorted(devices.items())
@@ -183,7 +170,5 @@ def find_target(settings: SnapshotSettings | None) -> DiskStore | ServerStore | 
     return MissingStore(target.name, target.state, error, fix or connect)
 
 
-def _start(words: list[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+def _start(words: list[str]) -> BoundedChild:
+    return BoundedChild(words, stdin=subprocess.PIPE)

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import (
-    HostError,
-    run_tool,
-    subvolume_id,
-    take_snapshot,
-)
+from rigops.concerns.snapshots.host.btrfs import HostError, run_tool, take_snapshot
 from rigops.concerns.snapshots.host.chain import Transfer, choose_parents
 from rigops.concerns.snapshots.host.choosing import is_inside
 from rigops.concerns.snapshots.host.copying import SPARE
@@ -25,12 +18,12 @@ from rigops.concerns.snapshots.host.mounted import (
 from rigops.concerns.snapshots.host.names import STORE, SnapshotName, folder_of, stamp
 from rigops.concerns.snapshots.host.nested_moves import move_nested
 from rigops.concerns.snapshots.host.place import LocalPlace
-from rigops.concerns.snapshots.host.renaming import move_to_free_name, put_in_place
 from rigops.concerns.snapshots.host.spots import find_spot
 from rigops.concerns.snapshots.host.stores import LOCAL
+from rigops.concerns.snapshots.host.subvolumes import subvolume_at
 from rigops.concerns.snapshots.host.transfer import send_snapshot
-from rigops.concerns.snapshots.host.volumes import SUBVOLUME_INODE
 from rigops.concerns.snapshots.host.workspace import Moves, forget, note, temporary_name
+from rigops.hostside.shared.beneath import move, open_folder, open_parent, put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +67,10 @@ def plan_swap(path: str, store: Store, name: str) -> Swap:
     aside = ""
     if spot.subvolume is not None:
         aside = str(local.path(folder, str(SnapshotName(utc_now(), "rollback"))))
-    elif os.path.lexists(spot.at):
-        aside = f"{spot.at}.before-restore-{stamp(utc_now())}"
+    else:
+        with open_parent(spot.at) as entry:
+            if entry.look():
+                aside = f"{spot.at}.before-restore-{stamp(utc_now())}"
     has_copy = any(one.is_complete and one.name == name for one in local.copies(folder))
     return Swap(spot, local, folder, aside, needs_copy=not has_copy)
 
@@ -87,19 +82,21 @@ def replace_subvolume(
     spot = swap.spot
     if swap.needs_copy:
         _bring_copy(swap, store, name, output)
-    made = os.path.join(os.path.dirname(spot.at), temporary_name())  # noqa: PTH118, PTH120
-    moves = Moves(swap.aside, spot.at, spot.nested) if swap.aside and spot.nested else None
-    before_swap()
-    note(made, moves)
-    take_snapshot(str(swap.local.path(swap.folder, name)), made, read_only=False)
-    if swap.aside:
-        Path(swap.aside).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        put_in_place(made, spot.at, swap.aside)
-        for beside in move_nested(swap.aside, spot.at, spot.nested):
-            output.notice(f"{spot.path}: a subvolume is in the place of what is now {beside}")
-    else:
-        move_to_free_name(made, spot.at)
-    run_tool(spot.path, ["sync", "-f", spot.at])
+    with open_parent(spot.at) as live:
+        made = live.folder.entry(temporary_name())
+        moves = Moves(swap.aside, spot.at, spot.nested) if swap.aside and spot.nested else None
+        before_swap()
+        note(made.path, moves)
+        take_snapshot(str(swap.local.path(swap.folder, name)), made.at, read_only=False)
+        if swap.aside:
+            swap.local.make(swap.folder)
+            with open_parent(swap.aside) as aside:
+                put_in_place(made, live, aside)
+            for beside in move_nested(swap.aside, spot.at, spot.nested):
+                output.notice(f"{spot.path}: a subvolume is in the place of what is now {beside}")
+        else:
+            move(made, live)
+    swap.local.sync()
     forget()
     to_do = _show_in_host(spot) if spot.subvolume is not None else None
     if to_do is None and spot.subvolume is not None:
@@ -109,13 +106,19 @@ def replace_subvolume(
 
 def finish_moves(moves: Moves) -> list[str]:
     """Those that a killed swap had not moved yet; none where the two were not swapped."""
-    left = [one for one in moves.nested if _is_subvolume(f"{moves.old}/{one}")]
+    left = [one for one in moves.nested if number_at(f"{moves.old}/{one}")]
     move_nested(moves.old, moves.new, left)
     return left
 
 
-def _is_subvolume(path: str) -> bool:
-    return os.path.isdir(path) and Path(path).stat().st_ino == SUBVOLUME_INODE  # noqa: PTH112
+def number_at(path: str) -> int:
+    """Of the subvolume at this path; zero where there is none."""
+    try:
+        with open_folder(path) as folder:
+            found = subvolume_at(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return found.number if found else 0
 
 
 def _bring_copy(swap: Swap, store: Store, name: str, output: Output) -> None:
@@ -136,16 +139,13 @@ def _bring_copy(swap: Swap, store: Store, name: str, output: Output) -> None:
             f"{(total + SPARE) >> 20} MiB",
             "remove files or snapshots there",
         )
-    note(str(local.path(folder, name)))
     send_snapshot(Transfer(name, parents), folder, store.place, local, output)
-    forget()
 
 
 def _show_in_host(spot: Spot) -> str | None:
     """What a person has to run, where the machine still shows the old one."""
-    number = subvolume_id(spot.at)
     mount = mounted_at(spot.path)
-    if mount is None or mount.kind != "btrfs" or subvolume_id(spot.path) == number:
+    if mount is None or mount.kind != "btrfs" or number_at(spot.path) == number_at(spot.at):
         return None
     again = f"umount {spot.path} && mount {spot.path}"
     why = unmount(mount)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rigops.concerns.snapshots.host.btrfs import HostError, delete_subvolume
 from rigops.concerns.snapshots.host.names import parse_snapshot_name
 from rigops.concerns.snapshots.host.subvolume_swap import finish_moves
-from rigops.concerns.snapshots.host.volumes import RUN, find_disk, open_volume
-from rigops.concerns.snapshots.host.workspace import BEGINNING, forget, read_unfinished
+from rigops.concerns.snapshots.host.subvolumes import file_system_uuid, subvolume_at
+from rigops.concerns.snapshots.host.volumes import RUN, find_disk, find_on_volume, open_volume
+from rigops.concerns.snapshots.host.workspace import (
+    BEGINNING,
+    forget,
+    read_unfinished,
+    remove_tree,
+)
+from rigops.hostside.shared.beneath import open_beneath, open_folder, open_parent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rigops.concerns.snapshots.host.output import Output
+    from rigops.hostside.shared.beneath import Folder
 
 
 def clear_unfinished(output: Output) -> None:
@@ -32,25 +39,44 @@ def clear_unfinished(output: Output) -> None:
         if found.moves:
             for one in finish_moves(found.moves):
                 output.notice(f"moved {one} into what an interrupted restore put in place")
+    except FileNotFoundError:
+        pass  # a user has moved what is above
     except (HostError, OSError) as error:
         output.notice(f"an interrupted restore left {found.path}: {error}")
-        return
+        if not isinstance(error, NotADirectoryError):  # a user has put a link on the way
+            return
     forget()
 
 
 def _remove(path: str) -> bool:
-    name = os.path.basename(path)  # noqa: PTH119
-    is_part = parse_snapshot_name(name) is not None and not _is_read_only(path)
-    if not os.path.isdir(path) or not (is_part or name.startswith(BEGINNING)):  # noqa: PTH112
-        return False
-    if is_part:
-        delete_subvolume(path)
+    with open_parent(path) as live, _on_own_mount(live.folder) as above:
+        entry = above.entry(live.name)
+        if not entry.is_folder:
+            return False
+        with open_beneath(entry.folder, entry.name) as folder:
+            found = subvolume_at(folder)
+        is_snapshot = parse_snapshot_name(entry.name) is not None
+        if is_snapshot and found and not found.is_read_only:  # one that was received whole is
+            delete_subvolume(entry.at)
+            return True
+        if is_snapshot or not entry.name.startswith(BEGINNING):
+            return False
+        if found:
+            with suppress(HostError):  # it has subvolumes inside
+                delete_subvolume(entry.at)
+        remove_tree(entry)
         return True
-    with suppress(HostError):  # a folder, or it has subvolumes inside
-        delete_subvolume(path)
-    if os.path.isdir(path):  # noqa: PTH112
-        shutil.rmtree(path)
-    return True
+
+
+@contextmanager
+def _on_own_mount(folder: Folder) -> Iterator[Folder]:
+    """Of a btrfs. To the timer's service every live path is read-only."""
+    if not file_system_uuid(folder):
+        yield folder
+        return
+    volume, inside = find_on_volume(folder)
+    with open_folder(f"{volume.top}/{inside}") as there:
+        yield there
 
 
 def _is_reachable(path: str) -> bool:
@@ -64,10 +90,3 @@ def _is_reachable(path: str) -> bool:
         return False
     open_volume(device, uuid)
     return True
-
-
-def _is_read_only(path: str) -> bool:
-    """A snapshot that was received whole is."""
-    words = ["btrfs", "property", "get", "-ts", path, "ro"]
-    found = subprocess.run(words, check=False, capture_output=True, stdin=subprocess.DEVNULL)
-    return b"ro=false" not in found.stdout

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import (
+from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
+from rigops.concerns.snapshots.host.mounted import mount_of
+from rigops.concerns.snapshots.host.subvolumes import (
     TOP_ID,
-    TOP_LEVEL,
-    HostError,
     Subvolume,
-    list_subvolumes,
-    run_tool,
-    subvolume_id,
+    file_system_uuid,
+    find_nested,
+    subvolume_at,
+    subvolumes_below,
 )
+from rigops.hostside.shared.beneath import Folder, open_folder, without_links
+from rigops.hostside.shared.bounded import ChildError, printable, run_bounded
 
 RUN = "/run/rigops"
-SUBVOLUME_INODE = 256  # of the first folder of every subvolume
 
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS
 _RECURSIVE, _SLAVE = 0x4000, 0x80000  # MS_REC, MS_SLAVE
@@ -34,23 +34,15 @@ class Volume(NamedTuple):
     top: str
 
     def subvolumes(self) -> list[Subvolume]:
-        return list_subvolumes(self.top)
-
-
-class MountedAt(NamedTuple):
-    """`root`: the folder of the file system that is at `target`, from its top level."""
-
-    kind: str
-    uuid: str
-    device: str
-    root: str
-    target: str
+        with open_folder(self.top) as top:
+            return list(subvolumes_below(top))
 
 
 class Source(NamedTuple):
     """A live subvolume. `nested`: subvolumes inside, of which a snapshot has empty folders."""
 
     path: str
+    folder: Folder
     volume: Volume
     subvolume: Subvolume
     nested: tuple[str, ...]  # paths below `path`
@@ -70,66 +62,66 @@ def open_volume(device: str, uuid: str) -> Volume:
     top = Path(RUN, "btrfs", uuid)
     if not os.path.ismount(top):
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
-        options = f"subvolid={TOP_ID},noatime"
+        # nodev: a snapshot that was received may have a node of the machine's own disk in it.
+        options = f"subvolid={TOP_ID},noatime,nodev,nosuid"
         run_tool(device, ["mount", "-t", "btrfs", "-o", options, device, str(top)])
     return Volume(uuid, device, str(top))
 
 
 def find_disk(uuid: str) -> str | None:
     """The device with this file system; None where the disk is absent."""
-    found = subprocess.run(
-        ["blkid", "-U", uuid], check=False, capture_output=True, stdin=subprocess.DEVNULL
-    )
-    return found.stdout.decode().strip() or None
+    try:
+        found = run_bounded(["blkid", "-U", uuid])
+    except ChildError as error:
+        raise HostError(f"{uuid}: blkid {error}", "see `dmesg`") from None
+    return printable(found.output).strip() or None
 
 
 def find_source(path: str) -> Source:
-    """The subvolume at this path."""
-    if not Path(path).is_dir():
-        raise HostError(f"{path} does not exist", "mount it, or remove it from subvolumes")
-    kind, uuid, device = file_system_of(path)
-    if kind != "btrfs":
+    """The subvolume at this path. It stays open, for as long as the program runs."""
+    try:
+        with open_folder(without_links(path)) as folder:
+            spot = find_on_volume(folder)
+            kept = Folder(path, os.dup(folder.number))
+    except FileNotFoundError:
         raise HostError(
-            f"{path} is on {kind or 'no file system'}, not on btrfs",
-            "remove it from subvolumes, or mount the btrfs disk there",
-        )
-    if Path(path).stat().st_ino != SUBVOLUME_INODE:
+            f"{path} does not exist", "mount it, or remove it from subvolumes"
+        ) from None
+    except OSError as error:
+        raise HostError(
+            f"{path}: {error.filename} {error.strerror}", "declare the path that it leads to"
+        ) from error
+    subvolume = subvolume_at(kept, spot.inside)
+    if subvolume is None:
         raise HostError(
             f"{path} is a directory, not a subvolume",
             "declare the subvolume that it is in (`btrfs subvolume show PATH`)",
         )
-    volume = open_volume(device, uuid)
-    number = subvolume_id(path)
-    every = volume.subvolumes()
-    subvolume = next((one for one in every if one.number == number), TOP_LEVEL)
-    return Source(path, volume, subvolume, find_nested(subvolume, every))
+    nested = find_nested(subvolume, subvolumes_below(kept, spot.inside))
+    return Source(path, kept, spot.volume, subvolume, nested)
 
 
-def file_system_of(path: str) -> tuple[str, str, str]:
-    """Kind, UUID and device."""
-    words = ["findmnt", "-n", "-v", "-o", "FSTYPE,UUID,SOURCE", "-T", path]
-    kind, uuid, device = (*run_tool(path, words).split(None, 2), "", "", "")[:3]
-    return kind, uuid, device.strip()
+class OnVolume(NamedTuple):
+    """`inside`: the path from the top level, empty for itself."""
+
+    volume: Volume
+    inside: str
 
 
-def find_mount(path: str) -> MountedAt:
-    """What this path is on. `path`: without links."""
-    words = ["findmnt", "-J", "-v", "-o", "FSTYPE,UUID,SOURCE,FSROOT,TARGET", "-T", path]
-    try:
-        found = json.loads(run_tool(path, words))["filesystems"][0]
-    except (ValueError, LookupError) as error:
-        raise HostError(f"{path}: findmnt gave no answer that can be read") from error
-    columns = ("fstype", "uuid", "source", "fsroot", "target")
-    return MountedAt(*(str(found.get(one) or "") for one in columns))
-
-
-def find_nested(of: Subvolume, every: list[Subvolume]) -> tuple[str, ...]:
-    """Writable ones; a snapshot that lies inside is no data of the subvolume."""
-    inside: set[int] = {of.number}
-    found: list[str] = []
-    for one in sorted(every, key=lambda one: one.path.count("/")):
-        if one.above in inside:
-            inside.add(one.number)
-            if not one.is_read_only:
-                found.append(one.path[len(of.path) :].lstrip("/"))
-    return tuple(sorted(found))
+def find_on_volume(folder: Folder) -> OnVolume:
+    """Where an open folder is on its btrfs."""
+    mount = mount_of(folder)
+    uuid = file_system_uuid(folder)
+    if mount is None or not uuid:
+        kind = mount.kind if mount else "no file system"
+        raise HostError(
+            f"{folder.path} is on {kind}, not on btrfs",
+            "remove it from subvolumes, or mount the btrfs disk there",
+        )
+    volume = open_volume(mount.device, uuid)
+    below = os.path.relpath(os.readlink(f"/proc/self/fd/{folder.number}"), mount.point)  # noqa: PTH115
+    inside = os.path.normpath(f"{mount.root}/{below}").strip("/")
+    with open_folder(f"{volume.top}/{inside}") as there:
+        if not there.is_same(folder):
+            raise HostError(f"{folder.path} is moved just now", "run it again")
+    return OnVolume(volume, inside)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
-import shutil
-from contextlib import contextmanager, suppress
+import subprocess
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError
 from rigops.concerns.snapshots.host.marks import replace_file
+from rigops.concerns.snapshots.host.nested_moves import make_like
+from rigops.hostside.shared.beneath import Entry, make_private, open_beneath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+
+    from rigops.hostside.shared.beneath import Folder
 
 UNFINISHED = "/var/lib/rigops/restoring.json"
 
-_OPEN = os.O_RDONLY | os.O_DIRECTORY
 BEGINNING = ".rigops-restore-"
 
 
@@ -38,76 +39,36 @@ class Unfinished(NamedTuple):
     moves: Moves | None = None
 
 
-class Folder(NamedTuple):
-    """One that is open: whoever owns what is above cannot put another in its place."""
-
-    path: str
-    number: int
-
-    def at(self, name: str) -> str:
-        """A path for this process and for those that it starts."""
-        return f"/proc/{os.getpid()}/fd/{self.number}/{name}"
-
-
 @contextmanager
-def open_folder(path: str) -> Iterator[Folder]:
-    number = os.open(path, _OPEN)
-    try:
-        yield Folder(path, number)
-    finally:
-        os.close(number)
-
-
-@contextmanager
-def open_below(start: str, names: Sequence[str], like: str = "") -> Iterator[Folder]:
-    """A folder reached without a symbolic link. One that is missing is made `like` that one."""
-    number = os.open(start, _OPEN)
-    path = start.rstrip("/")
-    try:
-        for name in names:
-            path, like = f"{path}/{name}", f"{like}/{name}" if like else ""
-            if like:
-                _make_like(like, name, number)
-            deeper = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=number)
-            os.close(number)
-            number = deeper
-        yield Folder(path or "/", number)
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            raise HostError(
-                f"{path} is no directory now, or a symbolic link", "restore with --to DIR"
-            ) from error
-        raise
-    finally:
-        os.close(number)
-
-
-def _make_like(like: str, name: str, above: int) -> None:
-    try:
-        os.mkdir(name, 0o700, dir_fd=above)
-    except FileExistsError:
-        return
-    owner = Path(like).stat()
-    made = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=above)
-    try:
-        os.chown(made, owner.st_uid, owner.st_gid)
-        shutil.copystat(like, f"/proc/self/fd/{made}")
-    finally:
-        os.close(made)
+def open_or_make(start: Folder, inside: str, like: Folder) -> Iterator[Folder]:
+    """A folder that is missing is made as it is below `like`."""
+    with ExitStack() as opened:
+        at = start
+        for part in filter(None, inside.split("/")):
+            like = opened.enter_context(open_beneath(like, part))
+            if at.entry(part).look() is None:
+                make_like(like, at.entry(part))
+            at = opened.enter_context(open_beneath(at, part))
+        yield at
 
 
 @contextmanager
 def workspace(parent: Folder) -> Iterator[Folder]:
     """A folder in `parent` that only root gets into."""
-    name = temporary_name()
-    note(f"{parent.path}/{name}")
+    entry = parent.entry(temporary_name())
+    note(f"{os.path.realpath(parent.at)}/{entry.name}")
     try:
-        os.mkdir(name, 0o700, dir_fd=parent.number)
-        with open_below(parent.at(""), [name]) as inside:
+        with make_private(entry) as inside:
             yield inside
     finally:
-        shutil.rmtree(parent.at(name), ignore_errors=True)
+        remove_tree(entry)
         forget()
+
+
+def remove_tree(entry: Entry) -> None:
+    """However deep it is. A link itself goes, and nothing that it leads to."""
+    words = ["rm", "-rf", "--one-file-system", "--", entry.at]
+    subprocess.run(words, check=False, capture_output=True, stdin=subprocess.DEVNULL)
 
 
 def temporary_name() -> str:
