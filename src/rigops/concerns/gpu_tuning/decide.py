@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rigops.catalog import find_gpu
 from rigops.catalog.model import ARCHITECTURES
 from rigops.dataclass import dataclass
-from rigops.inventory.spec.choice import GpuIdentity, choose, without_a_card
+from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
@@ -126,12 +126,13 @@ def unreadable(report: SmiReport) -> str:
 def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
     blockers = [*_selection_errors("gpu_power_limit", declared.power, cards)]
     blockers += _selection_errors("gpu_clocks", declared.clocks, cards)
+    uuids = uuids_of(card.identity for card in cards)
     wanted: list[Wanted] = []
     refusals: list[tuple[TunedCard, str]] = []
     notices: list[tuple[TunedCard, str]] = []
     for card in cards:
         try:
-            lines = list(_of_card(declared, card, cards))
+            lines = list(_of_card(declared, card, uuids))
         except _RefusedError as refused:
             refusals.append((card, str(refused)))
             continue
@@ -178,11 +179,12 @@ def _selection_errors(
     if choices is None:
         return
     every = [card.identity for card in cards]
+    uuids = uuids_of(every)
     present = ", ".join(f"{card.subject} {card.identity.uuid or ''}".strip() for card in cards)
     for selector in without_a_card(choices, every):
         yield f"{key}: {selector.text!r} is no GPU of this host. fix: name one of {present}"
     for card in cards:
-        choice = choose(choices, card.identity, every)
+        choice = choose(choices, card.identity, uuids)
         if choice.equals and choice.selector:
             names = " and ".join(repr(one.text) for one in (choice.selector, *choice.equals))
             yield (
@@ -191,13 +193,12 @@ def _selection_errors(
             )
 
 
-def _of_card(declared: Declared, card: TunedCard, cards: Sequence[TunedCard]) -> Iterator[Wanted]:
-    every = [one.identity for one in cards]
+def _of_card(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
     where = (card.key, card.identity.address)
-    power = choose(declared.power, card.identity, every).value if declared.power else None
+    power = choose(declared.power, card.identity, uuids).value if declared.power else None
     if power is not None:
         yield Wanted(*where, "power", f"{_watts(power, card):g}")
-    clocks = choose(declared.clocks, card.identity, every).value if declared.clocks else None
+    clocks = choose(declared.clocks, card.identity, uuids).value if declared.clocks else None
     if clocks is None:
         return
     if clocks.graphics_mhz:
@@ -372,9 +373,9 @@ def foreseen(power: PerGpu[PowerLimit] | None, pci: Pci, catalog: Catalog) -> It
         for one in pci.nvidia_gpus
         for model in [find_gpu(catalog, f"10de:{one.device:04x}").only if one.device else None]
     ]
-    every = [identity for identity, _ in cards]
+    uuids = uuids_of(identity for identity, _ in cards)
     for identity, model in cards:
-        choice = choose(power, identity, every).value if power else None
+        choice = choose(power, identity, uuids).value if power else None
         if model is None or choice is None:
             continue
         watts = choice.watts

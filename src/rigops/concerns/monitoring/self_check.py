@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import sys
@@ -221,7 +222,11 @@ class _Host:
             metrics["self_check_problems"] = float(len(problems))
         textfile = self._root / self._settings.folder.lstrip("/") / TEXTFILE
         self._remember(f"{self._settings.folder}/{TEXTFILE}")
-        _replace(textfile, exposition(result.findings, metrics))
+        try:
+            _replace(textfile, exposition(result.findings, metrics))
+        except OSError as error:
+            sys.stderr.write(f"{clean(str(textfile))} cannot be written: {error.strerror}\n")
+            return 1
         return 0
 
     def _remember(self, textfile: str) -> None:
@@ -234,16 +239,27 @@ class _Host:
 
 
 def _replace(path: Path, text: str) -> None:
-    """At every moment the old one or the new one, and nobody reads what is beside it."""
-    aside = path.with_name(f".{path.name}.tmp")
-    with suppress(FileNotFoundError):
-        aside.unlink()
-    with os.fdopen(os.open(str(aside), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
-        file.write(text.encode("utf-8", "replace"))
-        file.flush()
-        os.fchmod(file.fileno(), 0o644)
-        os.fsync(file.fileno())
-    aside.replace(path)
+    """At every moment the old one or the new one, and nobody reads what is beside it.
+
+    The folder may be another user's: whatever has a name there is neither followed nor written to.
+    """
+    folder = os.open(str(path.parent), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        aside = f".{path.name}.{secrets.token_hex(8)}.tmp"
+        new = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=folder)
+        try:
+            with os.fdopen(new, "wb") as file:
+                file.write(text.encode("utf-8", "replace"))
+                file.flush()
+                os.fchmod(file.fileno(), 0o644)
+                os.fsync(file.fileno())
+            os.replace(aside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(aside, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
 
 
 def main(words: list[str]) -> int:
