@@ -19,6 +19,8 @@ from rigops.converge.errors import SameMachineError
 from rigops.converge.host_run import HostRun
 
 if TYPE_CHECKING:
+    from typing_extensions import Self  # from Python 3.11 on in typing
+
     from rigops.concerns.concern import HostRequest
     from rigops.converge.request import Confirmed, RunOptions
     from rigops.converge.result import HostResult
@@ -149,32 +151,35 @@ def _at_once(runs: Iterable[HostRun], work: Callable[[HostRun], None]) -> None:
 
 
 class Interrupts:
-    """From now on Ctrl-C is raised in the greenlet that makes this.
+    """While it is entered, Ctrl-C is raised in the greenlet that entered it.
 
     Python would raise it in whichever runs at that moment. A worker that keeps what comes of its
-    work, or a thread of paramiko's, would take it for its own, and the user's wish would be lost.
+    work, a thread of paramiko's or the one that draws progress would take it for its own, and the
+    user's wish would be lost.
     """
 
-    def __init__(self) -> None:
+    def __enter__(self) -> Self:
         self._receiver = gevent.getcurrent()
-        self._deliver()
+        self._asking: object = None
+        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        return self
 
-    def _deliver(self) -> None:
-        self._watcher = gevent.signal_handler(
-            signal.SIGINT, gevent.kill, self._receiver, KeyboardInterrupt
-        )
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _interrupted(self, *_: object) -> None:
+        now = gevent.getcurrent()
+        if now is not self._receiver:
+            gevent.kill(self._receiver, KeyboardInterrupt)
+            if now is not self._asking:
+                return
+        raise KeyboardInterrupt
 
     @contextmanager
     def end_the_question(self) -> Iterator[None]:
-        """Who waits for an answer blocks gevent, which would hear of Ctrl-C only after it."""
-        self._watcher.cancel()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        """Who waits for an answer blocks gevent: Ctrl-C is raised there too."""
+        self._asking = gevent.getcurrent()
         try:
             yield
         finally:
-            self._deliver()
-
-    def end(self) -> None:
-        """From now on Ctrl-C is Python's own again."""
-        self._watcher.cancel()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._asking = None

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # from Python 3.11 on in typing
 
 T = TypeVar("T")
+
+SLICE_S: Final = 1.0
 
 
 def start_thread(work: Callable[[], T]) -> Future[T]:
@@ -30,7 +32,11 @@ def start_thread(work: Callable[[], T]) -> Future[T]:
 
 
 def has_ended(future: Future[T], within_s: float) -> bool:
-    return bool(wait((future,), within_s).done)
+    clock = Clock(within_s)
+    while not wait((future,), clock.slice()).done:
+        if clock.left() <= 0:
+            return False
+    return True
 
 
 class Clock:
@@ -48,6 +54,10 @@ class Clock:
     def wait(self) -> float:
         """Seconds left as a waiting time: never negative, never the 0 that means "do not block"."""
         return max(self.left(), 0.001)
+
+    def slice(self) -> float:
+        """How long to wait at once: a signal that comes just before a wait does not end it."""
+        return min(self.wait(), SLICE_S)
 
     @contextmanager
     def stopped(self) -> Iterator[None]:

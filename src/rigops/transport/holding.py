@@ -57,9 +57,9 @@ class Holding:
         beginning = ready.decode()
         while clock.left() > 0:
             try:
-                line = self._lines.get(timeout=clock.wait())
+                line = self._lines.get(timeout=clock.slice())
             except Empty:
-                break
+                continue
             if line is None:
                 self.err.finish()
                 if self._work is not None:

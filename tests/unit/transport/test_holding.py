@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rigops.transport import LOCAL, Connection, HostKeyPolicy, TransportError, connect, holding
+from rigops.transport.clock import SLICE_S
 from rigops.transport.connection import pieces
 
 if TYPE_CHECKING:
@@ -274,3 +278,25 @@ assert [job.value for job in jobs] == [(3, b"x\\n")] * 4, jobs
 
 def test_greenlets_hold_at_the_same_time(tmp_path: Path) -> None:
     _python(_UNDER_GEVENT, str(tmp_path), code=0)
+
+
+def test_ctrl_c_that_comes_as_it_begins_to_wait_is_heard_within_one_slice(
+    here: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that another thread gets does not end a wait, as one just before it does not."""
+    asked: list[float] = []
+    interrupting = threading.Thread(target=signal.raise_signal, args=(signal.SIGINT,))
+
+    class Lines(Queue[str]):
+        def get(self, block: bool = True, timeout: float | None = None) -> str:  # noqa: FBT001, FBT002 - the queue's
+            asked.append(timeout or LONG)
+            if not interrupting.ident:
+                interrupting.start()
+            return super().get(block, timeout)
+
+    monkeypatch.setattr(holding, "Queue", Lines)
+
+    with pytest.raises(KeyboardInterrupt):
+        here.hold(["sh", "-c", "read -r _"], stdin=b"", ready=b"never", deadline_s=LONG)
+
+    assert max(asked) <= SLICE_S
