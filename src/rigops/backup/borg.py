@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from rigops.backup.borg_host import STATE_FILE, with_passphrase
 from rigops.backup.borg_lines import read_backup, read_drill
 from rigops.backup.btrfs_lines import read_snapshots
+from rigops.backup.engine import MOVED, PRUNE_MOST
 from rigops.backup.host_program import PYTHON, HostProgram, restore_words
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.backup.engine import HostSnapshots, RestoreRequest
 
-MOVED: Final = "--moved"
 ACCEPT_LOST: Final = "--accept-lost"
 
 _READ_S: Final = 30.0
@@ -36,7 +36,8 @@ class BorgEngine:
     def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
         """A repository that could not be reached at apply is initialized first."""
         if dry_run:
-            return read_backup(self._ask("backup", "--dry-run"))
+            consents = sorted(self.consents & {PRUNE_MOST})
+            return read_backup(self._ask("backup", *consents, "--dry-run"))
         if not self._is_open():
             self._ask("init", *sorted(self.consents & {MOVED}))
         return read_backup(self._ask("backup", *sorted(self.consents)))

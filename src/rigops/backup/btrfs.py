@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rigops.backup.btrfs_lines import read_snapshots
-from rigops.backup.engine import BackupError, HostSnapshots, RestoreRequest
+from rigops.backup.engine import MOVED, PRUNE_MOST, BackupError, HostSnapshots, RestoreRequest
 from rigops.backup.host_program import HostProgram, restore_words
 from rigops.dataclass import dataclass
 
@@ -14,13 +14,15 @@ from rigops.dataclass import dataclass
 @dataclass
 class BtrfsEngine:
     program: HostProgram
+    consents: frozenset[str] = frozenset()
     name: str = "btrfs"
 
     def list(self, *, sizes: bool) -> HostSnapshots:
         return read_snapshots(self.program.host, self._ask("list", *(["--sizes"] if sizes else [])))
 
     def backup(self, *, dry_run: bool) -> Mapping[str, Any]:
-        return self._ask("backup", *(["--dry-run"] if dry_run else []))
+        consents = sorted(self.consents & {MOVED, PRUNE_MOST})
+        return self._ask("backup", *consents, *(["--dry-run"] if dry_run else []))
 
     def restore(self, request: RestoreRequest, *, dry_run: bool) -> Mapping[str, Any]:
         found = self._ask("restore", *restore_words(request), *(["--dry-run"] if dry_run else []))

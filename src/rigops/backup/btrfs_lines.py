@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rigops.backup.answer_shape import MOST, fits, is_whole
 from rigops.backup.engine import (
     BackupError,
     BackupTarget,
@@ -19,9 +20,11 @@ from rigops.backup.engine import (
     Subvolume,
     parse_utc,
 )
+from rigops.errors import RigopsError
 from rigops.json_fields import Fields
 from rigops.transport.errors import clean
 
+_LONGEST_FIX = 2000  # with a line of authorized_keys in it
 _REPORT_IT = "this is a bug in rigops; report it with the output of -v"
 
 
@@ -50,8 +53,8 @@ class ProgramAnswer:
         elif isinstance(found.get("notice"), str):
             self._on_notice(clean(found["notice"]))
         elif isinstance(error := found.get("error"), dict):
-            texts = (clean(str(error.get(name) or "")) for name in ("message", "fix"))
-            self._errors.append((next(texts), next(texts)))
+            message, fix = (str(error.get(name) or "") for name in ("message", "fix"))
+            self._errors.append((clean(message), clean(fix, _LONGEST_FIX)))
         elif isinstance(found.get("result"), dict):
             self._result = found["result"]
         elif isinstance(found.get("ended"), int):
@@ -61,6 +64,8 @@ class ProgramAnswer:
     def result_or_raise(self, host: str, stderr: bytes) -> Mapping[str, Any]:
         """With `errors`, where a part of the work failed."""
         if self._result is not None:
+            if not fits(self._result):
+                raise unreadable(host)
             errors = [{"message": message, "fix": fix} for message, fix in self._errors]
             return {**self._result, "errors": errors} if errors else self._result
         if self._errors:
@@ -71,7 +76,20 @@ class ProgramAnswer:
         )
 
 
+def unreadable(host: str) -> BackupError:
+    where = f" on {host}" if host else ""
+    why = f"the backup program{where} gave an answer that cannot be read"
+    return BackupError(host, why, _REPORT_IT)
+
+
 def read_snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
+    try:
+        return _snapshots(host, document)
+    except (RigopsError, ValueError, OverflowError) as error:
+        raise unreadable(host) from error
+
+
+def _snapshots(host: str, document: Mapping[str, Any]) -> HostSnapshots:
     found = Fields(document, place=f"{host}: list of snapshots", fix=_REPORT_IT)
     return HostSnapshots(
         subvolumes=tuple(map(_subvolume, found.each("subvolumes"))),
@@ -122,17 +140,19 @@ def _snapshot(found: Fields) -> Snapshot:
 
 
 def _whole(found: Fields, name: str) -> int | None:
-    number = found.number_or_none(name)
-    return None if number is None else int(number)
+    number = found.raw(name)
+    if number is None or is_whole(number):
+        return number
+    raise found.wrong(name, number, "a size")
 
 
 def _progress(found: Mapping[str, Any]) -> Progress | None:
     what, done, total, per_s = (found.get(name) for name in ("what", "done", "total", "per_s"))
-    if not isinstance(what, str) or not isinstance(done, int):
+    if not isinstance(what, str) or not is_whole(done):
         return None
     return Progress(
         what=clean(what),
         done=done,
-        total=total if isinstance(total, int) else None,
-        per_s=float(per_s) if isinstance(per_s, (int, float)) else 0.0,
+        total=total if is_whole(total) else None,
+        per_s=float(per_s) if isinstance(per_s, (int, float)) and 1 <= per_s < MOST else 0.0,
     )

@@ -10,6 +10,9 @@ from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 
 LOCAL = "local"
+PARTIAL = "partial"  # the kind of an archive that lacks a declared path
+PRUNE_MOST = "--prune-most"  # a person consents to the removal of more than half of the copies
+MOVED = "--moved"  # and to another place of the repository, or of a declared path
 Status = Literal["fail", "unknown", "warn", "ok"]
 
 
@@ -131,13 +134,13 @@ class StorageEngine(Protocol):
 
 
 def newest_at(found: HostSnapshots) -> Mapping[str, datetime | None]:
-    """By path: the age of a backup is counted from there. Torn copies are none."""
+    """By path: the age of a backup is counted from there. Torn and partial copies are none."""
     return {
         one.path: max(
             (
                 snapshot.at
                 for snapshot in one.snapshots
-                if any(place.is_complete for place in snapshot.places)
+                if snapshot.kind != PARTIAL and any(place.is_complete for place in snapshot.places)
             ),
             default=None,
         )

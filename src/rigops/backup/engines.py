@@ -19,7 +19,7 @@ from rigops.dataclass import dataclass
 Answer = TypeVar("Answer")
 Failures = Sequence[tuple[str, BackupError]]
 
-_LISTS: Final = ("created", "pruned", "sent", "errors")
+_LISTS: Final = ("created", "pruned", "sent", "held", "errors")
 
 
 @dataclass

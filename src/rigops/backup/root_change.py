@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
+from rigops.backup.btrfs_lines import unreadable
 from rigops.backup.engine import parse_utc
 from rigops.dataclass import dataclass
+from rigops.errors import RigopsError
 from rigops.json_fields import Fields
-
-_FIX: Final = "this is a bug in rigops; report it with the output of -v"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,14 @@ class RootChange:
 
 
 def read_root_change(host: str, document: Mapping[str, Any]) -> RootChange:
-    found = Fields(document, place=f"{host}: rollback", fix=_FIX).nested("rollback")
+    try:
+        return _root_change(host, document)
+    except (RigopsError, ValueError, OverflowError) as error:
+        raise unreadable(host) from error
+
+
+def _root_change(host: str, document: Mapping[str, Any]) -> RootChange:
+    found = Fields(document, place=f"{host}: rollback").nested("rollback")
     newer = found.nested("newer")
     return RootChange(
         snapshot=found.text("snapshot"),

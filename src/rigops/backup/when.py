@@ -13,7 +13,7 @@ ACCEPTED: Final = (
 )
 
 _NAME: Final = re.compile(
-    r"[0-9]{8}T[0-9]{6}Z-[a-z]+|[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{8}T[0-9]{6}Z"
+    r"[0-9]{8}T[0-9]{6}Z-[a-z]+|[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{8}T[0-9]{6}Z(?:\.partial)?"
 )
 _AGO: Final = re.compile(r"(?P<number>[0-9]{1,4}) ?(?P<unit>[hdw])(?: ago)?")
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}

@@ -157,9 +157,11 @@ def fleet_run(
 ) -> Iterator[tuple[FleetRun, Progress]]:
     """A run of `command` on these hosts; its connections end with the context."""
     password = sudo_password_given or sudo_password(asked=asks_sudo_password)
-    interrupts = Interrupts()
     started = journal.now()
-    with Progress(_DOING[command], interrupts.end_the_question) as progress:
+    with (
+        Interrupts() as interrupts,
+        Progress(_DOING[command], interrupts.end_the_question) as progress,
+    ):
         holder = Holder(f"{getpass.getuser()}@{socket.gethostname()}", str(uuid.uuid4()), started)
         run = FleetRun(
             hosts,
@@ -186,7 +188,6 @@ def fleet_run(
             yield run, progress
         finally:
             run.close()
-            interrupts.end()
 
 
 def host_requests(inventory: Inventory, patterns: Sequence[str]) -> list[HostRequest]:

@@ -41,8 +41,15 @@ if TYPE_CHECKING:
     help="Show which archives a newer borg refuses; with --yes, sign them.",
 )
 @click.option("--yes", is_flag=True, help="Heal what --heal shows.")
-@click.option("--moved", is_flag=True, help="Accept that borg's repository has moved.")
+@click.option(
+    "--moved", is_flag=True, help="Accept that borg's repository or a declared path has moved."
+)
 @click.option("--accept-lost", is_flag=True, help="Accept that archives are gone from it.")
+@click.option(
+    "--prune-most",
+    is_flag=True,
+    help="Remove what `keep` no longer keeps at once, also more than half of the copies.",
+)
 @engine_option
 @ask_sudo_password_option
 @accept_host_key_option
@@ -58,6 +65,7 @@ def command(
     yes: bool,
     moved: bool,
     accept_lost: bool,
+    prune_most: bool,
     engine: str | None,
     asks_sudo_password: bool,
     accepted_keys: tuple[str, ...],
@@ -80,11 +88,12 @@ def command(
     if yes and not heal:
         raise usage_error(message="a backup asks nothing", key="--yes", fix="leave --yes out")
     chosen = choose_hosts(hosts, inventory_path)
-    from rigops.backup.borg import ACCEPT_LOST, MOVED
+    from rigops.backup.borg import ACCEPT_LOST
+    from rigops.backup.engine import MOVED, PRUNE_MOST
     from rigops.cli.backup_hosts import Reach, ask_engines, document, exit_code
     from rigops.report.snapshots import backup_lines, drill_lines, failure_lines, heal_lines
 
-    consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost))
+    consents = ((MOVED, moved), (ACCEPT_LOST, accept_lost), (PRUNE_MOST, prune_most))
     reach = Reach(
         policy=host_key_policy(accepted_keys),
         sudo_password=sudo_password(asked=asks_sudo_password),

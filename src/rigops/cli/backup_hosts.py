@@ -156,7 +156,7 @@ def _ask(
 
 def _engines(program: HostProgram, reach: Reach) -> Engines:
     known: dict[str, StorageEngine] = {
-        "btrfs": BtrfsEngine(program),
+        "btrfs": BtrfsEngine(program, reach.consents),
         "borg": BorgEngine(program, reach.consents),
     }
     if reach.engine == "btrfs":

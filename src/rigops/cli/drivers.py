@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load
+from rigops.catalog import Catalog, driver_rows, find_gpu, find_unlisted, load, similar_names
 from rigops.cli.hosts import accept_host_key_option, ask_sudo_password_option
 from rigops.cli.options import (
     common,
@@ -137,9 +137,10 @@ def _gpus(catalog: Catalog, name: str) -> tuple[DrivenGpu, ...]:
     unlisted = find_unlisted(catalog, int(pci_id[1], 16)) if pci_id else None
     if unlisted:
         return (unlisted,)
+    similar = similar_names(catalog, name)
     raise usage_error(
         message=f"no such card in the catalog: {name!r}",
         key="--gpu",
         accepted=", ".join(gpu.name for gpu in catalog.gpus),
-        fix=f"did you mean {match.suggestions[0]!r}?" if match.suggestions else "",
+        fix=f"did you mean {similar[0]!r}?" if similar else "",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -18,9 +18,11 @@ from rigops.dataclass import dataclass
 from rigops.errors import usage_error
 from rigops.report.terminal import print_lines
 from rigops.transport import LOCAL, HostKeyPolicy, Target
-from rigops.transport.clock import start_thread
+from rigops.transport.clock import SLICE_S, start_thread
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from rigops.catalog import Catalog
     from rigops.inventory import Inventory
     from rigops.inventory.spec import RigSpec
@@ -179,8 +181,11 @@ def for_each(
 
     futures = [start_thread(partial(run, host)) for host in hosts]
     meanwhile()
-    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-        future.result()
+    waiting: Collection[Future[Outcome]] = futures
+    while waiting:
+        done, waiting = wait(waiting, SLICE_S, FIRST_EXCEPTION)
+        for future in done:
+            future.result()
     return [future.result() for future in futures]
 
 

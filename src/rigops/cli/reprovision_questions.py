@@ -31,12 +31,12 @@ class Questions:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        self._interrupts = Interrupts()
-        try:
-            yield
-        finally:
-            self._interrupts.end()
-            self._interrupts = None
+        with Interrupts() as interrupts:
+            self._interrupts = interrupts
+            try:
+                yield
+            finally:
+                self._interrupts = None
 
     @contextmanager
     def answering(self) -> Iterator[None]:

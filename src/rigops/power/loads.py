@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from rigops.dataclass import dataclass
-from rigops.inventory.spec.choice import choose
+from rigops.inventory.spec.choice import choose, uuids_of
 from rigops.inventory.spec.gpu import written_limit
 
 if TYPE_CHECKING:
@@ -66,14 +66,12 @@ class Load:
 
 
 def loads_of(cards: Sequence[KnownCard], declared: PerGpu[PowerLimit] | None) -> tuple[Load, ...]:
-    every = [card.identity for card in cards]
-    return tuple(_load(card, declared, every) for card in cards)
+    uuids = uuids_of(card.identity for card in cards)
+    return tuple(_load(card, declared, uuids) for card in cards)
 
 
-def _load(
-    card: KnownCard, declared: PerGpu[PowerLimit] | None, every: Sequence[GpuIdentity]
-) -> Load:
-    watts, source, note = _limit(card, declared, every)
+def _load(card: KnownCard, declared: PerGpu[PowerLimit] | None, uuids: frozenset[str]) -> Load:
+    watts, source, note = _limit(card, declared, uuids)
     identity = card.identity
     known = card.model.name if card.model else next(iter(identity.names), "unknown GPU")
     return Load(
@@ -91,9 +89,9 @@ def _load(
 
 
 def _limit(
-    card: KnownCard, declared: PerGpu[PowerLimit] | None, every: Sequence[GpuIdentity]
+    card: KnownCard, declared: PerGpu[PowerLimit] | None, uuids: frozenset[str]
 ) -> tuple[float | None, Source, str]:
-    choice = choose(declared, card.identity, every) if declared else None
+    choice = choose(declared, card.identity, uuids) if declared else None
     if choice and not choice.is_certain:
         note = "gpu_power_limit names cards by UUID, and which is this one is not known"
         return None, "unknown", note

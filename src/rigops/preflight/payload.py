@@ -121,7 +121,7 @@ def read_event(line: bytes) -> Event | None:
         if isinstance(pair, list) and len(pair) == 2:  # noqa: PLR2004 - a pair
             rung = _one_of(("", *LEVELS), event, "rung")
             return Event(step=Step((int(pair[0]), int(pair[1])), plain(event.text("step")), rung))
-    except (ValueError, TypeError, RecursionError, RigopsError):
+    except (ValueError, TypeError, OverflowError, RecursionError, RigopsError):
         pass
     return None
 

@@ -83,12 +83,13 @@ def question_text(host: str, planned: Mapping[str, Any], now: datetime) -> str:
 
 def backup_lines(host: str, done: Mapping[str, Any], width: int, *, dry_run: bool) -> list[str]:
     would = "would be " if dry_run else ""
-    texts = [f"{one['path']}: {one['name']} {would}taken" for one in done.get("created", ())]
+    texts = [f"{one.get('path')}: {one['name']} {would}taken" for one in done.get("created", ())]
     texts += [
-        f"{one['path']}: {one['name']} {would}removed ({short_place(one['place'])})"
+        f"{one.get('path')}: {one['name']} {would}removed ({short_place(str(one.get('place')))})"
         for one in done.get("pruned", ())
     ]
-    texts += [f"{one['path']}: {_sent(one, would)}" for one in done.get("sent", ())]
+    texts += [f"{one.get('path')}: {_sent(one, would)}" for one in done.get("sent", ())]
+    texts += map(str, done.get("held", ()))
     target = done.get("target")
     if target and target["state"] != "present":
         texts.append(f"target {target['name']} is {target['state']}; the next run sends")
@@ -117,7 +118,7 @@ def drill_lines(host: str, done: Mapping[str, Any], width: int) -> list[str]:
 def _of_older(found: Mapping[str, Any]) -> Iterator[str]:
     """A drill reads one older archive by turn."""
     if found.get("result") == "ok":
-        yield f"of the older archive {found['archive']} {found['files']} files can be read"
+        yield f"of the older archive {found['archive']} {found.get('files')} files can be read"
     elif found:
         yield f"the older archive {found['archive']} was not read in time, and is not judged"
 

@@ -12,6 +12,8 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 MARGIN: Final = " " * 4
+# A line of authorized_keys, which is copied: in pieces it lets nobody in.
+_TO_COPY: Final = 'restrict,command="'
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
@@ -38,6 +40,9 @@ def wrapped(
     What hangs makes room for a word that would not fit, such as a long path.
     """
     line = visible(" ".join(text.split("\n")))
+    before, begins, rest = line.partition(_TO_COPY)
+    if begins and most is None:
+        return [*wrapped(before, width, indent, hanging=hanging), f"{begins}{rest}"]
     longest = max(map(len, line.split()), default=0)
     return wrap(
         line,

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from rigops.backup.borg import ACCEPT_LOST, BorgEngine
 from rigops.backup.borg_lines import read_backup
+from rigops.backup.btrfs import BtrfsEngine
 from rigops.backup.engine import (
+    MOVED,
+    PRUNE_MOST,
     BackupError,
     HostSnapshots,
     RestoreRequest,
@@ -17,7 +22,7 @@ from rigops.backup.engine import (
     judge_snapshots,
 )
 from rigops.backup.engines import Engines
-from rigops.backup.host_program import restore_words
+from rigops.backup.host_program import HostProgram, restore_words
 
 REQUEST = RestoreRequest(path="/home/me/thesis")
 
@@ -162,3 +167,31 @@ def test_a_request_is_words_of_the_program() -> None:
     assert restore_words(request) == [
         "--path", "/a", "--at", "now", "--place", "nas", "--in-place",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_consents_go_to_each_engine_that_asks_for_them_and_what_is_pruned_into_a_dry_run(
+    *, dry_run: bool
+) -> None:
+    consents = frozenset({PRUNE_MOST, ACCEPT_LOST, MOVED})
+    asked = []
+    for kind in (BtrfsEngine, BorgEngine):
+        program = Mock(spec=HostProgram, host="rig", connection=Mock())
+        program.ask.return_value = {}
+        program.connection.run.return_value.stdout = '{"repository": {"id": "1", "state": "ok"}}'
+        kind(program, consents).backup(dry_run=dry_run)
+        asked.append(program.ask.call_args.args)
+
+    shown = ("--dry-run",) if dry_run else ()
+    accepted = (PRUNE_MOST,) if dry_run else (ACCEPT_LOST, MOVED, PRUNE_MOST)
+    assert asked == [
+        ("snapshots", "backup", MOVED, PRUNE_MOST, *shown),
+        ("borg", "backup", *accepted, *shown),
+    ]
+
+
+def test_what_either_engine_holds_back_is_said() -> None:
+    first, second, engines = both("x", "y")
+    first.done, second.done = {"held": ["one"]}, {"held": ["two"]}
+
+    assert engines.backup(dry_run=False)["held"] == ["one", "two"]

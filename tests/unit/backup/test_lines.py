@@ -47,6 +47,15 @@ def test_an_error_without_a_result_is_raised_with_its_fix() -> None:
     assert raised.value.fix == "remove files"
 
 
+def test_a_fix_with_a_line_to_copy_comes_whole() -> None:
+    fix = f"append this line: restrict {'A' * 600}"
+    answer, _, _ = heard({"error": {"message": "refused", "fix": fix}})
+
+    with pytest.raises(BackupError) as raised:
+        answer.result_or_raise("rig", b"")
+    assert raised.value.fix == fix
+
+
 def test_errors_of_a_part_come_with_the_result() -> None:
     answer, _, _ = heard({"error": {"message": "one", "fix": ""}}, {"result": {"created": []}})
 
@@ -99,6 +108,13 @@ def test_a_torn_copy_is_no_backup_and_warns() -> None:
     assert judge_snapshots(found) == "warn"
 
 
+def test_a_partial_archive_is_no_backup_of_its_own_and_no_damage() -> None:
+    found = read_snapshots("rig", document(kind="partial"))
+
+    assert newest_at(found) == {"/home": None}
+    assert judge_snapshots(found) == "ok"
+
+
 def test_a_document_of_another_shape_is_an_error() -> None:
-    with pytest.raises(RigopsError, match="expected a list"):
+    with pytest.raises(RigopsError, match="gave an answer that cannot be read"):
         read_snapshots("rig", document(reasons=7))

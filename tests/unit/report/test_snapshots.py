@@ -15,10 +15,12 @@ from rigops.backup.engine import (
     SnapshotPlace,
     Subvolume,
 )
+from rigops.errors import HostError
 from rigops.report.snapshots import (
     backup_lines,
     bytes_text,
     drill_lines,
+    failure_lines,
     heal_lines,
     progress_text,
     restored_lines,
@@ -53,6 +55,13 @@ def shown(*snapshots: Snapshot, width: int = 80) -> list[str]:
     found = HostSnapshots(subvolumes=(home,), targets=(target,), foreign=(), raw={})
     lines = snapshots_lines("rig", "ok", found, NOW, width, verbose=False)
     return [rendered(line, color=False) for line in lines]
+
+
+def test_a_line_of_authorized_keys_is_shown_whole_however_narrow_the_screen_is() -> None:
+    line = 'restrict,command="borg serve --restrict-to-repository /srv/rig" ssh-ed25519 AAAA rig'
+    error = HostError("failed", "refused", f"on me@nas, append this line to its keys: {line}")
+
+    assert failure_lines("rig", error, 40)[-1] == line
 
 
 def test_each_snapshot_has_a_row_the_newest_first_and_what_goes_next_says_so() -> None:
@@ -102,6 +111,9 @@ def test_what_a_backup_did_is_told_and_what_it_would_do() -> None:
     assert lines[-2:] == ["Error: rig: /srv does not exist", "    fix: mount it"]
     assert "would be taken" in backup_lines("rig", done, 100, dry_run=True)[0]
     assert backup_lines("rig", {}, 100, dry_run=False) == ["rig: nothing to do"]
+    assert backup_lines("rig", {"held": ["3 more wait"]}, 100, dry_run=False) == [
+        "rig: 3 more wait"
+    ]
 
 
 def test_a_restore_names_where_it_is_what_it_is_from_and_what_is_left_to_do() -> None:
