@@ -11,15 +11,13 @@ from rigops.probe.text import lines, matches
 STATS = "btrfs device stats "
 USAGE = "btrfs filesystem usage -b "
 SCRUB = "btrfs scrub status "
-SNAPSHOTS = "btrfs subvolume list -rs "
+
+_OF_OLD_BUNDLES = "btrfs subvolume list "  # any user can put rows into it
 
 _STAT = re.compile(
     r"\[(?P<device>[^\]]{1,200})\]\.(?P<name>[a-z_]{1,40})\s+(?P<count>[0-9]{1,20})\s*"
 )
 _USAGE = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ()]{1,40}):\s+(?P<bytes>[0-9]{1,20})(?:\s.*)?")
-_SNAPSHOT = re.compile(
-    r"ID [0-9]{1,12} .{0,120}?\botime (?P<made>\S{10} \S{8}|-) path (?P<path>.+)"
-)
 _FIELD = re.compile(r"(?P<name>[A-Z][A-Za-z ]{1,40}):\s+(?P<value>.*)")
 _FAULT = re.compile(r"\b(?P<name>[a-z_]{2,20})=(?P<count>[0-9]{1,20})\b")
 _UNCORRECTABLE = re.compile(r"there are (?P<count>[0-9]{1,20}) uncorrectable errors")
@@ -32,12 +30,6 @@ class DeviceCounter:
     name: str  # corruption_errs
     count: int
     line: str
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    path: str
-    made: str  # local time of the host, or "-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +52,26 @@ class Btrfs:
     unallocated_bytes: int | None = None
     missing_bytes: int | None = None  # of devices that are not there
     scrub: Scrub | None = None
-    snapshots: tuple[Snapshot, ...] | None = None  # read-only ones
 
 
 def btrfs(found: Mapping[str, str]) -> tuple[tuple[Btrfs, ...], list[str]]:
     targets = dict.fromkeys(
         head[len(start) :]
         for head in found
-        for start in (STATS, USAGE, SCRUB, SNAPSHOTS)
+        for start in (STATS, USAGE, SCRUB)
         if head.startswith(start)
     )
     unparsed = [
         head
         for head in found
-        if head.startswith("btrfs ") and not head.startswith((STATS, USAGE, SCRUB, SNAPSHOTS))
+        if head.startswith("btrfs ") and not head.startswith((STATS, USAGE, SCRUB, _OF_OLD_BUNDLES))
     ]
     return tuple(_volume(target, found, unparsed) for target in targets), unparsed
 
 
 def _volume(target: str, found: Mapping[str, str], unparsed: list[str]) -> Btrfs:
     stats, usage = found.get(STATS + target), found.get(USAGE + target)
-    scrub, listed = found.get(SCRUB + target), found.get(SNAPSHOTS + target)
+    scrub = found.get(SCRUB + target)
     sizes = _sizes(usage or "")
     return Btrfs(
         target=target,
@@ -89,7 +80,6 @@ def _volume(target: str, found: Mapping[str, str], unparsed: list[str]) -> Btrfs
         unallocated_bytes=sizes.get("Device unallocated"),
         missing_bytes=sizes.get("Device missing"),
         scrub=_scrub(scrub) if scrub is not None and scrub.strip() else None,
-        snapshots=_snapshots(listed, unparsed) if listed is not None else None,
     )
 
 
@@ -134,12 +124,4 @@ def _scrub(body: str) -> Scrub:
         started=fields.get("Scrub started"),
         faults=faults,
         lines=tuple(output[:20]),
-    )
-
-
-def _snapshots(body: str, unparsed: list[str]) -> tuple[Snapshot, ...] | None:
-    found, left = matches(_SNAPSHOT, lines(body))
-    unparsed += left
-    return (
-        None if left and not found else tuple(Snapshot(one["path"], one["made"]) for one in found)
     )

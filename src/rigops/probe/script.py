@@ -46,11 +46,16 @@ unset CDPATH
 # it. It takes the place of its shell.
 hide() {
     value="(\"([^\"\\]|\\\\.)*\"|'[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
-    words="(passw|passphrase|secret|token|credential|cifspass|(api|access|private)_?key|psk)"
+    words="(passw|passphrase|secret|token|credential|cifspass|(api|access|private|preshared)_?key|psk)"
     short="(^|[^[:alnum:]])([[:alnum:]]*pw|pwd|pass|pat|auth|bearer)"
     name="(${words}[[:alnum:]_.-]*|$short|([^g]|[^i]g|[^s]ig)[_.-]key)[\"']?"
     bare="('[^']*'|[^[:space:]\"'{\[][^[:space:]\"]*)"
-    shape="(gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA)[[:alnum:]_-]{16,}"
+    shape="((gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA|AIza|pypi-Ag)"
+    shape="${shape}[[:alnum:]_-]{16,}|npm_[[:alnum:]]{20,})"
+    login="(-[uU]|--(proxy-)?user)" word="[^[:space:]\"']+"
+    tail="([[:alnum:]]*pw|pwd|pass|pat|auth|bearer|key)"
+    variable="([[:alnum:]_]*${words}[[:alnum:]_.-]*|([[:alnum:]_]*_)?$tail)="
+    salt="[$](y|gy|7|[156]|2[abxy]|argon2(id|i|d))[$]([[:alnum:]./=,+-]{1,64}[$]){0,3}"
     option="--?[[:alnum:]-]*(pass|passwd|password|passphrase|token|secret|key|bearer)"
     asks="(sshpass|mysql|mariadb|mongo|ldap|login)"
     x="[[:alnum:]_+-]*" a="[a-z]" b="[A-Z]" c="[0-9]"
@@ -60,6 +65,7 @@ hide() {
             s#^[[:space:]]*[[:alnum:]+/]+={0,2}[[:space:]]*\$#***#
         }" \
         -e "s#(://|iscsi:)[^/@[:space:]\"]*@#\1***@#g" \
+        -e "s#((Environment=|[[:space:]])\"$variable)([^\"\\]|\\\\.)*#\1***#gI" \
         -e "s#(${name}[[:space:]]*:[[:space:]]*)\"([^\"\\]|\\\\.)*\"#\1\"***\"#gI" \
         -e "s#(${name}[[:space:]]*[:=][[:space:]]*)\[[^]]*#\1[***#gI" \
         -e "s#(${name}[[:space:]]*:[[:space:]]*)$bare#\1***#gI" \
@@ -68,6 +74,9 @@ hide() {
         -e "s#(user(name)?=[^,%[:space:]]*)%[^,[:space:]]*#\1%***#g" \
         -e "s#((^|[[:space:]])${option}[[:space:]]+)$value#\1***#gI" \
         -e "s#(${asks}[^|]*[[:space:]]-p[[:space:]]*)[^[:space:]]+#\1***#g" \
+        -e "s#(ipmitool[^|]*[[:space:]]-P[[:space:]]*)[^[:space:]]+#\1***#g" \
+        -e "s#(curl[^|]*[[:space:]]${login}[[:space:]=]*[^:[:space:]]+:)$word#\1***#g" \
+        -e "s#${salt}[[:alnum:]./+]{20,}#***#g" \
         -e "s#(authorization[\"']?:[[:space:]]*[\"']?)[^\"']+#\1***#gI" \
         -e "s#((^|[^[:alnum:]])bearer[[:space:]]+)[[:alnum:]][^\"'[:space:]]{7,}#\1***#gI" \
         -e "s#(^|[^[:alnum:]])$shape#\1***#g" \

@@ -130,6 +130,10 @@ Error summary:    csum=5
 ERROR: there are 2 uncorrectable errors
 == btrfs subvolume list -rs /
 ID 257 gen 9 cgen 9 top level 5 otime 2026-11-20 10:00:00 path .snapshots/a path b
+== blkid -p -s UUID
+/dev/nvme0n1p2: UUID="5ed1c2a0-35a5-4f2f-b8ae-1a0b0e4ec8a1"
+/dev/sda1: UUID="1E2A-77C0"
+/dev/zram0:
 """  # noqa: E501 - one line for each disk is what lsblk prints
 
 SMART = """\

@@ -50,7 +50,7 @@ def test_a_card_in_full() -> None:
 
 
 def test_a_port() -> None:
-    port = lspci.parse(ROOT_PORTS).of("0000:40:01.1")
+    port = lspci.parse(ROOT_PORTS).by_address.get("0000:40:01.1")
 
     assert port is not None
     assert port.is_bridge
@@ -156,7 +156,7 @@ def test_what_stands_around_a_listing(around: str, end: str) -> None:
 
 def test_a_line_that_a_mail_has_broken() -> None:
     broken = ROOT_PORTS.replace("CmpltRedir+ UpstreamFwd+", "CmpltRedir+\n UpstreamFwd+")
-    port = lspci.parse(broken).of("0000:60:03.1")
+    port = lspci.parse(broken).by_address.get("0000:60:03.1")
 
     assert port is not None
     assert port.acs is not None
@@ -191,8 +191,8 @@ def test_what_is_no_listing_is_unparsed(text: str) -> None:
 
 def test_of_a_block_that_is_cut_off_the_missing_part_is_not_taken_for_absent() -> None:
     at_acs = ROOT_PORTS.index("Capabilities: [2a0")
-    cut = lspci.parse(ROOT_PORTS[:at_acs]).of("0000:40:01.1")
-    whole = lspci.parse(ROOT_PORTS.replace("ACSCtl", "Xxx")).of("0000:40:01.1")
+    cut = lspci.parse(ROOT_PORTS[:at_acs]).by_address.get("0000:40:01.1")
+    whole = lspci.parse(ROOT_PORTS.replace("ACSCtl", "Xxx")).by_address.get("0000:40:01.1")
 
     assert cut is not None
     assert whole is not None
@@ -202,7 +202,7 @@ def test_of_a_block_that_is_cut_off_the_missing_part_is_not_taken_for_absent() -
 
 def test_a_number_that_is_cut_short_is_not_read_as_another() -> None:
     at_width = ROOT_PORTS.index("Width x16") + len("Width x1")
-    port = lspci.parse(ROOT_PORTS[:at_width]).of("0000:40:01.1")
+    port = lspci.parse(ROOT_PORTS[:at_width]).by_address.get("0000:40:01.1")
 
     assert port is not None
     assert port.link_capability is None
@@ -221,7 +221,7 @@ def test_no_damage_makes_it_raise_or_invent_cards(at: int, length: int, text: st
     whole = lspci.parse(ROOT_PORTS)
     assert {one.address for one in cut.functions} <= {one.address for one in whole.functions}
     for one in cut.functions:
-        known = whole.of(one.address)
+        known = whole.by_address.get(one.address)
         assert known is not None
         assert one.acs is None or one.acs.enabled <= (known.acs.enabled if known.acs else set())
         assert one.link_status in {None, known.link_status}

@@ -127,7 +127,7 @@ def test_beside_a_brief_listing_the_tree_leads_from_a_card_to_the_root(text: str
 
 def test_what_a_bridge_says_of_itself_outweighs_the_tree() -> None:
     said = "00:03.1 PCI bridge: A\n\tBus: primary=00, secondary=77\n\n"
-    port = lspci.parse(said + TREE).of("0000:00:03.1")
+    port = lspci.parse(said + TREE).by_address.get("0000:00:03.1")
 
     assert port is not None
     assert port.secondary_bus == 0x77

@@ -151,10 +151,10 @@ def test_a_function_that_was_cut_short_is_not_read_as_another(line: str) -> None
 def test_iommu_groups() -> None:
     found = iommu_groups.parse("== cat\r\n" + answers.TRANSLATED.replace("\n", "\r\n"))
 
-    member = found.of("0000:0a:00.0")
+    member = found.by_address.get("0000:0a:00.0")
     assert member is not None
     assert (member.group, member.type) == (13, "DMA-FQ")
-    assert found.of("0000:0c:00.0") is None
+    assert found.by_address.get("0000:0c:00.0") is None
     assert not found.is_off
     assert iommu_groups.parse("").is_off
     assert not iommu_groups.parse("13 DMA").is_off

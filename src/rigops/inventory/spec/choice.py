@@ -36,16 +36,19 @@ class Choice(Generic[T]):
     equals: tuple[GpuSelector, ...] = ()
 
 
-def choose(choices: PerGpu[T], gpu: GpuIdentity, gpus: Iterable[GpuIdentity]) -> Choice[T]:
+def uuids_of(gpus: Iterable[GpuIdentity]) -> frozenset[str]:
+    return frozenset(uuid for gpu in gpus if (uuid := _uuid(gpu)))
+
+
+def choose(choices: PerGpu[T], gpu: GpuIdentity, uuids: frozenset[str]) -> Choice[T]:
     """By UUID, PCI address, exact model, the longest part of the model name, or the default.
 
-    Uncertain where UUIDs are given, but none is any card's (bundles are redacted) or this card
-    does not report its own.
+    `uuids` are those of all cards of the host. Uncertain where UUIDs are given, but none is any
+    card's (bundles are redacted) or this card does not report its own.
     """
     by_uuid = {s.text.lower() for s, _ in choices.choices if s.kind == "uuid"}
     uuid = _uuid(gpu)
-    known = {_uuid(one) for one in gpus}
-    is_certain = not by_uuid or (uuid is not None and not known.isdisjoint(by_uuid))
+    is_certain = not by_uuid or (uuid is not None and not uuids.isdisjoint(by_uuid))
     found = [
         (rank, value, selector)
         for selector, value in choices.choices

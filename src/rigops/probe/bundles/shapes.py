@@ -41,7 +41,7 @@ _UNITS: Final = (
 
 # What must not leave a host at all. The probe hides it there; people who collect by hand may not.
 _WORDS: Final = (
-    r"(?i:passw|passphrase|secret|token|credential|cifspass|(?:api|access|private)_?key|psk)"
+    r"(?i:passw|passphrase|secret|token|credential|cifspass|(?:api|access|private|preshared)_?key|psk)"
     r"[A-Za-z0-9_.-]{0,80}"
 )
 _SHORT: Final = r"(?<![A-Za-z0-9])(?i:[A-Za-z0-9]{0,40}pw|pwd|pass|pat|auth|bearer)"
@@ -57,12 +57,26 @@ _MIXED: Final = (
 )
 _MORE: Final = r"(?:\n[ \t][^\]\n]{0,512}){0,64}"  # of a list: indented, as no line of a log is
 _OF_A_KEY: Final = r"(?:\n[ \t]{0,8}[A-Za-z0-9+/]{1,100}={0,2}[ \t]{0,8}(?=\n(?!\ue000)|\Z))"
-_SHAPE: Final = r"(?:gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA)"
+_SHAPE: Final = (
+    r"(?:gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abeprs]-|A[KS]IA|AIza|pypi-Ag"
+    r"|npm_(?=[A-Za-z0-9]{20}))"
+)
+# In a unit's Environment= a whole assignment is in quotes.
+_VARIABLE: Final = (
+    rf"(?:[A-Za-z0-9_]{{0,80}}{_WORDS}|(?:[A-Za-z0-9_]{{0,80}}_)?"
+    r"(?i:[A-Za-z0-9]{0,40}pw|pwd|pass|pat|auth|bearer|key))="
+)
+_LOGIN: Final = r"(?:-[uU]|--(?:proxy-)?user)"
+_HASH: Final = (  # of a password: crypt's and argon2's
+    r"\$(?:y|gy|7|[156]|2[abxy]|argon2(?:id|i|d))\$(?:[A-Za-z0-9./=,+-]{1,64}\$){0,3}"
+    r"[A-Za-z0-9./+]{20,128}"
+)
 _HIDDEN: Final = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
         (rf"(-----BEGIN[A-Z ]{{0,40}}PRIVATE KEY-----)[^\n]*{_OF_A_KEY}*", r"\1***"),
         (r"(://|iscsi:)[^/@\s\"]{1,512}@", r"\1***@"),
+        (rf"((?:(?<=Environment=)|(?<=[ \t]))\"{_VARIABLE})(?:[^\"\\\n]|\\.)*", r"\1***"),
         (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}}){_QUOTED}", r'\1"***"'),
         (rf"({_SECRET}[ \t]{{0,8}}[:=][ \t]{{0,8}})\[[^\]\n]{{0,4096}}{_MORE}", r"\1[***"),
         (rf"({_SECRET}[ \t]{{0,8}}:[ \t]{{0,8}})(?:{_BARE})", r"\1***"),
@@ -74,6 +88,12 @@ _HIDDEN: Final = tuple(
             r"(\b(?:sshpass|mysql|mariadb|mongo|ldap|login)[^|\n]{0,512}[ \t]-p[ \t]{0,8})[^\s]+",
             r"\1***",
         ),
+        (r"(\bipmitool[^|\n]{0,512}[ \t]-P[ \t]{0,8})[^\s]+", r"\1***"),
+        (
+            rf"(\bcurl[^|\n]{{0,512}}[ \t]{_LOGIN}[ \t=]{{0,8}}[^:\s]{{1,128}}:)[^\s\"']+",
+            r"\1***",
+        ),
+        (_HASH, "***"),
         (r"(?i)\b(authorization[\"']?:[ \t]{0,8}[\"']?)[^\"'\r\n]+", r"\1***"),
         (r"(?i)\b(bearer[ \t]{1,8})[a-z0-9][^\"'\s]{7,}", r"\1***"),
         # By their own marks: access tokens of the usual services, and signed web tokens.

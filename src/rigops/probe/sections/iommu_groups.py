@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cached_property
 
 from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
@@ -30,8 +32,9 @@ class IommuGroups:
         """There is no group, nor a line that may have been one."""
         return not self.members and not self.unparsed
 
-    def of(self, address: str) -> Member | None:
-        return next((member for member in self.members if member.address == address), None)
+    @cached_property
+    def by_address(self) -> Mapping[str, Member]:
+        return {member.address: member for member in reversed(self.members)}
 
 
 def parse(text: str) -> IommuGroups:

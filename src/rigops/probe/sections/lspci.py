@@ -6,7 +6,9 @@ A tree (`lspci -t`) may be beside the listing, or alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from rigops.dataclass import dataclass
 from rigops.probe.lspci_text import Block, split, split_tree
@@ -106,10 +108,30 @@ class Lspci:
     def nvidia_gpus(self) -> tuple[LspciFunction, ...]:
         return tuple(one for one in self.functions if one.is_nvidia_gpu)
 
-    def of(self, address: str) -> LspciFunction | None:
-        return next((one for one in self.functions if one.address == address), None)
+    @cached_property
+    def by_address(self) -> Mapping[str, LspciFunction]:
+        return {one.address: one for one in self.functions}
+
+    @cached_property
+    def by_bus(self) -> Mapping[str, LspciFunction]:
+        """The bridge that leads to each bus, such as 0000:3a."""
+        return {
+            f"{one.address.partition(':')[0]}:{one.secondary_bus:02x}": one
+            for one in self.functions
+            if one.secondary_bus
+        }
+
+    @cached_property
+    def host_bridge_buses(self) -> frozenset[str]:
+        bridges = (one for one in self.functions if one.pci_class == _HOST_BRIDGE)
+        return frozenset(one.address.rpartition(":")[0] for one in bridges)
+
+    @cached_property
+    def vendors(self) -> frozenset[int | None]:
+        return frozenset(one.vendor for one in self.functions)
 
 
+_HOST_BRIDGE = 0x0600
 _PCI_BRIDGE = 0x0604
 _BAR1_INDICES = (1, 2)
 _PRODUCT = re.compile(r"\[([^\[\]]{1,80})\]$")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cached_property
 
 from rigops.dataclass import dataclass
 from rigops.probe.section import EVERY_WORD, Section
@@ -52,6 +54,14 @@ class Pci:
     @property
     def nvidia_gpus(self) -> tuple[PciFunction, ...]:
         return tuple(one for one in self.functions if one.is_nvidia_gpu)
+
+    @cached_property
+    def by_address(self) -> Mapping[str, PciFunction]:
+        return {one.address: one for one in self.functions}
+
+    @cached_property
+    def vendors(self) -> frozenset[int]:
+        return frozenset(one.vendor for one in self.functions)
 
 
 def parse(text: str) -> Pci:

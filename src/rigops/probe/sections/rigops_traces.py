@@ -115,8 +115,10 @@ for path in {" ".join((*_OWN, *_SHARED))}; do
     [ -f "$path" ] || continue
     ! is_recorded "$path" || continue
     case $path in
-        # A digest would let a weak passphrase be guessed wherever the answer is read.
-        *.rigops-new|/etc/rigops/borg_passphrase*) continue ;;
+        # A digest would let a weak passphrase be guessed wherever the answer is read. What ssh
+        # and its keys have beside them goes with the key.
+        *.rigops-new|/etc/rigops/borg_passphrase*|/etc/rigops/*_key.pub|/etc/rigops/*_known_hosts)
+            continue ;;
         {companions}
     esac
     found=$found$path$line

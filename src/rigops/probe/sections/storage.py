@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rigops.dataclass import dataclass
 from rigops.probe import mounts
 from rigops.probe.btrfs import Btrfs, btrfs
 from rigops.probe.section import Section
-from rigops.probe.text import blocks, lines, preamble
+from rigops.probe.text import blocks, lines, matches, preamble
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rigops.probe.mounts import Mounts
 
 MOUNTS = "/proc/self/mounts"
@@ -19,9 +22,12 @@ FSTAB = "/etc/fstab"
 DISKS = "lsblk -Pb -o NAME,PKNAME,TYPE,SIZE,ROTA,TRAN,FSTYPE,MOUNTPOINT,MODEL"
 ARRAYS = "/proc/mdstat"
 POOLS = "zpool status -x"
+UUIDS = "blkid -p -s UUID"  # of what is mounted
 
+_UUID = re.compile(r'(?P<device>/\S+):(?: UUID="(?P<uuid>[^"]*)")? ?')
 _PAIR = re.compile(r'([A-Z]{2,12})="([^"]*)"')
 _FOR_PEOPLE = ("df ", ARRAYS, "zpool ")
+_KINDS = "btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs|autofs|fuse[.][^ ]+"  # without a device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,7 @@ class Storage:
     planned: Mounts | None = None  # by fstab
     disks: tuple[BlockDevice, ...] | None = None
     btrfs: tuple[Btrfs, ...] = ()
+    uuids: Mapping[str, str] = field(default_factory=dict)  # those known, by sources of mounts
     unparsed: tuple[str, ...] = ()
 
 
@@ -52,6 +59,7 @@ def parse(text: str) -> Storage:
     found = blocks(text)
     unparsed = list(preamble(text))
     mounted = planned = disks = None
+    uuids: dict[str, str] = {}
     for head, body in found.items():
         left: list[str] = []
         if head == MOUNTS:
@@ -60,6 +68,9 @@ def parse(text: str) -> Storage:
             planned, left = mounts.planned(body)
         elif head.startswith("lsblk"):
             disks, left = _disks(body)
+        elif head == UUIDS:
+            known, left = matches(_UUID, [one for one in lines(body) if one.strip()])
+            uuids = {one["device"]: one["uuid"] for one in known if one["uuid"]}
         elif not head.startswith(("btrfs ", *_FOR_PEOPLE)):
             left = [head]
         unparsed += left
@@ -69,8 +80,15 @@ def parse(text: str) -> Storage:
         planned=planned,
         disks=disks,
         btrfs=volumes,
+        uuids=uuids,
         unparsed=(*unparsed, *left),
     )
+
+
+def is_collected(kind: str, source: str) -> bool:
+    """Wherever it is mounted, its mount is among those that the probe looks for."""
+    is_named = source.startswith(("/dev/", "//")) or ":/" in source
+    return is_named or re.fullmatch(_KINDS, kind) is not None
 
 
 def _disks(body: str) -> tuple[tuple[BlockDevice, ...], list[str]]:
@@ -104,8 +122,7 @@ def _disk(pairs: dict[str, str], line: str) -> BlockDevice:
 # can distinguish them.
 _SNIPPET = rf"""
 block '{MOUNTS}'
-kinds='btrfs|zfs|nfs4?|cifs|smb3|9p|virtiofs|bcachefs'
-grep -m 500 -E "^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ($kinds) |^[^ ]+ / " {MOUNTS}
+grep -m 500 -E '^/dev/|^[^ ]+:/|^//|^[^ ]+ [^ ]+ ({_KINDS}) |^[^ ]+ / ' {MOUNTS}
 echo
 show_kernel {FSTAB} {ARRAYS}
 if command -v lsblk >/dev/null; then run {DISKS}; fi
@@ -129,10 +146,17 @@ if command -v btrfs >/dev/null; then
         if is_root; then
             run btrfs filesystem usage -b "$target"
             run btrfs scrub status "$target"
-            block "btrfs subvolume list -rs $target"
-            btrfs subvolume list -rs "$target" 2>&1 | tail -n 200
         fi
     done <{MOUNTS}
+fi
+if is_root && command -v blkid >/dev/null; then
+    set --
+    while read -r source _; do
+        case " $* " in *" $source "*) continue ;; esac
+        case $source in *\\*) ;; /dev/*) set -- "$@" "$source" ;; esac
+    done <{MOUNTS}
+    block "{UUIDS}"
+    [ $# = 0 ] || blkid -p -s UUID "$@" </dev/null 2>/dev/null
 fi
 return 0
 """
@@ -140,12 +164,12 @@ return 0
 _TECHNICAL = (
     f"{MOUNTS} {FSTAB} {DISKS} {ARRAYS} {POOLS} all pools are healthy no pools available findmnt "
     "Filesystem raid0 raid1 raid10 raid5 raid6 linear multipath faulty auto-read-only active "
-    "Personalities unused devices btrfs device stats filesystem usage scrub status subvolume list "
-    "size unallocated missing read write flush corruption generation otime path Status started "
+    "Personalities unused devices btrfs device stats filesystem usage scrub status "
+    "size unallocated missing read write flush corruption generation Status started "
     "there are uncorrectable errors csum verify super no stats available Overall Device devid disk "
     "write_io_errs read_io_errs flush_io_errs corruption_errs generation_errs io errs "
     "finished running aborted interrupted Error summary Uncorrectable Scrub ro rw ext4 cifs "
-    "iso9660 squashfs cramfs erofs udf"
+    "iso9660 squashfs cramfs erofs udf blkid UUID"
 )
 
 SECTION = Section(
