@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.hostside.packing import installed_at, pack
-from tests.lab.snapshot_host import Ran, read_ran
+from tests.lab.snapshot_host import PLACES, Ran, read_ran
 from tests.lab.test_restore import LOOK, MAKE
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ umount /data 2>/dev/null || :
 umount /mnt/backup 2>/dev/null || :
 for disk in {FIRST} {SECOND}; do mkfs.btrfs --quiet --force $disk; done
 blkid {FIRST} {SECOND} >/dev/null
-rm -rf {STATE} {WRAPPER} /var/lib/rigops/borg /var/lib/rigops/identity /var/cache/rigops
+rm -rf {STATE} {PLACES} {WRAPPER} /var/lib/rigops/borg /var/lib/rigops/identity /var/cache/rigops
 mkdir -p /data /mnt/backup /etc/rigops /var/lib/rigops
 mount {FIRST} /data
 mount {SECOND} /mnt/backup

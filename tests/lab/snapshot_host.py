@@ -18,6 +18,7 @@ LIVE: Final = "/data/home"
 HERE: Final = "/data/.rigops/snapshots/data%2Fhome"
 FIRST, SECOND = "/dev/sda", "/dev/sdb"
 STATE: Final = "/var/lib/rigops/snapshots.json"
+PLACES: Final = "/var/lib/rigops/file_systems.json"
 KEPT: Final = "24h 7d"
 
 _CONTENT: Final = (
@@ -29,7 +30,7 @@ umount /data 2>/dev/null || :
 umount /there 2>/dev/null || :
 for disk in {FIRST} {SECOND}; do mkfs.btrfs --quiet --force $disk; done
 blkid {FIRST} {SECOND} >/dev/null  # into its cache: no udev is here to name them
-rm -rf {STATE} /usr/local/sbin/btrfs
+rm -rf {STATE} {PLACES} /usr/local/sbin/btrfs
 mkdir -p /data /there /etc/rigops
 mount {FIRST} /data
 btrfs -q subvolume create {LIVE}

@@ -101,7 +101,7 @@ def test_a_drill_is_noted_and_doctor_knows_of_it(rig: Rig) -> None:
     doctor = rig.laptop.doctor(*INVENTORY).seen(NAME)
     found = {one["id"]: one["status"] for one in doctor.findings if one["id"].startswith("borg.")}
     assert found == dict.fromkeys(
-        ("borg.age", "borg.repository", "borg.key", "borg.drill", "borg.lock"), "ok"
+        ("borg.age", "borg.repository", "borg.key", "borg.drill", "borg.lock", "borg.held"), "ok"
     )
 
 

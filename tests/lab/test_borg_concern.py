@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from hashlib import sha256
 from pathlib import Path
@@ -284,18 +285,43 @@ def test_for_a_server_the_host_makes_a_key_and_says_what_lets_it_in(rig: Rig) ->
     public = rig.does(f"cat {KEY}.pub")
     (step,) = [one for one in host["story"] if one.startswith("repository: ")]
     serve = "borg serve --restrict-to-repository /srv/backups/rig"
-    assert step.endswith(f'restrict,command="{serve}" {public}')
+    line = f'restrict,command="{serve}" {public}'
+    assert step.endswith(f", append this line to ~/.ssh/authorized_keys: {line}")
+    assert line in rig.laptop.rigops("backup", NAME, *INVENTORY).out.splitlines()
     assert rig.apply(**rig.remote())["outcome"] == "converged"
     assert "was unreachable: " in " ".join(rig.plan(**rig.remote())["notices"])
+    assert rig.finding("rigops.records", **rig.remote())["status"] == "ok"
+
+
+def test_a_key_that_is_not_recorded_is_not_to_be_deleted_and_apply_records_it(rig: Rig) -> None:
+    key, record = rig.does(f"cat {KEY}"), "/var/lib/rigops/owned.json"
+    text = json.loads(rig.does(f"cat {record}"))
+    text["files"] = [one for one in text["files"] if one["path"] != KEY]
+    rig.host.run(f"cat >{record}", given=f"{json.dumps(text, indent=2)}\n")
+
+    found = rig.finding("rigops.records", **rig.remote())
+    assert (found["status"], found["subject"]) == ("warn", KEY)
+    assert "do not delete it" in found["remedy"]["text"]
+
+    host = rig.apply(**rig.remote())
+
+    assert [one["subject"] for one in host["changes"]] == [KEY]
+    assert rig.does(f"cat {KEY}") == key
+    assert rig.finding("rigops.records", **rig.remote())["status"] == "ok"
+    assert rig.apply(**rig.remote())["outcome"] == "converged"
 
 
 def test_once_it_is_let_in_a_backup_makes_the_repository_and_exports_its_key(rig: Rig) -> None:
     serve = "borg serve --restrict-to-repository /srv/backups/rig"
     rig.does(
-        "useradd -m me && mkdir -p /home/me/.ssh && chown me /srv/backups && "
+        "useradd -m me && mkdir -p /home/me/.ssh && "
         f"echo 'restrict,command=\"{serve}\" '$(cat {KEY}.pub) >/home/me/.ssh/authorized_keys"
     )
     before = len(rig.vault())
+    refused = rig.laptop.rigops("backup", NAME, "--json", *INVENTORY).json()["hosts"][0]["error"]
+    assert "Permission denied: '/srv/backups/rig'" in refused["message"]
+    (command,) = re.findall("`(install .*?)`", refused["cure"])
+    rig.does(command)
     done = rig.laptop.rigops("backup", NAME, "--json", *INVENTORY)
 
     assert done.code == 0, done.out + done.err

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shard(LAB_BORG)
 
 RIG: Final = "epyc-8x4090"
-STEPS: Final = 14  # in a backup
-RESTORE_STEPS: Final = 6
-POINTS: Final = 6
+STEPS: Final = 22  # in a backup
+RESTORE_STEPS: Final = 8
+DRILL_STEPS: Final = 10
+POINTS: Final = 8
 OLD: Final = "epyc-20261101T060000Z"
 FOLDER: Final = "/run/steps"
 # borg itself, which stops at the step that has the number it waits for.
@@ -71,6 +72,7 @@ class Killed:
     on: BorgHost
     backup_steps: int
     restore_steps: int
+    drill_steps: int
     programs: int
 
 
@@ -100,11 +102,14 @@ def rig() -> Iterator[Killed]:
         watch(on)
         on.restore(f"{LIVE}/thesis", "--in-place")
         restore_steps = int(on.does(f"cat {FOLDER}/count"))
+        watch(on)
+        assert on.run("drill").code == 0
+        drill_steps = int(on.does(f"cat {FOLDER}/count"))
         prepare(on)
         points = Points(host)
         points.watch()
         assert on.run("backup").code == 0
-        yield Killed(on, backup_steps, restore_steps, points.count)
+        yield Killed(on, backup_steps, restore_steps, drill_steps, points.count)
 
 
 def cut_off(on: BorgHost, command: str, reached: str) -> None:
@@ -195,3 +200,16 @@ def test_a_restore_that_is_cut_off_leaves_the_live_tree(rig: Killed, step: int) 
     assert on.does(f"cat '{done['aside']}/newer'") == "newer"
     assert on.does(f"ls -A {LIVE} | grep rigops-restore || :") == ""
     recovers(on, before)
+
+
+@pytest.mark.parametrize("step", range(1, DRILL_STEPS + 1))
+def test_a_drill_that_is_cut_off_loses_nothing_and_leaves_nothing(rig: Killed, step: int) -> None:
+    on = rig.on
+    prepare(on)
+    before = ids(on)
+    watch(on, max(1, rig.drill_steps * step // DRILL_STEPS))
+
+    cut_off(on, on.command("drill"), f"{FOLDER}/reached")
+
+    recovers(on, before)
+    assert on.does("ls -d /var/lib/rigops/borg/drill 2>/dev/null || :") == ""

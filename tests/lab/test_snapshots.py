@@ -106,7 +106,7 @@ def test_after_the_first_disk_is_gone_the_next_backup_builds_upon_what_was_resto
     on.does_there(f"btrfs -q send {THERE}/{sent} | btrfs -q receive {HERE}")
     on.does(f"btrfs -q subvolume snapshot {HERE}/{sent} {LIVE}; echo new >{LIVE}/new")
 
-    ran = on.run("backup")
+    ran = on.run("backup", "--moved")
 
     assert ran.code == 0, ran.text
     assert [one["parent"] for one in ran.result["sent"]] == [sent]
@@ -163,8 +163,9 @@ class Row:
 INTERRUPTED = f"""
 head -c 5000000 /dev/urandom >{LIVE}/interrupted
 btrfs -q subvolume snapshot -r {LIVE} {HERE}/20261124T010203Z-manual
-unshare -m sh -c 'mount {SECOND} /there; btrfs -q send {HERE}/20261124T010203Z-manual |
-  head -c 2000000 | btrfs -q receive {THERE}; test -d {THERE}/20261124T010203Z-manual'
+unshare -m sh -c 'mount {SECOND} /there; mkdir {THERE}/../@receiving-0;
+  btrfs -q send {HERE}/20261124T010203Z-manual | head -c 2000000 |
+  btrfs -q receive {THERE}/../@receiving-0; test -d {THERE}/../@receiving-0/20261124T010203Z-manual'
 """
 FAILING = """cat >{wrapper} <<'END'
 #!/bin/sh
@@ -179,7 +180,7 @@ def failing(shape: str, do: str) -> str:
 
 
 ROWS = (
-    Row("an interrupted receive", INTERRUPTED, "which an interrupted run left", code=0),
+    Row("an interrupted receive", INTERRUPTED, "removed what an interrupted run left", code=0),
     Row(
         "the parent vanishes there once it is listed",
         failing(

@@ -115,6 +115,8 @@ def test_for_a_server_the_host_makes_a_key_and_says_what_lets_it_in(rig: Rig) ->
     line = f'restrict,command="/usr/local/libexec/rigops-snapshots serve /srv/backup" {public}'
     (step,) = [one for one in host["story"] if one.startswith("send_to: ")]
     assert step.endswith(line)
+    owned = json.loads(rig.does("cat /var/lib/rigops/owned.json"))["files"]
+    assert KEY in {one["path"] for one in owned}
     assert f"`rigops snapshots {NAME} --target-setup | ssh root@nas sh`" in step
     assert rig.apply(**declared)["outcome"] == "converged"
     assert rig.does(f"cat {KEY}.pub") == public

@@ -74,6 +74,17 @@ def test_every_promise_of_the_security_page_cites_tests_that_exist() -> None:
     assert len(cited) >= len(promises) > 0
 
 
+def test_the_security_page_names_every_program_that_runs_as_root() -> None:
+    rows = _page("docs/security.md").split("## Paths")[1].split("\n## ")[0].splitlines()
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split(" | ")[0])}
+    package = ROOT / "src/rigops"
+    files = [*package.glob("hostside/*.*"), *package.glob("concerns/*/*.*")]
+    programs = {one.stem for one in files if one.read_bytes().startswith(b"#!")}
+
+    assert {"snapshots", "borg", "lock"} <= programs
+    assert programs - named == set()
+
+
 def test_the_security_page_and_the_lab_name_the_same_paths_in_homes() -> None:
     page = _page("docs/security.md")
     named = set(re.findall(r"`(~/[^`]*)`", page.split("## Paths")[1]))

@@ -453,8 +453,38 @@ def test_metrics_are_written_for_node_exporter_and_replaced_at_once(rig: Rig) ->
 
 def test_a_folder_that_is_gone_fails_and_is_not_made(rig: Rig) -> None:
     rig.declare("metrics /textfiles")
-    assert rig.run("metrics").returncode != 0
+
+    done = rig.run("metrics")
+
+    assert done.returncode != 0
+    assert done.stderr.endswith("rigops.prom cannot be written: No such file or directory\n")
     assert not (rig.root / "textfiles").exists()
+
+
+def test_what_the_user_of_the_folder_puts_there_is_neither_followed_nor_in_the_way(
+    rig: Rig,
+) -> None:
+    folder, victim = rig.root / "textfiles", rig.write("victim", "as it was")
+    (folder / ".rigops.prom.tmp").mkdir(parents=True)
+    (folder / "rigops.prom").symlink_to(victim)
+    rig.declare("metrics /textfiles")
+
+    assert rig.run("metrics").returncode == 0
+
+    assert victim.read_text() == "as it was"
+    assert (folder / "rigops.prom").lstat().st_size > 0
+    assert not (folder / "rigops.prom").is_symlink()
+
+
+def test_a_folder_in_the_place_of_the_textfile_is_said_and_nothing_is_left(rig: Rig) -> None:
+    (rig.root / "textfiles/rigops.prom").mkdir(parents=True)
+    rig.declare("metrics /textfiles")
+
+    done = rig.run("metrics")
+
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert done.stderr.endswith("rigops.prom cannot be written: Is a directory\n")
+    assert [one.name for one in (rig.root / "textfiles").iterdir()] == ["rigops.prom"]
 
 
 def test_a_name_that_two_concerns_report_and_every_character_of_a_label_are_valid() -> None:
