@@ -313,7 +313,7 @@ ROWS = (
     Row(
         "another file system lies over it",
         f"mount -t tmpfs none {LIVE}",
-        "is on tmpfs, not on btrfs",
+        "is on another file system than at the last backup",
         mends=f"umount {LIVE}",
     ),
     Row(

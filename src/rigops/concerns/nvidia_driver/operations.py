@@ -169,7 +169,10 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         packages(
             name="Packages of the driver",
             concern=CONCERN,
-            install={**dict.fromkeys(wanted.also), **wanted.by_apt},
+            install={
+                **wanted.by_apt,
+                **{name: wanted.beside.get(name) for name in wanted.also},
+            },
             remove=wanted.remove,
             change_held=frozenset((*wanted.by_apt, *wanted.remove)),
             driver=wanted.version,
@@ -206,7 +209,6 @@ def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions)
             sources=wanted.sources,
             asked=wanted.asked,
             also=wanted.also,
-            beside=wanted.beside,
             source=found.source,
             prebuilt=wanted.prebuilt,
         ),
@@ -359,7 +361,6 @@ def _is_coming(seen: Machine, wanted: Resolution) -> bool:
     there = {one.name for one in host.get_fact(GpuPackages).packages if one.is_installed}
     return (
         any(seen.installed.get(name) != version for name, version in wanted.packages.items())
-        or any(seen.tools.get(name) != version for name, version in wanted.beside.items())
         or (wanted.is_run_file and not is_in_place(seen, wanted))
         or replaced_run_file(seen, wanted) is not None
         or not there.issuperset((*wanted.by_apt, *wanted.also))

@@ -33,7 +33,6 @@ class PinnedDriver:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)  # tools
     source: str = ""  # the text of rigops' own file of sources
     prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
 
@@ -53,7 +52,6 @@ def pinned(text: str | None) -> PinnedDriver | None:
             sources={one.text("name"): one.texts("versions") for one in fields.each("sources")},
             asked=fields.texts("asked"),
             also=fields.texts("also"),
-            beside=fields.text_map("beside") if fields.raw("beside") is not None else {},
             source=fields.text("source"),
             prebuilt=fields.texts("prebuilt"),
         )
@@ -66,8 +64,6 @@ def document(record: PinnedDriver) -> str:
         **vars(record),
         "sources": [{"name": name, "versions": its} for name, its in record.sources.items()],
     }
-    if not record.beside:
-        del fields["beside"]  # as before there were any
     # The document had the British word before the code had the American one.
     named = {"flavour" if name == "flavor" else name: value for name, value in fields.items()}
     return json.dumps({"schema": SCHEMA, **named}, indent=1, default=dict) + "\n"

@@ -29,7 +29,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import (
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.model import DriverDeclaration
 from rigops.packages.sources import uris
-from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
+from rigops.probe.package_names import RUN_FILE, is_driver
 from rigops.vault.pinned_set import index_text
 
 if TYPE_CHECKING:
@@ -107,7 +107,6 @@ def still_pinned(
     if (
         pinned.declared != request.identity(facts.spec)
         or any(machine.installed.get(name) != its for name, its in pinned.packages.items())
-        or not _has_tools(pinned, machine)
         or (pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt))
     ):
         return None
@@ -118,14 +117,6 @@ def still_pinned(
     if refusal is None and not asked.allow_bad:
         refusal = fitness.bad(facts.catalog, pinned.version, machine.cards)
     return refusal or _as_pinned(pinned, machine)
-
-
-def _has_tools(pinned: PinnedDriver, machine: Machine) -> bool:
-    """In the pinned versions; a record of before names none."""
-    wanted = {*filter(is_driver_tool, pinned.also)}
-    return wanted <= pinned.beside.keys() and all(
-        machine.tools.get(name) == its for name, its in pinned.beside.items()
-    )
 
 
 def resolve_from(
@@ -297,7 +288,6 @@ def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
         asked=pinned.asked,
         sources=pinned.sources,
         also=pinned.also,
-        beside=pinned.beside,
         prebuilt=pinned.prebuilt,
         set_=machine.set_,
         why="it is installed",

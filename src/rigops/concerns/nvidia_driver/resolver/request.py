@@ -37,7 +37,6 @@ class Resolution:
     """What to have: `packages` is every one of the driver, in its exact version.
 
     `asked` are those named for their own sake; `also` has to be there beside them, in any version.
-    `beside` are the driver's tools, which may have another version than the driver.
     """
 
     version: str  # NVIDIA's
@@ -46,7 +45,7 @@ class Resolution:
     asked: tuple[str, ...]
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # source package: versions
     also: tuple[str, ...] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)  # the versions of those that fit best
     remove: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     why: str = ""
@@ -60,9 +59,7 @@ class Resolution:
 
     @property
     def by_apt(self) -> Mapping[str, str]:
-        """All that is pinned and held."""
-        every = {**self.packages, **self.beside}
-        return {name: its for name, its in every.items() if name != RUN_FILE}
+        return {name: its for name, its in self.packages.items() if name != RUN_FILE}
 
     @property
     def branch(self) -> str:

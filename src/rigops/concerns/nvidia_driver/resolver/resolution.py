@@ -16,7 +16,7 @@ from rigops.concerns.nvidia_driver.resolver.by_hand import signed_note
 from rigops.concerns.nvidia_driver.resolver.offers import conflicts, is_shared
 from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.dataclass import dataclass
-from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
+from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
@@ -219,7 +219,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
         ),
         sources={} if chosen.is_run_file else sources,
         also=(*its.also, *(("dkms",) if chosen.is_run_file else ()), *offered),
-        beside={} if chosen.is_run_file else dict(_beside(asked, its, chosen.version)),
+        beside=dict(_beside(asked.offers, its.also, chosen.version)),
         remove=tuple(_conflicting(machine, chosen, {*its.packages, *its.also})),
         places=tuple(dict.fromkeys(places)),
         why=why,
@@ -248,25 +248,14 @@ def _conflicting(machine: Machine, chosen: Candidate, stays: Container[str]) -> 
             yield name
 
 
-def _beside(asked: Question, its: Closure, version: str) -> Iterator[tuple[str, str]]:
-    """No newer than the driver: a newer suite's may not even be installable here.
-
-    Where only newer ones are offered, the installed one stays.
-    """
-    there, wanted = asked.machine.tools, versions.parse(version)
-    for name in sorted({*filter(is_driver_tool, its.also), *there} - its.packages.keys()):
-        offered = asked.offers.named(name)
-        fitting = [
-            one.version
-            for one in offered
-            if one.upstream and versions.parse(one.upstream) <= wanted
-        ]
-        if fitting:
-            yield name, fitting[-1]
-        elif name in there:
-            yield name, there[name]
-        else:
-            yield name, offered[0].version
+def _beside(offers: Offers, names: Iterable[str], version: str) -> Iterator[tuple[str, str]]:
+    """No newer than the driver: a newer suite's may not even be installable here."""
+    wanted = versions.parse(version)
+    for name in names:
+        for offer in reversed(offers.named(name)):
+            if offer.upstream and versions.parse(offer.upstream) <= wanted:
+                yield name, offer.version
+                break
 
 
 def _with_followers(asked: Question, found: Found) -> Closure:

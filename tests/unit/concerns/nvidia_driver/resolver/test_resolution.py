@@ -63,20 +63,6 @@ def test_the_compute_set_of_debian_is_named_to_the_last_package() -> None:
     assert found.remove == ()
 
 
-def test_the_tools_that_come_and_those_that_are_there_have_a_version_no_newer_than_the_driver() -> (
-    None
-):
-    there = {"nvidia-persistenced": "545.29.06-1", "nvidia-xconfig": "545.29.06-1"}
-
-    found = resolved(replace(_RIG, tools=there), declared("535"), archive("bookworm"))
-
-    offered = archive("bookworm").named("nvidia-persistenced")[-1].version
-    assert offered.startswith("535.")
-    # Where none is offered the installed one stays.
-    assert found.beside == {"nvidia-persistenced": offered, "nvidia-xconfig": "545.29.06-1"}
-    assert {*found.beside, *found.packages} == found.by_apt.keys()
-
-
 def test_the_desktop_set_of_debian_is_named_to_the_last_package() -> None:
     request = replace(declared("535"), set_="desktop")
 

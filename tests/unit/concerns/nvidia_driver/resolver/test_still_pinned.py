@@ -63,16 +63,3 @@ def test_modules_of_the_distribution_stay_for_their_kernels_only() -> None:
     assert isinstance(_answer(signed, prebuilt=(_KERNEL,)), Resolution)
     newer = replace(signed, kernels=(Kernel(_KERNEL), Kernel("6.8.0-151-generic")))
     assert _answer(newer, prebuilt=(_KERNEL,)) is None
-
-
-def test_its_tools_are_in_their_pinned_versions() -> None:
-    tools = {"nvidia-persistenced": "535.171.04-1"}
-    rig = replace(_MACHINE, tools=tools)
-
-    assert isinstance(_answer(rig, beside=tools), Resolution)
-    assert (
-        _answer(replace(_MACHINE, tools={"nvidia-persistenced": "545.29.06-1"}), beside=tools)
-        is None
-    )
-    assert _answer(replace(_MACHINE, tools={}), beside=tools) is None
-    assert _answer(rig, also=tuple(tools)) is None  # a record of before
