@@ -20,13 +20,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.snapshots import disk, fill, run
+from rigops.backup.host.output import Output
+from rigops.backup.host.volumes import leave_mounts_of_others
 from rigops.concerns.borg.host import borg_process, borg_sources
 from rigops.concerns.borg.host.backing_up import create_archive
 from rigops.concerns.borg.host.borg_process import Borg, find_borg_version
 from rigops.concerns.borg.host.borg_settings import BorgSettings
 from rigops.concerns.borg.host.borg_sources import frozen_sources
-from rigops.concerns.snapshots.host.output import Output
-from rigops.concerns.snapshots.host.volumes import leave_mounts_of_others
 
 RUNS = 5
 BOUND = 1.10

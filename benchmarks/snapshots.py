@@ -18,11 +18,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from rigops.backup.host.output import Output
+from rigops.backup.host.volumes import Volume
 from rigops.concerns.snapshots.host.chain import Transfer
-from rigops.concerns.snapshots.host.output import Output
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.transfer import send_snapshot
-from rigops.concerns.snapshots.host.volumes import Volume
 
 RUNS = 5
 BOUND = 1.10

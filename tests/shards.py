@@ -58,7 +58,7 @@ _CONVERGE = ("src/rigops/converge", "src/rigops/ownership", "src/rigops/plan", "
 _CONCERNS = ("src/rigops/concerns", *_CONVERGE)
 _DRIVER = ("src/rigops/concerns/nvidia_driver", "src/rigops/packages", "src/rigops/vault")
 _SNAPSHOTS = ("src/rigops/concerns/snapshots", "src/rigops/backup")
-_BORG = ("src/rigops/concerns/borg", "src/rigops/backup", "src/rigops/concerns/snapshots/host")
+_BORG = ("src/rigops/concerns/borg", "src/rigops/backup")
 _CAPTURE = ("src/rigops/capture", "src/rigops/cli/capture_hosts.py", *_BORG, *_DRIVER)
 _REPROVISION = ("src/rigops/reprovision", "src/rigops/capture", *_BORG)
 _P2P = ("src/rigops/hostside/p2p", "tests/lab/silicon/cuda", "tests/unit/preflight")
@@ -121,7 +121,8 @@ SHARDS = (
         30,
         (
             *("src/rigops/probe", "src/rigops/transport", "src/rigops/ownership"),
-            *("src/rigops/hostside", "src/rigops/concerns/snapshots/host", "templates"),
+            *("src/rigops/hostside", "src/rigops/backup/host", "templates"),
+            "src/rigops/concerns/snapshots/host",
         ),
         options=(),
     ),

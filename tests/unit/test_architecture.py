@@ -28,8 +28,7 @@ MAY_PRINT = (
     "concerns/borg/host/",
     "concerns/snapshots/host/",
     "concerns/snapshots/snapshots.py",
-    "concerns/borg/host/",
-    "concerns/borg/borg.py",
+    "backup/host/",
 )
 
 

@@ -18,8 +18,8 @@ from rigops.backup.engine import (
     Snapshot,
     SnapshotPlace,
     Subvolume,
-    parse_utc,
 )
+from rigops.backup.utc import parse_utc
 from rigops.errors import RigopsError
 from rigops.json_fields import Fields
 from rigops.transport.errors import clean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from rigops.dataclass import dataclass
@@ -162,11 +162,6 @@ def judge_snapshots(found: HostSnapshots) -> Status:
         for place in snapshot.places
     )
     return "warn" if is_torn else "ok"
-
-
-def parse_utc(text: str) -> datetime:
-    """RFC 3339, as hosts write it."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
 
 
 ProgressListener = Callable[[Progress], None]

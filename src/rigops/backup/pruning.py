@@ -5,8 +5,10 @@ One rule for snapshots and archives, here and at a target. Pure.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rigops.backup.utc import read_utc, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +17,6 @@ CLOCK_STEP = timedelta(minutes=2)  # names are moved on by a second where one is
 
 _FAR = timedelta(days=35)  # more than a month, the longest usual time between two runs
 _BELIEVED_AFTER = timedelta(days=1)
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class KnownRuns(NamedTuple):
@@ -99,7 +100,7 @@ def judge_clock(before: KnownRuns, now: datetime, unsynchronized: str = "") -> C
     return Clock(
         newest,
         KnownRuns(newest, first, now),
-        f"the clock ({_text(now)}) is {where} the newest known run ({_text(newest)}); it is "
+        f"the clock ({utc_text(now)}) is {where} the newest known run ({utc_text(newest)}); it is "
         "believed once it went on for a day",
     )
 
@@ -108,8 +109,8 @@ def read_runs(state: Mapping[str, Any]) -> KnownRuns:
     """From the state of a program."""
     noted = state.get("clock")
     if isinstance(noted, dict):
-        return KnownRuns(*(_parse(noted.get(name)) for name in KnownRuns._fields))
-    return KnownRuns(_parse(state.get("at")))  # of a version without a clock
+        return KnownRuns(*(read_utc(noted.get(name)) for name in KnownRuns._fields))
+    return KnownRuns(read_utc(state.get("at")))  # of a version without a clock
 
 
 def runs_of_copies(times: Iterable[datetime], now: datetime) -> KnownRuns:
@@ -119,20 +120,9 @@ def runs_of_copies(times: Iterable[datetime], now: datetime) -> KnownRuns:
 
 def describe_runs(runs: KnownRuns) -> dict[str, str]:
     """For the state of a program."""
-    return {name: _text(at) for name, at in runs._asdict().items() if at}
+    return {name: utc_text(at) for name, at in runs._asdict().items() if at}
 
 
 def is_future(at: datetime, now: datetime) -> bool:
     """More than what a name is moved on by."""
     return at > now + CLOCK_STEP
-
-
-def _text(at: datetime) -> str:
-    return at.astimezone(timezone.utc).strftime(_TIME)
-
-
-def _parse(text: object) -> datetime | None:
-    try:
-        return datetime.strptime(str(text), _TIME).replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rigops.backup.btrfs_lines import unreadable
-from rigops.backup.engine import parse_utc
+from rigops.backup.utc import parse_utc
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.json_fields import Fields

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, time, timedelta, timezone
+from datetime import datetime, time, timedelta
 from typing import Final
 
+from rigops.backup.utc import utc_text
 from rigops.errors import usage_error
 
 ACCEPTED: Final = (
@@ -25,15 +26,11 @@ def parse_when(text: str, now: datetime) -> str:
     if not text or _NAME.fullmatch(text):
         return text
     if ago := _AGO.fullmatch(text):
-        return _utc(now - int(ago["number"]) * _UNITS[ago["unit"]])
+        return utc_text(now - int(ago["number"]) * _UNITS[ago["unit"]])
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise usage_error(message="not a time", key="--at", value=text, accepted=ACCEPTED) from None
     if re.fullmatch(r"[0-9-]+", text):
         found = datetime.combine(found, time(23, 59, 59))
-    return _utc(found if found.tzinfo else found.replace(tzinfo=now.tzinfo))
-
-
-def _utc(at: datetime) -> str:
-    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(found if found.tzinfo else found.replace(tzinfo=now.tzinfo))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigops.backup.engine import RestoreRequest
 from rigops.backup.engines import exactly
-from rigops.concerns.snapshots.host.names import STORE
+from rigops.backup.host.snapshot_names import STORE
 from rigops.dataclass import dataclass
 from rigops.errors import Problem, RigopsError
 from rigops.reprovision.state import restored_key

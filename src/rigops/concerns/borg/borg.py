@@ -13,6 +13,10 @@ import io
 import os
 import sys
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.one_run import Interrupted, end_in_order
+from rigops.backup.host.output import Output
+from rigops.backup.host.volumes import leave_mounts_of_others
 from rigops.concerns.borg.host.archive_listing import add_archive_list
 from rigops.concerns.borg.host.archive_restoring import add_archive_restore
 from rigops.concerns.borg.host.backing_up import add_borg_backup, add_borg_run
@@ -22,10 +26,6 @@ from rigops.concerns.borg.host.drilling import add_drill
 from rigops.concerns.borg.host.exporting import add_export_key
 from rigops.concerns.borg.host.healing import add_heal
 from rigops.concerns.borg.host.proving import add_prove
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.one_run import Interrupted, end_in_order
-from rigops.concerns.snapshots.host.output import Output
-from rigops.concerns.snapshots.host.volumes import leave_mounts_of_others
 
 # Each in a module of its own in host/: its words, and a function (options, output) -> exit status.
 COMMANDS = (

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.snapshots.host.names import STORE
-from rigops.concerns.snapshots.host.server_access import (
+from rigops.backup.host.server_access import (
     SERVER_PROGRAM,
     append_line,
     snapshots_key_line,
 )
+from rigops.backup.host.snapshot_names import STORE
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ import argparse
 import os
 import sys
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.one_run import Interrupted, end_in_order
+from rigops.backup.host.output import Output
+from rigops.backup.host.volumes import leave_mounts_of_others
 from rigops.concerns.snapshots.host.checking import add_check
-from rigops.concerns.snapshots.host.creating import add_create, as_host_error
+from rigops.concerns.snapshots.host.creating import add_create
 from rigops.concerns.snapshots.host.listing import add_list
-from rigops.concerns.snapshots.host.one_run import Interrupted, end_in_order
-from rigops.concerns.snapshots.host.output import Output
 from rigops.concerns.snapshots.host.restoring import add_restore
 from rigops.concerns.snapshots.host.root_rollback import add_rollback_root
 from rigops.concerns.snapshots.host.running import add_backup, add_prune, add_run
 from rigops.concerns.snapshots.host.scrubbing import add_scrub
 from rigops.concerns.snapshots.host.serving import add_serve
-from rigops.concerns.snapshots.host.volumes import leave_mounts_of_others
 
 # Each in a module of its own in host/: its words, and a function (options, output) -> exit status.
 COMMANDS = (

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigops.backup.host.errors import HostError
 from rigops.backup.pruning import Occasion
 from rigops.concerns.borg.host.archive_names import (
     ArchiveWish,
@@ -20,7 +21,6 @@ from rigops.concerns.borg.host.archive_names import (
 )
 from rigops.concerns.borg.host.archive_retention import lost_archives, plan_pruning
 from rigops.concerns.borg.host.borg_settings import BorgSettings
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 NOW = datetime(2026, 11, 25, 6, 0, 1, tzinfo=timezone.utc)
 FIRST, SECOND = "rig-20261124T060001Z", "rig-20261125T060001Z"

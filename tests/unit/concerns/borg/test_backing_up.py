@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rigops.backup.file_systems import FileSystem, NotedPath
+from rigops.backup.host.output import Output
 from rigops.concerns.borg.host import backing_up
 from rigops.concerns.borg.host.backing_up import BorgRun
 from rigops.concerns.borg.host.borg_process import BorgAnswer
 from rigops.concerns.borg.host.borg_settings import BorgSettings
-from rigops.concerns.snapshots.host.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def rig(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         "read_borg_state": lambda: dict(found.state),
         "write_borg_state": write,
         "known_repository": known,
-        "now_utc": lambda: found.now,
+        "utc_now": lambda: found.now,
         "frozen_sources": found.frozen,
         "note_places": found.noted.update,
         "find_unsynchronized": lambda: "",

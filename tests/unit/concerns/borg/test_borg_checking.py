@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from rigops.backup.utc import utc_text
 from rigops.concerns.borg.host.archive_contents import ArchivedFile
 from rigops.concerns.borg.host.borg_checking import judge_borg_state
 from rigops.concerns.borg.host.borg_settings import BorgSettings
-from rigops.concerns.borg.host.borg_state import utc_text
 from rigops.concerns.borg.host.sampling import choose_sample
 
 NOW = datetime(2026, 11, 25, 6, tzinfo=timezone.utc)

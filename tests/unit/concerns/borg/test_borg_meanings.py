@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.beginning import spare_bytes
 from rigops.concerns.borg.host.borg_meanings import (
     LOCKED,
@@ -16,7 +17,6 @@ from rigops.concerns.borg.host.borg_versions import (
     needs_tam_check,
     parse_borg_version,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 # As borg 1.2.4 and 1.4.0 print them.
 RENAMED = BorgMessage(

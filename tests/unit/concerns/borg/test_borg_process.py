@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host import borg_process
 from rigops.concerns.borg.host.borg_meanings import BorgError
 from rigops.concerns.borg.host.borg_process import Borg, BorgTooSlowError
 from rigops.concerns.borg.host.borg_settings import BorgSettings
 from rigops.concerns.borg.host.borg_versions import demand_usable
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.backup.host.output import Output
 from rigops.concerns.borg.host import checkpoint_excludes
 from rigops.concerns.borg.host.borg_settings import BorgSettings
 from rigops.concerns.borg.host.checkpoint_excludes import checkpoint_excludes as exclude
-from rigops.concerns.snapshots.host.output import Output
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigops.backup.host.snapshot_names import SnapshotName
 from rigops.backup.retention import parse_rule
 from rigops.concerns.snapshots.host.chain import (
     choose_parents,
@@ -16,7 +17,6 @@ from rigops.concerns.snapshots.host.chain import (
     newest_common,
 )
 from rigops.concerns.snapshots.host.creating import free_name
-from rigops.concerns.snapshots.host.names import SnapshotName
 from rigops.concerns.snapshots.host.place import SnapshotCopy
 
 NOW = datetime(2026, 11, 25, 12, 0, 0, tzinfo=timezone.utc)

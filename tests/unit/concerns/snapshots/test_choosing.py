@@ -6,14 +6,14 @@ from datetime import datetime, timezone
 
 import pytest
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.mounted import parse_mounts
 from rigops.concerns.snapshots.host.choosing import (
     nearest_to,
     order_candidates,
     parse_when,
     subvolume_with,
 )
-from rigops.concerns.snapshots.host.mounted import parse_mounts
 
 FIRST, SECOND, APPLY, BACK = (
     "20261124T060001Z-timer",

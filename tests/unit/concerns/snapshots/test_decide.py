@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from rigops.backup.host.server_access import snapshots_key_line
+from rigops.backup.host.snapshot_settings import SnapshotSettings, read_snapshot_settings
 from rigops.concerns.registry import read
 from rigops.concerns.snapshots import decide
 from rigops.concerns.snapshots.facts import BtrfsMount, FileSystem, SnapshotsHost
-from rigops.concerns.snapshots.host.server_access import snapshots_key_line
-from rigops.concerns.snapshots.host.settings import SnapshotSettings, read_snapshot_settings
 from rigops.concerns.snapshots.record import SnapshotsState, TargetState
 from rigops.hostside.packing import pack
 

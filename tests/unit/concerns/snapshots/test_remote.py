@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.backup.host.btrfs import BtrfsError
+from rigops.backup.host.errors import HostError
 from rigops.concerns.snapshots.host import pump, remote
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError
 from rigops.concerns.snapshots.host.remote import UnreachableError
 from rigops.hostside.shared import bounded
 

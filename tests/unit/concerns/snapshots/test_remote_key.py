@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.snapshots.host import remote
-from rigops.concerns.snapshots.host.btrfs import HostError
 from rigops.concerns.snapshots.host.remote import RemotePlace
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.subvolumes import Subvolume
 from rigops.concerns.snapshots.host.choosing import parse_when
 from rigops.concerns.snapshots.host.root_checks import (
     Kernels,
@@ -21,7 +22,6 @@ from rigops.concerns.snapshots.host.root_checks import (
     parse_fstab,
     version_key,
 )
-from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
 NAME = "20261125T060001Z-apply"

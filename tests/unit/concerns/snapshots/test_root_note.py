@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.backup.host.subvolumes import Subvolume
+from rigops.backup.host.volumes import Volume
 from rigops.concerns.snapshots.host.root_note import (
     NOT_BEGUN,
     RUNS,
@@ -16,8 +18,6 @@ from rigops.concerns.snapshots.host.root_note import (
     stage_of,
     write_rollback_note,
 )
-from rigops.concerns.snapshots.host.subvolumes import Subvolume
-from rigops.concerns.snapshots.host.volumes import Volume
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from rigops.backup.file_systems import FileSystem, NotedPath
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.output import Output
+from rigops.backup.host.snapshot_names import SnapshotName
+from rigops.backup.host.snapshot_settings import SnapshotSettings
+from rigops.backup.host.volumes import Source, Volume
 from rigops.concerns.snapshots.host import running
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.names import SnapshotName
-from rigops.concerns.snapshots.host.output import Output
 from rigops.concerns.snapshots.host.place import SnapshotCopy
 from rigops.concerns.snapshots.host.running import SnapshotRun, Wish
-from rigops.concerns.snapshots.host.settings import SnapshotSettings
 from rigops.concerns.snapshots.host.targets import Target
-from rigops.concerns.snapshots.host.volumes import Source, Volume
 from rigops.hostside.shared.beneath import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rigops.backup.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.place import LocalPlace
-    from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 NOW = datetime(2026, 11, 25, 6, tzinfo=timezone.utc)
 DAY = timedelta(days=1)
@@ -126,8 +126,8 @@ def rig(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return Target(DISK, "present", cast("LocalPlace", found.there))
 
     for name, fake in {
-        "read_state": lambda: found.state,
-        "write_state": write,
+        "read_snapshots_state": lambda: found.state,
+        "write_snapshots_state": write,
         "find_place": found.place,
         "note_places": found.noted.extend,
         "find_source": found.find,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.output import Output
 from rigops.concerns.snapshots.host import stores
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.output import Output
 from rigops.concerns.snapshots.host.stores import ServerStore
 from rigops.concerns.snapshots.host.transfer import StreamMeter
 from rigops.hostside.shared.beneath import open_parent

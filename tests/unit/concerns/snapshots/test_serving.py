@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
 from rigops.concerns.snapshots.host.serving import parse_request
 
 NAME = "20261127T000000Z-manual"

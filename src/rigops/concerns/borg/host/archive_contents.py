@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.state_file import replace_file
 from rigops.concerns.borg.host.borg_process import BORG_FILES
-from rigops.concerns.snapshots.host.marks import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,26 +6,26 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rigops.backup.pruning import is_future
+from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.archive_names import archives_of
 from rigops.concerns.borg.host.archive_retention import archive_reasons, plan_pruning
 from rigops.concerns.borg.host.backing_up import present_occasion
 from rigops.concerns.borg.host.borg_meanings import ABSENT, FAILED, LOCKED, OK, UNREACHABLE
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
-from rigops.concerns.borg.host.borg_state import known_repository, now_utc, utc_text
+from rigops.concerns.borg.host.borg_state import known_repository
 from rigops.concerns.borg.host.repository import (
     RepositoryError,
     free_bytes,
     list_repository,
     open_borg,
 )
-from rigops.concerns.snapshots.host.names import UTC_TIME
 
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_names import Archive
     from rigops.concerns.borg.host.borg_settings import BorgSettings
-    from rigops.concerns.snapshots.host.output import Output
 
 BORG_ENGINE = "borg"
 # A repository that is in use is there: the words are those of a target of snapshots.
@@ -50,7 +50,7 @@ def list_archives(options: argparse.Namespace, output: Output) -> int:
         state, error = refusal.state, refusal
     mine = archives_of(settings.host, names)
     rows = _describe_archives(settings, mine)
-    now = now_utc()
+    now = utc_now()
     newest = max(
         (one.at for one in mine if one.is_whole and not is_future(one.at, now)), default=None
     )
@@ -81,14 +81,14 @@ def list_archives(options: argparse.Namespace, output: Output) -> int:
 
 
 def _describe_archives(settings: BorgSettings, mine: list[Archive]) -> list[dict[str, Any]]:
-    now = now_utc()
+    now = utc_now()
     reasons = archive_reasons(settings, mine, now)
     occasion = present_occasion(settings, now)
     going = plan_pruning(settings, [one.name for one in mine], now, occasion).going
     return [
         {
             "name": one.name,
-            "at": one.at.strftime(UTC_TIME),
+            "at": utc_text(one.at),
             "kind": "partial" if one.is_partial else "archive",
             "engine": BORG_ENGINE,
             "places": [{"place": settings.repository, "is_complete": one.is_complete}],
@@ -102,9 +102,7 @@ def _describe_archives(settings: BorgSettings, mine: list[Archive]) -> list[dict
 
 def _newest_known(settings: BorgSettings) -> str | None:
     seen = known_repository(settings.repository).get("seen_archives") or []
-    return max(
-        (one.at.strftime(UTC_TIME) for one in archives_of(settings.host, seen)), default=None
-    )
+    return max((utc_text(one.at) for one in archives_of(settings.host, seen)), default=None)
 
 
 def _size_bytes(settings: BorgSettings) -> int | None:

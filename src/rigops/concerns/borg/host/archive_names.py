@@ -6,18 +6,17 @@ Older versions take a partial one for somebody else's, and leave it alone.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.paths import is_inside
 from rigops.backup.pruning import is_future
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.choosing import is_inside
-from rigops.concerns.snapshots.host.names import UTC_TIME
+from rigops.backup.utc import parse_stamp, parse_utc, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-ARCHIVE_TIME = "%Y%m%dT%H%M%SZ"
 
 _PARTIAL = ".partial"
 _ARCHIVE_SHAPE = re.compile(
@@ -53,7 +52,7 @@ def parse_archive_name(text: str) -> Archive | None:
     if shape is None:
         return None
     try:
-        at = datetime.strptime(shape["at"], ARCHIVE_TIME).replace(tzinfo=timezone.utc)
+        at = parse_stamp(shape["at"])
     except ValueError:
         return None
     return Archive(at, shape["host"], text, not shape["torn"], bool(shape["partial"]))
@@ -68,10 +67,10 @@ def archives_of(host: str, names: Iterable[str]) -> list[Archive]:
 def free_archive_name(
     host: str, now: datetime, taken: Collection[str], *, is_partial: bool = False
 ) -> str:
-    at, name = now, f"{host}-{now.strftime(ARCHIVE_TIME)}"
+    at, name = now, f"{host}-{stamp(now)}"
     while name in taken or f"{name}{_PARTIAL}" in taken:
         at += timedelta(seconds=1)
-        name = f"{host}-{at.strftime(ARCHIVE_TIME)}"
+        name = f"{host}-{stamp(at)}"
     return f"{name}{_PARTIAL}" if is_partial else name
 
 
@@ -81,7 +80,7 @@ def parse_archive_wish(text: str) -> ArchiveWish:
     if parse_archive_name(text):
         return ArchiveWish(name=text)
     try:
-        return ArchiveWish(latest=datetime.strptime(text, UTC_TIME).replace(tzinfo=timezone.utc))
+        return ArchiveWish(latest=parse_utc(text))
     except ValueError:
         raise HostError(
             f"{text} is neither a time nor an archive",

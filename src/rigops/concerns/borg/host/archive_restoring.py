@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rigops.backup.host.btrfs import create_subvolume
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.mounted import mount_of, mounted_below
+from rigops.backup.host.noted_places import demand_mounted, note_restored
+from rigops.backup.host.one_run import only_run
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
+from rigops.backup.host.subvolumes import file_system_uuid
+from rigops.backup.host.unfinished import clear_unfinished
+from rigops.backup.host.workspace import workspace
+from rigops.backup.utc import stamp, utc_now
 from rigops.concerns.borg.host.archive_contents import Found, find_in_archive
 from rigops.concerns.borg.host.archive_listing import BORG_ENGINE
 from rigops.concerns.borg.host.archive_names import (
-    ARCHIVE_TIME,
     Archive,
     archives_of,
     choose_archives,
@@ -22,7 +30,7 @@ from rigops.concerns.borg.host.archive_names import (
 from rigops.concerns.borg.host.borg_meanings import BorgError
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
-from rigops.concerns.borg.host.borg_state import known_repository, now_utc
+from rigops.concerns.borg.host.borg_state import known_repository
 from rigops.concerns.borg.host.repository import (
     check_signatures,
     explain_refusal,
@@ -40,14 +48,6 @@ from rigops.concerns.borg.host.restore_frame import (
     read_restore_paths,
     refuse_to_overwrite,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError, create_subvolume
-from rigops.concerns.snapshots.host.mounted import mount_of, mounted_below
-from rigops.concerns.snapshots.host.noted_places import demand_mounted, note_restored
-from rigops.concerns.snapshots.host.one_run import only_run
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
-from rigops.concerns.snapshots.host.subvolumes import file_system_uuid
-from rigops.concerns.snapshots.host.unfinished import clear_unfinished
-from rigops.concerns.snapshots.host.workspace import workspace
 from rigops.hostside.shared.beneath import (
     make_private,
     move,
@@ -61,9 +61,9 @@ from rigops.hostside.shared.beneath import (
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_names import ArchiveWish
     from rigops.concerns.borg.host.borg_process import Borg
-    from rigops.concerns.snapshots.host.output import Output
     from rigops.hostside.shared.beneath import Entry, Folder
 
 
@@ -138,7 +138,7 @@ def _choose_archive(borg: Borg, request: ArchiveRequest) -> tuple[Archive, Found
     check_signatures(borg, known_repository(borg.repository))
     mine = archives_of(request.of or borg.settings.host, listing.names)
     whole_first = may_lack_some(request.path, borg.settings.paths)
-    for one in choose_archives(mine, request.wish, now_utc(), whole_first=whole_first):
+    for one in choose_archives(mine, request.wish, utc_now(), whole_first=whole_first):
         found = find_in_archive(borg, one.name, request.inside)
         if found:
             return one, found
@@ -243,7 +243,7 @@ class _Restoring:
         if not self._request.in_place or live.look() is None:
             move(made, live)
             return {"restored_to": target}
-        aside = live.folder.entry(f"{live.name}.before-restore-{_stamp()}")
+        aside = live.folder.entry(f"{live.name}.before-restore-{stamp(utc_now())}")
         put_in_place(made, live, aside)
         return {"restored_to": target, "aside": aside.path}
 
@@ -264,7 +264,7 @@ class _Restoring:
 
     def _swap_contents(self, restored: Folder, live: Folder, made: Folder) -> dict[str, Any]:
         old = [one for one in live.names() if one != os.path.basename(made.path)]  # noqa: PTH119
-        aside = live.entry(f".before-restore-{_stamp()}")
+        aside = live.entry(f".before-restore-{stamp(utc_now())}")
         if old:
             with make_private(aside) as before:
                 for name in old:
@@ -298,7 +298,3 @@ class _Restoring:
         )
         for one in answer.warnings:
             self._output.notice(f"warning: {one}")
-
-
-def _stamp() -> str:
-    return datetime.now(timezone.utc).strftime(ARCHIVE_TIME)

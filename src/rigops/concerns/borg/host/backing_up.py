@@ -6,6 +6,10 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.noted_places import is_elsewhere, note_places
+from rigops.backup.host.one_run import BusyError
+from rigops.backup.host.time_service import find_unsynchronized
 from rigops.backup.pruning import (
     Occasion,
     describe_runs,
@@ -14,20 +18,14 @@ from rigops.backup.pruning import (
     read_runs,
     runs_of_copies,
 )
+from rigops.backup.utc import read_utc, utc_now, utc_text
 from rigops.concerns.borg.host.archive_names import archives_of, free_archive_name
 from rigops.concerns.borg.host.archive_retention import lost_archives, plan_pruning
 from rigops.concerns.borg.host.borg_meanings import BorgError
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.borg_sources import frozen_sources
-from rigops.concerns.borg.host.borg_state import (
-    known_repository,
-    now_utc,
-    parse_utc_text,
-    read_borg_state,
-    utc_text,
-    write_borg_state,
-)
+from rigops.concerns.borg.host.borg_state import known_repository, read_borg_state, write_borg_state
 from rigops.concerns.borg.host.checkpoint_excludes import checkpoint_excludes
 from rigops.concerns.borg.host.identity import (
     collect_identity,
@@ -44,19 +42,15 @@ from rigops.concerns.borg.host.repository import (
     open_borg,
     repository_state,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.noted_places import is_elsewhere, note_places
-from rigops.concerns.snapshots.host.one_run import BusyError
-from rigops.concerns.snapshots.host.time_service import find_unsynchronized
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_process import Borg
     from rigops.concerns.borg.host.borg_settings import BorgSettings
-    from rigops.concerns.snapshots.host.output import Output
 
 _COMPACT_EVERY = timedelta(days=7)  # and after every prune
 _MOST_WARNINGS = 20
@@ -112,7 +106,7 @@ def back_up(options: argparse.Namespace, output: Output) -> int:
 def _plan(borg: Borg, output: Output, *, prunes_most: bool) -> int:
     settings = borg.settings
     listing = list_repository(borg)
-    now = now_utc()
+    now = utc_now()
     occasion = present_occasion(settings, now)._replace(has_consent=prunes_most)
     name = free_archive_name(settings.host, now, listing.names, is_partial=bool(occasion.missing))
     output.notice(f"would create {name}")
@@ -156,7 +150,7 @@ class BorgRun:
         self._accepts_lost = accepts_lost
         self._prunes_most = prunes_most
         self._accepts_moved = accepts_moved
-        self._now = now_utc()
+        self._now = utc_now()
         self._state = read_borg_state()
         self._clock = judge_clock(read_runs(self._state), self._now, find_unsynchronized())
         self._missing: tuple[str, ...] = ()
@@ -284,7 +278,7 @@ class BorgRun:
 
     def _is_due(self, last: object, every: timedelta) -> bool:
         """A time from the future counts for nothing: the clock went back."""
-        at = parse_utc_text(last)
+        at = read_utc(last)
         return at is None or is_future(at, self._now) or self._now - at >= every
 
     def _check(self) -> None:
@@ -332,7 +326,7 @@ def create_archive(
 ) -> dict[str, Any]:
     settings = borg.settings
     is_partial = not set(settings.paths) <= set(paths)
-    name = free_archive_name(settings.host, now_utc(), names, is_partial=is_partial)
+    name = free_archive_name(settings.host, utc_now(), names, is_partial=is_partial)
     excludes = [*settings.exclude, *identity_excludes(settings)]
     words = ["create", "--json", "--one-file-system", "--exclude-caches"]
     words += [word for one in excludes for word in ("--exclude", one)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_meanings import (
     ABSENT,
     NO_REPOSITORY,
@@ -20,14 +21,13 @@ from rigops.concerns.borg.host.repository import (
     open_borg,
     repository_state,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_process import Borg
     from rigops.concerns.borg.host.borg_settings import BorgSettings
-    from rigops.concerns.snapshots.host.output import Output
 
 # What a full repository needs to be pruned: a share of the disk, and of what is free on it now.
 _MOST_SPARE, _SHARE, _SHARE_OF_FREE = 2 << 30, 50, 10

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from rigops.backup.ages import DRILL_MOST, judge_age, longest_unchecked, time_between_runs
 from rigops.backup.pruning import is_future
+from rigops.backup.utc import read_utc, utc_now
 from rigops.concerns.borg.host.borg_locks import lock_age
 from rigops.concerns.borg.host.borg_meanings import ABSENT, LOCKED, OK, TO_BE_HEALED, UNREACHABLE
 from rigops.concerns.borg.host.borg_settings import read_borg_settings
-from rigops.concerns.borg.host.borg_state import now_utc, parse_utc_text, read_borg_state
+from rigops.concerns.borg.host.borg_state import read_borg_state
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
     from datetime import datetime
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_settings import BorgSettings
-    from rigops.concerns.snapshots.host.output import Output
 
     CheckLine = tuple[str, str, str, str]  # status, id, subject, summary
 
@@ -37,11 +38,11 @@ def check_backups(options: argparse.Namespace, output: Output) -> int:
     settings = read_borg_settings()
     if settings is None:
         return 0
-    state, now = read_borg_state(), now_utc()
+    state, now = read_borg_state(), utc_now()
     for line in judge_borg_state(settings, state, now, read_uptime()):
         sys.stdout.write("\t".join(("finding", *(" ".join(word.split()) for word in line))) + "\n")
-    newest = parse_utc_text(state.get("newest_at"))
-    drilled = parse_utc_text((state.get("last_drill") or {}).get("at"))
+    newest = read_utc(state.get("newest_at"))
+    drilled = read_utc((state.get("last_drill") or {}).get("at"))
     for name, at in (("borg_age_seconds", newest), ("borg_drill_age_seconds", drilled)):
         if at:
             sys.stdout.write(f"metric\t{name}\t{max(0.0, (now - at).total_seconds()):.0f}\n")
@@ -52,7 +53,7 @@ def judge_borg_state(
     settings: BorgSettings, state: dict[str, Any], now: datetime, uptime: timedelta | None
 ) -> Iterator[CheckLine]:
     where = settings.repository
-    newest = parse_utc_text(state.get("newest_at"))
+    newest = read_utc(state.get("newest_at"))
     if newest is None:
         yield ("fail", "borg.age", where, "no backup yet")
     elif is_future(newest, now):
@@ -104,7 +105,7 @@ def _judge_past(
     check: str, subject: str, found: dict[str, Any], now: datetime, most: timedelta
 ) -> CheckLine:
     what = "restore drill" if check == "borg.drill" else "repository check"
-    at, result = parse_utc_text(found.get("at")), found.get("result")
+    at, result = read_utc(found.get("at")), found.get("result")
     if at is None:
         return ("warn", check, subject, f"no {what} yet")
     age = now - at

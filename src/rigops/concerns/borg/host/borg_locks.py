@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rigops.concerns.borg.host.borg_state import known_repository, now_utc, parse_utc_text
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
+from rigops.backup.utc import read_utc, utc_now
+from rigops.concerns.borg.host.borg_state import known_repository
 
 _LOCK_HOLDER = re.compile(r"(?P<host>.+)@(?P<machine>[0-9]+)\.(?P<pid>[0-9]+)-[0-9]+")
 _OLD_LOCK_S = 24 * 3600.0
@@ -32,8 +33,8 @@ def describe_lock(repository: str, folder: str) -> tuple[HostError, dict[str, An
     found = find_lock(folder) if folder else None
     if found is None:
         known = known_repository(repository)
-        since = parse_utc_text(known.get("locked_since")) or now_utc()
-        age = (now_utc() - since).total_seconds()
+        since = read_utc(known.get("locked_since")) or utc_now()
+        age = (utc_now() - since).total_seconds()
         found = {"host": "", "pid": 0, "age_s": round(max(0.0, age))}
     holder = f"by {found['host']} (process {found['pid']}) " if found["host"] else ""
     if found["age_s"] >= _OLD_LOCK_S:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_server import let_key_in, let_key_in_instead, make_folder
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 OK, ABSENT, LOCKED, UNREACHABLE = "ok", "absent", "locked", "unreachable"
 TO_BE_HEALED, FAILED = "to be healed", "failed"

@@ -12,13 +12,13 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.server_access import read_public_key
 from rigops.concerns.borg.host.borg_meanings import UNREACHABLE, BorgError, BorgMessage, is_warning
 from rigops.concerns.borg.host.borg_settings import BORG_KEY, BORG_KNOWN_HOSTS
 from rigops.concerns.borg.host.borg_versions import MODERN_EXIT_CODES, demand_usable
 from rigops.concerns.borg.host.passphrase import passphrase_pipe
 from rigops.concerns.borg.host.ssh_refusal import ask_ssh
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.server_access import read_public_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

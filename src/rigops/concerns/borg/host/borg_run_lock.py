@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.one_run import only_run
-from rigops.concerns.snapshots.host.volumes import RUN
+from rigops.backup.host.one_run import only_run
+from rigops.backup.host.volumes import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

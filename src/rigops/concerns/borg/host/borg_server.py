@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from urllib.parse import urlsplit
 
-from rigops.concerns.snapshots.host.server_access import (
+from rigops.backup.host.server_access import (
     AUTHORIZED_KEYS,
     append_line,
     authorized_key,

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.errors import HostError
 from rigops.backup.retention import parse_rule
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,32 +8,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.btrfs import delete_subvolume, take_snapshot
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.noted_places import find_place
+from rigops.backup.host.snapshot_names import folder_of
+from rigops.backup.host.subvolumes import (
+    SUBVOLUME_INODE,
+    file_system_uuid,
+    subvolume_at,
+    subvolumes_below,
+)
+from rigops.backup.host.volumes import Volume, find_on_volume, open_private
 from rigops.concerns.borg.host.borg_process import BORG_CACHE, BORG_FILES, BORG_TEMPORARY
-from rigops.concerns.borg.host.borg_state import read_os_error
 from rigops.concerns.borg.host.source_tree import (
     MACHINE_FOLDERS,
     PROGRAM_FOLDERS,
     inside_tree,
     plan_tree,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError, delete_subvolume, take_snapshot
-from rigops.concerns.snapshots.host.names import folder_of
-from rigops.concerns.snapshots.host.noted_places import find_place
-from rigops.concerns.snapshots.host.place import LocalPlace
-from rigops.concerns.snapshots.host.subvolumes import (
-    SUBVOLUME_INODE,
-    file_system_uuid,
-    subvolume_at,
-    subvolumes_below,
-)
-from rigops.concerns.snapshots.host.volumes import Volume, find_on_volume
 from rigops.hostside.shared.beneath import open_folder, without_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rigops.backup.file_systems import NotedPath
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
 
 _STORE = ".rigops/borg"  # below the top level of a file system, beside the folder of snapshots
 
@@ -114,7 +113,7 @@ def _make_writable(repository: str) -> list[str]:
         for folder in (BORG_FILES, BORG_TEMPORARY):
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise read_os_error("the backup", error) from error
+        raise as_host_error("the backup", error) from error
     found = [BORG_FILES, BORG_CACHE, *MACHINE_FOLDERS, *([repository] if repository else [])]
     return [os.path.realpath(one) for one in found if os.path.isdir(one)]  # noqa: PTH112
 
@@ -161,14 +160,15 @@ def _store_of(volume: Volume) -> str:
 
 def _take(source: BackupSource) -> None:
     try:
-        LocalPlace(source.path, source.volume, _STORE, receives=False).make("")
+        with open_private(source.volume, _STORE, source.path, makes=True):
+            pass
         with open_folder(f"{source.volume.top}/{source.subvolume}") as folder:
             found = subvolume_at(folder)
             if found is None or found.number != source.number:
                 raise HostError(f"{source.path} was moved just now", "run it again")
             take_snapshot(folder.at, source.snapshot)
     except OSError as error:
-        raise read_os_error(source.path, error) from error
+        raise as_host_error(source.path, error) from error
 
 
 def _remove_left_overs(volume: Volume) -> None:

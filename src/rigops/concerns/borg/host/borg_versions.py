@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
 
 _BORG_VERSION = re.compile(r"borg\w* (?P<numbers>[0-9]+\.[0-9]+(?:\.[0-9]+)?)\S*")
 _OLDEST_BORG, _UNUSABLE_BORG = (1, 2, 0), (2, 0, 0)

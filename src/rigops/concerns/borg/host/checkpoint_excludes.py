@@ -8,16 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.errors import as_host_error
+from rigops.backup.host.state_file import replace_file
 from rigops.concerns.borg.host.borg_process import BORG_FILES
-from rigops.concerns.borg.host.borg_state import read_os_error
 from rigops.concerns.borg.host.checkpoint_series import FolderEntry, older_checkpoints
-from rigops.concerns.snapshots.host.marks import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_settings import BorgSettings
-    from rigops.concerns.snapshots.host.output import Output
 
 LEFT_OUT = f"{BORG_FILES}/checkpoints_left_out"
 
@@ -51,7 +51,7 @@ def checkpoint_excludes(settings: BorgSettings, output: Output) -> tuple[int, li
         Path(BORG_FILES).mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(Path(LEFT_OUT), exclude_lines(paths))
     except OSError as error:
-        raise read_os_error("the list of older checkpoints", error) from error
+        raise as_host_error("the list of older checkpoints", error) from error
     return count, ["--patterns-from", LEFT_OUT]
 
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.archive_contents import files_in_archive, only
 from rigops.concerns.borg.host.backing_up import create_archive
 from rigops.concerns.borg.host.borg_meanings import (
@@ -23,14 +25,7 @@ from rigops.concerns.borg.host.borg_process import BORG_FILES
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.borg_sources import frozen_sources
-from rigops.concerns.borg.host.borg_state import (
-    known_repository,
-    now_utc,
-    read_borg_state,
-    read_os_error,
-    utc_text,
-    write_borg_state,
-)
+from rigops.concerns.borg.host.borg_state import known_repository, read_borg_state, write_borg_state
 from rigops.concerns.borg.host.older_drill import drill_older
 from rigops.concerns.borg.host.repository import (
     check_signatures,
@@ -40,14 +35,13 @@ from rigops.concerns.borg.host.repository import (
     open_borg,
 )
 from rigops.concerns.borg.host.sampling import choose_sample, has_changed_since, is_same_file
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_process import Borg
-    from rigops.concerns.snapshots.host.output import Output
 
 SCRATCH = f"{BORG_FILES}/drill"
 
@@ -85,7 +79,7 @@ def drill(options: argparse.Namespace, output: Output) -> int:
         except HostError as refusal:
             error = refusal
         except OSError as refusal:
-            error = read_os_error("the drill", refusal)
+            error = as_host_error("the drill", refusal)
         state = getattr(error, "state", FAILED) if error else ""
         if state not in _NOT_TRIED:
             _note_drill(found, error, TO_BE_HEALED if state == TO_BE_HEALED else "failed")
@@ -149,7 +143,7 @@ def _scratch_folder() -> Iterator[str]:
 def _note_drill(found: dict[str, Any], error: HostError | None, result: str) -> None:
     state = read_borg_state()
     state["last_drill"] = {
-        "at": utc_text(now_utc()),
+        "at": utc_text(utc_now()),
         "result": result if error else "ok",
         "files": found.get("files", 0),
         "error": error.message if error else None,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_meanings import BorgError
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
 from rigops.concerns.borg.host.repository import explain_refusal, list_repository, open_borg
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     import argparse
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
 
 _KEY_HEADING = "BORG_KEY "
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_meanings import ABSENT, UNREACHABLE, BorgError
 from rigops.concerns.borg.host.borg_run_lock import only_borg_run
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
@@ -16,13 +17,12 @@ from rigops.concerns.borg.host.repository import (
     open_borg,
     repository_state,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     import argparse
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_process import Borg
-    from rigops.concerns.snapshots.host.output import Output
 
 _UNSIGNED = re.compile(r"^Archive TAM missing: (?P<name>\S+)", re.MULTILINE)
 

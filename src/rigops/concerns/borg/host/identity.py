@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.concerns.borg.host.borg_state import read_os_error
-from rigops.concerns.snapshots.host.marks import replace_file
+from rigops.backup.host.errors import as_host_error
+from rigops.backup.host.state_file import replace_file
 
 if TYPE_CHECKING:
     from rigops.concerns.borg.host.borg_settings import BorgSettings
@@ -46,7 +46,7 @@ def collect_identity() -> None:
             if text is not None and _read(folder / name) != text:
                 replace_file(folder / name, text)
     except OSError as error:
-        raise read_os_error("the identity", error) from error
+        raise as_host_error("the identity", error) from error
 
 
 def identity_paths(settings: BorgSettings) -> list[str]:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.archive_contents import files_in_archive, only
 from rigops.concerns.borg.host.archive_names import archives_of
 from rigops.concerns.borg.host.borg_meanings import FAILED, OK, BorgError
 from rigops.concerns.borg.host.borg_process import BorgTooSlowError
-from rigops.concerns.borg.host.borg_state import (
-    now_utc,
-    read_borg_state,
-    utc_text,
-    write_borg_state,
-)
+from rigops.concerns.borg.host.borg_state import read_borg_state, write_borg_state
 from rigops.concerns.borg.host.repository import RepositoryError, explain_refusal
 from rigops.concerns.borg.host.sampling import choose_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.borg_process import Borg
-    from rigops.concerns.snapshots.host.output import Output
 
 _OLDER_S = 900.0  # to list it and to read the sample
 _OLDER_BYTES = 1 << 30
@@ -78,6 +74,6 @@ def _read_sample(borg: Borg, archive: str) -> int:
 
 
 def _note_older(archive: str, result: str, files: int) -> dict[str, Any]:
-    found = {"archive": archive, "at": utc_text(now_utc()), "result": result, "files": files}
+    found = {"archive": archive, "at": utc_text(utc_now()), "result": result, "files": files}
     write_borg_state({**read_borg_state(), "older_drill": found})
     return found

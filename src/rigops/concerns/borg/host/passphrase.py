@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_meanings import TO_REPLACE_IT
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

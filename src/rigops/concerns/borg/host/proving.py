@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError
 from rigops.concerns.borg.host.borg_meanings import DOES_NOT_OPEN, BorgError
 from rigops.concerns.borg.host.borg_process import Borg, find_borg_version
 from rigops.concerns.borg.host.borg_settings import demand_borg_settings
@@ -17,12 +18,11 @@ from rigops.concerns.borg.host.repository import (
     list_repository,
     repository_state,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     import argparse
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
 
 _LONGEST_GIVEN = 4096
 

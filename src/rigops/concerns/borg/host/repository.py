@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.borg_locks import describe_lock
 from rigops.concerns.borg.host.borg_meanings import (
     ABSENT,
@@ -15,10 +17,9 @@ from rigops.concerns.borg.host.borg_meanings import (
     BorgError,
 )
 from rigops.concerns.borg.host.borg_process import Borg, find_borg_version
-from rigops.concerns.borg.host.borg_state import known_repository, now_utc, utc_text
+from rigops.concerns.borg.host.borg_state import known_repository
 from rigops.concerns.borg.host.borg_versions import needs_tam_check
 from rigops.concerns.borg.host.passphrase import read_passphrase
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     import argparse
@@ -170,10 +171,10 @@ def repository_state(
         "locked_since": None,
     }
     if found["lock"]:
-        found["locked_since"] = known.get("locked_since") or utc_text(now_utc())
+        found["locked_since"] = known.get("locked_since") or utc_text(utc_now())
     if listing:
         number = file_system_number(borg.settings.folder)
-        found.update(id=listing.number, seen_at=utc_text(now_utc()), file_system=number)
+        found.update(id=listing.number, seen_at=utc_text(utc_now()), file_system=number)
     free = free_bytes(borg.settings)
     if free is not None:
         found["free_bytes"] = free

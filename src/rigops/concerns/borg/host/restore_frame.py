@@ -6,11 +6,11 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.borg.host.beside import beside
-from rigops.concerns.borg.host.borg_state import read_os_error
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
-from rigops.concerns.snapshots.host.names import UTC_TIME
-from rigops.concerns.snapshots.host.one_run import Interrupted, go_on_to_the_end
+from rigops.backup.host.btrfs import run_tool
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.one_run import Interrupted, go_on_to_the_end
+from rigops.backup.host.paths import path_beside
+from rigops.backup.utc import utc_text
 from rigops.hostside.shared.beneath import open_beneath
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.borg.host.archive_contents import Found
-    from rigops.concerns.snapshots.host.output import Output
     from rigops.hostside.shared.beneath import Entry, Folder
 
 _SPARE_ROOM = 16 << 20
@@ -37,7 +37,7 @@ class RestorePaths(NamedTuple):
         return self.path.strip("/")
 
     def target(self, at: datetime) -> str:
-        return beside(self.path, self.to, at)
+        return path_beside(self.path, self.to, at)
 
 
 class RestoreSource(NamedTuple):
@@ -81,7 +81,7 @@ def answer_restore(
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise read_os_error(options.path, error) from error
+        raise as_host_error(options.path, error) from error
     seconds = {} if options.dry_run else {"seconds": round(time.monotonic() - began, 1)}
     output.result({"restored": {**done, **seconds}})
     return 0
@@ -92,7 +92,7 @@ def describe_restore(path: str, source: RestoreSource, target: str) -> dict[str,
         "path": path,
         "kind": source.found.kind,
         "snapshot": source.snapshot,
-        "at": source.at.strftime(UTC_TIME),
+        "at": utc_text(source.at),
         "place": source.place,
         "engine": source.engine,
         "restored_to": target,

@@ -6,8 +6,9 @@ import os
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
-from rigops.concerns.snapshots.host.volumes import RUN
+from rigops.backup.host.btrfs import run_tool
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.volumes import RUN
 from rigops.hostside.shared.beneath import bind, open_any
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.snapshot_names import parse_snapshot_name
 from rigops.backup.pruning import is_future
 from rigops.backup.retention import PAUSE_WITHOUT_RULE, due, reasons_to_keep
-from rigops.concerns.snapshots.host.names import parse_snapshot_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

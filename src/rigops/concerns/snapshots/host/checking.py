@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
 from rigops.backup.pruning import is_future
 from rigops.backup.retention import longest_pause
-from rigops.concerns.snapshots.host.creating import utc_now
-from rigops.concerns.snapshots.host.run_state import parse_state_time, read_state
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
+from rigops.backup.utc import read_utc, utc_now
+from rigops.concerns.snapshots.host.run_state import read_snapshots_state
 
 if TYPE_CHECKING:
     import argparse
     from datetime import datetime
 
-    from rigops.concerns.snapshots.host.output import Output
-    from rigops.concerns.snapshots.host.settings import SnapshotSettings
+    from rigops.backup.host.output import Output
+    from rigops.backup.host.snapshot_settings import SnapshotSettings
 
     Line = tuple[str, str, str, str]  # status, id, subject, summary
 
@@ -35,9 +35,9 @@ def check(options: argparse.Namespace, output: Output) -> int:
     settings = read_snapshot_settings()
     if settings is None:
         return 0
-    for line in judge_state(settings, read_state(), utc_now()):
+    for line in judge_state(settings, read_snapshots_state(), utc_now()):
         sys.stdout.write("\t".join(("finding", *(" ".join(word.split()) for word in line))) + "\n")
-    for name, value in sorted(measure_ages(settings, read_state(), utc_now()).items()):
+    for name, value in sorted(measure_ages(settings, read_snapshots_state(), utc_now()).items()):
         sys.stdout.write(f"metric\t{name}\t{value:.0f}\n")
     return 0
 
@@ -47,7 +47,7 @@ def judge_state(settings: SnapshotSettings, state: dict[str, Any], now: datetime
     subvolumes = state.get("subvolumes") or {}
     for path in settings.subvolumes:
         found = subvolumes.get(path) or {}
-        newest = parse_state_time(found.get("newest_at"))
+        newest = read_utc(found.get("newest_at"))
         if newest is None:
             yield ("fail", "snap.age", path, "no snapshot yet")
         elif is_future(newest, now):
@@ -76,7 +76,7 @@ def _judge_target(settings: SnapshotSettings, target: dict[str, Any], now: datet
         return ("warn", "snap.target", subject, f"{name}: nothing has been sent there yet")
     if target.get("state") == "failed":
         return ("fail", "snap.target", subject, f"{name}: {target.get('error') or 'failed'}")
-    seen = parse_state_time(target.get("seen_at"))
+    seen = read_utc(target.get("seen_at"))
     state = target.get("state")
     if state == "present":
         return ("ok", "snap.target", subject, f"{name} is present")
@@ -97,7 +97,7 @@ def measure_ages(
         ("snapshot_sent_age_seconds", (state.get("target") or {}).get("newest_at") or {}),
     )
     for name, newest in places:
-        times = [parse_state_time(newest.get(path)) for path in settings.subvolumes]
+        times = [read_utc(newest.get(path)) for path in settings.subvolumes]
         known = [at for at in times if at]
         if known and len(known) == len(times):
             found[name] = max(0.0, (now - min(known)).total_seconds())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.paths import is_inside
+from rigops.backup.host.snapshot_names import SnapshotName, parse_snapshot_name
 from rigops.backup.pruning import is_future
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.names import UTC_TIME, SnapshotName, parse_snapshot_name
+from rigops.backup.utc import parse_utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +30,7 @@ def parse_when(text: str) -> When:
     if parse_snapshot_name(text):
         return When(name=text)
     try:
-        return When(latest=datetime.strptime(text, UTC_TIME).replace(tzinfo=timezone.utc))
+        return When(latest=parse_utc(text))
     except ValueError:
         raise HostError(
             f"{text} is neither a time nor a snapshot",
@@ -68,10 +70,6 @@ def subvolume_with(path: str, subvolumes: Iterable[str]) -> str | None:
     """The innermost one that has the path."""
     holding = [one for one in subvolumes if is_inside(path, one)]
     return max(holding, key=len, default=None)
-
-
-def is_inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _known(names: Iterable[str]) -> list[SnapshotName]:

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, run_tool
+from rigops.backup.host.btrfs import BtrfsError, run_tool
+from rigops.backup.host.errors import HostError
 from rigops.hostside.shared.bounded import BoundedChild
 
 if TYPE_CHECKING:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import errno
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import HostError, take_snapshot
+from rigops.backup.host.btrfs import take_snapshot
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.one_run import only_run
+from rigops.backup.host.snapshot_names import KINDS, SnapshotName, folder_of
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
+from rigops.backup.host.volumes import RUN, find_source
+from rigops.backup.utc import utc_now
 from rigops.concerns.snapshots.host.chain import find_reasons_to_stay, kind_of
 from rigops.concerns.snapshots.host.marks import read_parents, read_pinned
-from rigops.concerns.snapshots.host.names import KINDS, SnapshotName, folder_of
-from rigops.concerns.snapshots.host.one_run import only_run
 from rigops.concerns.snapshots.host.place import LocalPlace
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
-from rigops.concerns.snapshots.host.volumes import RUN, find_source
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.output import Output
-    from rigops.concerns.snapshots.host.volumes import Source
+    from rigops.backup.host.output import Output
+    from rigops.backup.host.volumes import Source
 
-_FIXES = {
-    errno.ENOSPC: "remove files or snapshots there",
-    errno.ELOOP: "name the path without it; or restore with --to DIR",
-    errno.ENOTDIR: "name the path without it; or restore with --to DIR",
-}
 _CREATING = f"{RUN}/snapshots-create.lock"
 
 
@@ -110,12 +106,3 @@ def free_name(now: datetime, kind: str, there: Iterable[str]) -> str:
     while str(SnapshotName(at, kind)).partition("-")[0] in taken:
         at += timedelta(seconds=1)
     return str(SnapshotName(at, kind))
-
-
-def as_host_error(what: str, error: OSError) -> HostError:
-    where = f"{error.filename}: " if error.filename else ""
-    return HostError(f"{what}: {where}{error.strerror or error}", _FIXES.get(error.errno or 0, ""))
-
-
-def utc_now() -> datetime:
-    return datetime.now(timezone.utc).replace(microsecond=0)

@@ -8,19 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.noted_places import find_place
+from rigops.backup.host.snapshot_names import folder_of, parse_snapshot_name, path_of
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
+from rigops.backup.host.time_service import find_unsynchronized
 from rigops.backup.pruning import Occasion, choose_pruned, judge_clock, read_runs
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.snapshots.host.chain import (
     find_reasons_to_stay,
     is_from_future,
     newest_common,
 )
-from rigops.concerns.snapshots.host.creating import utc_now
 from rigops.concerns.snapshots.host.marks import read_parents, read_pinned
-from rigops.concerns.snapshots.host.names import UTC_TIME, folder_of, parse_snapshot_name, path_of
-from rigops.concerns.snapshots.host.noted_places import find_place
-from rigops.concerns.snapshots.host.run_state import read_state
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
+from rigops.concerns.snapshots.host.run_state import read_snapshots_state
 from rigops.concerns.snapshots.host.spots import find_spot
 from rigops.concerns.snapshots.host.stores import (
     LOCAL,
@@ -31,14 +32,13 @@ from rigops.concerns.snapshots.host.stores import (
     find_local_stores,
     find_target,
 )
-from rigops.concerns.snapshots.host.time_service import find_unsynchronized
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from rigops.backup.host.output import Output
     from rigops.backup.retention import Rule
-    from rigops.concerns.snapshots.host.output import Output
     from rigops.concerns.snapshots.host.place import SnapshotCopy
 
     Store = DiskStore | ServerStore
@@ -70,7 +70,9 @@ def list_snapshots(options: argparse.Namespace, output: Output) -> int:
     declared = settings.subvolumes if settings else ()
     occasion = Occasion(
         missing=tuple(one["path"] for one in found if one["error"] and one["path"] in declared),
-        clock_doubt=judge_clock(read_runs(read_state()), utc_now(), find_unsynchronized()).doubt,
+        clock_doubt=judge_clock(
+            read_runs(read_snapshots_state()), utc_now(), find_unsynchronized()
+        ).doubt,
     )
     for one in found:
         _mark_pruned_next(one["snapshots"], occasion)
@@ -177,7 +179,7 @@ def _snapshot(
     first = found[0][0]
     return {
         "name": name,
-        "at": parsed.at.strftime(UTC_TIME) if parsed else None,
+        "at": utc_text(parsed.at) if parsed else None,
         "kind": parsed.kind if parsed else None,
         "engine": "btrfs",
         "places": [{"place": s.name, "is_complete": copy.is_complete} for s, copy in found],
@@ -212,7 +214,7 @@ def _target(target: Store | MissingStore, folders: Sequence[str]) -> dict[str, A
     return {
         "name": target.name,
         "state": PRESENT,
-        "newest_at": newest.strftime(UTC_TIME) if newest else None,
+        "newest_at": utc_text(newest) if newest else None,
         "free_bytes": free,
         "size_bytes": size,
         "error": None,

@@ -6,11 +6,10 @@ target has too, a line each of the target and the name; known while the target i
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.names import parse_snapshot_name
+from rigops.backup.host.snapshot_names import parse_snapshot_name
+from rigops.backup.host.state_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,18 +30,6 @@ def write_parents(folder: Path, parents: Mapping[str, str]) -> None:
     if parents != read_parents(folder):
         rows = "".join(f"{target} {name}\n" for target, name in sorted(parents.items()))
         replace_file(folder / "parents", rows)
-
-
-def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
-    """At every moment the old one or the new one."""
-    aside = path.with_name(f".{path.name}.rigops-new")
-    with suppress(FileNotFoundError):
-        aside.unlink()
-    with os.fdopen(os.open(str(aside), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
 
 
 def _lines(path: Path) -> list[str]:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import FLUSH_S, HostError, delete_subvolume, run_tool
-from rigops.concerns.snapshots.host.names import STORE, is_folder_name, parse_snapshot_name
+from rigops.backup.host.btrfs import FLUSH_S, delete_subvolume, run_tool
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.snapshot_names import STORE, is_folder_name, parse_snapshot_name
+from rigops.backup.host.subvolumes import Subvolume, subvolume_at
+from rigops.backup.host.volumes import open_private
 from rigops.concerns.snapshots.host.receiving import clear_received, receive_snapshot
-from rigops.concerns.snapshots.host.subvolumes import Subvolume, subvolume_at
-from rigops.hostside.shared.beneath import Folder, is_private, open_beneath, open_folder
+from rigops.hostside.shared.beneath import open_beneath
 from rigops.hostside.shared.bounded import BoundedChild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
-    from rigops.concerns.snapshots.host.volumes import Volume
+    from rigops.backup.host.volumes import Volume
+    from rigops.hostside.shared.beneath import Folder
 
 
 class SnapshotCopy(NamedTuple):
@@ -89,31 +93,13 @@ class LocalPlace:
             return _subvolume_in(there, name)
 
     def make(self, folder: str) -> None:
-        """Nobody else gets into it."""
-        at = self.path("") if self._is_typed else Path(self.volume.top)
-        for name in self.path(folder).relative_to(at).parts:
-            at = at / name
-            with suppress(FileExistsError):
-                at.mkdir(mode=0o700)
-        with self._open(folder):
+        with self._open(folder, makes=True):
             pass
 
-    @contextmanager
-    def _open(self, folder: str) -> Iterator[Folder]:
-        """A user who owns a folder on the way could show another one there."""
-        with ExitStack() as opened:
-            start = self.path("") if self._is_typed else self.volume.top
-            at = opened.enter_context(open_folder(str(start)))
-            for name in self.path(folder).relative_to(start).parts:
-                at = opened.enter_context(open_beneath(at, name))
-                if not is_private(os.fstat(at.number)):
-                    shown = os.path.relpath(at.path, self.volume.top)
-                    raise HostError(
-                        f"{self.name}: others than root can write into {shown}, where snapshots "
-                        "are to be",
-                        "see whose it is, and move it away, or give it to root with mode 0700",
-                    )
-            yield at
+    def _open(self, folder: str, *, makes: bool = False) -> AbstractContextManager[Folder]:
+        inside = os.path.relpath(self.path(folder), self.volume.top)
+        typed = self.base if self._is_typed else ""
+        return open_private(self.volume, inside, self.name, typed, makes=makes)
 
     def delete(self, folder: str, snapshot: str) -> None:
         delete_subvolume(str(self.path(folder, snapshot)))

@@ -14,7 +14,9 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, run_tool, take_snapshot
+from rigops.backup.host.btrfs import BtrfsError, run_tool, take_snapshot
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.subvolumes import SUBVOLUME_INODE
 from rigops.concerns.snapshots.host.inside import is_file
 from rigops.concerns.snapshots.host.pump import pump_checked
 from rigops.concerns.snapshots.host.send_stream import (
@@ -22,15 +24,14 @@ from rigops.concerns.snapshots.host.send_stream import (
     StreamCheck,
     StreamError,
 )
-from rigops.concerns.snapshots.host.subvolumes import SUBVOLUME_INODE
 from rigops.hostside.shared.bounded import SILENCE_S, BoundedChild, ChildError, run_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rigops.backup.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.place import LocalPlace
-    from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 _LACKS_PARENT = "cannot find parent subvolume"  # as btrfs says it
 

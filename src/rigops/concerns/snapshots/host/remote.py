@@ -9,15 +9,16 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, last_line
-from rigops.concerns.snapshots.host.names import is_folder_name, parse_snapshot_name
-from rigops.concerns.snapshots.host.place import SnapshotCopy
-from rigops.concerns.snapshots.host.pump import pump
-from rigops.concerns.snapshots.host.server_access import (
+from rigops.backup.host.btrfs import BtrfsError, last_line
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.server_access import (
     append_line,
     read_public_key,
     snapshots_key_line,
 )
+from rigops.backup.host.snapshot_names import is_folder_name, parse_snapshot_name
+from rigops.concerns.snapshots.host.place import SnapshotCopy
+from rigops.concerns.snapshots.host.pump import pump
 from rigops.hostside.shared.bounded import (
     ANSWER_S,
     SILENCE_S,

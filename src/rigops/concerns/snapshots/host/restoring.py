@@ -7,26 +7,24 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import FLUSH_S, HostError, run_tool, take_snapshot
+from rigops.backup.host.btrfs import FLUSH_S, run_tool, take_snapshot
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.noted_places import demand_mounted, note_restored
+from rigops.backup.host.one_run import Interrupted, go_on_to_the_end, only_run
+from rigops.backup.host.paths import is_inside, path_beside
+from rigops.backup.host.snapshot_names import folder_of, parse_snapshot_name, path_of
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
+from rigops.backup.host.subvolumes import file_system_uuid
+from rigops.backup.host.unfinished import clear_unfinished
+from rigops.backup.host.workspace import open_or_make, workspace
+from rigops.backup.utc import stamp, utc_now, utc_text
 from rigops.concerns.snapshots.host.choosing import (
-    is_inside,
     nearest_to,
     order_candidates,
     parse_when,
     subvolume_with,
 )
 from rigops.concerns.snapshots.host.copying import SPARE
-from rigops.concerns.snapshots.host.creating import utc_now
-from rigops.concerns.snapshots.host.names import (
-    UTC_TIME,
-    folder_of,
-    parse_snapshot_name,
-    path_of,
-    stamp,
-)
-from rigops.concerns.snapshots.host.noted_places import demand_mounted, note_restored
-from rigops.concerns.snapshots.host.one_run import Interrupted, go_on_to_the_end, only_run
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
 from rigops.concerns.snapshots.host.spots import find_spot
 from rigops.concerns.snapshots.host.stores import (
     LOCAL,
@@ -37,10 +35,7 @@ from rigops.concerns.snapshots.host.stores import (
     find_target,
 )
 from rigops.concerns.snapshots.host.subvolume_swap import plan_swap, replace_subvolume
-from rigops.concerns.snapshots.host.subvolumes import file_system_uuid
 from rigops.concerns.snapshots.host.transfer import StreamMeter
-from rigops.concerns.snapshots.host.unfinished import clear_unfinished
-from rigops.concerns.snapshots.host.workspace import open_or_make, workspace
 from rigops.hostside.shared.beneath import (
     move,
     open_beneath,
@@ -55,8 +50,8 @@ if TYPE_CHECKING:
 
     Store = DiskStore | ServerStore
 
+    from rigops.backup.host.output import Output
     from rigops.concerns.snapshots.host.choosing import When
-    from rigops.concerns.snapshots.host.output import Output
     from rigops.hostside.shared.beneath import Folder
 
 
@@ -227,32 +222,25 @@ def _describe(request: RestoreRequest, choice: Choice) -> dict[str, Any]:
         "path": request.path,
         "kind": kind,
         "snapshot": name,
-        "at": taken.at.strftime(UTC_TIME) if taken else None,
+        "at": utc_text(taken.at) if taken else None,
         "place": choice.store.name,
-        "restored_to": request.path if request.in_place else _side_path(request, choice),
+        "restored_to": _goes_to(request, choice),
         "bytes": choice.store.measure(folder, name, request.inside),
         "aside": None,
         "to_do": None,
     }
 
 
-def _side_path(request: RestoreRequest, choice: Choice) -> str:
-    name = os.path.basename(request.path) or "root"  # noqa: PTH119
-    if request.to:
-        return f"{request.to.rstrip('/')}/{name}"
-    parent = os.path.dirname(request.path)  # noqa: PTH120
-    while not os.path.isdir(parent):  # noqa: PTH112
-        parent = os.path.dirname(parent)  # noqa: PTH120
-    side = f"{parent.rstrip('/')}/{name}.restored-{choice.name.partition('-')[0]}"
-    number = 1
-    while os.path.lexists(side if number == 1 else f"{side}.{number}"):
-        number += 1
-    return side if number == 1 else f"{side}.{number}"
+def _goes_to(request: RestoreRequest, choice: Choice) -> str:
+    if request.in_place:
+        return request.path
+    taken = parse_snapshot_name(choice.name)
+    return path_beside(request.path, request.to, taken.at if taken else utc_now())
 
 
 def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> dict[str, Any]:
     store, folder, name = choice.store, folder_of(request.subvolume), choice.name
-    target = request.path if request.in_place else _side_path(request, choice)
+    target = _goes_to(request, choice)
     parent, last = os.path.split(target)
     with ExitStack() as opened:
         above = _open_parent(request, choice, parent, opened)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.snapshot_names import parse_snapshot_name
+from rigops.backup.host.subvolumes import TOP_ID
 from rigops.concerns.snapshots.host.chain import kind_of
 from rigops.concerns.snapshots.host.choosing import nearest_to, order_candidates
-from rigops.concerns.snapshots.host.names import parse_snapshot_name
-from rigops.concerns.snapshots.host.subvolumes import TOP_ID
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from rigops.backup.host.snapshot_names import SnapshotName
+    from rigops.backup.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.choosing import When
-    from rigops.concerns.snapshots.host.names import SnapshotName
-    from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 FSTAB = "etc/fstab"
 

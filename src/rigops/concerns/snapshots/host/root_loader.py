@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.btrfs import run_tool
+from rigops.backup.host.btrfs import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

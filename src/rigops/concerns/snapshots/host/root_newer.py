@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import run_tool
-from rigops.concerns.snapshots.host.subvolumes import subvolume_at
+from rigops.backup.host.btrfs import run_tool
+from rigops.backup.host.subvolumes import subvolume_at
 from rigops.hostside.shared.beneath import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from rigops.concerns.snapshots.host.names import SnapshotName
+    from rigops.backup.host.snapshot_names import SnapshotName
 
 _MOST = 12
 _LEVELS = 2  # of folders

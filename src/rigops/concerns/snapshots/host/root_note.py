@@ -9,14 +9,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.creating import as_host_error
-from rigops.concerns.snapshots.host.marks import replace_file
+from rigops.backup.host.errors import as_host_error
+from rigops.backup.host.state_file import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.subvolumes import Subvolume
-    from rigops.concerns.snapshots.host.volumes import Volume
+    from rigops.backup.host.subvolumes import Subvolume
+    from rigops.backup.host.volumes import Volume
 
 # Where a rollback is: it runs, its reboot is due, or it did not come to the exchange.
 RUNS, WAITS, NOT_BEGUN = "runs", "waits", "not begun"

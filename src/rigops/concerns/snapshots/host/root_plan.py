@@ -7,11 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.mounted import mount_of
+from rigops.backup.host.snapshot_names import folder_of
+from rigops.backup.host.subvolumes import subvolume_at
+from rigops.backup.host.volumes import find_disk, find_on_volume
+from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.snapshots.host.choosing import parse_when
-from rigops.concerns.snapshots.host.creating import free_name, utc_now
-from rigops.concerns.snapshots.host.mounted import mount_of
-from rigops.concerns.snapshots.host.names import UTC_TIME, folder_of
+from rigops.concerns.snapshots.host.creating import free_name
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.root_checks import (
     FSTAB,
@@ -31,18 +34,16 @@ from rigops.concerns.snapshots.host.root_loader import find_other_loaders
 from rigops.concerns.snapshots.host.root_newer import find_newer, summarize
 from rigops.concerns.snapshots.host.root_note import WAITS, read_rollback_note, stage_of
 from rigops.concerns.snapshots.host.stores import LOCAL
-from rigops.concerns.snapshots.host.subvolumes import subvolume_at
-from rigops.concerns.snapshots.host.volumes import find_disk, find_on_volume
 from rigops.hostside.shared.beneath import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.names import SnapshotName
+    from rigops.backup.host.snapshot_names import SnapshotName
+    from rigops.backup.host.subvolumes import Subvolume
+    from rigops.backup.host.volumes import Volume
     from rigops.concerns.snapshots.host.root_checks import FstabLine
     from rigops.concerns.snapshots.host.root_note import RollbackNote
-    from rigops.concerns.snapshots.host.subvolumes import Subvolume
-    from rigops.concerns.snapshots.host.volumes import Volume
 
 _MENU_FILE = "boot/grub/grub.cfg"
 _KERNEL_FILE = "vmlinuz-"
@@ -88,7 +89,7 @@ class RootPlan(NamedTuple):
     def document(self, file_system: str) -> dict[str, Any]:
         return {
             "snapshot": str(self.snapshot),
-            "at": self.snapshot.at.strftime(UTC_TIME),
+            "at": utc_text(self.snapshot.at),
             "kind": self.snapshot.kind,
             "root": self.root,
             "file_system": file_system,

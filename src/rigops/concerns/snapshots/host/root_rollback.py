@@ -10,20 +10,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import (
-    BtrfsError,
-    HostError,
-    delete_subvolume,
-    run_tool,
-    take_snapshot,
-)
+from rigops.backup.host.btrfs import BtrfsError, delete_subvolume, run_tool, take_snapshot
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.mounted import parse_mounts
+from rigops.backup.host.nested_moves import move_nested
+from rigops.backup.host.one_run import go_on_to_the_end, only_run
+from rigops.backup.host.snapshot_names import folder_of
+from rigops.backup.host.workspace import temporary_name
 from rigops.concerns.snapshots.host.chain import NEWEST_THAT_STAY, kind_of
-from rigops.concerns.snapshots.host.creating import as_host_error
 from rigops.concerns.snapshots.host.marks import read_pinned
-from rigops.concerns.snapshots.host.mounted import parse_mounts
-from rigops.concerns.snapshots.host.names import folder_of
-from rigops.concerns.snapshots.host.nested_moves import move_nested
-from rigops.concerns.snapshots.host.one_run import go_on_to_the_end, only_run
 from rigops.concerns.snapshots.host.root_loader import bring_loaders
 from rigops.concerns.snapshots.host.root_note import (
     NOT_BEGUN,
@@ -35,16 +30,15 @@ from rigops.concerns.snapshots.host.root_note import (
     write_rollback_note,
 )
 from rigops.concerns.snapshots.host.root_plan import find_root, plan_rollback
-from rigops.concerns.snapshots.host.workspace import temporary_name
 from rigops.hostside.shared.beneath import exchange, open_parent, put_in_place
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
+    from rigops.backup.host.subvolumes import Subvolume
     from rigops.concerns.snapshots.host.root_plan import RootPlan, RootState
-    from rigops.concerns.snapshots.host.subvolumes import Subvolume
 
 _WOULD = {
     RUNS: "the last rollback is finished first",

@@ -5,6 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rigops.backup.host.btrfs import BtrfsError
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.noted_places import find_place, note_places
+from rigops.backup.host.one_run import BusyError, only_run
+from rigops.backup.host.snapshot_names import folder_of, parse_snapshot_name
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
+from rigops.backup.host.time_service import find_unsynchronized
+from rigops.backup.host.unfinished import clear_unfinished
+from rigops.backup.host.volumes import find_source
 from rigops.backup.pruning import (
     Clock,
     KnownRuns,
@@ -16,7 +25,7 @@ from rigops.backup.pruning import (
     read_runs,
     runs_of_copies,
 )
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError
+from rigops.backup.utc import read_utc, utc_now, utc_text
 from rigops.concerns.snapshots.host.chain import (
     ambiguous_origins,
     choose_transfers,
@@ -26,31 +35,17 @@ from rigops.concerns.snapshots.host.chain import (
     newest_common,
 )
 from rigops.concerns.snapshots.host.creating import (
-    as_host_error,
     create_snapshot,
     free_name,
     local_store,
     nothing_declared,
-    utc_now,
 )
 from rigops.concerns.snapshots.host.marks import read_parents, read_pinned, write_parents
-from rigops.concerns.snapshots.host.names import folder_of, parse_snapshot_name
-from rigops.concerns.snapshots.host.noted_places import find_place, note_places
-from rigops.concerns.snapshots.host.one_run import BusyError, only_run
 from rigops.concerns.snapshots.host.place import SnapshotCopy
 from rigops.concerns.snapshots.host.root_rollback import finish_noted_rollback
-from rigops.concerns.snapshots.host.run_state import (
-    parse_state_time,
-    read_state,
-    state_time,
-    write_state,
-)
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
+from rigops.concerns.snapshots.host.run_state import read_snapshots_state, write_snapshots_state
 from rigops.concerns.snapshots.host.targets import open_target
-from rigops.concerns.snapshots.host.time_service import find_unsynchronized
 from rigops.concerns.snapshots.host.transfer import clear_incomplete, send_snapshot
-from rigops.concerns.snapshots.host.unfinished import clear_unfinished
-from rigops.concerns.snapshots.host.volumes import find_source
 
 if TYPE_CHECKING:
     import argparse
@@ -58,13 +53,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rigops.backup.file_systems import NotedPath
+    from rigops.backup.host.output import Output
+    from rigops.backup.host.snapshot_settings import SnapshotSettings
+    from rigops.backup.host.volumes import Source
     from rigops.concerns.snapshots.host.chain import Transfer
-    from rigops.concerns.snapshots.host.output import Output
     from rigops.concerns.snapshots.host.place import LocalPlace
     from rigops.concerns.snapshots.host.remote import RemotePlace
-    from rigops.concerns.snapshots.host.settings import SnapshotSettings
     from rigops.concerns.snapshots.host.targets import Target
-    from rigops.concerns.snapshots.host.volumes import Source
 
 _FORGOTTEN = timedelta(days=90)  # a target that is not declared any more keeps no parent
 
@@ -183,7 +178,7 @@ class SnapshotRun:
         self._output = output
         self._now = now
         self._works = [Work(path) for path in settings.subvolumes]
-        self._before = read_state()
+        self._before = read_snapshots_state()
         self._clock = Clock(now, KnownRuns())
         self._held: list[str] = []
         self._created: list[dict[str, Any]] = []
@@ -375,7 +370,7 @@ class SnapshotRun:
         theirs = (one.name for one in place.copies(work.folder) if one.is_complete)
         past = [name for name in theirs if not is_from_future(name, self._now)]
         newest = parse_snapshot_name(max(past)) if past else None
-        work.sent_to_at = state_time(newest.at) if newest else ""
+        work.sent_to_at = utc_text(newest.at) if newest else ""
         if not self._wish.is_dry:
             self._parents(work, work.copies(), place)
 
@@ -519,10 +514,10 @@ class SnapshotRun:
                     for name in (parse_snapshot_name(one.name) for one in work.copies())
                     if name and not is_from_future(str(name), self._now)
                 ]
-                newest = state_time(max(found).at) if found else None
+                newest = utc_text(max(found).at) if found else None
             error = work.error.message if work.error else None
             subvolumes[work.path] = {"newest_at": newest, "error": error}
-        write_state(
+        write_snapshots_state(
             {
                 "subvolumes": subvolumes,
                 "nested": nested,
@@ -552,7 +547,7 @@ class SnapshotRun:
                 sizes[work.path] = work.sent_bytes
         is_present = target.state == "present"
         seen = before.get("seen_at")
-        seen = state_time(self._now) if is_present or self._is_future(seen) else seen
+        seen = utc_text(self._now) if is_present or self._is_future(seen) else seen
         free = target.free_bytes if is_present else before.get("free_bytes")
         return {
             "name": target.name,
@@ -566,7 +561,7 @@ class SnapshotRun:
 
     def _is_future(self, text: object) -> bool:
         """Written by a run whose clock was wrong."""
-        at = parse_state_time(text)
+        at = read_utc(text)
         return at is not None and is_future(at, self._now)
 
 

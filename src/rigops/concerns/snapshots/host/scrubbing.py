@@ -6,19 +6,21 @@ import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import HostError, last_line
-from rigops.concerns.snapshots.host.creating import nothing_declared, utc_now
-from rigops.concerns.snapshots.host.one_run import only_run
+from rigops.backup.host.btrfs import last_line
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.one_run import only_run
+from rigops.backup.host.snapshot_settings import read_snapshot_settings
+from rigops.backup.host.volumes import find_source
+from rigops.backup.utc import utc_now, utc_text
+from rigops.concerns.snapshots.host.creating import nothing_declared
 from rigops.concerns.snapshots.host.place import LocalPlace
-from rigops.concerns.snapshots.host.run_state import read_state, state_time, write_state
-from rigops.concerns.snapshots.host.settings import read_snapshot_settings
+from rigops.concerns.snapshots.host.run_state import read_snapshots_state, write_snapshots_state
 from rigops.concerns.snapshots.host.targets import open_target
-from rigops.concerns.snapshots.host.volumes import find_source
 
 if TYPE_CHECKING:
     import argparse
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
 
 _FOUND_ERRORS = 3  # what scrub exits with
 _ERROR_COUNT = re.compile(
@@ -58,13 +60,13 @@ def scrub(options: argparse.Namespace, output: Output) -> int:
             output.error(error)
             has_failed = True
             continue
-        done[uuid] = {"at": state_time(utc_now()), "errors": errors}
+        done[uuid] = {"at": utc_text(utc_now()), "errors": errors}
         output.notice(f"{uuid}: {errors} errors")
         has_failed = has_failed or errors > 0
     with only_run(wait_s=60.0):
-        state = read_state()
+        state = read_snapshots_state()
         state["scrub"] = {**(state.get("scrub") or {}), **done}
-        write_state(state, utc_now())
+        write_snapshots_state(state, utc_now())
     output.result({"scrubbed": [{"file_system": uuid, **found} for uuid, found in done.items()]})
     return int(has_failed)
 

@@ -11,20 +11,20 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError
-from rigops.concerns.snapshots.host.creating import as_host_error
+from rigops.backup.host.btrfs import BtrfsError
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.snapshot_names import is_folder_name, parse_snapshot_name
+from rigops.backup.host.volumes import find_on_volume
 from rigops.concerns.snapshots.host.inside import find_inside, open_inside
-from rigops.concerns.snapshots.host.names import is_folder_name, parse_snapshot_name
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.pump import pump
-from rigops.concerns.snapshots.host.volumes import find_on_volume
 from rigops.hostside.shared.beneath import open_typed
 from rigops.hostside.shared.bounded import SILENCE_S, BoundedChild, ChildError, printable
 
 if TYPE_CHECKING:
     import argparse
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
 
 _LONGEST_REQUEST = 16 << 10
 _WRITING = ("receive", "delete")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.subvolumes import (
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.subvolumes import (
     Subvolume,
     find_nested,
     subvolume_at,
     subvolumes_below,
 )
-from rigops.concerns.snapshots.host.volumes import Volume, find_on_volume
+from rigops.backup.host.volumes import Volume, find_on_volume
 from rigops.hostside.shared.beneath import Folder, open_beneath, open_folder, open_parent
 
 

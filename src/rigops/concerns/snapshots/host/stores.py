@@ -8,20 +8,21 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError, last_line, run_tool
+from rigops.backup.host.btrfs import BtrfsError, last_line, run_tool
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.volumes import open_volume
 from rigops.concerns.snapshots.host.copying import SPARE, copy_tree, measure_tree
 from rigops.concerns.snapshots.host.inside import find_inside
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.pump import pump
 from rigops.concerns.snapshots.host.remote import RemotePlace
 from rigops.concerns.snapshots.host.targets import open_target
-from rigops.concerns.snapshots.host.volumes import open_volume
 from rigops.hostside.shared.beneath import make_private, move
 from rigops.hostside.shared.bounded import SILENCE_S, BoundedChild, ChildError
 
 if TYPE_CHECKING:
+    from rigops.backup.host.snapshot_settings import SnapshotSettings
     from rigops.concerns.snapshots.host.place import SnapshotCopy
-    from rigops.concerns.snapshots.host.settings import SnapshotSettings
     from rigops.concerns.snapshots.host.transfer import StreamMeter
     from rigops.hostside.shared.beneath import Entry
 

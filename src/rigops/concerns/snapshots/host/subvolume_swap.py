@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool, take_snapshot
-from rigops.concerns.snapshots.host.chain import Transfer, choose_parents
-from rigops.concerns.snapshots.host.choosing import is_inside
-from rigops.concerns.snapshots.host.copying import SPARE
-from rigops.concerns.snapshots.host.creating import utc_now
-from rigops.concerns.snapshots.host.mounted import (
+from rigops.backup.host.btrfs import run_tool, take_snapshot
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.mounted import (
     mount_subvolume,
     mounted_at,
     mounted_below,
     unmount,
 )
-from rigops.concerns.snapshots.host.names import STORE, SnapshotName, folder_of, stamp
-from rigops.concerns.snapshots.host.nested_moves import move_nested
+from rigops.backup.host.nested_moves import move_nested
+from rigops.backup.host.paths import is_inside
+from rigops.backup.host.snapshot_names import STORE, SnapshotName, folder_of
+from rigops.backup.host.subvolumes import number_at
+from rigops.backup.host.workspace import Moves, forget, note, temporary_name
+from rigops.backup.utc import stamp, utc_now
+from rigops.concerns.snapshots.host.chain import Transfer, choose_parents
+from rigops.concerns.snapshots.host.copying import SPARE
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.spots import find_spot
 from rigops.concerns.snapshots.host.stores import LOCAL
-from rigops.concerns.snapshots.host.subvolumes import subvolume_at
 from rigops.concerns.snapshots.host.transfer import send_snapshot
-from rigops.concerns.snapshots.host.workspace import Moves, forget, note, temporary_name
-from rigops.hostside.shared.beneath import move, open_folder, open_parent, put_in_place
+from rigops.hostside.shared.beneath import move, open_parent, put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
     from rigops.concerns.snapshots.host.spots import Spot
     from rigops.concerns.snapshots.host.stores import DiskStore, ServerStore
 
@@ -102,23 +103,6 @@ def replace_subvolume(
     if to_do is None and spot.subvolume is not None:
         run_tool(swap.aside, ["btrfs", "property", "set", "-ts", swap.aside, "ro", "true"])
     return {"aside": swap.aside[len(spot.volume.top) + 1 :] or None, "to_do": to_do}
-
-
-def finish_moves(moves: Moves) -> list[str]:
-    """Those that a killed swap had not moved yet; none where the two were not swapped."""
-    left = [one for one in moves.nested if number_at(f"{moves.old}/{one}")]
-    move_nested(moves.old, moves.new, left)
-    return left
-
-
-def number_at(path: str) -> int:
-    """Of the subvolume at this path; zero where there is none."""
-    try:
-        with open_folder(path) as folder:
-            found = subvolume_at(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    return found.number if found else 0
 
 
 def _bring_copy(swap: Swap, store: Store, name: str, output: Output) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
+from rigops.backup.host.btrfs import run_tool
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.volumes import find_disk, open_volume
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.remote import RemotePlace, UnreachableError
-from rigops.concerns.snapshots.host.volumes import find_disk, open_volume
 
 if TYPE_CHECKING:
-    from rigops.concerns.snapshots.host.settings import SnapshotSettings
+    from rigops.backup.host.snapshot_settings import SnapshotSettings
 
 SENT = "rigops"  # below the top level of a disk that hosts send to
 

@@ -6,13 +6,14 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import BtrfsError, HostError
-from rigops.concerns.snapshots.host.names import path_of
+from rigops.backup.host.btrfs import BtrfsError
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.snapshot_names import path_of
 from rigops.hostside.shared.bounded import SILENCE_S, ChildError
 
 if TYPE_CHECKING:
+    from rigops.backup.host.output import Output
     from rigops.concerns.snapshots.host.chain import Transfer
-    from rigops.concerns.snapshots.host.output import Output
     from rigops.concerns.snapshots.host.place import LocalPlace, SnapshotCopy
     from rigops.concerns.snapshots.host.remote import RemotePlace
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import last_line
+from rigops.backup.host.btrfs import last_line
 
 if TYPE_CHECKING:
     from rigops.hostside.shared.beneath import Folder

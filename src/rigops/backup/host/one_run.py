@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.volumes import RUN
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.volumes import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

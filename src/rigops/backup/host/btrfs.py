@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from rigops.backup.host.errors import HostError
 from rigops.hostside.shared.bounded import SILENCE_S, ChildError, run_bounded
 
 if TYPE_CHECKING:
@@ -44,15 +45,6 @@ _BTRFS_MEANINGS = (
     ("not a btrfs filesystem", "this is no btrfs file system", "mount the right disk there"),
     ("doesn't belong to btrfs", "this is no btrfs file system", "mount the right disk there"),
 )
-
-
-class HostError(Exception):
-    """What a person reads: WHAT, and what to do about it."""
-
-    def __init__(self, message: str, fix: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.fix = fix
 
 
 class BtrfsError(HostError):

@@ -14,13 +14,12 @@ from rigops.backup.file_systems import (
     noted_text,
     parse_noted,
 )
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.choosing import is_inside
-from rigops.concerns.snapshots.host.creating import as_host_error
-from rigops.concerns.snapshots.host.marks import replace_file
-from rigops.concerns.snapshots.host.mounted import mount_of
-from rigops.concerns.snapshots.host.subvolumes import file_system_uuid
-from rigops.concerns.snapshots.host.volumes import RUN
+from rigops.backup.host.errors import HostError, as_host_error
+from rigops.backup.host.mounted import mount_of
+from rigops.backup.host.paths import is_inside
+from rigops.backup.host.state_file import replace_file
+from rigops.backup.host.subvolumes import file_system_uuid
+from rigops.backup.host.volumes import RUN
 from rigops.hostside.shared.beneath import open_folder, without_links
 from rigops.hostside.shared.bounded import ChildError, printable, run_bounded
 

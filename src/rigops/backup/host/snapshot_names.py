@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
+
+from rigops.backup.utc import parse_stamp, stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 STORE = ".rigops/snapshots"  # below the top level of a file system
 KINDS = ("timer", "manual", "apply", "rollback")  # who asked for it; retention is for the first two
 
 _NAME_SHAPE = re.compile(r"(?P<at>[0-9]{8}T[0-9]{6}Z)-(?P<kind>[a-z]+)")
-_NAME_TIME = "%Y%m%dT%H%M%SZ"
 
-UTC_TIME = "%Y-%m-%dT%H:%M:%SZ"  # in documents and in the state
 _ROOT_FOLDER = "@"  # no quoted path is that
 
 
@@ -25,18 +27,13 @@ class SnapshotName(NamedTuple):
         return f"{stamp(self.at)}-{self.kind}"
 
 
-def stamp(at: datetime) -> str:
-    """As in a name."""
-    return at.astimezone(timezone.utc).strftime(_NAME_TIME)
-
-
 def parse_snapshot_name(text: str) -> SnapshotName | None:
     """None: somebody else's."""
     shape = _NAME_SHAPE.fullmatch(text)
     if shape is None or shape["kind"] not in KINDS:
         return None
     try:
-        at = datetime.strptime(shape["at"], _NAME_TIME).replace(tzinfo=timezone.utc)
+        at = parse_stamp(shape["at"])
     except ValueError:
         return None
     return SnapshotName(at, shape["kind"])

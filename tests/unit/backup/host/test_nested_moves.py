@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.snapshots.host.nested_moves import move_nested
+from rigops.backup.host.nested_moves import move_nested
 
 if TYPE_CHECKING:
     from pathlib import Path

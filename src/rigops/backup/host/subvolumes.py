@@ -10,7 +10,7 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.hostside.shared.beneath import Folder, open_beneath
+from rigops.hostside.shared.beneath import Folder, open_beneath, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -135,3 +135,13 @@ def _ask(folder: Folder, request: int, answer: bytearray) -> bool:
 
 def _uuid_text(found: bytes) -> str:
     return str(uuid.UUID(bytes=found)) if any(found) else ""
+
+
+def number_at(path: str) -> int:
+    """Of the subvolume at this path; zero where there is none."""
+    try:
+        with open_folder(path) as folder:
+            found = subvolume_at(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return found.number if found else 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rigops.hostside.shared.bounded import printable
 
 if TYPE_CHECKING:
-    from rigops.concerns.snapshots.host.btrfs import HostError
+    from rigops.backup.host.errors import HostError
 
 # One of progress {what, done, total, per_s} in bytes, total null where it is not known;
 # notice TEXT; error {message, fix}; result {...}, the last line of a command that succeeded.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.btrfs import HostError, run_tool
-from rigops.concerns.snapshots.host.mounted import mount_of
-from rigops.concerns.snapshots.host.subvolumes import (
+from rigops.backup.host.btrfs import run_tool
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.mounted import mount_of
+from rigops.backup.host.subvolumes import (
     TOP_ID,
     Subvolume,
     file_system_uuid,
@@ -17,8 +19,17 @@ from rigops.concerns.snapshots.host.subvolumes import (
     subvolume_at,
     subvolumes_below,
 )
-from rigops.hostside.shared.beneath import Folder, open_folder, without_links
+from rigops.hostside.shared.beneath import (
+    Folder,
+    is_private,
+    open_beneath,
+    open_folder,
+    without_links,
+)
 from rigops.hostside.shared.bounded import ChildError, printable, run_bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RUN = "/run/rigops"
 
@@ -125,3 +136,28 @@ def find_on_volume(folder: Folder) -> OnVolume:
         if not there.is_same(folder):
             raise HostError(f"{folder.path} is moved just now", "run it again")
     return OnVolume(volume, inside)
+
+
+@contextmanager
+def open_private(
+    volume: Volume, inside: str, name: str, typed: str = "", *, makes: bool = False
+) -> Iterator[Folder]:
+    """A folder below the top level. A user who owns one on the way could show another one there.
+
+    `name`: for people. `typed`: so much of the path is a person's choice, who answers for it.
+    """
+    start = os.path.normpath(f"{volume.top}/{typed}")
+    with ExitStack() as opened:
+        at = opened.enter_context(open_folder(start))
+        for part in Path(volume.top, inside).relative_to(start).parts:
+            if makes:
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o700, dir_fd=at.number)
+            at = opened.enter_context(open_beneath(at, part))
+            if not is_private(os.fstat(at.number)):
+                shown = os.path.relpath(at.path, volume.top)
+                raise HostError(
+                    f"{name}: others than root can write into {shown}, where snapshots are to be",
+                    "see whose it is, and move it away, or give it to root with mode 0700",
+                )
+        yield at

@@ -5,13 +5,15 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host.btrfs import HostError, delete_subvolume
-from rigops.concerns.snapshots.host.names import parse_snapshot_name
-from rigops.concerns.snapshots.host.subvolume_swap import finish_moves
-from rigops.concerns.snapshots.host.subvolumes import file_system_uuid, subvolume_at
-from rigops.concerns.snapshots.host.volumes import RUN, find_disk, find_on_volume, open_volume
-from rigops.concerns.snapshots.host.workspace import (
+from rigops.backup.host.btrfs import delete_subvolume
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.nested_moves import move_nested
+from rigops.backup.host.snapshot_names import parse_snapshot_name
+from rigops.backup.host.subvolumes import file_system_uuid, number_at, subvolume_at
+from rigops.backup.host.volumes import RUN, find_disk, find_on_volume, open_volume
+from rigops.backup.host.workspace import (
     BEGINNING,
+    Moves,
     forget,
     read_unfinished,
     remove_tree,
@@ -21,7 +23,7 @@ from rigops.hostside.shared.beneath import open_beneath, open_folder, open_paren
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rigops.concerns.snapshots.host.output import Output
+    from rigops.backup.host.output import Output
     from rigops.hostside.shared.beneath import Folder
 
 
@@ -37,7 +39,7 @@ def clear_unfinished(output: Output) -> None:
         if _remove(found.path):
             output.notice(f"removed {found.path}, which an interrupted restore left")
         if found.moves:
-            for one in finish_moves(found.moves):
+            for one in _finish_moves(found.moves):
                 output.notice(f"moved {one} into what an interrupted restore put in place")
     except FileNotFoundError:
         pass  # a user has moved what is above
@@ -90,3 +92,10 @@ def _is_reachable(path: str) -> bool:
         return False
     open_volume(device, uuid)
     return True
+
+
+def _finish_moves(moves: Moves) -> list[str]:
+    """Those that a killed swap had not moved yet; none where the two were not swapped."""
+    left = [one for one in moves.nested if number_at(f"{moves.old}/{one}")]
+    move_nested(moves.old, moves.new, left)
+    return left

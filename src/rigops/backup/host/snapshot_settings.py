@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rigops.backup.host.errors import HostError
 from rigops.backup.retention import parse_rule
-from rigops.concerns.snapshots.host.btrfs import HostError
 
 if TYPE_CHECKING:
     from rigops.backup.retention import Rule

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rigops.concerns.snapshots.host.marks import replace_file
-from rigops.concerns.snapshots.host.nested_moves import make_like
+from rigops.backup.host.nested_moves import make_like
+from rigops.backup.host.state_file import replace_file
 from rigops.hostside.shared.beneath import Entry, make_private, open_beneath
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from rigops.concerns.snapshots.host import mounted
+from rigops.backup.host import mounted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.backup.file_systems import FileSystem, NotedPath
-from rigops.concerns.snapshots.host import noted_places
-from rigops.concerns.snapshots.host.btrfs import HostError
-from rigops.concerns.snapshots.host.noted_places import (
+from rigops.backup.host import noted_places
+from rigops.backup.host.errors import HostError
+from rigops.backup.host.noted_places import (
     demand_mounted,
     find_place,
     is_elsewhere,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigops.concerns.snapshots.host import time_service
-from rigops.concerns.snapshots.host.time_service import find_unsynchronized
+from rigops.backup.host import time_service
+from rigops.backup.host.time_service import find_unsynchronized
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,1 @@
+"""What the programs of all engines share on a host: paths, mounts, subvolumes, output, one run."""

@@ -1,0 +1,30 @@
+"""Paths as people name them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rigops.backup.utc import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def path_beside(path: str, to: str, at: datetime) -> str:
+    """Where a restore goes that replaces nothing: a path that is free, unless it is in `to`."""
+    name = os.path.basename(path) or "root"  # noqa: PTH119 - as text
+    if to:
+        return f"{to.rstrip('/')}/{name}"
+    parent = os.path.dirname(path)  # noqa: PTH120 - as text
+    while not os.path.isdir(parent):  # noqa: PTH112 - as text
+        parent = os.path.dirname(parent)  # noqa: PTH120 - as text
+    side = f"{parent.rstrip('/')}/{name}.restored-{stamp(at)}"
+    number = 1
+    while os.path.lexists(side if number == 1 else f"{side}.{number}"):
+        number += 1
+    return side if number == 1 else f"{side}.{number}"

@@ -1,0 +1,47 @@
+"""Files that a program keeps between its runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigops.backup.host.errors import as_host_error
+from rigops.backup.utc import utc_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def read_state(path: str, schema: str) -> dict[str, Any]:
+    """Empty where there is none that can be read."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    is_ours = isinstance(found, dict) and found.get("schema") == schema
+    return found if is_ours else {}
+
+
+def write_state(path: str, schema: str, found: dict[str, Any], now: datetime) -> None:
+    """For doctor and the self-check, which may not be root's."""
+    document = {**found, "schema": schema, "at": utc_text(now)}
+    try:
+        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        replace_file(Path(path), f"{json.dumps(document, indent=1, sort_keys=True)}\n", 0o644)
+    except OSError as error:
+        raise as_host_error("the state", error) from error
+
+
+def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
+    """At every moment the old one or the new one."""
+    aside = path.with_name(f".{path.name}.rigops-new")
+    with suppress(FileNotFoundError):
+        aside.unlink()
+    with os.fdopen(os.open(str(aside), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
