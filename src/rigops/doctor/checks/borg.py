@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Final, cast
 
@@ -22,6 +22,7 @@ from rigops.concerns.borg.record import BorgState
 from rigops.concerns.snapshots.decide import keep_text
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import copies
 from rigops.probe.sections.backups import SECTION as BACKUPS
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     from rigops.probe.sections.backups import Backups
 
 _TIMER: Final = f"{UNIT}.timer"
-_HOUR_S: Final = 3600
-_DAY_S: Final = 24 * _HOUR_S
-_LOCK_FAIL_S: Final = _DAY_S
+_LOCK_FAIL_S: Final = copies.DAY_S
 _UNDECLARED: Final = "borg is not declared"
 _KEYS: Final = frozenset({"borg"})
 _JOURNAL: Final = Fix(
@@ -42,11 +41,6 @@ _JOURNAL: Final = Fix(
 )
 _DRILL: Final = Fix(kind="hands", text="`rigops backup HOST --drill` does one now")
 _APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
-_HELD: Final = Fix(
-    kind="hands",
-    text="mount what is missing, or set the clock; to remove most copies at once, run "
-    "`rigops backup HOST --prune-most`",
-)
 
 _Judge = Callable[[Examined, "Borg", BorgState], Finding]
 
@@ -94,7 +88,7 @@ def _managed_age(examined: Examined, declared: Borg, state: BorgState) -> Findin
     if state.newest_at is None:
         return Finding("fail", "there is no backup", fix=_JOURNAL)
     evidence = (Evidence(RIGOPS_STATE.name, state.newest_at),)
-    age_s = _age_s(examined, state.newest_at)
+    age_s = copies.age_s(examined, state.newest_at)
     if age_s is None:
         summary = f"newest backup {state.newest_at}; the host's clock was not collected"
         return Finding("unknown", summary, evidence)
@@ -105,7 +99,7 @@ def _managed_age(examined: Examined, declared: Borg, state: BorgState) -> Findin
     uptime = None if uptime_s is None else timedelta(seconds=uptime_s)
     between = time_between_runs(declared.schedule or SCHEDULE, keep_text(declared.keep))
     status = cast("Status", judge_age(timedelta(seconds=age_s), between, uptime))
-    summary = f"the newest backup is {_span(age_s)} old"
+    summary = f"the newest backup is {copies.span(age_s)} old"
     return Finding(status, summary, evidence, fix=None if status == "ok" else _JOURNAL)
 
 
@@ -148,7 +142,7 @@ def _others_age(declared: Borg, found: Backups) -> Finding:
     at = found.newest if declared.newest else unit.finished or unit.last_trigger
     if at is None or found.now is None:
         return _unknown_age(declared, evidence)
-    span = _span(found.now - at)
+    span = copies.span(found.now - at)
     summary = (
         f"the newest backup is {span} old" if declared.newest else f"the last run was {span} ago"
     )
@@ -208,11 +202,10 @@ def repository(examined: Examined, declared: Borg, state: BorgState) -> Finding:
     if found.state not in {"ok", "locked"}:
         return Finding("unknown", summary, evidence)
     every_days = declared.check_every_days or CHECK_EVERY_DAYS
-    age_s = _age_s(examined, checked.at) if checked else None
+    age_s = copies.age_s(examined, checked.at) if checked else None
     if age_s is not None and age_s > longest_unchecked(every_days).total_seconds():
-        summary = (
-            f"{declared.repository}: not checked for {_span(age_s)}, declared {every_days} days"
-        )
+        span = copies.span(age_s)
+        summary = f"{declared.repository}: not checked for {span}, declared {every_days} days"
         return Finding("warn", summary, evidence, fix=_JOURNAL)
     count = "" if found.archives is None else f", {found.archives} archives"
     when = f", checked {checked.at[:10]}" if checked else ", not checked yet"
@@ -260,12 +253,12 @@ def drill(examined: Examined, _: Borg, state: BorgState) -> Finding:
         summary = f"the drill of {found.at[:10]} failed: {found.error or found.result}"
         return Finding("fail", summary, evidence, fix=_JOURNAL)
     files = "" if found.files is None else f" with {found.files} files"
-    age_s = _age_s(examined, found.at)
+    age_s = copies.age_s(examined, found.at)
     if age_s is None:
         summary = f"the drill of {found.at[:10]} passed; the host's clock was not collected"
         return Finding("unknown", summary, evidence)
     if age_s > DRILL_MOST.total_seconds():
-        return Finding("warn", f"the last drill was {_span(age_s)} ago", evidence, fix=_DRILL)
+        return Finding("warn", f"the last drill was {copies.span(age_s)} ago", evidence, fix=_DRILL)
     return Finding("ok", f"the drill of {found.at[:10]} passed{files}", evidence)
 
 
@@ -281,9 +274,9 @@ def lock(examined: Examined, declared: Borg, state: BorgState) -> Finding:
     found = state.repository.lock
     if found is None:
         return Finding("ok", "the repository is not locked")
-    later_s = _age_s(examined, state.at)
+    later_s = copies.age_s(examined, state.at)
     age_s = found.age_s + (later_s or 0 if state.repository.state == "locked" else 0)
-    who = f"locked by {found.host} (pid {found.pid}) for {_span(age_s)}"
+    who = f"locked by {found.host} (pid {found.pid}) for {copies.span(age_s)}"
     evidence = (Evidence(RIGOPS_STATE.name, f"{found.host} {found.pid}"),)
     if age_s < _LOCK_FAIL_S:
         return Finding("info", who, evidence)
@@ -302,22 +295,4 @@ def held(_: Examined, __: Borg, state: BorgState) -> Finding:
     A run removes nothing while a declared path is missing or the clock is in doubt, and never more
     than half of the copies without consent. What it left is a warning, with the reason.
     """
-    if not state.held:
-        return Finding("ok", "no archive is held back from pruning")
-    evidence = (Evidence(RIGOPS_STATE.name, state.held[0]),)
-    return Finding("warn", "; ".join(state.held), evidence, fix=_HELD)
-
-
-def _age_s(examined: Examined, at: str) -> float | None:
-    epoch_s = examined.snapshot[BOOT].or_empty.epoch_s
-    if epoch_s is None:
-        return None
-    return epoch_s - datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
-
-
-def _span(seconds: float) -> str:
-    if seconds < _HOUR_S:
-        return f"{max(0, int(seconds // 60))} min"
-    if seconds < 2 * _DAY_S:
-        return f"{int(seconds // _HOUR_S)} h"
-    return f"{int(seconds // _DAY_S)} days"
+    return copies.held_back("archive", state.held)

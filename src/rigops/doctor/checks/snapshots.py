@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from rigops.concerns.snapshots.decide import UNIT, keep_text, nested_text
 from rigops.concerns.snapshots.record import SnapshotsState
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
+from rigops.doctor.views import copies
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
@@ -24,19 +24,12 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import Snapshots
 
 _TIMER: Final = f"{UNIT}.timer"
-_HOUR_S: Final = 3600
-_DAY_S: Final = 24 * _HOUR_S
-_AFTER_BOOT_S: Final = 2 * _HOUR_S  # within which a missed run is caught up
+_AFTER_BOOT_S: Final = 2 * copies.HOUR_S  # within which a missed run is caught up
 _ABSENT_WARN_DAYS: Final = 7
 _ABSENT_FAIL_DAYS: Final = 30
 _KEYS: Final = frozenset({"snapshots"})
 _JOURNAL: Final = f"journalctl -u {UNIT}"
 _APPLY: Final = Fix(kind="hands", text="`rigops apply` installs and starts it")
-_HELD: Final = Fix(
-    kind="hands",
-    text="mount what is missing, or set the clock; to remove most copies at once, run "
-    "`rigops backup HOST --prune-most`",
-)
 
 _Judge = Callable[[Examined, "Snapshots", SnapshotsState], "Finding | list[Finding]"]
 
@@ -105,13 +98,13 @@ def _age(examined: Examined, declared: Snapshots, state: SnapshotsState, path: s
     if found.newest_at is None:
         return Finding("fail", "there is no snapshot", subject=path, fix=_see_journal())
     evidence = (Evidence(RIGOPS_STATE.name, found.newest_at),)
-    age_s = _age_s(examined, found.newest_at)
+    age_s = copies.age_s(examined, found.newest_at)
     if age_s is None:
         summary = f"newest snapshot {found.newest_at}; the host's clock was not collected"
         return Finding("unknown", summary, evidence, subject=path)
     boot = examined.snapshot[BOOT].or_empty
     has_had_time = boot.uptime_s is None or boot.uptime_s > _AFTER_BOOT_S
-    summary = f"the newest snapshot is {_span(age_s)} old"
+    summary = f"the newest snapshot is {copies.span(age_s)} old"
     if age_s < -CLOCK_STEP.total_seconds():
         summary = f"newest snapshot is dated in the future ({found.newest_at}): a clock is wrong"
     elif age_s <= 2 * _longest_pause_s(declared) or not has_had_time:
@@ -159,12 +152,12 @@ def _absent(examined: Examined, found: TargetState, evidence: tuple[Evidence, ..
               f"`sudo systemctl start {UNIT}`")  # fmt: skip
     if found.seen_at is None:
         return Finding("warn", f"{what}, and was never there{why}", evidence, fix=fix)
-    age_s = _age_s(examined, found.seen_at)
+    age_s = copies.age_s(examined, found.seen_at)
     if age_s is None:
         summary = f"{what}; the host's clock was not collected"
         return Finding("unknown", summary, evidence)
-    days = age_s / _DAY_S
-    summary = f"{what} for {_span(age_s)}{why}"
+    days = age_s / copies.DAY_S
+    summary = f"{what} for {copies.span(age_s)}{why}"
     if days > _ABSENT_FAIL_DAYS:
         return Finding("fail", summary, evidence, fix=fix)
     if days > _ABSENT_WARN_DAYS:
@@ -205,30 +198,12 @@ def held(_: Examined, __: Snapshots, state: SnapshotsState) -> Finding:
     A run removes nothing while a declared path is missing or the clock is in doubt, and never more
     than half of the copies without consent. What it left is a warning, with the reason.
     """
-    if not state.held:
-        return Finding("ok", "no snapshot is held back from pruning")
-    evidence = (Evidence(RIGOPS_STATE.name, state.held[0]),)
-    return Finding("warn", "; ".join(state.held), evidence, fix=_HELD)
+    return copies.held_back("snapshot", state.held)
 
 
 def _longest_pause_s(declared: Snapshots) -> float:
     keep = keep_text(declared.keep)
     return longest_pause(parse_rule(keep) if keep else None).total_seconds()
-
-
-def _age_s(examined: Examined, at: str) -> float | None:
-    epoch_s = examined.snapshot[BOOT].or_empty.epoch_s
-    if epoch_s is None:
-        return None
-    return epoch_s - datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp()
-
-
-def _span(seconds: float) -> str:
-    if seconds < _HOUR_S:
-        return f"{max(0, int(seconds // 60))} min"
-    if seconds < 2 * _DAY_S:
-        return f"{int(seconds // _HOUR_S)} h"
-    return f"{int(seconds // _DAY_S)} days"
 
 
 def _see_journal() -> Fix:
