@@ -9,13 +9,9 @@ the top level of each file system, which is mounted for this process alone.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from rigops.backup.host.errors import HostError, as_host_error
-from rigops.backup.host.one_run import Interrupted, end_in_order
-from rigops.backup.host.output import Output
-from rigops.backup.host.volumes import leave_mounts_of_others
+from rigops.backup.host.program import run_program
 from rigops.concerns.snapshots.host.checking import add_check
 from rigops.concerns.snapshots.host.creating import add_create
 from rigops.concerns.snapshots.host.listing import add_list
@@ -25,7 +21,7 @@ from rigops.concerns.snapshots.host.running import add_backup, add_prune, add_ru
 from rigops.concerns.snapshots.host.scrubbing import add_scrub
 from rigops.concerns.snapshots.host.serving import add_serve
 
-# Each in a module of its own in host/: its words, and a function (options, output) -> exit status.
+# Each in a module of its own in host/.
 COMMANDS = (
     add_run,
     add_create,
@@ -42,29 +38,7 @@ COMMANDS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="snapshots", description=__doc__)
-    parser.add_argument("--json", action="store_true", dest="as_json")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for add in COMMANDS:
-        add(commands)
-    options = parser.parse_args()
-    output = Output(as_json=options.as_json)
-    os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    end_in_order()
-    try:
-        leave_mounts_of_others()
-        code: int = options.carry_out(options, output)
-    except HostError as error:
-        output.error(error)
-        return 1
-    except Interrupted as interruption:
-        return interruption.code
-    except BrokenPipeError:  # nobody reads any more: whoever asked is gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        output.error(as_host_error(options.command, error))
-        return 1
-    return code
+    return run_program(parser, COMMANDS)
 
 
 if __name__ == "__main__":
