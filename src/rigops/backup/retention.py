@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime, tzinfo
 
+    from rigops.inventory.spec.model import Retention
+
 _RETENTION_PART = re.compile(r"([1-9][0-9]{0,3})([hdwmy])")
 _RETENTION_UNITS = {"h": "hourly", "d": "daily", "w": "weekly", "m": "monthly", "y": "yearly"}
 _LONGEST_DAYS = (1 / 24, 1, 7, 31, 366)  # of each unit
@@ -124,3 +126,17 @@ def _present(now: datetime, zone: tzinfo | None) -> tuple[int, ...]:
 
 def _month_and_year(day: date) -> tuple[int, int]:
     return day.year * 12 + day.month, day.year
+
+
+def keep_text(keep: Retention | None) -> str:
+    """As the programs read it. Empty: all is kept."""
+    if keep is None:
+        return ""
+    counts = {
+        "h": keep.hourly,
+        "d": keep.daily,
+        "w": keep.weekly,
+        "m": keep.monthly,
+        "y": keep.yearly,
+    }
+    return " ".join(f"{count}{unit}" for unit, count in counts.items() if count)

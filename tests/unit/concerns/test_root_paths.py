@@ -21,7 +21,7 @@ BY_NAME: Final = {
 }  # fmt: skip
 OURS = "below /etc/rigops, /run/rigops, /var/lib/rigops or /var/cache/rigops"
 STORE = "in the store, which LocalPlace has looked at: root's on the whole way"
-KERNEL = "of the kernel, in /proc or /sys"
+KERNEL = "of the kernel, in /proc, /sys or /dev"
 CHILD = "a program without a path, or with one of the kinds here"
 OPEN = "by a descriptor: `dir_fd`, a number, or the path of an open folder"
 ROOTS = "of the system: root's"
@@ -54,6 +54,7 @@ ALLOWED: Final = {
     },
     "snapshots/root_rollback": {"read_text": KERNEL, "unlink": ROOTS},
     "snapshots/scrubbing": {"subprocess.run": CHILD},
+    "backup/program": {"os.open": KERNEL},
     "backup/server_access": {"read_text": OURS},
     "backup/snapshot_settings": {"read_text": OURS},
     "backup/state_file": {

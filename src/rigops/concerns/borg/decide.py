@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from rigops.backup.ages import DEFAULT_SCHEDULE, OTHERS_PAUSE, age_limits
 from rigops.backup.borg_host import CREDENTIAL, CREDENTIAL_NAME, PASSPHRASE, RUN, credential
 from rigops.backup.host.server_access import AUTHORIZED_KEYS
+from rigops.backup.retention import keep_text
 from rigops.concerns.borg.host.borg_server import let_key_in, split_repository
-from rigops.concerns.snapshots.decide import keep_text
 
 if TYPE_CHECKING:
     from rigops.concerns.borg.facts import BorgHost, Mount

@@ -16,12 +16,13 @@ from rigops.backup.host.server_access import (
     snapshots_key_line,
 )
 from rigops.backup.host.snapshot_names import STORE
+from rigops.backup.retention import keep_text
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rigops.concerns.snapshots.facts import FileSystem, SnapshotsHost
     from rigops.concerns.snapshots.record import SnapshotsState
-    from rigops.inventory.spec.model import Retention, Snapshots
+    from rigops.inventory.spec.model import Snapshots
 
 UNIT: Final = "rigops-snapshots"
 SCRUB_UNIT: Final = "rigops-scrub"
@@ -82,19 +83,6 @@ def settings(host: str, declared: Snapshots) -> str:
         "send_to": declared.send_to or "",
     }
     return f"{json.dumps(values, indent=2)}\n"
-
-
-def keep_text(keep: Retention | None) -> str:
-    if keep is None:
-        return ""
-    counts = {
-        "h": keep.hourly,
-        "d": keep.daily,
-        "w": keep.weekly,
-        "m": keep.monthly,
-        "y": keep.yearly,
-    }
-    return " ".join(f"{count}{unit}" for unit, count in counts.items() if count)
 
 
 def blockers(declared: Snapshots, found: SnapshotsHost) -> Iterator[str]:

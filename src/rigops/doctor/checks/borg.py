@@ -16,10 +16,10 @@ from rigops.backup.ages import (
     time_between_runs,
 )
 from rigops.backup.pruning import CLOCK_STEP
+from rigops.backup.retention import keep_text
 from rigops.concerns.borg import record
 from rigops.concerns.borg.decide import CHECK_EVERY_DAYS, SCHEDULE, UNIT, is_place
 from rigops.concerns.borg.record import BorgState
-from rigops.concerns.snapshots.decide import keep_text
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import copies

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import json_fields
 from rigops.backup.pruning import CLOCK_STEP
-from rigops.backup.retention import longest_pause, parse_rule
+from rigops.backup.retention import keep_text, longest_pause, parse_rule
 from rigops.concerns.snapshots import record
-from rigops.concerns.snapshots.decide import UNIT, keep_text, nested_text
+from rigops.concerns.snapshots.decide import UNIT, nested_text
 from rigops.concerns.snapshots.record import SnapshotsState
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
