@@ -10,7 +10,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
-from rigops.doctor.views import board, pcie, peers
+from rigops.doctor.views import board, pcie, peers, proof
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -37,12 +37,16 @@ _HARMLESS = (
     "The bits are set, and there is nothing that they could redirect: without P2P over PCIe the "
     "cards talk through the host's memory or through NVLink."
 )
+_SLOWER = (
+    "Copies between the cards may take the long way through the CPU, and be slower than they could "
+    'be: `"acs_redirect": "off"` may mend that, and `rigops preflight` shows the rates.'
+)
 _GRAVITY: Final[tuple[Status, ...]] = ("fail", "warn", "info")
 
 
 @Check(
     "acs.path",
-    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, TOPOLOGY, P2P_READ),
+    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, TOPOLOGY, P2P_READ, *proof.NEEDS),
     fixes=("apply",),
     keys=frozenset({"acs_redirect"}),
     cause_rank=130,
@@ -55,7 +59,8 @@ def path(examined: Examined) -> Finding:
     send peer traffic up to the CPU, where it is slow, hangs or gets lost. It is a failure below a
     shared switch and wherever the driver grants P2P or the cards are made for it, a warning where
     that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink,
-    or where NVIDIA's driver offers none between such cards. A port that could not be read is
+    or where NVIDIA's driver offers none between such cards; so it is where preflight passed for
+    what is there now, unless `acs_redirect` is declared off. A port that could not be read is
     unknown.
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
@@ -87,11 +92,11 @@ def path(examined: Examined) -> Finding:
     return Finding("unknown", _unreadable(examined))
 
 
-def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: bool) -> Finding:
-    status = min((one.status for one in found if one.status), key=_GRAVITY.index)
+def _redirecting(examined: Examined, judged: list[Redirection], *, is_all_known: bool) -> Finding:
+    status = min((one.status for one in judged if one.status), key=_GRAVITY.index)
     if status == "info" and not is_all_known:
         return Finding("unknown", _unreadable(examined))
-    among = dict.fromkeys(one.ports for one in found if one.status == status)
+    among = dict.fromkeys(one.ports for one in judged if one.status == status)
     ports = tuple(dict.fromkeys(chain.from_iterable(among)))
     listed = examined.snapshot[LSPCI].or_empty.by_address
     evidence = (
@@ -107,7 +112,10 @@ def _redirecting(examined: Examined, found: list[Redirection], *, is_all_known: 
         summary = f"{len(ports)} {verb}, and no P2P over PCIe is granted that could suffer from it"
         return Finding(status, summary, evidence, why=_HARMLESS)
     summary = f"{len(ports)} {verb} what the cards send to each other"
-    return Finding(status, summary, evidence, why=_WHY, fix=_fix(examined, ports))
+    found = Finding(status, summary, evidence, why=_WHY, fix=_fix(examined, ports))
+    if examined.spec.acs_redirect == "off":
+        return found
+    return proof.outranked(examined, found, costs=_SLOWER)
 
 
 def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:

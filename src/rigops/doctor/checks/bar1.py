@@ -10,7 +10,7 @@ from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.once import once
-from rigops.doctor.views import board
+from rigops.doctor.views import board, proof
 from rigops.doctor.views.cards import judge_answering
 from rigops.numbers import whole
 from rigops.probe import address as addresses
@@ -64,15 +64,15 @@ class _Window:
         return bool(self.size and self.memory and self.size >= _NEARLY * self.memory)
 
 
-@Check("bar1.size", needs=(PCI, FIRMWARE, KERNEL_LOG, SMI), fixes=("bios",))
+@Check("bar1.size", needs=(PCI, FIRMWARE, KERNEL_LOG, SMI, *proof.NEEDS), fixes=("bios",))
 def size(examined: Examined) -> list[Finding]:
     """BAR1 is large enough.
 
     Reads the size of each card's BAR1 (sysfs, lspci, nvidia-smi) and compares it with the memory of
-    the card. Less than that is a warning where `p2p` is required, and information otherwise: 256
-    MiB is a normal default. A BAR1 without any room is a failure, since the driver cannot start
-    such a card; so is one of which the kernel log of this boot says `can't assign; no space`, and
-    not later that it was assigned.
+    the card. Less than that is a warning where `p2p` is required and no preflight has passed for
+    what is there now, and information otherwise: 256 MiB is a normal default. A BAR1 without any
+    room is a failure, since the driver cannot start such a card; so is one of which the kernel log
+    of this boot says `can't assign; no space`, and not later that it was assigned.
     """
     judged = judge_answering(
         examined,
@@ -133,7 +133,7 @@ def _judge(examined: Examined, card: Card) -> Finding:
     window = _window(examined, card)
     status, summary, why = _opinion(examined, window)
     steps = board.steps(examined, "above-4g", "resizable-bar")
-    return Finding(
+    found = Finding(
         status,
         f"{card.name}: {summary}",
         window.evidence,
@@ -141,6 +141,7 @@ def _judge(examined: Examined, card: Card) -> Finding:
         why=why,
         fix=Fix(kind="bios", text=f"{steps}. {_OLD_VBIOS}") if status in {"fail", "warn"} else None,
     )
+    return proof.outranked(examined, found, costs=why) if window.size else found
 
 
 def _opinion(examined: Examined, window: _Window) -> tuple[Status, str, str]:

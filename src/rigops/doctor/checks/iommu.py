@@ -9,7 +9,7 @@ from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, note, 
 from rigops.doctor import views
 from rigops.doctor.check import Check, Examined
 from rigops.doctor.finding import Evidence, Finding
-from rigops.doctor.views import board, kernel_arguments, pcie, peers
+from rigops.doctor.views import board, kernel_arguments, pcie, peers, proof
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
 from rigops.probe.sections.firmware import SECTION as FIRMWARE
@@ -20,7 +20,6 @@ from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
-from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.probe.sections.iommu_groups import IommuGroups
@@ -30,6 +29,7 @@ _WHY = (
     "A translating IOMMU is between the cards: copies from one to another can hang or arrive "
     "wrong, while the driver says that they work. With iommu=pt devices reach memory directly."
 )
+_SLOWER = "Copies between the cards may be slower than with iommu=pt."
 _SURER = "`grep . /sys/kernel/iommu_groups/*/type` and `lspci -D` on the host make it surer."
 _JOINED = re.compile(
     r"^(?:pci|nvidia) (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
@@ -43,15 +43,14 @@ _ONLY_FOR_GUESTS = "P2P needs no IOMMU. To pass cards to virtual machines"
 @Check(
     "iommu.mode",
     needs=(
-        PROC_CMDLINE,
         PCI,
         IOMMU_GROUPS,
         BOOTLOADER,
         FIRMWARE,
-        RIGOPS_STATE,
         KERNEL_LOG,
         TOPOLOGY,
         P2P_READ,
+        *proof.NEEDS,
     ),
     fixes=("apply+reboot", "hands"),
     cause_rank=150,
@@ -62,9 +61,10 @@ def mode(examined: Examined) -> Finding:
     Looks at the running kernel only: /sys/kernel/iommu_groups/*/type of each card's group.
     `identity` is well, and so is no group at all (the IOMMU is off). `DMA` and `DMA-FQ` are
     translated: a failure with two cards or more where the driver grants P2P over PCIe, or where
-    that is not known, and a warning where it is known to grant none but over NVLink. Where the
-    groups were not collected, the kernel log decides, if it has both the "Default domain type" and
-    "Adding to iommu group" of the cards: the first alone is printed even where no IOMMU works.
+    that is not known, and a warning where it is known to grant none but over NVLink. Where
+    preflight passed for what is there now it is information. Where the groups were not collected,
+    the kernel log decides, if it has both the "Default domain type" and "Adding to iommu group" of
+    the cards: the first alone is printed even where no IOMMU works.
     """
     snapshot = examined.snapshot
     groups = snapshot[IOMMU_GROUPS].value
@@ -142,13 +142,14 @@ def _translated(examined: Examined, kinds: str, evidence: tuple[Evidence, ...]) 
     if count is None:
         return Finding("unknown", "translated, and how many cards there are is not known", evidence)
     spared = _spared(examined)
-    return Finding(
+    found = Finding(
         "warn" if spared else "fail",
         f"the IOMMU translates what the cards send ({kinds}){spared}",
         (*evidence, *peers.rows(examined.snapshot)),
         why=_WHY,
         fix=kernel_arguments.passthrough_fix(examined),
     )
+    return proof.outranked(examined, found, costs=_SLOWER)
 
 
 def _spared(examined: Examined) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
+from rigops.hostside.p2p.verdict import ALONE, REFUSED
 from rigops.json_fields import readable
 from rigops.probe.sections.nvidia_version import SECTION as DRIVER
 from rigops.probe.sections.proc_cmdline import SECTION as COMMAND_LINE
@@ -18,6 +20,7 @@ from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
+    from rigops.doctor.finding import Finding
 
 NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE)
 
@@ -46,6 +49,24 @@ def last_proof(examined: Examined) -> LastProof | None:
     proven = readable(Proven.from_json, records.get(PROVEN))
     changed = tuple(_changed(examined, proven)) if proven else ()
     return LastProof(proven, failed, FAILED_PROOF in records, changed)
+
+
+def outranked(examined: Examined, suspicion: Finding, *, costs: str) -> Finding:
+    """What preflight passed for what is there now is no fault, whatever there is to suspect.
+
+    `costs`: what may be worse all the same. Copies alone do not outrank it.
+    """
+    last = last_proof(examined)
+    proven = last.proven if last and last.holds else None
+    if proven is None or proven.level < ALONE or suspicion.status not in {"fail", "warn"}:
+        return suspicion
+    verdicts = {one.verdict for one in proven.pairs}
+    if "ok" not in verdicts or not verdicts <= {"ok", *REFUSED}:
+        return suspicion
+    passed = f"preflight passed all the same ({proven.at[:10]}, level {proven.level})"
+    return replace(
+        suspicion, status="info", summary=f"{suspicion.summary}; {passed}", why=costs, fix=None
+    )
 
 
 def _changed(examined: Examined, proven: Proven) -> Iterator[str]:
