@@ -82,6 +82,8 @@ def command(
       rigops backup threadripper
       rigops backup threadripper --dry-run
       rigops backup threadripper --drill      can it be restored?
+      rigops backup threadripper --moved      the disk of a path was replaced
+      rigops backup threadripper --prune-most after `keep` was lowered
     """
     if drill + dry_run + heal > 1:
         raise usage_error(message="choose one of --drill, --heal and --dry-run", key="--drill")
