@@ -31,7 +31,7 @@ def _table() -> list[int]:
     found = []
     for one in range(256):
         for _ in range(8):
-            one = one >> 1 ^ (0x82F63B78 if one & 1 else 0)  # noqa: PLW2901
+            one = one >> 1 ^ (0x82F63B78 if one & 1 else 0)  # noqa: PLW2901 - bit by bit
         found.append(one)
     return found
 
@@ -196,7 +196,7 @@ def hostile() -> Iterator[tuple[str, bytes]]:
 
 def mutated(seed: str, count: int) -> Iterator[bytes]:
     """Real ones with some bytes changed, cut out, put in or doubled."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311 - the same each time
     real = [path.read_bytes() for path in sorted(REAL.glob("*.stream"))]
     for _ in range(count):
         found = bytearray(chance.choice(real))

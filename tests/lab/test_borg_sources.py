@@ -193,7 +193,7 @@ def test_a_root_on_btrfs_is_read_from_one_snapshot_with_all_that_is_at_its_top(
     rooted.start_anew(paths=["/", "/home"], identity=True)
     rooted.does(ROOT_FILES)
     listed: Mapping[str, str] = dict(
-        reversed(line.split(" ", 1))  # type: ignore[misc]
+        reversed(line.split(" ", 1))  # type: ignore[misc]  # two words
         for line in rooted.does(f"cd {ROOT}; find . -xdev -printf '%M %P\\n'").splitlines()
     )
     assert rooted.run("init").code == 0

@@ -122,7 +122,7 @@ def reason_of(text: str) -> str:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_the_same_stay_for_the_same_reasons(schedule: Path, zone: str) -> None:
-    asked = list(histories(Random(zone)))  # noqa: S311
+    asked = list(histories(Random(zone)))  # noqa: S311 - the same each time
 
     found = as_btrbk_does(schedule, zone, asked)
 
@@ -136,7 +136,7 @@ def test_the_same_stay_for_the_same_reasons(schedule: Path, zone: str) -> None:
 def test_with_times_of_the_future_at_least_the_same_stay(schedule: Path, zone: str) -> None:
     asked = [
         History(one.times, one.rule, one.now - timedelta(days=3, hours=5))
-        for one in histories(Random(zone))  # noqa: S311
+        for one in histories(Random(zone))  # noqa: S311 - the same each time
     ]
 
     for history, wanted in zip(asked, as_btrbk_does(schedule, zone, asked), strict=True):

@@ -15,7 +15,7 @@ __all__ = ["Backtracking", "TooManyStepsError", "compiler", "parsed", "parser"]
 
 if sys.version_info >= (3, 11):
     from re import _compiler as compiler  # type: ignore[attr-defined]  # of patterns
-    from re import _parser as parser  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]  # private, and there
 else:
     import sre_compile as compiler
     import sre_parse as parser

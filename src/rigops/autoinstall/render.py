@@ -169,8 +169,8 @@ def _static(installation: Installation) -> _Static | None:
     chosen = next((one for one in installation.wired if one.gateways), None)
     if chosen is None or any(one.is_dhcp for one in installation.wired):
         return None
-    interface = next((i for i in map(ip_interface, chosen.addresses) if i.version == 4), None)  # noqa: PLR2004
-    gateway = next((g for g in chosen.gateways if ip_address(g).version == 4), None)  # noqa: PLR2004
+    interface = next((i for i in map(ip_interface, chosen.addresses) if i.version == 4), None)  # noqa: PLR2004 - IPv4
+    gateway = next((g for g in chosen.gateways if ip_address(g).version == 4), None)  # noqa: PLR2004 - IPv4
     if interface is None or gateway is None:
         return None
     return _Static(str(interface.ip), str(interface.netmask), gateway)
@@ -197,7 +197,7 @@ def _stanzas(one: Wired, installation: Installation) -> list[str]:
     with_gateway: set[int] = set()
     for text in one.addresses:
         version = ip_interface(text).version
-        lines.append(f"iface {one.name} {'inet' if version == 4 else 'inet6'} static")  # noqa: PLR2004
+        lines.append(f"iface {one.name} {'inet' if version == 4 else 'inet6'} static")  # noqa: PLR2004 - IPv4
         lines.append(f"    address {text}")
         gateway = next((g for g in one.gateways if ip_address(g).version == version), None)
         if gateway and version not in with_gateway:

@@ -40,9 +40,9 @@ def to_json(value: object) -> Any:  # noqa: ANN401 - whatever JSON has
 
 def from_json(cls: type[Class], given: Fields) -> Class:
     """Unknown fields are ignored; absent ones are as the class has them by default."""
-    hints = _hints(cls)  # type: ignore[arg-type]
+    hints = _hints(cls)  # type: ignore[arg-type]  # a dataclass, which its caller knows
     found = {}
-    for one in fields(cls):  # type: ignore[arg-type]
+    for one in fields(cls):  # type: ignore[arg-type]  # a dataclass, which its caller knows
         name = one.metadata.get(NAME, one.name)
         has_default = one.default is not MISSING or one.default_factory is not MISSING
         if name in given.names or not has_default:
@@ -53,7 +53,7 @@ def from_json(cls: type[Class], given: Fields) -> Class:
 _hints = cache(get_type_hints)
 
 
-def _read(hint: Any, given: Fields, name: str, value: object) -> Any:  # noqa: ANN401
+def _read(hint: Any, given: Fields, name: str, value: object) -> Any:  # noqa: ANN401 - of any type that a document has
     origin = get_origin(hint)
     if origin in {Union, types.UnionType}:
         (inner,) = (one for one in get_args(hint) if one is not type(None))
@@ -61,7 +61,7 @@ def _read(hint: Any, given: Fields, name: str, value: object) -> Any:  # noqa: A
     if origin is tuple:
         return _read_tuple(get_args(hint)[0], given, name)
     if is_dataclass(hint):
-        return from_json(hint, given.nested(name))  # type: ignore[arg-type]
+        return from_json(hint, given.nested(name))  # type: ignore[arg-type]  # a dataclass, which its caller knows
     if hint is float:
         return given.number(name)
     accepted = get_args(hint) if origin is Literal else ()
@@ -73,7 +73,7 @@ def _read(hint: Any, given: Fields, name: str, value: object) -> Any:  # noqa: A
     return value
 
 
-def _read_tuple(inner: Any, given: Fields, name: str) -> tuple[Any, ...]:  # noqa: ANN401
+def _read_tuple(inner: Any, given: Fields, name: str) -> tuple[Any, ...]:  # noqa: ANN401 - of any type that a document has
     if is_dataclass(inner):
-        return tuple(from_json(inner, one) for one in given.each(name))  # type: ignore[arg-type]
+        return tuple(from_json(inner, one) for one in given.each(name))  # type: ignore[arg-type]  # a dataclass, which its caller knows
     return given.texts(name)

@@ -226,7 +226,7 @@ def _probe(
         with IMPORTING:
             import rigops.probe.registry
         with IMPORTING:
-            import rigops.report.doctor  # noqa: F401
+            import rigops.report.doctor  # noqa: F401 - imported while the host answers
         examiner().read_catalogs(one.spec for one in chosen)
 
     return probe_hosts(chosen, options, judge, import_the_rest)

@@ -288,7 +288,7 @@ class HostRun:
         if self.result.outcome not in {"converged", "changed"} or not self._why_prove():
             return
         from rigops.preflight.run import prove  # noqa: PLC0415 - seldom needed
-        from rigops.preflight.siblings import LastRates  # noqa: PLC0415
+        from rigops.preflight.siblings import LastRates  # noqa: PLC0415 - preflight is no part of most runs
 
         target = self.request.target
         before = proof.recorded(self._session.snapshot.state)

@@ -43,7 +43,7 @@ def autoinstall_lines(
     for wifi in installation.wireless:
         yield f"  network  {wifi.name} Wi-Fi {wifi.ssid}"
     for file in files:
-        secret = " (0600: it has the Wi-Fi passphrase)" if file.mode == 0o600 else ""  # noqa: PLR2004
+        secret = " (0600: it has the Wi-Fi passphrase)" if file.mode == 0o600 else ""  # noqa: PLR2004 - a mode
         yield f"wrote {folder / file.name}{secret}"
     yield from _NEXT[release.distribution]
     yield "To serve the files by http instead: rigops autoinstall --help"

@@ -39,8 +39,8 @@ __all__ = [
 
 def import_ssh() -> None:
     """For who can do it while others work: paramiko takes as long as a login."""
-    import rigops.transport.without_invoke  # noqa: F401, PLC0415
-    from rigops.transport import ssh  # noqa: F401, PLC0415
+    import rigops.transport.without_invoke  # noqa: F401, PLC0415 - imported early, by one thread
+    from rigops.transport import ssh  # noqa: F401, PLC0415 - imported early, by one thread
 
 
 def connect(target: Target, *, deadline_s: float = 20, host_keys: HostKeyPolicy) -> Connection:

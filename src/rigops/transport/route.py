@@ -194,11 +194,11 @@ def parse_settings(text: str) -> Settings:
 
 def read_settings_without_program(target: Target) -> Settings:
     # Only where OpenSSH is not installed; and with what `without_invoke` left out.
-    import invoke  # noqa: PLC0415
-    from paramiko import config as of_paramiko  # noqa: PLC0415
-    from paramiko.ssh_exception import SSHException  # noqa: PLC0415
+    import invoke  # noqa: PLC0415 - needed here alone
+    from paramiko import config as of_paramiko  # noqa: PLC0415 - needed here alone
+    from paramiko.ssh_exception import SSHException  # noqa: PLC0415 - needed here alone
 
-    of_paramiko.invoke = invoke  # type: ignore[attr-defined]
+    of_paramiko.invoke = invoke  # type: ignore[attr-defined]  # a module's name
 
     files = (
         [Path(target.config_file).expanduser()]

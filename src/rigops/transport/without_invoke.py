@@ -9,6 +9,6 @@ import sys
 
 if "paramiko" not in sys.modules:
     sys.modules["invoke"] = None  # type: ignore[assignment]  # makes the import of it fail
-    import paramiko  # noqa: F401
+    import paramiko  # noqa: F401 - imported without invoke
 
     del sys.modules["invoke"]

@@ -104,7 +104,7 @@ def test_without_an_identity_it_refuses(
 ) -> None:
     bare = replace(NVME, id_serial=serial, id_serial_short=None, wwn=None)
     with pytest.raises(UsageError, match="could be taken for another disk"):
-        decide(replace(RIG, disks=(bare, *others)), choices, load())  # type: ignore[arg-type]
+        decide(replace(RIG, disks=(bare, *others)), choices, load())  # type: ignore[arg-type]  # made by hand
 
 
 def test_twins_of_one_serial_number_are_refused() -> None:

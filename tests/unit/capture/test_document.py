@@ -93,7 +93,7 @@ def test_the_rest_is_what_was_collected() -> None:
     assert found.gpus[0].bus_path == ("0000:00:01.1",)
     assert found.gpus[0].slot == "PCIEX16_1"
     assert found.p2p is not None
-    assert document([found])["hosts"][0]["p2p"]["pairs"][0] == {  # type: ignore[index]
+    assert document([found])["hosts"][0]["p2p"]["pairs"][0] == {  # type: ignore[index]  # a document
         "from": FIRST, "to": SECOND, "verdict": "ok",
     }  # fmt: skip
     (key,) = found.host_keys

@@ -26,7 +26,7 @@ def own(tmp_path: Path) -> Store:
 
 
 def capture(second: int = 0, status: str = "safe") -> Capture:
-    return Capture(host="my rig", status=status, at=f"2026-11-25T16:30:{second:02d}Z")  # type: ignore[arg-type]
+    return Capture(host="my rig", status=status, at=f"2026-11-25T16:30:{second:02d}Z")  # type: ignore[arg-type]  # one of its words
 
 
 def test_the_newest_is_read_back_with_its_place(own: Store) -> None:

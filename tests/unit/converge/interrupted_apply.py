@@ -114,7 +114,7 @@ def main(point: str) -> None:
 
 def _apply(point: str) -> None:
     interruption = Interruption(point)
-    sys.stderr.isatty = lambda: True  # type: ignore[method-assign]
+    sys.stderr.isatty = lambda: True  # type: ignore[method-assign]  # the terminal of this test
 
     def drawn(line: str, width: int) -> None:
         redraw(line, width)

@@ -48,10 +48,10 @@ def parse(text: str) -> Samples:
             _require(len({name for name, _ in labels}) == len(labels), line)
             found[current][labels] = float(shape["value"])
         else:
-            _require(False, line)  # noqa: FBT003
+            _require(False, line)  # noqa: FBT003 - always
     return found
 
 
-def _require(is_right: bool, line: str) -> None:  # noqa: FBT001
+def _require(is_right: bool, line: str) -> None:  # noqa: FBT001 - as assert
     if not is_right:
         raise ValueError(line)

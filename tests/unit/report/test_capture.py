@@ -18,7 +18,7 @@ WIDE = 100
 
 
 def shown(one: object, *, verbose: bool = False, width: int = WIDE) -> list[str]:
-    lines = capture_lines(one, width, verbose=verbose)  # type: ignore[arg-type]
+    lines = capture_lines(one, width, verbose=verbose)  # type: ignore[arg-type]  # a fake
     return [rendered(line, color=False) for line in lines]
 
 

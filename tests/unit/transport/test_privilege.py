@@ -65,7 +65,7 @@ def test_a_sudo_that_does_not_ask_never_sees_the_password(here: Connection) -> N
 
     here.run(["true"], stdin=b"input", privilege=sudo(eats), deadline_s=60)
 
-    with open("lines") as lines:  # noqa: PTH123
+    with open("lines") as lines:  # noqa: PTH123 - the text of a program
         assert "touch" not in lines.read()
 
 

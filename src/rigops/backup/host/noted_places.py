@@ -67,7 +67,7 @@ def demand_mounted(path: str) -> None:
         return
     above = path
     while (found := _look_at(above)) is None:
-        above = os.path.dirname(above)  # noqa: PTH120
+        above = os.path.dirname(above)
     if found.file_system.is_same(root.file_system):
         raise HostError(
             f"{path} was on {before.file_system}, and no file system is mounted there now",
@@ -89,7 +89,7 @@ def note_places(found: Mapping[str, NotedPath]) -> None:
     """Engines may do that at the same time."""
     try:
         Path(_PLACES_LOCK).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with open(os.open(_PLACES_LOCK, os.O_RDWR | os.O_CREAT, 0o600), "rb") as lock:  # noqa: PTH123
+        with open(os.open(_PLACES_LOCK, os.O_RDWR | os.O_CREAT, 0o600), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             before = read_noted()
             if any(before.get(path) != one for path, one in found.items()):
@@ -112,13 +112,13 @@ def read_noted() -> dict[str, NotedPath]:
 def _look_at(path: str) -> NotedPath | None:
     try:
         above, name = os.path.split(path)
-        place = os.path.join(without_links(above), name)  # noqa: PTH118
-        is_folder = os.path.isdir(place)  # noqa: PTH112
+        place = os.path.join(without_links(above), name)
+        is_folder = os.path.isdir(place)
         if is_folder:
             place = without_links(place)
         elif not os.path.lexists(place):
             return None
-        with open_folder(place if is_folder else os.path.dirname(place)) as folder:  # noqa: PTH120
+        with open_folder(place if is_folder else os.path.dirname(place)) as folder:
             return NotedPath(place, _file_system_of(folder))
     except OSError:
         return None

@@ -33,7 +33,7 @@ class BusyError(HostError):
 def end_in_order() -> None:
     """A signal is raised where the program is; while it cleans up, further ones are ignored."""
 
-    def interrupt(number: int, _frame: Any) -> None:  # noqa: ANN401 - a frame, or None
+    def interrupt(number: int, _frame: Any) -> None:
         for one in _ENDING:
             signal.signal(one, signal.SIG_IGN)
         raise Interrupted(number)

@@ -17,12 +17,12 @@ def is_inside(path: str, folder: str) -> bool:
 
 def path_beside(path: str, to: str, at: datetime) -> str:
     """Where a restore goes that replaces nothing: a path that is free, unless it is in `to`."""
-    name = os.path.basename(path) or "root"  # noqa: PTH119 - as text
+    name = os.path.basename(path) or "root"
     if to:
         return f"{to.rstrip('/')}/{name}"
-    parent = os.path.dirname(path)  # noqa: PTH120 - as text
-    while not os.path.isdir(parent):  # noqa: PTH112 - as text
-        parent = os.path.dirname(parent)  # noqa: PTH120 - as text
+    parent = os.path.dirname(path)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
     side = f"{parent.rstrip('/')}/{name}.restored-{stamp(at)}"
     number = 1
     while os.path.lexists(side if number == 1 else f"{side}.{number}"):

@@ -130,7 +130,7 @@ def find_on_volume(folder: Folder) -> OnVolume:
             "remove it from subvolumes, or mount the btrfs disk there",
         )
     volume = open_volume(mount.device, uuid)
-    below = os.path.relpath(os.readlink(f"/proc/self/fd/{folder.number}"), mount.point)  # noqa: PTH115
+    below = os.path.relpath(os.readlink(f"/proc/self/fd/{folder.number}"), mount.point)
     inside = os.path.normpath(f"{mount.root}/{below}").strip("/")
     with open_folder(f"{volume.top}/{inside}") as there:
         if not there.is_same(folder):

@@ -266,7 +266,7 @@ def main(words: list[str]) -> int:
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     os.environ["LC_ALL"] = "C"
     os.umask(0o022)
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # no test replaces it
     verb = words[0] if words and not words[0].startswith("/") else ""
     root = Path(words[-1]) if words and words[-1].startswith("/") else Path("/")  # in tests
     if verb not in {"", "report", "metrics"}:

@@ -78,7 +78,7 @@ class _Owner:
     def begin(self, what: str, **how: object) -> None:
         _write_line(self._asking, {"what": what, "how": how})
 
-    def answer(self) -> Any:  # noqa: ANN401
+    def answer(self) -> Any:  # noqa: ANN401 - what the other process said
         line = self._answering.readline()
         if not line:
             raise _OwnerError("the process of the owner ended")

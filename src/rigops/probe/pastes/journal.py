@@ -122,6 +122,6 @@ def _number(value: object) -> float | None:
 
 def _text(value: object) -> str | None:
     """Journald gives bytes that are no text as a list of numbers."""
-    if isinstance(value, list) and all(isinstance(one, int) and 0 <= one <= 255 for one in value):  # noqa: PLR2004
+    if isinstance(value, list) and all(isinstance(one, int) and 0 <= one <= 255 for one in value):  # noqa: PLR2004 - a byte
         return bytes(value).decode("utf-8", "replace")
     return value if isinstance(value, str) else None

@@ -72,7 +72,7 @@ class Rig:
         """Its result, with the code."""
         self.now = now
         given = {"accepts_lost": False, "prunes_most": False, "accepts_moved": False, **consents}
-        run = BorgRun(self.borg, Output(as_json=True), **given)  # type: ignore[arg-type]
+        run = BorgRun(self.borg, Output(as_json=True), **given)  # type: ignore[arg-type]  # named by each test
         code = run.carry_out(by_timer=True)
         lines = [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
         (result,) = [one["result"] for one in lines if "result" in one]

@@ -41,7 +41,7 @@ def settings(runs: Path, newest: int = 1, *paths: Path, **more: int) -> BorgSett
 def left_out(declared: BorgSettings) -> list[str]:
     """Below the first declared path of checkpoints."""
     count, words = exclude(declared, Output(as_json=False))
-    with open(words[1], encoding="utf-8") as file:  # noqa: PTH123
+    with open(words[1], encoding="utf-8") as file:  # noqa: PTH123 - as borg does
         lines = file.read().splitlines()
     assert words[0] == "--patterns-from"
     assert count == len(lines)
@@ -101,7 +101,7 @@ def test_a_path_that_is_declared_itself_stays(runs: Path) -> None:
 @pytest.mark.parametrize("name", [b"of \xff", b"two\nlines", b"and\rmore"])
 def test_what_cannot_be_written_in_a_line_stays(runs: Path, name: bytes) -> None:
     for step in (1, 2):
-        os.makedirs(os.fsencode(runs) + b"/" + name + b"/checkpoint-%d" % step)  # noqa: PTH103
+        os.makedirs(os.fsencode(runs) + b"/" + name + b"/checkpoint-%d" % step)  # noqa: PTH103 - bytes
 
     assert left_out(settings(runs)) == ["a/checkpoint-1", "a/checkpoint-2"]
 

@@ -31,7 +31,7 @@ def blocked(host: BorgHost = HOST, **more: object) -> list[str]:
 
 def state(**more: object) -> BorgState:
     repository = {"id": ID, "location": "/b/rig", "state": "ok", **more}
-    return BorgState(at="2026-11-25T06:00:00Z", repository=RepositoryState(**repository))  # type: ignore[arg-type]
+    return BorgState(at="2026-11-25T06:00:00Z", repository=RepositoryState(**repository))  # type: ignore[arg-type]  # named by each test
 
 
 def test_a_host_that_has_it_all_is_not_blocked() -> None:

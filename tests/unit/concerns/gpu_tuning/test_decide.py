@@ -184,7 +184,7 @@ def test_what_no_card_accepts_blocks_with_key_card_and_what_is_accepted(
 
 
 def _live(setting: str, value: str, card: SmiGpu, *was_set: WasSet) -> bool:
-    wanted = Wanted(UUIDS[A], A, setting, value)  # type: ignore[arg-type]
+    wanted = Wanted(UUIDS[A], A, setting, value)  # type: ignore[arg-type]  # one of its words
     return decide.is_live(wanted, card, was_set)
 
 

@@ -45,7 +45,7 @@ class FakePlace:
         return self.base / folder / snapshot
 
     def copies(self, _: str) -> list[SnapshotCopy]:
-        return sorted(SnapshotCopy(one, f"u-{one}", f"o-{one}", True) for one in self.names)  # noqa: FBT003
+        return sorted(SnapshotCopy(one, f"u-{one}", f"o-{one}", True) for one in self.names)  # noqa: FBT003 - is_complete
 
     def delete(self, _: str, snapshot: str) -> None:
         self.names.remove(snapshot)

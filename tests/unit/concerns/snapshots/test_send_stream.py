@@ -32,7 +32,7 @@ class Remembering(StreamCheck):
 
 def passed(check: StreamCheck, stream: bytes, seed: str = "") -> bytes:
     """As far as it is let pass, in parts of any length; the error, if any, is the caller's."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311 - the same each time
     buffer, found, left = bytearray(2 << 20), b"", stream
     filled = 0
     while left:

@@ -32,7 +32,7 @@ BORG_ENGINE = "borg"
 _TARGET_STATES = {OK: "present", LOCKED: "present", ABSENT: "absent", UNREACHABLE: "unreachable"}
 
 
-def add_archive_list(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_archive_list(commands: Any) -> None:
     parser = commands.add_parser("list", help=__doc__)
     parser.add_argument("--sizes", action="store_true", help="accepted, and without effect")
     parser.set_defaults(carry_out=list_archives)

@@ -87,7 +87,7 @@ class ArchiveRequest(NamedTuple):
         return self.paths.inside
 
 
-def add_archive_restore(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_archive_restore(commands: Any) -> None:
     parser = add_restore_options(commands, __doc__ or "")
     parser.add_argument("--of", default="", metavar="HOST", help="from archives of this host")
     parser.set_defaults(carry_out=restore_archive)
@@ -208,7 +208,7 @@ class _Restoring:
         No link is followed, but in a folder that the person named for it.
         """
         if self._request.paths.to:
-            os.makedirs(parent, mode=0o755, exist_ok=True)  # noqa: PTH103
+            os.makedirs(parent, mode=0o755, exist_ok=True)
             return opened.enter_context(open_typed(parent)), []
         at = opened.enter_context(open_folder("/"))
         names = [one for one in parent.split("/") if one]
@@ -263,7 +263,7 @@ class _Restoring:
                     return self._swap_contents(restored, live, made)
 
     def _swap_contents(self, restored: Folder, live: Folder, made: Folder) -> dict[str, Any]:
-        old = [one for one in live.names() if one != os.path.basename(made.path)]  # noqa: PTH119
+        old = [one for one in live.names() if one != os.path.basename(made.path)]
         aside = live.entry(f".before-restore-{stamp(utc_now())}")
         if old:
             with make_private(aside) as before:

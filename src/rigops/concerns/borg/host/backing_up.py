@@ -56,7 +56,7 @@ _COMPACT_EVERY = timedelta(days=7)  # and after every prune
 _MOST_WARNINGS = 20
 
 
-def add_borg_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_borg_run(commands: Any) -> None:
     parser = commands.add_parser("run", help="what the timer does")
     parser.set_defaults(
         carry_out=back_up,
@@ -68,7 +68,7 @@ def add_borg_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not nam
     )
 
 
-def add_borg_backup(commands: Any) -> None:  # noqa: ANN401
+def add_borg_backup(commands: Any) -> None:
     parser = commands.add_parser("backup", help="back up now, prune, compact, check what is due")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MOST_SPARE, _SHARE, _SHARE_OF_FREE = 2 << 30, 50, 10
 
 
-def add_init(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_init(commands: Any) -> None:
     parser = commands.add_parser("init", help="make the repository, if there is none")
     parser.add_argument("--moved", action="store_true", help="accept its new place")
     parser.set_defaults(carry_out=init)
@@ -73,8 +73,8 @@ def init(options: argparse.Namespace, output: Output) -> int:
 
 
 def _make(borg: Borg, settings: BorgSettings) -> None:
-    above = os.path.dirname(settings.folder)  # noqa: PTH120
-    if settings.folder and not os.path.isdir(above):  # noqa: PTH112
+    above = os.path.dirname(settings.folder)
+    if settings.folder and not os.path.isdir(above):
         raise HostError(f"{above} does not exist", "mount the repository's disk, or make it")
     try:
         borg.ask("init", "--encryption", "repokey-blake2", borg.repository)

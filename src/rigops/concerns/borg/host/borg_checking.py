@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOCKED_LONG_S = 24 * 3600
 
 
-def add_borg_check(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_borg_check(commands: Any) -> None:
     parser = commands.add_parser("check", help="lines for the daily self-check")
     parser.set_defaults(carry_out=check_backups)
 

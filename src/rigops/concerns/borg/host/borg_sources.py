@@ -115,14 +115,14 @@ def _make_writable(repository: str) -> list[str]:
     except OSError as error:
         raise as_host_error("the backup", error) from error
     found = [BORG_FILES, BORG_CACHE, *MACHINE_FOLDERS, *([repository] if repository else [])]
-    return [os.path.realpath(one) for one in found if os.path.isdir(one)]  # noqa: PTH112
+    return [os.path.realpath(one) for one in found if os.path.isdir(one)]
 
 
 def _find_place(path: str, output: Output) -> str:
     """The path without links on the way to it; empty where it is not to be backed up."""
     above, name = os.path.split(path)
     try:
-        place = os.path.join(without_links(above), name)  # noqa: PTH118
+        place = os.path.join(without_links(above), name)
         if os.path.lexists(place):
             return place
         output.error(HostError(f"{path} does not exist", "mount it, or remove it from paths"))

@@ -97,13 +97,13 @@ def _entries(folder: str, device: int, links: set[str]) -> list[FolderEntry]:
     """Folders and files that can be read, sorted; what is not known stays in the backup."""
     found: list[FolderEntry] = []
     with suppress(OSError):
-        for name in sorted(os.listdir(folder)):  # noqa: PTH208 - there may be many
+        for name in sorted(os.listdir(folder)):
             with suppress(OSError):  # a source that is read live changes meanwhile
                 path = f"{folder.rstrip('/')}/{name}"
                 look = os.lstat(path)
                 if stat.S_ISLNK(look.st_mode):
-                    target = os.readlink(path)  # noqa: PTH115 - Path has it from Python 3.9 on
-                    links.add(os.path.normpath(os.path.join(folder, target)))  # noqa: PTH118
+                    target = os.readlink(path)
+                    links.add(os.path.normpath(os.path.join(folder, target)))
                 elif look.st_dev == device and stat.S_IFMT(look.st_mode) in _SERIES_KINDS:
                     found.append(FolderEntry(name, stat.S_ISDIR(look.st_mode)))
     return found

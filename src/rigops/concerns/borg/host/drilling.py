@@ -49,7 +49,7 @@ _MOST_BYTES = 1 << 30
 _NOT_TRIED = (ABSENT, LOCKED, UNREACHABLE)  # nothing is known of the archives then
 
 
-def add_drill(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_drill(commands: Any) -> None:
     parser = commands.add_parser("drill", help="prove that a restore works")
     parser.add_argument(
         "--by-timer", action="store_true", help="that the repository is away is no failure"

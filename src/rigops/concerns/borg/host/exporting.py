@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KEY_HEADING = "BORG_KEY "
 
 
-def add_export_key(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_export_key(commands: Any) -> None:
     parser = commands.add_parser("export-key", help="print the repository's key, for a vault")
     parser.set_defaults(carry_out=export_key)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _UNSIGNED = re.compile(r"^Archive TAM missing: (?P<name>\S+)", re.MULTILINE)
 
 
-def add_heal(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_heal(commands: Any) -> None:
     parser = commands.add_parser("heal", help=__doc__)
     parser.add_argument("--yes", action="store_true", help="sign them; else they are only named")
     parser.set_defaults(carry_out=heal)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LONGEST_GIVEN = 4096
 
 
-def add_prove(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_prove(commands: Any) -> None:
     parser = commands.add_parser("prove", help=__doc__)
     parser.add_argument("--given", type=int, metavar="DESCRIPTOR")
     parser.set_defaults(carry_out=prove)

@@ -138,8 +138,8 @@ def to_be_healed(borg: Borg, last: str) -> RepositoryError:
 
 def file_system_number(folder: str) -> int:
     """Of the one that has this folder, or would have it; 0: unknown. It outlives an unmount."""
-    while folder and folder != "/" and not os.path.isdir(folder):  # noqa: PTH112
-        folder = os.path.dirname(folder)  # noqa: PTH120
+    while folder and folder != "/" and not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
     try:
         return os.statvfs(folder).f_fsid if folder else 0
     except OSError:

@@ -50,7 +50,7 @@ class RestoreSource(NamedTuple):
     found: Found
 
 
-def add_restore_options(commands: Any, purpose: str) -> argparse.ArgumentParser:  # noqa: ANN401
+def add_restore_options(commands: Any, purpose: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser("restore", help=purpose)
     parser.add_argument("--path", required=True)
     parser.add_argument("--at", default="", help="a time in UTC, or the name of an archive")

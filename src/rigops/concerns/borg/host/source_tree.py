@@ -62,7 +62,7 @@ def inside_tree(mounts: Sequence[TreeMount]) -> Iterator[dict[str, HostError]]:
 
     Given: the paths that are not what they were, since a user swaps folders just now.
     """
-    os.makedirs(SOURCE_TREE, mode=0o700, exist_ok=True)  # noqa: PTH103
+    os.makedirs(SOURCE_TREE, mode=0o700, exist_ok=True)
     outside = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     mounted = 0
     refused: dict[str, HostError] = {}
@@ -113,7 +113,7 @@ def _first_of_another_device(folder: str, path: str, device_of: Callable[[str], 
     """On the way from the folder down to the path."""
     here, device = folder, device_of(folder)
     for name in path[len(folder) :].split("/"):
-        here = os.path.join(here, name) if name else here  # noqa: PTH118
+        here = os.path.join(here, name) if name else here
         if device_of(here) != device:
             return here
     return None

@@ -71,13 +71,13 @@ def parse_answer(source: str, output: str) -> Answer:
     rest: list[str] = []
     for line in output.splitlines():
         words = line.split("\t", 4)
-        if words[0] == "finding" and len(words) == 5 and words[1] in GRAVEST_FIRST:  # noqa: PLR2004
+        if words[0] == "finding" and len(words) == 5 and words[1] in GRAVEST_FIRST:  # noqa: PLR2004 - its columns
             _, status, name, subject, summary = words
             if _ID.fullmatch(name) and len(answer.findings) < _MOST_FINDINGS:
                 found = Found(status, name, clean(subject), clean(summary), source)
                 answer.findings.append(found)
                 continue
-        if words[0] == "metric" and len(words) == 3 and _NAME.fullmatch(words[1]):  # noqa: PLR2004
+        if words[0] == "metric" and len(words) == 3 and _NAME.fullmatch(words[1]):  # noqa: PLR2004 - its columns
             value = _number(words[2])
             if value is not None:
                 answer.metrics[words[1]] = value

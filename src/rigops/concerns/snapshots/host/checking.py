@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WARN, _FAIL = timedelta(days=7), timedelta(days=30)
 
 
-def add_check(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_check(commands: Any) -> None:
     parser = commands.add_parser("check", help="lines for the daily self-check")
     parser.set_defaults(carry_out=check)
 

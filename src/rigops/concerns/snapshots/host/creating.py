@@ -32,7 +32,7 @@ def nothing_declared() -> HostError:
     )
 
 
-def add_create(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_create(commands: Any) -> None:
     parser = commands.add_parser("create", help="take a snapshot")
     parser.add_argument("--kind", choices=KINDS, default="manual")
     parser.add_argument("--subvolume", action="append", metavar="PATH", help="default: declared")

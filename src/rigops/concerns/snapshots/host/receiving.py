@@ -108,7 +108,7 @@ def _receive(
 
 def _find_sound(place: LocalPlace, private: str, check: StreamCheck) -> Subvolume | None:
     there = place.path(private)
-    if os.listdir(there) != [check.name]:  # noqa: PTH208
+    if os.listdir(there) != [check.name]:
         return None
     found = place.subvolume(private, check.name)
     is_sound = (

@@ -271,7 +271,7 @@ def _restore_tree(request: RestoreRequest, choice: Choice, output: Output) -> di
 def _open_parent(request: RestoreRequest, choice: Choice, parent: str, opened: ExitStack) -> Folder:
     """No link is followed on the way, but in a folder that the person named for it."""
     if request.to:
-        os.makedirs(parent, mode=0o755, exist_ok=True)  # noqa: PTH103
+        os.makedirs(parent, mode=0o755, exist_ok=True)
         return opened.enter_context(open_typed(parent))
     if not request.in_place:
         return opened.enter_context(open_folder(parent))

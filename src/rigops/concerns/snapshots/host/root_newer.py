@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST = 12
 _LEVELS = 2  # of folders
-_OF_NO_WORTH = ("/var/log/", "/var/cache/", "/var/tmp/", "/tmp/", "/run/")  # noqa: S108
+_OF_NO_WORTH = ("/var/log/", "/var/cache/", "/var/tmp/", "/tmp/", "/run/")  # noqa: S108 - only named
 _EXTENT = re.compile(
     r"inode [0-9]+ file offset [0-9]+ len [0-9]+ disk start [0-9]+ offset [0-9]+ gen [0-9]+ "
     r"flags \S+ (?P<path>.+)"

@@ -167,7 +167,7 @@ def _has_itself(source: str, path: str) -> bool:
     at = source
     for part in path.split("/")[:-1]:
         at = f"{at}/{part}"
-        if os.path.islink(at):  # noqa: PTH114
+        if os.path.islink(at):
             return False
     return os.path.lexists(f"{source}/{path}")
 
@@ -225,7 +225,7 @@ def _swap_notices() -> list[str]:
     notices = []
     for line in _read_text("/proc/swaps").splitlines()[1:]:
         path, kind = (*line.split(), "", "")[:2]
-        if kind == "file" and os.path.exists(path) and _is_in_root(path):  # noqa: PTH110
+        if kind == "file" and os.path.exists(path) and _is_in_root(path):
             notices.append(f"swap file {path} goes aside with the root")
     return notices
 
@@ -236,7 +236,7 @@ def _is_in_root(path: str) -> bool:
 
 def _names_in(folder: str) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208
+        return os.listdir(folder)
     except OSError:
         return []
 

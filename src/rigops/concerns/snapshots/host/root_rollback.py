@@ -47,7 +47,7 @@ _WOULD = {
 }
 
 
-def add_rollback_root(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_rollback_root(commands: Any) -> None:
     parser = commands.add_parser("rollback-root", help="make the root what a snapshot has")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--at", default="", help="a time in UTC, or the name of a snapshot")

@@ -79,14 +79,14 @@ class Wish(NamedTuple):
     accepts_moved: bool = False
 
 
-def add_run(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_run(commands: Any) -> None:
     parser = commands.add_parser(
         "run", help="what the timer does: take, prune and send what is due"
     )
     parser.set_defaults(carry_out=_run_timer)
 
 
-def add_backup(commands: Any) -> None:  # noqa: ANN401
+def add_backup(commands: Any) -> None:
     parser = commands.add_parser("backup", help="take snapshots now, prune, and send")
     _add_pruning_options(parser)
     parser.add_argument(
@@ -95,7 +95,7 @@ def add_backup(commands: Any) -> None:  # noqa: ANN401
     parser.set_defaults(carry_out=_run_backup)
 
 
-def add_prune(commands: Any) -> None:  # noqa: ANN401
+def add_prune(commands: Any) -> None:
     parser = commands.add_parser("prune", help="remove what retention does not keep")
     _add_pruning_options(parser)
     parser.set_defaults(carry_out=_run_prune)

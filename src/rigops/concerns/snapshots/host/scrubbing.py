@@ -28,7 +28,7 @@ _ERROR_COUNT = re.compile(
 )
 
 
-def add_scrub(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_scrub(commands: Any) -> None:
     parser = commands.add_parser("scrub", help="read and check all data of the file systems")
     parser.set_defaults(carry_out=scrub)
 

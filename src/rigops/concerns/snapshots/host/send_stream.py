@@ -135,7 +135,7 @@ class StreamCheck:
     def _attributes(self, stream: bytearray, at: int, end: int, last: int) -> dict[int, bytes]:
         self._check_paths(stream, at, end, _ORDINARY_PATHS, last)
         found: dict[int, bytes] = {}
-        while end - at >= 4:  # noqa: PLR2004
+        while end - at >= 4:  # noqa: PLR2004 - the length of an attribute's header
             kind, size = _attribute_header(stream, at)
             if kind in found or kind == _A_DATA:
                 raise StreamError("has an attribute that is not expected")

@@ -41,7 +41,7 @@ _ARGUMENTS = {
 }
 
 
-def add_serve(commands: Any) -> None:  # noqa: ANN401 - argparse does not name its type
+def add_serve(commands: Any) -> None:
     parser = commands.add_parser("serve", help="what an ssh key may do, in authorized_keys")
     parser.add_argument("folder", metavar="PATH")
     parser.set_defaults(carry_out=serve)
@@ -111,7 +111,7 @@ def _answer(place: LocalPlace, verb: str, words: list[str]) -> None:
         sys.stdout.write(f"{json.dumps(_found(place, verb, words))}\n")
 
 
-def _found(place: LocalPlace, verb: str, words: list[str]) -> Any:  # noqa: ANN401 - as JSON has it
+def _found(place: LocalPlace, verb: str, words: list[str]) -> Any:
     if verb == "folders":
         return place.folders()
     if verb == "room":
