@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FILE_SYSTEMS_SCHEMA
 from rigops.concerns import registry
 from rigops.concerns.concern import HostRecord, of_schema
+from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.nvidia_driver import record as driver
-from rigops.concerns.nvidia_driver.concern import NAME as DRIVER
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership
 from rigops.packages.records import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.borg import record
+from rigops.concerns.borg import NAME, record
 from rigops.concerns.concern import Concern, HostRecord, of_schema
 from rigops.inventory.spec.scalars import Key
 from rigops.inventory.spec.storage import borg
@@ -13,8 +13,6 @@ from rigops.inventory.spec.storage import borg
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-
-NAME: Final = "borg"
 
 
 def _is_managed(spec: RigSpec) -> bool:

@@ -14,8 +14,8 @@ from pyinfra.context import host
 
 from rigops import json_fields
 from rigops.backup.borg_host import CREDENTIAL, PASSPHRASE, credential, with_passphrase
+from rigops.concerns.borg import NAME as CONCERN
 from rigops.concerns.borg import decide, record
-from rigops.concerns.borg.concern import NAME as CONCERN
 from rigops.concerns.borg.decide import (
     DRILL_UNIT,
     KEY,

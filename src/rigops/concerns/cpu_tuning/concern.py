@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.cpu_tuning import NAME
 from rigops.inventory.spec.machine import cpu_max_freq
 from rigops.inventory.spec.scalars import Key, word_key
 from rigops.probe.sections.rigops_state import STATE
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
 
-NAME: Final = "cpu_tuning"
 
 _GOVERNORS: Final = (
     "performance", "powersave", "schedutil", "ondemand", "conservative", "userspace",

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.cpu_tuning import NAME as CONCERN
 from rigops.concerns.cpu_tuning import decide
-from rigops.concerns.cpu_tuning.concern import NAME as CONCERN
 from rigops.concerns.cpu_tuning.decide import Declared, Setting
 from rigops.concerns.cpu_tuning.facts import PROGRAM, CpuTuning
 from rigops.facts.sections import Boot, CpuFreq, RigopsState, Units

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord
-from rigops.concerns.gpu_tuning import record
+from rigops.concerns.gpu_tuning import NAME, record
 from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
 from rigops.inventory.spec.scalars import Key, boolean
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-
-NAME: Final = "gpu_tuning"
 
 
 def _is_declared(spec: RigSpec) -> bool:

@@ -1,1 +1,7 @@
 """Who hears of what goes wrong on a host without a person: notifications, self-check, metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAME: Final = "monitoring"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
-from rigops.concerns.monitoring import record
+from rigops.concerns.monitoring import NAME, record
 from rigops.inventory.spec.faults import Collector, refuse
 from rigops.inventory.spec.model import Notify
 from rigops.inventory.spec.scalars import Key, check_names, text
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
 
-NAME: Final = "monitoring"
 AUTO: Final = "auto"
 TEXTFILE_RECORD: Final = f"{STATE}/metrics.json"
 TEXTFILE_SCHEMA: Final = "rigops.metrics/1"

@@ -13,9 +13,9 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.concern import SelfChecks
+from rigops.concerns.monitoring import NAME as CONCERN
 from rigops.concerns.monitoring import decide, record
 from rigops.concerns.monitoring.concern import AUTO, TEXTFILE_RECORD
-from rigops.concerns.monitoring.concern import NAME as CONCERN
 from rigops.concerns.monitoring.facts import MonitoringHost
 from rigops.facts.files import FileAt
 from rigops.facts.sections import RigopsState

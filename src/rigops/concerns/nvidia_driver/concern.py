@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.nvidia_driver import NAME
 from rigops.inventory.spec.driver import driver, driver_source
 from rigops.inventory.spec.machine import module_options
 from rigops.inventory.spec.scalars import Key, boolean, word_key
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from rigops.concerns.concern import HostRequest, Kept, ProvenHost
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-
-NAME: Final = "nvidia_driver"
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyinfra.context import host
 
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.pin import VERSION, plain
 from rigops.concerns.preconditions.words import shortened
 from rigops.dataclass import dataclass

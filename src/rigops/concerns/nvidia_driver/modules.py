@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverModules
 from rigops.facts.sections import Uname
 from rigops.hostside.packing import MODE, installed_at

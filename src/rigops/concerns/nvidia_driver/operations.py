@@ -15,8 +15,8 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.host_catalog import catalog_of
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver import modprobe, record
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import (
     DriverHost,
     driver_answer,

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.errors import Problem, RigopsError
 from rigops.ownership.owned_files import owned_file
 

@@ -20,7 +20,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.atomic_file import SHELL_SETTLE
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import DriverHost
 from rigops.concerns.nvidia_driver.resolver.host_facts import MARK
 from rigops.plan.change import Change

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.facts import FactBase
 
 from rigops.catalog import versions
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import machine
 from rigops.concerns.nvidia_driver.pin import PREFERENCES
 from rigops.concerns.nvidia_driver.resolver.fitness import bad

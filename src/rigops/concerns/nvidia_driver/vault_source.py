@@ -11,7 +11,7 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.atomic_file import SHELL, shell_replace
-from rigops.concerns.nvidia_driver.concern import NAME as CONCERN
+from rigops.concerns.nvidia_driver import NAME as CONCERN
 from rigops.concerns.nvidia_driver.facts import VaultPool
 from rigops.dataclass import dataclass
 from rigops.ownership.owned_files import owned_file

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.concerns.concern import Concern, HostRecord, of_schema
-from rigops.concerns.snapshots import record
+from rigops.concerns.snapshots import NAME, record
 from rigops.inventory.spec.scalars import Key
 from rigops.inventory.spec.storage import snapshots
 
 if TYPE_CHECKING:
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
-
-NAME: Final = "snapshots"
 
 
 def _is_declared(spec: RigSpec) -> bool:

@@ -10,8 +10,8 @@ from pyinfra.context import host
 
 from rigops import json_fields
 from rigops.backup.host.snapshot_settings import SETTINGS
+from rigops.concerns.snapshots import NAME as CONCERN
 from rigops.concerns.snapshots import decide, record
-from rigops.concerns.snapshots.concern import NAME as CONCERN
 from rigops.concerns.snapshots.decide import KEY, KNOWN_HOSTS, PUBLIC_KEY, SCRUB_UNIT, UNIT
 from rigops.concerns.snapshots.facts import SnapshotsHostFact
 from rigops.facts.sections import RigopsState

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from pyinfra.api.operation import operation
 from pyinfra.context import host
 
+from rigops.concerns.thermal_guard import NAME as CONCERN
 from rigops.concerns.thermal_guard import decide, record
-from rigops.concerns.thermal_guard.concern import NAME as CONCERN
 from rigops.concerns.thermal_guard.decide import UNIT
 from rigops.concerns.thermal_guard.facts import PYTHON, PythonFact
 from rigops.facts.sections import RigopsState, Smi
