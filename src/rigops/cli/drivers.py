@@ -22,13 +22,11 @@ from rigops.cli.options import (
 )
 from rigops.cli.output import print_json, text_width
 from rigops.errors import usage_error
-from rigops.report.drivers import drivers_lines
+from rigops.report.drivers import SCHEMA, drivers_lines
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu
-
-SCHEMA = "rigops.drivers/1"
 
 
 def _gpu_names(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rigops.catalog import driver_rows
 from rigops.cli.collected_hosts import CollectedHost, ProbeOptions, internal_error, probe_hosts
 from rigops.cli.driver_choice import choice
-from rigops.cli.drivers import SCHEMA
 from rigops.cli.hosts import (
     choose_hosts,
     host_catalog,
@@ -23,6 +22,7 @@ from rigops.cli.output import print_json, text_width
 from rigops.concerns.nvidia_driver import from_bundle
 from rigops.errors import HostError
 from rigops.report.driver_choice import HostChoice, driver_choice_lines
+from rigops.report.drivers import SCHEMA
 from rigops.report.terminal import print_lines
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rigops.concerns.concern import ProvenHost
 from rigops.concerns.host_records import damaged_records, has_lost_holds, torn_lines
 from rigops.concerns.preconditions import clock
 from rigops.concerns.preconditions.root import RootSnapshot, root_snapshot
-from rigops.converge import distribution, host_journal, proof, trial_boot
+from rigops.converge import distribution, host_journal, proof, trial_judging
 from rigops.converge.concerns import Selection, blocked, keys_of
 from rigops.converge.errors import DeployError, NoRootError, host_error
 from rigops.converge.leftovers import holds_of
@@ -138,7 +138,7 @@ class HostRun:
         """Reach the host and find what is to be done. Touches nothing."""
         self._session.reach()
         snapshot = self._session.probe()
-        if lost := trial_boot.lost(snapshot):
+        if lost := trial_judging.lost(snapshot):
             raise DeployError(lost)
         if snapshot.state is not None:
             self._has_lost_holds = has_lost_holds(snapshot.state)
@@ -264,7 +264,7 @@ class HostRun:
                 self._end_pair()
                 session.order_reboot()
                 self.result.story.append(
-                    trial_boot.after_this(trial.arguments, session.reboot_timeout_s)
+                    trial_judging.after_this(trial.arguments, session.reboot_timeout_s)
                 )
                 return
             session.release()

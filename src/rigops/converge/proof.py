@@ -2,71 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rigops import __version__
-from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 from rigops.json_fields import readable
-from rigops.probe import address
-from rigops.probe.section import Section
-from rigops.probe.text import blocks
-from rigops.record import Bios, Driver, Proven, ProvenGpu
+from rigops.record import Driver, Proven
 from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
     from rigops.converge.snapshot import HostSnapshot
     from rigops.probe.sections.rigops_state import RigopsState
-
-_BIOS: Final = "/sys/class/dmi/id/bios_"
-_CARDS: Final = "/proc/driver/nvidia/gpus/"
-_FIELD = re.compile(r"(?P<name>[A-Za-z ]{1,30}):\s*(?P<value>.*)")
-
-
-@dataclass(frozen=True)
-class Silicon:
-    """The cards as their driver names them, and the firmware of the board."""
-
-    bios: Bios
-    gpus: tuple[ProvenGpu, ...]
-    has_cards: bool  # of NVIDIA's, with a driver or without
-
-
-def parse(text: str) -> Silicon:
-    found = blocks(text)
-    cards = [_card(body) for head, body in found.items() if head.startswith(_CARDS)]
-    return Silicon(
-        bios=Bios(
-            found.get(f"{_BIOS}vendor", "").strip(), found.get(f"{_BIOS}version", "").strip()
-        ),
-        gpus=tuple(sorted(filter(None, cards), key=lambda card: card.address)),
-        has_cards=any(head.startswith("/sys/bus/pci/") for head in found) or bool(cards),
-    )
-
-
-def _card(body: str) -> ProvenGpu | None:
-    shapes = map(_FIELD.fullmatch, body.splitlines())
-    fields = {shape["name"].strip(): shape["value"].strip() for shape in shapes if shape}
-    place = address.normal(fields.get("Bus Location", ""))
-    uuid = fields.get("GPU UUID", "")
-    return ProvenGpu(uuid, place, fields.get("Model", ""), None) if place and uuid else None
-
-
-SECTION: Final = Section(
-    name="silicon",
-    snippet=f"""
-show {_BIOS}vendor {_BIOS}version {_CARDS}*/information
-for function in /sys/bus/pci/devices/*; do
-    read -r vendor <"$function/vendor" && read -r class <"$function/class" || continue
-    case "$vendor $class" in "0x10de 0x03"*) block "$function" ;; esac
-done 2>/dev/null
-return 0
-""",
-    parse=parse,
-    lane="files",
-)
 
 
 def observed(host: str, seen: HostSnapshot, *, at: str, inventory_digest: str) -> Proven | None:

@@ -13,7 +13,7 @@ from rigops.concerns.lost_record import with_rebuilt
 from rigops.concerns.preconditions import root as roots
 from rigops.converge.engine import seen
 from rigops.converge.errors import NoRootError
-from rigops.converge.proof import SECTION as SILICON
+from rigops.converge.silicon import SECTION as SILICON
 from rigops.dataclass import dataclass
 from rigops.facts.files import FileFound, files_section
 from rigops.facts.sections import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyinfra.api.facts import FactBase
 
     from rigops.concerns.concern import Concern
-    from rigops.converge.proof import Silicon
+    from rigops.converge.silicon import Silicon
     from rigops.inventory.spec import RigSpec
     from rigops.probe.bundle import Bundle
     from rigops.probe.section import Section

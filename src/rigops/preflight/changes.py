@@ -13,7 +13,7 @@ from rigops.probe.kernel_log.events import count
 from rigops.probe.sections import nvidia_smi_xml
 
 if TYPE_CHECKING:
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.smi.report import SmiGpu
 
 Value = float | str | None

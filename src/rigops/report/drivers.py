@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import DrivenGpu, DriverBranch, Verdict
 
+SCHEMA: Final = "rigops.drivers/1"
 ENDED: Final = "ended"
 _COLORS = {"known-good": "green", "caution": "yellow", "bad": "red"}
 _WORDS = {"known-good": "known good", "caution": "caution", "bad": "bad", "unknown": "unknown"}

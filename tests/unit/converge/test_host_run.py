@@ -12,9 +12,9 @@ from rigops.converge.connector import HostChannel
 from rigops.converge.engine import Engine
 from rigops.converge.errors import DeployError
 from rigops.converge.host_run import HostRun
-from rigops.converge.proof import Silicon
 from rigops.converge.request import Confirmed
 from rigops.converge.result import Withheld
+from rigops.converge.silicon import Silicon
 from rigops.facts.sections import Boot, RigopsState
 from rigops.inventory.spec import RigSpec
 from rigops.plan.change import Repair

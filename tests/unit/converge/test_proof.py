@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rigops.concerns.preconditions.root import RootState
-from rigops.converge.proof import SECTION, observed, recorded, still_holds
+from rigops.converge.proof import observed, recorded, still_holds
+from rigops.converge.silicon import SECTION
 from rigops.converge.snapshot import HostSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
 from rigops.preflight.document import HostFound, PairFound

@@ -7,7 +7,8 @@ import pytest
 
 from rigops.doctor.registry import examine
 from rigops.power import Neighbor
-from rigops.probe.kernel_log.events import KernelLog, LogLine, Xid
+from rigops.probe.kernel_log.events import KernelLog, Xid
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections import sensors, units, ups
 from rigops.probe.smi.report import SmiReport
 from tests.unit.doctor.driven_cards import (

@@ -23,7 +23,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
 
 
 _MIB: Final = 1 << 20

@@ -25,7 +25,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 if TYPE_CHECKING:
     from rigops.catalog.model import InitCode
     from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
 
     _Entry = tuple[Which, LogLine]
 

@@ -19,7 +19,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
     from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.snapshot import HostSnapshot
 
 APEI = "pci.apei"

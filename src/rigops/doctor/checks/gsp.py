@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import Verdict
     from rigops.doctor.views.kernel_logs import Which
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
 
     _Entry = tuple[Which, LogLine]
 

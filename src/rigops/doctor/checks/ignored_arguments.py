@@ -15,7 +15,7 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
 
 _SAID: Final = re.compile(
     r"PCI: Unknown option `(?P<pci>[^']{1,80})'|"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rigops.doctor.finding import Status
     from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import ExpectedGpus
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.smi.report import SmiGpu
 
 

@@ -17,7 +17,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
     from rigops.doctor.views.cards import Card
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.snapshot import HostSnapshot
 
 DRIVER = "nvidia"

@@ -10,7 +10,7 @@ from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence
 from rigops.doctor.once import once
-from rigops.probe.kernel_log.events import IommuFault, LogLine, Xid
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.sections.kernel_log import KERNEL_LOG_PREVIOUS
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.lspci import SECTION as LSPCI
@@ -19,7 +19,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.doctor.check import Examined
-    from rigops.probe.kernel_log.events import KernelLog
+    from rigops.probe.kernel_log.events import IommuFault, KernelLog, Xid
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer, HostSnapshot
 

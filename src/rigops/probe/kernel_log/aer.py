@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
 
 LinkSeverity = Literal["corrected", "nonfatal", "fatal"]
 

@@ -6,12 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.probe.address import normal
 from rigops.probe.kernel_log.aer import AerLog, LinkErrors
 from rigops.probe.kernel_log.ignored import IgnoredCard, IgnoredCards
+
+if TYPE_CHECKING:
+    from rigops.probe.kernel_log.log_line import LogLine
 
 OFF_THE_BUS: Final = 79
 
@@ -39,20 +42,6 @@ _DMAR: Final = re.compile(
     rf"DMAR: ?\[DMA (?:Read|Write)[^\]]{{0,40}}\] Request device \[(?P<address>{_ADDRESS})\]",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogLine:
-    """One line that may matter. `message` is without timestamp, host, priority and "kernel:"."""
-
-    message: str
-    line: str  # as the log has it: the evidence
-    at: str | None = None  # RFC 3339 UTC where the log has year and zone
-    seconds: float | None = None  # since that boot
-    clock: float | None = None  # seconds on whatever clock the log keeps: for differences only
-    form: str = ""  # of its time stamp: that of several logs tells their lines apart
-    repeated: int = 1  # "message repeated 3 times"; of an event with those that were suppressed
-    boot: int = 0  # 0: of the last boot in the text, -1: of the one before
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from rigops.dataclass import dataclass
 from rigops.probe.address import normal
 
 if TYPE_CHECKING:
-    from rigops.probe.kernel_log.events import LogLine
+    from rigops.probe.kernel_log.log_line import LogLine
 
 Refusal = Literal[
     "legacy",  # supported through the NVIDIA 580.xx Legacy drivers

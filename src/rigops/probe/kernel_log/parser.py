@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from rigops.probe.kernel_log import stamps
-from rigops.probe.kernel_log.events import Events, KernelLog, LogLine
+from rigops.probe.kernel_log.events import Events, KernelLog
+from rigops.probe.kernel_log.log_line import LogLine
 from rigops.probe.kernel_log.words import is_relevant, looks_like_the_kernel
 from rigops.probe.text import lines
 
