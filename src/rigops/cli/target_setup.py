@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rigops.cli.options import read_inventory
-from rigops.concerns.snapshots.decide import PUBLIC_KEY, is_remote, server_path, target_setup
+from rigops.concerns.snapshots.decide import is_remote, server_path, target_setup
+from rigops.concerns.snapshots.record import PUBLIC_KEY
 from rigops.errors import Problem, RigopsError, usage_error
 from rigops.hostside.packing import pack
 from rigops.transport import Target, connect, with_password

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from rigops.backup.borg_host import CREDENTIAL, CREDENTIAL_NAME, PASSPHRASE
-from rigops.concerns.borg.decide import PUBLIC_KEY
+from rigops.concerns.borg.record import PUBLIC_KEY
 from rigops.dataclass import dataclass
 from rigops.facts.sections import SectionFact
 from rigops.probe.section import Section

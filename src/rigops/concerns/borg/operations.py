@@ -16,18 +16,11 @@ from rigops import json_fields
 from rigops.backup.borg_host import CREDENTIAL, PASSPHRASE, credential, with_passphrase
 from rigops.concerns.borg import NAME as CONCERN
 from rigops.concerns.borg import decide, record
-from rigops.concerns.borg.decide import (
-    DRILL_UNIT,
-    KEY,
-    KNOWN_HOSTS,
-    PUBLIC_KEY,
-    SETTINGS,
-    UNIT,
-    WATCHED,
-)
+from rigops.concerns.borg.decide import DRILL_UNIT, KNOWN_HOSTS, SETTINGS, UNIT, WATCHED
 from rigops.concerns.borg.facts import BorgHostFact
 from rigops.concerns.borg.host.borg_meanings import DOES_NOT_OPEN
 from rigops.concerns.borg.passphrase_command import PassphraseCommand
+from rigops.concerns.borg.record import KEY, PUBLIC_KEY
 from rigops.errors import RigopsError
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at

@@ -13,6 +13,8 @@ from rigops.probe.sections.rigops_state import STATE
 if TYPE_CHECKING:
     from rigops.json_fields import Fields
 
+KEY: Final = "/etc/rigops/borg_key"  # made on the host, and never leaves it
+PUBLIC_KEY: Final = f"{KEY}.pub"
 PATH: Final = STATE_FILE
 SCHEMA: Final = "rigops.borg_state/1"
 KEY_PATH: Final = f"{STATE}/borg_key.json"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 UNIT: Final = "rigops-snapshots"
 SCRUB_UNIT: Final = "rigops-scrub"
-KEY: Final = "/etc/rigops/snapshots_key"  # made on the host, and never leaves it
-PUBLIC_KEY: Final = f"{KEY}.pub"
 KNOWN_HOSTS: Final = "/etc/rigops/snapshots_known_hosts"
 SETUP_OPTION: Final = "--target-setup"
 _PYTHON: Final = (3, 8)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
-from rigops.concerns.snapshots.decide import PUBLIC_KEY
+from rigops.concerns.snapshots.record import PUBLIC_KEY
 from rigops.dataclass import dataclass
 from rigops.facts.sections import SectionFact
 from rigops.probe.section import Section

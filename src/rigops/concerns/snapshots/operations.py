@@ -12,8 +12,9 @@ from rigops import json_fields
 from rigops.backup.host.snapshot_settings import SETTINGS
 from rigops.concerns.snapshots import NAME as CONCERN
 from rigops.concerns.snapshots import decide, record
-from rigops.concerns.snapshots.decide import KEY, KNOWN_HOSTS, PUBLIC_KEY, SCRUB_UNIT, UNIT
+from rigops.concerns.snapshots.decide import KNOWN_HOSTS, SCRUB_UNIT, UNIT
 from rigops.concerns.snapshots.facts import SnapshotsHostFact
+from rigops.concerns.snapshots.record import KEY, PUBLIC_KEY
 from rigops.facts.sections import RigopsState
 from rigops.hostside.packing import installed_at
 from rigops.ownership.owned_files import (

@@ -12,6 +12,8 @@ from rigops.probe.sections.rigops_state import STATE
 if TYPE_CHECKING:
     from rigops.json_fields import Fields
 
+KEY: Final = "/etc/rigops/snapshots_key"  # made on the host, and never leaves it
+PUBLIC_KEY: Final = f"{KEY}.pub"
 PATH: Final = f"{STATE}/snapshots.json"
 SCHEMA: Final = "rigops.snapshots_state/1"
 
