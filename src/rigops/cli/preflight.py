@@ -28,7 +28,8 @@ from rigops.dataclass import dataclass
 from rigops.errors import HostError, RigopsError, UsageError, usage_error
 from rigops.hostside.p2p.verdict import SKIPPED, UNKNOWN, exit_code
 from rigops.preflight.chosen_pairs import parse_pairs
-from rigops.preflight.document import HostFound, document, overall
+from rigops.preflight.document import document
+from rigops.preflight.found import HostFound, overall
 from rigops.preflight.results import begun, failure, only_over, pairs_of, passed
 from rigops.preflight.run import LEVELS, prove
 from rigops.preflight.siblings import last_rates
@@ -45,7 +46,7 @@ from rigops.transport.privilege import WITHOUT_PASSWORD
 
 if TYPE_CHECKING:
     from rigops.cli.hosts import Chosen
-    from rigops.preflight.document import PairFound
+    from rigops.preflight.found import PairFound
     from rigops.preflight.siblings import LastRates
     from rigops.record.failed_proof import FailedProof
     from rigops.transport import Connection, HostKeyPolicy

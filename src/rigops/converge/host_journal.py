@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rigops.converge.connector import HostChannel
     from rigops.converge.request import RunOptions
     from rigops.converge.result import HostResult
-    from rigops.preflight.document import HostFound
+    from rigops.preflight.found import HostFound
     from rigops.probe.sections.rigops_state import RigopsState
     from rigops.record import Proven
     from rigops.record.declared import Declared

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rigops.converge.reboot_impact import RebootImpact
     from rigops.converge.request import Confirmed, RunOptions
     from rigops.converge.result import Outcome
-    from rigops.preflight.document import PairFound
+    from rigops.preflight.found import PairFound
     from rigops.record import Proven, journal
     from rigops.record.failed_proof import FailedProof
 

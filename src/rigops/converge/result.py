@@ -12,7 +12,7 @@ from rigops.plan.change import Plan
 if TYPE_CHECKING:
     from rigops.backup.root_change import RootChange
     from rigops.errors import HostError
-    from rigops.preflight.document import HostFound
+    from rigops.preflight.found import HostFound
     from rigops.record.lockfile import LockedHost
     from rigops.vault.store import VaultResult
 

@@ -11,7 +11,7 @@ from rigops.numbers import whole
 from rigops.probe import address
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import GpuSeen
+    from rigops.preflight.found import GpuSeen
 
 NOT_CHOSEN: Final = "not one of the pairs that were asked for"
 

@@ -15,7 +15,7 @@ from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import FAIL, FAILED, OK, REFUSED, STATUS_OF, UNKNOWN, WARN
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import HostFound, PairFound
+    from rigops.preflight.found import HostFound, PairFound
 
 DISABLE: Final = "NCCL_P2P_DISABLE"
 LEVEL: Final = "NCCL_P2P_LEVEL"

@@ -23,7 +23,7 @@ from rigops.hostside.p2p.verdict import (
 )
 from rigops.preflight.changes import changes_of, gravity_of, in_words, not_compared
 from rigops.preflight.chosen_pairs import NOT_CHOSEN
-from rigops.preflight.document import CollectivesFound, HostFound
+from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.siblings import LastRates, slow_pairs
 from rigops.probe.sections import nvidia_smi_topo
 

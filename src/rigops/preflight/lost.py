@@ -17,7 +17,7 @@ from rigops.preflight.payload import plain, read_event
 from rigops.transport import TransportError
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import PairFound
+    from rigops.preflight.found import PairFound
     from rigops.preflight.payload import Answer, Stage, Step
     from rigops.transport import ScriptResult
 

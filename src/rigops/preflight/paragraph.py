@@ -11,7 +11,7 @@ from rigops.hostside.p2p.verdict import GRAVEST_FIRST, STATUS_OF
 from rigops.preflight.environment import environment
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import HostFound, PairFound
+    from rigops.preflight.found import HostFound, PairFound
 
 _NAMED: Final = 2
 

@@ -13,7 +13,7 @@ from rigops.errors import RigopsError
 from rigops.hostside.p2p.verdict import ALL_REDUCE, COLLECTIVES, LEVELS, VERDICTS
 from rigops.json_fields import Fields
 from rigops.preflight.changes import Around, Change, LinkSeen
-from rigops.preflight.document import CollectivesFound, GpuSeen, Machine, PairFound
+from rigops.preflight.found import CollectivesFound, GpuSeen, Machine, PairFound
 
 SCHEMA: Final = "rigops.preflight-payload/1"
 _LONGEST: Final = 500

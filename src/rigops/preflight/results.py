@@ -10,7 +10,7 @@ from rigops.record import Pair
 from rigops.record.failed_proof import BEGUN, FailedProof
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import HostFound, PairFound
+    from rigops.preflight.found import HostFound, PairFound
 
 _PASSED: Final = ("ok", "warn")
 

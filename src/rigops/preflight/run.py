@@ -25,7 +25,7 @@ from rigops.hostside.p2p.verdict import (
 from rigops.hostside.packing import pack
 from rigops.preflight.chosen_pairs import NOT_CHOSEN, resolve_pairs
 from rigops.preflight.counting import PairCounter
-from rigops.preflight.document import CollectivesFound, HostFound
+from rigops.preflight.found import CollectivesFound, HostFound
 from rigops.preflight.judge import judge
 from rigops.preflight.lost import Heard, evidence_of, pairs_when_lost, wait_for
 from rigops.preflight.payload import Answer, Job, Trouble, plain, read_answer
@@ -34,7 +34,7 @@ from rigops.transport import TransportError
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.inventory.spec import RigSpec
-    from rigops.preflight.document import PairFound
+    from rigops.preflight.found import PairFound
     from rigops.preflight.lost import Host, Returned
     from rigops.preflight.siblings import LastRates
     from rigops.transport import ScriptResult

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import Catalog, find_gpu, load, nvlink, pcie_link
 from rigops.dataclass import dataclass
 from rigops.hostside.p2p.verdict import OK, REFUSED, STATUS_OF, WARN
+from rigops.preflight.found import SlowPair
 
 if TYPE_CHECKING:
     from rigops.catalog.model import Link
-    from rigops.preflight.document import PairFound
+    from rigops.preflight.found import PairFound
     from rigops.preflight.payload import Answer, Slot
     from rigops.record import Pair
     from rigops.record.journal import Run
@@ -45,51 +46,6 @@ def last_rates(runs: Iterable[Run]) -> LastRates | None:
         if proof and proof.status in {OK, WARN} and run.outcome != "not_proven" and proof.pairs:
             return LastRates(run.at[:10], proof.pairs)
     return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlowPair:
-    pair: PairFound
-    best: PairFound
-    expected: Link | None  # of this kind of link, by the catalog
-    before: float | None  # GB/s at the last proof
-    day: str  # of the last proof
-
-    def __str__(self) -> str:
-        slow, best = self.pair.gb_per_s or 0.0, self.best.gb_per_s or 0.0
-        text = (
-            f"{self.pair.source} to {self.pair.target}: {slow:.1f} GB/s, {1 - slow / best:.0%} "
-            f"slower than {self.best.source} to {self.best.target} ({best:.1f} GB/s) with the same "
-            f"link ({self.pair.link}) and cards"
-        )
-        if self.expected is not None:
-            text += f"; the catalog expects {_range(self.expected)} of {self.expected.name}"
-        if self.before is not None:
-            text += f"; {self.before:.1f} GB/s at the proof of {self.day}"
-        return text
-
-    def as_json(self) -> dict[str, object]:
-        expected = self.expected
-        return {
-            "from": self.pair.source,
-            "to": self.pair.target,
-            "gb_per_s": self.pair.gb_per_s,
-            "best": {
-                "from": self.best.source,
-                "to": self.best.target,
-                "gb_per_s": self.best.gb_per_s,
-            },
-            "expected": {
-                "link": expected.name,
-                "gb_per_s": [expected.slowest, expected.fastest],
-                "measured": expected.measured,
-            }
-            if expected
-            else None,
-            "last_proof": {"day": self.day, "gb_per_s": self.before}
-            if self.before is not None
-            else None,
-        }
 
 
 def slow_pairs(
@@ -156,8 +112,3 @@ def _expected(
         min(slot.width for slot in found),
         across_sockets=pair.link == "SYS",
     )
-
-
-def _range(link: Link) -> str:
-    numbers = dict.fromkeys((f"{link.slowest:g}", f"{link.fastest:g}"))
-    return f"{' to '.join(numbers)} GB/s"

@@ -21,7 +21,7 @@ from rigops.report.terminal import styled
 from rigops.report.words import MARGIN, grouped, wrapped
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import HostFound, PairFound
+    from rigops.preflight.found import HostFound, PairFound
 
 _COLORS = {"fail": "red", "unknown": "magenta", "warn": "yellow", "ok": "green", "skipped": "cyan"}
 _ONE_PAIR = 2

@@ -11,7 +11,7 @@ from rigops.report.terminal import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rigops.preflight.document import HostFound
+    from rigops.preflight.found import HostFound
 
 
 def environment_lines(found: HostFound) -> list[str]:

@@ -11,7 +11,7 @@ from rigops.converge.proof import observed, recorded, still_holds
 from rigops.converge.silicon import SECTION
 from rigops.converge.snapshot import HostSnapshot
 from rigops.hostside.p2p.verdict import HIGHEST
-from rigops.preflight.document import HostFound, PairFound
+from rigops.preflight.found import HostFound, PairFound
 from rigops.preflight.results import passed
 from rigops.probe.sections.nvidia_version import NvidiaVersion
 from rigops.probe.sections.proc_cmdline import CommandLine

@@ -10,7 +10,7 @@ from rigops.concerns.registry import read
 from rigops.converge.concerns import Selection, blocked
 from rigops.converge.result import Blocked, HostResult, Outcome, exit_code
 from rigops.errors import UsageError
-from rigops.preflight.document import HostFound
+from rigops.preflight.found import HostFound
 from rigops.probe.sections.proc_cmdline import CommandLine
 
 ALL = Selection()

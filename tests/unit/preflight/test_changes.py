@@ -11,7 +11,7 @@ from rigops.preflight.run import prove
 from tests.unit.preflight.hosts import GRANTED, A, B, FakeHost, pair, said
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import HostFound
+    from rigops.preflight.found import HostFound
     from rigops.transport import ScriptResult
 
 STAMP = "2026-01-31T18:00:00.000001+0000 rig kernel: "

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rigops.errors import HostError
-from rigops.preflight.document import CollectivesFound, HostFound, PairFound
 from rigops.preflight.environment import environment
+from rigops.preflight.found import CollectivesFound, HostFound, PairFound
 from rigops.report.preflight_env import environment_lines
 
 

@@ -11,7 +11,7 @@ from rigops.transport import TransportError
 from tests.unit.preflight.hosts import GRANTED, A, B, CutError, FakeHost, answer, pair
 
 if TYPE_CHECKING:
-    from rigops.preflight.document import HostFound
+    from rigops.preflight.found import HostFound
     from rigops.transport import ScriptResult
 
 LOST = TransportError("lost", "gone", host="rig")

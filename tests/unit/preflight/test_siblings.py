@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rigops.preflight.document import GpuSeen, PairFound
+from rigops.preflight.found import GpuSeen, PairFound, SlowPair
 from rigops.preflight.payload import Answer, Slot
-from rigops.preflight.siblings import LastRates, SlowPair, last_rates, slow_pairs
+from rigops.preflight.siblings import LastRates, last_rates, slow_pairs
 from rigops.record import Pair
 from rigops.record.journal import Preflight, Run
 

@@ -1,0 +1,186 @@
+"""What preflight found on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rigops.dataclass import dataclass
+from rigops.hostside.p2p.verdict import ALONE, NOT_PROVEN, SKIPPED, gravest
+
+if TYPE_CHECKING:
+    from rigops.catalog.model import Link
+    from rigops.errors import HostError
+    from rigops.preflight.changes import Change, LinkSeen
+
+
+@dataclass(frozen=True)
+class GpuSeen:
+    address: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Each empty where it is not known."""
+
+    board: str = ""
+    kernel: str = ""
+    driver: str = ""  # the loaded module
+
+
+@dataclass(frozen=True)
+class PairFound:
+    source: str  # PCI addresses
+    target: str
+    verdict: str
+    level: str
+    gb_per_s: float | None = None
+    both_ways_gb_per_s: float | None = None
+    staged_gb_per_s: float | None = None
+    latency_us: float | None = None
+    round_trip_us: float | None = None  # of a flag and its answer
+    evidence: tuple[str, ...] = ()
+    link: str = ""  # as `nvidia-smi topo -m` names it; empty: not known
+
+    @property
+    def is_only_copied(self) -> bool:
+        """Nothing is wrong, and kernels have not been tried."""
+        return self.verdict == "ok" and self.level < ALONE
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "from": self.source,
+            "to": self.target,
+            "verdict": self.verdict,
+            "level": self.level,
+            "gb_per_s": self.gb_per_s,
+            "both_ways_gb_per_s": self.both_ways_gb_per_s,
+            "staged_gb_per_s": self.staged_gb_per_s,
+            "latency_us": self.latency_us,
+            "round_trip_us": self.round_trip_us,
+            "evidence": list(self.evidence),
+            "link": self.link or None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowPair:
+    pair: PairFound
+    best: PairFound
+    expected: Link | None  # of this kind of link, by the catalog
+    before: float | None  # GB/s at the last proof
+    day: str  # of the last proof
+
+    def __str__(self) -> str:
+        slow, best = self.pair.gb_per_s or 0.0, self.best.gb_per_s or 0.0
+        text = (
+            f"{self.pair.source} to {self.pair.target}: {slow:.1f} GB/s, {1 - slow / best:.0%} "
+            f"slower than {self.best.source} to {self.best.target} ({best:.1f} GB/s) with the same "
+            f"link ({self.pair.link}) and cards"
+        )
+        if self.expected is not None:
+            text += f"; the catalog expects {_range(self.expected)} of {self.expected.name}"
+        if self.before is not None:
+            text += f"; {self.before:.1f} GB/s at the proof of {self.day}"
+        return text
+
+    def as_json(self) -> dict[str, object]:
+        expected = self.expected
+        return {
+            "from": self.pair.source,
+            "to": self.pair.target,
+            "gb_per_s": self.pair.gb_per_s,
+            "best": {
+                "from": self.best.source,
+                "to": self.best.target,
+                "gb_per_s": self.best.gb_per_s,
+            },
+            "expected": {
+                "link": expected.name,
+                "gb_per_s": [expected.slowest, expected.fastest],
+                "measured": expected.measured,
+            }
+            if expected
+            else None,
+            "last_proof": {"day": self.day, "gb_per_s": self.before}
+            if self.before is not None
+            else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectivesFound:
+    """An all-reduce by NCCL over all GPUs, with P2P and, as a control, without."""
+
+    verdict: str = NOT_PROVEN
+    cause: str = ""  # of a failure: p2p, or other where it fails without P2P as well
+    evidence: tuple[str, ...] = ()
+    library: str = ""
+    version: str = ""
+    p2p_gb_per_s: float | None = None
+    control_gb_per_s: float | None = None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "collectives": self.verdict,
+            "collectives_evidence": list(self.evidence),
+            "collectives_library": self.library or None,
+            "collectives_version": self.version or None,
+            "collectives_p2p_gb_per_s": self.p2p_gb_per_s,
+            "collectives_control_gb_per_s": self.control_gb_per_s,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFound:
+    host: str
+    status: str
+    at: str = ""  # RFC 3339, UTC
+    level: str | None = None  # the rung that was reached; None: not even L0
+    needs_reboot: bool = False
+    is_partial: bool = False  # only some of the pairs were to be tried: no proof of the host
+    predicted_nccl_transport: str | None = None
+    machine: Machine = Machine()
+    gpus: tuple[GpuSeen, ...] = ()
+    pairs: tuple[PairFound, ...] = ()
+    collectives: CollectivesFound = CollectivesFound()
+    changes: tuple[Change, ...] | None = None  # None: not compared
+    links: tuple[LinkSeen, ...] = ()  # while bytes moved
+    not_compared: tuple[str, ...] = ()  # what could not be read, so that it may have changed
+    reasons: tuple[str, ...] = ()  # for the status, beyond the verdicts of pairs
+    slow_pairs: tuple[SlowPair, ...] = ()  # against others of the same kind; `reasons` names them
+    error: HostError | None = None
+
+    def as_json(self) -> dict[str, object]:
+        document: dict[str, object] = {
+            "host": self.host,
+            "status": self.status,
+            "at": self.at or None,
+            "level": self.level,
+            "needs_reboot": self.needs_reboot,
+            "partial": self.is_partial,
+            "predicted_nccl_transport": self.predicted_nccl_transport,
+            "machine": asdict(self.machine),
+            "gpus": [asdict(gpu) for gpu in self.gpus],
+            "pairs": [pair.as_json() for pair in self.pairs],
+            **self.collectives.as_json(),
+            "changes": None if self.changes is None else [one.as_json() for one in self.changes],
+            "links": [asdict(link) for link in self.links],
+            "not_compared": list(self.not_compared),
+            "reasons": list(self.reasons),
+            "slow_pairs": [slow.as_json() for slow in self.slow_pairs],
+        }
+        if self.error is not None:
+            document["error"] = {"kind": self.error.kind, "message": self.error.message}
+        return document
+
+
+def overall(hosts: Sequence[HostFound]) -> str:
+    return gravest(host.status for host in hosts) if hosts else SKIPPED
+
+
+def _range(link: Link) -> str:
+    numbers = dict.fromkeys((f"{link.slowest:g}", f"{link.fastest:g}"))
+    return f"{' to '.join(numbers)} GB/s"
