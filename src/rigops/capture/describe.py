@@ -51,7 +51,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
     from rigops.capture.subject import Subject
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
     from rigops.probe.mounts import Mount as Mounted
     from rigops.probe.sections.identity import Connection, Device
     from rigops.probe.sections.limits import Range

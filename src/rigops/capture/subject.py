@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rigops.capture.controller import Controller
     from rigops.concerns.borg.record import BorgState
     from rigops.concerns.snapshots.record import SnapshotsState
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import Borg, Snapshots
     from rigops.probe.snapshot import HostSnapshot

@@ -21,7 +21,7 @@ from rigops.cli.output import has_terminal
 from rigops.concerns.borg import record as borg_record
 from rigops.concerns.borg.passphrase import read_passphrase
 from rigops.dataclass import dataclass
-from rigops.doctor.check import Examined
+from rigops.doctor.examined import Examined
 from rigops.errors import HostError, RigopsError
 from rigops.inventory.spec import RigSpec
 from rigops.json_fields import readable

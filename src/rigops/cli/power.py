@@ -138,7 +138,7 @@ def _probe(
 
 
 def _judge(collected: CollectedHost, catalog: Catalog) -> _Found:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.host_power import find_measured, find_power
     from rigops.inventory.spec import RigSpec
     from rigops.probe.snapshot import HostSnapshot

@@ -14,7 +14,7 @@ from rigops.cli.collected_hosts import ProbeOptions, all_sections, probe_hosts
 from rigops.cli.failure import REPORT_IT
 from rigops.cli.hosts import Chosen, host_catalog
 from rigops.cli.options import default_inventory
-from rigops.doctor.check import Examined
+from rigops.doctor.examined import Examined
 from rigops.errors import HostError, Problem, RigopsError
 from rigops.probe.sections.identity import SECTION as IDENTITY
 from rigops.probe.sections.packages import SECTION as PACKAGES

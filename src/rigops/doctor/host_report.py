@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
+from rigops.doctor.card import find_cards
 from rigops.doctor.views import driver_state
-from rigops.doctor.views.cards import find_cards
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.os_release import SECTION as OS_RELEASE
 from rigops.probe.sections.uname import SECTION as UNAME

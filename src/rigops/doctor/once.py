@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
 
 Value = TypeVar("Value")
 

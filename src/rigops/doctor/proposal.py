@@ -11,8 +11,8 @@ from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.nvidia_driver import record as driver
 from rigops.concerns.nvidia_driver.resolver import request
 from rigops.dataclass import dataclass
+from rigops.doctor.card import find_cards
 from rigops.doctor.registry import examine
-from rigops.doctor.views.cards import find_cards
 from rigops.inventory.spec.read import examine as examine_spec
 from rigops.json_fields import readable
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER

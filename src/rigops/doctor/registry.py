@@ -12,7 +12,8 @@ from rigops.concerns.registry import keys as inventory_keys
 from rigops.concerns.registry import names_in_this_version
 from rigops.doctor import checks as folder
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.host_report import SUMMARIZED
 from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec import examine as read

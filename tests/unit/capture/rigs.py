@@ -11,7 +11,7 @@ from rigops.capture.controller import Controller, Passphrase
 from rigops.capture.subject import Subject
 from rigops.concerns.borg import record as borg_record
 from rigops.concerns.snapshots import record as snapshots_record
-from rigops.doctor.check import Examined
+from rigops.doctor.examined import Examined
 from rigops.probe.bundle import Bundle, Collected
 from rigops.probe.sections.rigops_state import OWNED_FILES
 from rigops.probe.snapshot import HostSnapshot

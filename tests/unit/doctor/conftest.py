@@ -15,7 +15,8 @@ from rigops.probe.snapshot import HostSnapshot
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rigops.doctor.check import Check, Examined
+    from rigops.doctor.check import Check
+    from rigops.doctor.examined import Examined
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer
 

@@ -14,7 +14,7 @@ import pytest
 
 import rigops
 from rigops.concerns.registry import read
-from rigops.doctor.check import Examined
+from rigops.doctor.examined import Examined
 from rigops.doctor.registry import CHECKS, examine
 from rigops.doctor.views import peers
 from rigops.doctor.views.peers import MOST_CARDS

@@ -16,7 +16,7 @@ from rigops.record import lockfile
 
 if TYPE_CHECKING:
     from rigops.capture.subject import Subject
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
 
 _CONVERGED: Final = frozenset({"converged", "changed"})
 _APPLY: Final = "rigops apply"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import board, pcie, peers, proof
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -20,8 +20,9 @@ from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.cards import Card
     from rigops.doctor.views.pcie import Route
     from rigops.doctor.views.peers import Pair
     from rigops.probe.sections.lspci import LspciFunction

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import link_errors, pcie
 from rigops.probe.sections.aer import SECTION as AER
@@ -19,6 +19,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.link_errors import LoggedErrors
     from rigops.probe.sections.aer import AerDevice, Kind

@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from rigops.backup.file_systems import FILE_SYSTEMS_FILE, FileSystem, parse_noted
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.probe.sections.storage import SECTION as STORAGE
@@ -14,6 +14,7 @@ from rigops.probe.sections.storage import is_collected
 
 if TYPE_CHECKING:
     from rigops.backup.file_systems import NotedPath
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec import RigSpec
     from rigops.probe.mounts import Mount
     from rigops.probe.sections.storage import Storage

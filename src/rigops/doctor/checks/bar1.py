@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.once import once
 from rigops.doctor.views import board, proof
@@ -21,8 +21,9 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.cards import Card
     from rigops.probe.kernel_log.log_line import LogLine
 
 

@@ -20,7 +20,8 @@ from rigops.backup.retention import keep_text
 from rigops.concerns.borg import record
 from rigops.concerns.borg.decide import CHECK_EVERY_DAYS, SCHEDULE, UNIT, is_place
 from rigops.concerns.borg.record import BorgState
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import copies
 from rigops.probe.sections.backups import SECTION as BACKUPS

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.btrfs import SCRUB, USAGE, Btrfs
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.storage import SECTION as STORAGE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.btrfs import DeviceCounter, Scrub
 
 _WRONG_DATA: Final = {"corruption_errs": "checksum errors", "generation_errs": "outdated blocks"}

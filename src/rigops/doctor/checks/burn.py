@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views.program_runs import cited
 from rigops.probe.sections.gpu_burn import SECTION as GPU_BURN
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.gpu_burn import Burn
 
 _WHY: Final = (

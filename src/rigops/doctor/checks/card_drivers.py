@@ -6,15 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import driver_advice, driver_state
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.cards import Card
 
 
 _RIVALS = frozenset({"nouveau", "nova", "nova_core", "nova-core", "NovaCore", "nvidiafb", "rivafb"})

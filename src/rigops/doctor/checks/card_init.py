@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.catalog import find_init_codes
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.checks import bar1, presence
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.once import once
@@ -24,6 +24,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
     from rigops.catalog.model import InitCode
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.log_line import LogLine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import reported
 from rigops.doctor.views.cards import chosen
@@ -13,7 +13,8 @@ from rigops.inventory.spec import choice as per_gpu
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec.model import Clocks
     from rigops.probe.smi.report import SmiGpu
 

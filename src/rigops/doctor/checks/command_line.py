@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.concerns.kernel_args.bootloader.choice import Refused, configuration_of
 from rigops.concerns.kernel_args.bootloader.grub import Defaults, DropIns
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import kernel_arguments
 from rigops.probe.sections.bootloader import SECTION as BOOTLOADER
@@ -16,6 +16,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.kernel_arguments import NextBoot
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot

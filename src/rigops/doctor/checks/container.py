@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.container import HOOK
@@ -12,6 +12,7 @@ from rigops.probe.sections.container import SECTION as CONTAINER
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.container import Container
     from rigops.probe.snapshot import HostSnapshot
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.cpu_tuning import decide
 from rigops.concerns.cpu_tuning.decide import Declared
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.cpufreq import SECTION as CPUFREQ
 
 if TYPE_CHECKING:
     from rigops.concerns.cpu_tuning.decide import Setting
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.cpufreq import Policy
 
 _SHOWN: Final = 3  # policies of a setting, as evidence

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.catalog import find_branch
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import not_read
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
@@ -14,6 +14,7 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.packages import Package, Packages
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.catalog import judge, versions
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state
 from rigops.doctor.views.driver_advice import DriverAdvice, advise, drives, verdicts
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from rigops.catalog.model import Verdict
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
 
 

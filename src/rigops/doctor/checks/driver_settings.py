@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import driver_state
 from rigops.probe.sections.nvidia_params import SECTION as NVIDIA_PARAMS
@@ -14,8 +14,9 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.cards import Card
     from rigops.probe.sections.nvidia_params import NvidiaParams
     from rigops.probe.smi.report import SmiReport
 

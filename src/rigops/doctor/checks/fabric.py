@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rigops.doctor.check import Check, Examined
+from typing import TYPE_CHECKING
+
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.package_names import driver_version
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -10,6 +12,9 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.pci import NVIDIA
 from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.units import SECTION as UNITS
+
+if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
 
 _SERVICE = "nvidia-fabricmanager.service"
 _BRIDGE = 0x0680

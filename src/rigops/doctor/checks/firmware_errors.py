@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs, pcie
 from rigops.doctor.views.kernel_logs import owner_of
@@ -18,6 +18,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.snapshot import HostSnapshot

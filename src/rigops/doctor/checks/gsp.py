@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import lookup, versions
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.cards import subject_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from rigops.catalog.model import Verdict
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.log_line import LogLine
 

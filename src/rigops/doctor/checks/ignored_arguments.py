@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args import in_vain
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of
 from rigops.probe.kernel_arguments import split, words
@@ -15,6 +15,7 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.kernel_log.log_line import LogLine
 
 _SAID: Final = re.compile(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rigops.concerns.kernel_args.iommu import INTEL_ON, leaves_intel_off, note, without_an_iommu
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.views import board, kernel_arguments, pcie, peers, proof
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -22,6 +22,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.iommu_groups import IommuGroups
 
 _TRANSLATED = frozenset({"DMA", "DMA-FQ"})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
 from rigops.doctor.views import board, kernel_arguments, kernel_logs
 from rigops.doctor.views.kernel_logs import Owner, owner_of
@@ -20,6 +20,7 @@ from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.kernel_logs import Which
     from rigops.probe.kernel_log.events import IommuFault

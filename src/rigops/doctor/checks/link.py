@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
 from rigops.doctor.views.cards import judge_answering
@@ -15,8 +15,9 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.cards import Card
     from rigops.doctor.views.pcie import Lanes
     from rigops.probe.smi.report import SmiGpu
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.limits import SECTION as LIMITS
 from rigops.probe.sections.modprobe import SECTION as MODPROBE
+
+if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
 
 HMM = "uvm.hmm"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
 
 MIG = "mig"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.checks import card_drivers, module_build, secure_boot
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import (
@@ -23,6 +25,9 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 from rigops.probe.sections.uname import SECTION as UNAME
+
+if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
 
 _CAUSES = (
     module_build.missing_now,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.views import driver_state, ignored_cards, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -21,6 +21,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu, ModuleFlavor
+    from rigops.doctor.examined import Examined
 
 
 _FORK = re.compile(r"[0-9]-p2p\b|aikitoria|tinygrad|geohot", re.IGNORECASE)

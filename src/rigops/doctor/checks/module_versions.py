@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.doctor.views.driver_state import numbers
@@ -20,6 +20,7 @@ from rigops.probe.sections.processes import SECTION as PROCESSES
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.snapshot import HostSnapshot
 
 

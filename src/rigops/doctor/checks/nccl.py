@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import nccl_transport
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import peers, proof
 from rigops.probe.sections.nccl import SECTION as NCCL
@@ -14,6 +14,7 @@ from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.peers import Grants
     from rigops.probe.sections.nccl import Nccl, Setting
     from rigops.record import Proven

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views.program_runs import FIX, HANG, cited
 from rigops.probe.sections.nccl_log import SECTION as NCCL_LOG
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.probe.sections.nccl_log import NcclLog, Warned
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views.program_runs import FIX, HANG, cited, without_repeats
 from rigops.numbers import whole
 from rigops.probe.sections.nccl_tests import SECTION as NCCL_TESTS
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.nccl_tests import Row, Run
 
 _NOT_COMPARED: Final = frozenset({"N/A", "n/a"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding
 from rigops.doctor.views.program_runs import FIX, HANG, REFUSED, UNPROVEN, cited, pair_name
 from rigops.probe.sections.nvbandwidth import SECTION as NVBANDWIDTH
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.nvbandwidth import Bandwidths, BandwidthTest
 
 # Without P2P a copy is staged, which reaches about half of what a card reads from the host.

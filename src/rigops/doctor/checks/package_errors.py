@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.checks import module
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import driver_advice
@@ -14,6 +14,7 @@ from rigops.probe.sections import apt_output
 from rigops.probe.sections.apt_output import SECTION as APT_OUTPUT
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.probe.sections.apt_output import InstallOutput, Problem, ProblemKind
 

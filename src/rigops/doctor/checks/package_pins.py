@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_packages import (
@@ -20,6 +20,7 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.packages import Package
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.nvidia_driver import record
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import AptRig, apt_rig
 from rigops.probe.package_names import RUN_FILE
@@ -15,6 +15,7 @@ from rigops.probe.sections.packages import SECTION as PACKAGES
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.package_holds import Offer, Origin, Policy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import peers, proof
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -14,6 +14,7 @@ from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.peers import Grants
     from rigops.inventory.spec.model import P2PDemand
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding
 from rigops.doctor.views.program_runs import (
     FIX,
@@ -21,6 +21,7 @@ from rigops.probe.sections.p2p_bandwidth_test import SECTION as P2P_TEST
 from rigops.probe.sections.p2p_bandwidth_test import is_elided
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.probe.sections.p2p_bandwidth_test import Matrix, Pair, Run
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import peers, proof
 from rigops.hostside.p2p.verdict import HIGHEST, REFUSED
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.views.proof import LastProof
     from rigops.record import Pair
     from rigops.record.failed_proof import FailedProof

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions import rivals
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import reported
 from rigops.doctor.views.reported import NotReported
@@ -16,7 +16,8 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.units import SECTION as UNITS
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.units import CardSetter, Unit
     from rigops.probe.smi.report import SmiGpu
 

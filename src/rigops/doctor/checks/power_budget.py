@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops import power
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import kernel_logs
 from rigops.doctor.views.host_power import find_power
@@ -19,6 +19,7 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.ups import SECTION as UPS
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.power import Budget, HostPower
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.thermal_guard.record import lowered
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.doctor.views import reported
 from rigops.doctor.views.cards import chosen
@@ -16,7 +16,8 @@ from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec.choice import Choice
     from rigops.inventory.spec.model import PowerLimit
     from rigops.probe.smi.report import SmiGpu

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rigops.catalog import find_gpu
 from rigops.dataclass import dataclass
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.once import once
 from rigops.doctor.views import driver_state, pcie
@@ -24,8 +24,9 @@ from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
-    from rigops.doctor.views.cards import Card
     from rigops.inventory.spec.model import ExpectedGpus
     from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.smi.report import SmiGpu

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.storage import SECTION as STORAGE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.mounts import Mount
 
 _NEVER_WRITTEN: Final = frozenset({"cramfs", "erofs", "iso9660", "squashfs", "udf"})

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rigops.dataclass import dataclass
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views.driver_packages import user_space_versions
 from rigops.probe.sections.boot import REBOOT_REQUIRED
@@ -19,6 +19,7 @@ from rigops.probe.sections.uname import SECTION as UNAME
 from rigops.probe.text import assignments
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.bootloader import Bootloader, MenuEntry
     from rigops.probe.snapshot import HostSnapshot
 

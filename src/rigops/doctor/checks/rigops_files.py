@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.errors import RigopsError
 from rigops.ownership.ownership import Ownership, WantedFile
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.ownership.ownership import OwnedFile
     from rigops.probe.sections.rigops_state import Present, RigopsState
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from rigops.concerns.host_records import damaged_records, torn_lines
 from rigops.concerns.lost_record import key_maker, lost_record
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
 from rigops.probe.sections.rigops_state import RECORD
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.journal_shell import JOURNAL
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.rigops_state import RigopsState
 
 _NOT_RUN = "Without its records rigops does not know what to undo, or what it proved."

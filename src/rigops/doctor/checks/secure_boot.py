@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, modules_on_disk, next_boot
 from rigops.probe.sections.dkms import SECTION as DKMS
@@ -19,6 +19,7 @@ from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 from rigops.probe.sections.uname import SECTION as UNAME
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.snapshot import HostSnapshot
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.monitoring import record
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.json_fields import readable
 from rigops.probe.sections.boot import SECTION as BOOT
@@ -14,6 +14,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.concerns.monitoring.record import LastSelfCheck
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.boot import Boot
 
 _TIMER: Final = "rigops-self-check.timer"

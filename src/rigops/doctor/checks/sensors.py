@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.sensors import SECTION as SENSORS
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.sensors import Reading, Sensors, Throttled
 
 CPU_CELSIUS: Final = 100.0  # for CPUs that report no limit; Zen 4 is built to work at 95 °C

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import pcie
 from rigops.probe.sections.aer import SECTION as AER
@@ -15,7 +15,8 @@ from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.snapshot import HostSnapshot
 

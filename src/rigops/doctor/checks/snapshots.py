@@ -12,7 +12,8 @@ from rigops.backup.retention import keep_text, longest_pause, parse_rule
 from rigops.concerns.snapshots import record
 from rigops.concerns.snapshots.decide import UNIT, nested_text
 from rigops.concerns.snapshots.record import SnapshotsState
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import copies
 from rigops.probe.sections.boot import SECTION as BOOT

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 from rigops import json_fields
 from rigops.concerns.thermal_guard import record
 from rigops.concerns.thermal_guard.decide import UNIT
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.concerns.thermal_guard.record import GuardState
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec.model import ThermalLimit
 
 LATE_S: Final = 90.0  # it writes its record every 20 s

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.kernel_args.bootloader import grub
 from rigops.dataclass import dataclass
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.kernel_arguments import name as name_of
 from rigops.probe.kernel_arguments import words
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
+
+if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
 
 _PASSTHROUGH = frozenset({"iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on"})
 _IOMMU_OFF = ("amd_iommu=off", "intel_iommu=off", "iommu=off")

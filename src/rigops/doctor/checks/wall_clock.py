@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rigops.concerns.preconditions import clock
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.probe.sections.boot import SECTION as BOOT
 from rigops.probe.sections.limits import SECTION as LIMITS
 
 if TYPE_CHECKING:
+    from rigops.doctor.examined import Examined
     from rigops.probe.snapshot import HostSnapshot
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.catalog import find_xid
 from rigops.doctor import views
-from rigops.doctor.check import Check, Examined
+from rigops.doctor.check import Check
+from rigops.doctor.examined import Examined
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import driver_state, kernel_logs
 from rigops.doctor.views.incidents import ACTION_CHANGED, incidents, severity
@@ -19,7 +20,7 @@ from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Status
     from rigops.doctor.views.incidents import Incident
     from rigops.doctor.views.kernel_logs import Read

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from rigops.probe.sections.kernel_log import SECTION as KERNEL_LOG
@@ -14,18 +13,10 @@ from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu, Gpu
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.probe.section import Section
-    from rigops.probe.snapshot import HostSnapshot
 
 
-_OF_DRIVER = re.compile(
-    r"^nvidia (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?!Adding to iommu group)"
-)
-_FOUND = re.compile(
-    r"^pci (?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.0): \[10de:(?P<device>[0-9a-f]{4})\] "
-    r"type [0-9a-f]{2} class 0x030[02]"
-)
 NO_GPU: Final = "there is no NVIDIA GPU"
 NAMES_CARDS: Final[tuple[Section[Any], ...]] = (PCI, LSPCI, SMI)
 NAMES_THEM_IF_THERE: Final[tuple[Section[Any], ...]] = (KERNEL_LOG,)  # it is not asked for
@@ -68,26 +59,6 @@ def is_listed_whole(examined: Examined) -> bool:
 def sees_all_driven(examined: Examined) -> bool:
     """Copies go between cards that the driver has: of those none is missing."""
     return sees_the_bus(examined) or is_listed_whole(examined)
-
-
-def found_cards(snapshot: HostSnapshot) -> dict[str, int]:
-    """Device numbers of the graphics cards that the kernel found at this boot, by address."""
-    return {
-        shape["address"]: int(shape["device"], 16)
-        for entry in snapshot[KERNEL_LOG].or_empty.matching(_FOUND)
-        if (shape := _FOUND.search(entry.message))
-    }
-
-
-def logged_cards(snapshot: HostSnapshot) -> list[str]:
-    """Addresses that the kernel or NVIDIA's driver names in this boot's kernel log."""
-    log = snapshot[KERNEL_LOG].or_empty
-    named = set(found_cards(snapshot)) | {
-        shape["address"]
-        for entry in log.matching(_OF_DRIVER)
-        if not entry.boot and (shape := _OF_DRIVER.search(entry.message))
-    }
-    return sorted(named | {one.address for one in log.xids if one.address and not one.entry.boot})
 
 
 def models(examined: Examined) -> tuple[Gpu | None, ...]:

@@ -16,7 +16,7 @@ from rigops.probe.sections.pci import SECTION as PCI
 if TYPE_CHECKING:
     from rigops.catalog.firmware import Turn
     from rigops.catalog.model import Setting
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.probe.snapshot import HostSnapshot
 
 _DMI = re.compile(r"^DMI: (?P<system>.+)/(?P<board>[^/]+), BIOS ")

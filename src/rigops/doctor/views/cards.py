@@ -1,4 +1,4 @@
-"""The cards of a host, put together from all sources, and those that do not answer."""
+"""Which cards are meant, and which do not answer."""
 
 from __future__ import annotations
 
@@ -6,26 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rigops.catalog import find_cut, find_gpu, find_unlisted
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.finding import Evidence, Finding
 from rigops.doctor.once import once
-from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of
+from rigops.inventory.spec.choice import choose, uuids_of
 from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
-from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.catalog import Catalog
-    from rigops.catalog.model import DrivenGpu, Gpu, UnlistedGpu
-    from rigops.doctor.check import Examined
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec.choice import Choice
     from rigops.inventory.spec.model import PerGpu
-    from rigops.probe.sections.lspci import LspciFunction
-    from rigops.probe.sections.pci import PciFunction
-    from rigops.probe.smi.report import SmiGpu, SmiReport
-    from rigops.probe.snapshot import HostSnapshot
+    from rigops.probe.smi.report import SmiReport
 
 Value = TypeVar("Value")
 
@@ -39,35 +33,6 @@ _BY_SMI_ALONE = f"By nvidia-smi alone, of the cards that the driver has. {_SURER
 _FEWEST = 2  # of them unreadable, before a card counts as dead
 
 
-@dataclass(frozen=True, kw_only=True)
-class Card:
-    """None: that source did not see it, or was not collected."""
-
-    address: str  # an index where nothing names an address
-    model: Gpu | None  # in the catalog
-    name: str  # the best that is known
-    unlisted: UnlistedGpu | None = None  # not in the catalog, and of a known generation
-    function: PciFunction | None = None
-    lspci: LspciFunction | None = None
-    smi: SmiGpu | None = None
-
-    @property
-    def driven(self) -> DrivenGpu | None:
-        """What decides which driver it gets. None: not known."""
-        return self.model or self.unlisted
-
-    @property
-    def subject(self) -> str:
-        return f"gpu {self.address}"
-
-    @property
-    def identity(self) -> GpuIdentity:
-        known = [self.model.name, *self.model.aliases] if self.model else []
-        names = (*known, self.smi.name if self.smi else None, self.name)
-        uuid = self.smi.uuid if self.smi else None
-        return GpuIdentity(self.address, uuid, tuple(name for name in names if name))
-
-
 def chosen(examined: Examined, choices: PerGpu[Value], card: Card) -> Choice[Value]:
     return choose(choices, card.identity, _uuids(examined))
 
@@ -75,68 +40,6 @@ def chosen(examined: Examined, choices: PerGpu[Value], card: Card) -> Choice[Val
 @once
 def _uuids(examined: Examined) -> frozenset[str]:
     return uuids_of(card.identity for card in examined.cards)
-
-
-def find_cards(snapshot: HostSnapshot, catalog: Catalog) -> tuple[Card, ...]:
-    """Ordered by address, which is also the order of nvidia-smi's indices.
-
-    One source is enough: cards that nvidia-smi lists without addresses (-L) go by their index, and
-    where nothing else names any, those that the kernel or the driver names in the kernel log.
-    """
-    functions = {one.address: one for one in snapshot[PCI].or_empty.nvidia_gpus}
-    listed = {one.address: one for one in snapshot[LSPCI].or_empty.nvidia_gpus}
-    every = snapshot[SMI].or_empty.gpus
-    reported = {one.address: one for one in every if one.address}
-    addresses = sorted({*functions, *listed, *reported}, key=_by_domain)
-    if not addresses and every:
-        return tuple(_card(catalog, str(at), None, smi=one) for at, one in enumerate(every))
-    addresses = addresses or views.logged_cards(snapshot)
-    logged = views.found_cards(snapshot)
-    return tuple(
-        _card(
-            catalog,
-            address,
-            logged.get(address),
-            function=functions.get(address),
-            listed=listed.get(address),
-            smi=reported.get(address),
-        )
-        for address in addresses
-    )
-
-
-def _by_domain(address: str) -> tuple[int, str]:
-    domain, _, rest = address.partition(":")
-    return int(domain, 16), rest
-
-
-def _card(
-    catalog: Catalog,
-    address: str,
-    device: int | None,
-    *,
-    function: PciFunction | None = None,
-    listed: LspciFunction | None = None,
-    smi: SmiGpu | None = None,
-) -> Card:
-    device = function.device if function else listed.device if listed else device
-    model = find_gpu(catalog, f"10de:{device:04x}").only if device is not None else None
-    if model is None and smi is not None and smi.name:
-        name = smi.name.removeprefix("NVIDIA ")
-        model = find_gpu(catalog, name).only or find_cut(catalog, name, smi.memory_total_mib)
-    label = listed.product or listed.name if listed else ""
-    if model is None and label:
-        model = find_gpu(catalog, label).only
-    name = model.name if model else (smi and smi.name) or label or "unknown GPU"
-    return Card(
-        address=address,
-        model=model,
-        name=name,
-        unlisted=None if model or device is None else find_unlisted(catalog, device),
-        function=function,
-        lspci=listed,
-        smi=smi,
-    )
 
 
 @dataclass(frozen=True)

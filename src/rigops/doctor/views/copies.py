@@ -12,7 +12,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
 
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rigops.catalog.model import DrivenGpu, Verdict
     from rigops.concerns.nvidia_driver.resolver.options import Choice
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.inventory.spec.model import DriverDeclaration
 
 

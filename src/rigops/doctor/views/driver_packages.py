@@ -18,7 +18,7 @@ from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.package_holds import PackageHolds
     from rigops.probe.sections.packages import Package, Packages
     from rigops.probe.snapshot import Answer

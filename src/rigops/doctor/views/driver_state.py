@@ -15,8 +15,8 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.kernel_log.log_line import LogLine
     from rigops.probe.snapshot import HostSnapshot
 

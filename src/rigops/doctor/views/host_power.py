@@ -13,8 +13,8 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.ups import SECTION as UPS
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.smi.report import SmiGpu
     from rigops.probe.snapshot import HostSnapshot
 

@@ -15,8 +15,8 @@ from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 if TYPE_CHECKING:
     from rigops.catalog.model import DrivenGpu, Gpu, ModuleFlavor
     from rigops.catalog.model import Evidence as Source
-    from rigops.doctor.check import Examined
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.kernel_log.ignored import IgnoredCard, Refusal
 
 _FLAVORS: Final[dict[Refusal, ModuleFlavor]] = {

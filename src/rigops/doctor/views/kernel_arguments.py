@@ -21,7 +21,7 @@ from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 from rigops.record.kernel_arguments import read_arguments
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.bootloader import Bootloader
     from rigops.probe.snapshot import HostSnapshot
 

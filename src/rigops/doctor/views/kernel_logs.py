@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from rigops.dataclass import dataclass
-from rigops.doctor import views
+from rigops.doctor.card import logged_cards
 from rigops.doctor.finding import Evidence
 from rigops.doctor.once import once
 from rigops.probe.kernel_log.log_line import LogLine
@@ -18,7 +18,7 @@ from rigops.probe.sections.pci import NVIDIA
 from rigops.probe.sections.pci import SECTION as PCI
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.probe.kernel_log.events import IommuFault, KernelLog, Xid
     from rigops.probe.section import Section
     from rigops.probe.snapshot import Answer, HostSnapshot
@@ -138,7 +138,7 @@ def _slots_of_cards(examined: Examined) -> set[str]:
     snapshot = examined.snapshot
     logs = (snapshot[KERNEL_LOG].or_empty, snapshot[KERNEL_LOG_PREVIOUS].or_empty)
     complaints = {xid.address for log in logs for xid in log.xids if xid.address}
-    named = (*complaints, *views.logged_cards(snapshot), *(card.address for card in examined.cards))
+    named = (*complaints, *logged_cards(snapshot), *(card.address for card in examined.cards))
     return set(map(_slot, named))
 
 

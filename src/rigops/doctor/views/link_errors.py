@@ -12,7 +12,7 @@ from rigops.doctor.once import once
 from rigops.doctor.views import kernel_logs, pcie
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.probe.kernel_log.aer import LinkErrors, LinkSeverity
     from rigops.probe.kernel_log.events import KernelLog
 

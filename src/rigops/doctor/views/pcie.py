@@ -19,8 +19,8 @@ from rigops.probe.sections.pci import SECTION as PCI
 from rigops.probe.sections.proc_cmdline import SECTION as PROC_CMDLINE
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.lspci import LspciFunction
     from rigops.probe.sections.pci import Link, PciFunction
     from rigops.probe.snapshot import HostSnapshot

@@ -14,8 +14,8 @@ from rigops.probe.sections.nvidia_smi_p2p import WRITE as P2P_WRITE
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.examined import Examined
     from rigops.probe.sections.nvidia_smi_p2p import PeerMatrix
     from rigops.probe.snapshot import HostSnapshot
 

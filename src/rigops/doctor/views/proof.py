@@ -19,7 +19,7 @@ from rigops.record.proof_shell import FAILED_PROOF, PROVEN
 from rigops.record.trial_boot import without_marks
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined
+    from rigops.doctor.examined import Examined
     from rigops.doctor.finding import Finding
 
 NEEDS: Final = (RIGOPS_STATE, DRIVER, UNAME, COMMAND_LINE)

@@ -14,8 +14,9 @@ from rigops.doctor.finding import Evidence, Finding
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 
 if TYPE_CHECKING:
-    from rigops.doctor.check import Examined, Run
-    from rigops.doctor.views.cards import Card
+    from rigops.doctor.card import Card
+    from rigops.doctor.check import Run
+    from rigops.doctor.examined import Examined
     from rigops.probe.smi.report import SmiGpu
 
     Judge = Callable[[Examined, Card, SmiGpu], "Finding | NotReported"]

@@ -1,0 +1,42 @@
+"""What a check looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rigops.dataclass import dataclass
+from rigops.doctor.card import find_cards
+
+if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.concerns.nvidia_driver.resolver.options import Choice
+    from rigops.doctor.card import Card
+    from rigops.inventory.spec import RigSpec
+    from rigops.power import Neighbor
+    from rigops.probe.snapshot import HostSnapshot
+
+
+@dataclass(frozen=True)
+class Examined:
+    """All that a check may look at. Without an inventory the spec declares nothing.
+
+    `choose_driver`: what the host's package sources come to; None where they were not asked.
+    `neighbors`: other hosts of the inventory on its circuits.
+    """
+
+    snapshot: HostSnapshot
+    spec: RigSpec
+    catalog: Catalog
+    choose_driver: Callable[[], Choice | None] = lambda: None
+    neighbors: tuple[Neighbor, ...] = ()
+
+    @cached_property
+    def cards(self) -> tuple[Card, ...]:
+        return find_cards(self.snapshot, self.catalog)
+
+    @cached_property
+    def views(self) -> dict[Callable[[Examined], object], object]:
+        """What `once` has worked out."""
+        return {}
