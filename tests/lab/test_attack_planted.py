@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rigops.probe.bundles.reading import read_all
-from rigops.probe.sections import backups, nccl, units
+from rigops.probe.sections import nccl, units
 from tests.lab.laptop import Laptop, Said
 from tests.shards import ATTACK
 
@@ -58,16 +58,7 @@ SETTINGS = (
     ".config/environment.d/planted.conf",
     ".config/systemd/user/planted.service",
 )
-DATES = (
-    ".cache/vllm/gpu_p2p_access_cache_for_planted.json",
-    ".config/borgmatic/planted.yaml",
-    ".config/borgmatic.d/planted.yaml",
-    ".borgmatic/checks/1/planted",
-    ".local/state/borgmatic/checks/1/planted",
-    ".config/borg/security/1/manifest-timestamp",
-    ".config/borg/keys/planted",
-    ".cache/borg/1/config",
-)
+DATES = (".cache/vllm/gpu_p2p_access_cache_for_planted.json",)
 NAMES = ("env/lib/python3/site-packages/nvidia_nccl_cu12-2.99.9.dist-info",)
 # Elsewhere; a program of the user's, to which an administrator has made a link.
 ELSEWHERE = ("/dev/shm/nccl-$user", "/home/$user/program")
@@ -172,10 +163,7 @@ def test_no_content_and_no_name_of_roots_is_in_the_bundle(looked: Looked) -> Non
 
 @pytest.mark.parametrize(("kind", "place"), UNREAD)
 def test_what_was_not_read_is_said(looked: Looked, kind: str, place: str) -> None:
-    found = {
-        *nccl.parse(looked.bundle.sections["nccl"].text).unread,
-        *backups.parse(looked.bundle.sections["backups"].text).unread,
-    }
+    found = {*nccl.parse(looked.bundle.sections["nccl"].text).unread}
     folders = place.split("/")
     named = {"/".join([f"/home/{kind}", *folders[: n + 1]]) for n in range(len(folders))}
 

@@ -78,7 +78,6 @@ of_home='
 ulimit -v 1000000
 ulimit -t 5
 cd "$1" || exit
-unread=unread
 # Regular files of its owner are given to the function, if there are any.
 take() {{ # FUNCTION FILE…
     call=$1; shift
@@ -87,7 +86,7 @@ take() {{ # FUNCTION FILE…
         if [ -f "$file" ] && [ ! -L "$file" ] && [ -O "$file" ] && [ -r "$file" ]; then
             set -- "$@" "$file"
         elif [ -e "$file" ] || [ -L "$file" ]; then
-            echo "$unread $file"
+            echo "unread $file"
         fi
     done
     [ $# = 0 ] || "$call" "$@"
@@ -95,7 +94,7 @@ take() {{ # FUNCTION FILE…
 enter() {{ # FOLDER…: says of which nobody can tell what is in them
     for folder; do
         [ -e "$folder" ] || [ -L "$folder" ] || continue
-        [ -d "$folder" ] && [ -r "$folder" ] && [ -x "$folder" ] || echo "$unread $folder"
+        [ -d "$folder" ] && [ -r "$folder" ] && [ -x "$folder" ] || echo "unread $folder"
     done
 }}
 '
@@ -106,12 +105,9 @@ of_homes() {{ # KIND: of what in_homes has put into homes
 }}
 """
 
-# A visit of all homes costs as much as ten programs, so it is one for all that is looked for: what
-# NCCL is told there, and what backups leave. `unstamped` is the `unread` of the latter.
+# What NCCL is told there. A visit of all homes costs as much as ten programs.
 VISITED_HOMES: Final = rf"""{IN_HOMES}
-visit_homes() {{ # of the passwd file on stdin; once in a shell
-    [ -z "${{visited:-}}" ] || return 0
-    visited=1
+visit_homes() {{ # of the passwd file on stdin
     # shellcheck disable=SC2016  # for that shell to expand
     homes=$(in_homes '
 settings() {{
@@ -137,16 +133,6 @@ libraries "$1"/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
     "$1"/*/.venv/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
     "$1"/*/envs/*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info \
     "$1"/.*/lib/python3*/site-packages/nvidia_nccl_cu*.dist-info
-unread=unstamped
-stamps() {{ stat -c "stamp %Y %n" "$@"; }}
-enter "$1/.config" "$1/.config/borgmatic" "$1/.config/borgmatic.d" "$1/.borgmatic" \
-    "$1/.borgmatic/checks" "$1/.local" "$1/.local/state" "$1/.local/state/borgmatic" \
-    "$1/.local/state/borgmatic/checks" "$1/.config/borg" "$1/.config/borg/security" \
-    "$1/.config/borg/keys" "$1/.cache" "$1/.cache/borg"
-take stamps "$1/.config/borgmatic"/*.yaml "$1/.config/borgmatic.d"/*.yaml \
-    "$1/.borgmatic/checks"/*/* "$1/.local/state/borgmatic/checks"/*/* \
-    "$1/.config/borg/security"/*/manifest-timestamp "$1/.config/borg/keys"/* \
-    "$1/.cache/borg"/*/config
 ')
 }}
 """

@@ -14,7 +14,7 @@ import pytest
 
 from rigops.probe import script
 from rigops.probe.homes import IN_HOMES
-from rigops.probe.sections import backups, nccl
+from rigops.probe.sections import nccl
 from tests.unit import programs
 from tests.unit.probe.snippets import TOOLS, as_collected, called, entered_by_everybody
 from tests.unit.programs import SHELLS
@@ -51,10 +51,6 @@ class Home:
         text = self.ask(shell, nccl.SECTION.snippet.replace("/etc/", etc))
         assert "geheim" not in text
         return nccl.parse(text)
-
-    def backups(self, shell: str) -> backups.Backups:
-        snippet = backups.SECTION.snippet.replace("/etc/", f"{self.secret.parent}/")
-        return backups.parse(self.ask(shell, snippet.replace("/run/systemd/system", "/none")))
 
     def give(self) -> None:
         for path in (self.path, *self.path.rglob("*")):
@@ -106,6 +102,22 @@ KINDS = (
 
 
 @needs_root
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_folder_that_is_a_link_leads_no_further_than_its_owner_gets(
+    home: Home, shell: str
+) -> None:
+    hidden = home.secret.parent / "hidden/environment.d"
+    hidden.mkdir(parents=True)
+    (hidden / "name-of-a-secret.conf").write_text(SECRET)
+    (home.path / ".config").symlink_to(hidden.parent)
+    home.give()
+
+    found = home.nccl(shell)
+
+    assert (found.settings, found.unread) == ((), ("/home/me/.config",))
+
+
+@needs_root
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [".nccl.conf", ".bashrc", ".config/environment.d/a.conf"])
 def test_only_a_regular_file_of_a_homes_owner_is_read(home: Home, kind: str, name: str) -> None:
@@ -132,22 +144,6 @@ def test_a_file_of_another_owner_is_not_read_and_one_of_its_owner_is(
 
     assert [(one.name, one.number) for one in found.settings] == [("NCCL_P2P_DISABLE", 1)]
     assert found.unread == ("/home/me/.nccl.conf",)
-
-
-@needs_root
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_folder_that_is_a_link_leads_no_further_than_its_owner_gets(
-    home: Home, shell: str
-) -> None:
-    keys = home.secret.parent / "borg/keys"
-    keys.mkdir(parents=True)
-    (keys / "name-of-a-secret").touch()
-    (home.path / ".config").symlink_to(home.secret.parent)
-    home.give()
-
-    found = home.backups(shell)
-
-    assert (found.stamps, found.unread) == ((), ("/home/me/.config",))
 
 
 @needs_root

@@ -65,16 +65,11 @@ TREE = {
     "etc/nccl.conf": "NCCL_P2P_DISABLE=1\n# x",
     "etc/environment": 'NCCL_DEBUG="INFO"\nA=1\n',
     "etc/profile.d/a.sh": "export NCCL_TOKEN=hidden NCCL_IB_DISABLE=1\n" * 50,
-    "etc/cron.d/a": "0 0 * * * root borg create\n",
-    "etc/cron.daily/b": "restic\n",
-    "etc/cron.daily/c": "nothing\n",
-    "etc/borgmatic/config.yaml": "a\n",
-    "etc/borgmatic.d/b.yaml": "a\n",
     "usr/bin/nvidia-uninstall": "",
     "usr/bin/nvidia-installer": "",
 }  # fmt: skip
 ASKED = ("os-release", "boot", "modprobe", "bootloader", "firmware", "limits", "cpufreq",
-         "package-history", "package-holds", "nccl", "backups")  # fmt: skip
+         "package-history", "package-holds", "nccl")  # fmt: skip
 
 
 @pytest.fixture

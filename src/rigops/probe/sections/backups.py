@@ -1,4 +1,4 @@
-"""Backups: their timers and services, how the last runs ended, and what they left behind.
+"""Backups: their timers and services, and how the last runs ended.
 
 Never what a repository is called or how it is opened: only names, dates and results.
 """
@@ -9,18 +9,15 @@ import re
 from datetime import datetime, timezone
 
 from rigops.dataclass import dataclass
-from rigops.probe.homes import VISITED_HOMES
 from rigops.probe.section import Section
-from rigops.probe.text import Stamp, blocks, lines, preamble, shown_units, stamps, stripped
+from rigops.probe.text import blocks, lines, preamble, shown_units, stripped
 
 NOW = "date +%s"
 UNITS = "systemctl show"
-STAMPS = "stat -c %Y %n"
-UNREAD = "files in homes that are not read"
-CRON = "grep -l borg restic /etc/cron*"
 NEWEST = "newest backup"
 WATCHED = "/etc/rigops/borg_watched"  # of a backup that rigops does not manage: a word a line
 
+_OLDER = ("stat ", "files in homes ", "grep -l borg ")  # of an older rigops, and read by none
 _TIME = re.compile(r"(?:[A-Z][a-z]{2} )?(\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) UTC", re.ASCII)
 _EPOCH = re.compile(r"[0-9]{1,11}")
 
@@ -43,18 +40,11 @@ class BackupUnit:
 
 @dataclass(frozen=True, kw_only=True)
 class Backups:
-    """`stamps`: files that a backup touches when it runs, keys that were exported, settings.
-
-    `newest`: what the command that is declared for an unmanaged backup printed, since 1970.
-    `unread`: homes, and files in them, of which nothing is known.
-    """
+    """`newest`: what the command that is declared for an unmanaged backup printed, since 1970."""
 
     now: int | None = None  # by the host's own clock
     units: tuple[BackupUnit, ...] | None = None  # None: there is no systemd to ask
-    stamps: tuple[Stamp, ...] = ()
-    cron_files: tuple[str, ...] = ()
     newest: int | None = None
-    unread: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
 
     def unit_of(self, name: str) -> BackupUnit | None:
@@ -67,10 +57,7 @@ class Backups:
 def parse(text: str) -> Backups:
     now: int | None = None
     units: tuple[BackupUnit, ...] | None = None
-    stamped: list[Stamp] = []
-    cron: tuple[str, ...] = ()
     newest: int | None = None
-    unread: tuple[str, ...] = ()
     unparsed = list(preamble(text))
     for head, body in blocks(text).items():
         left: list[str] = []
@@ -81,29 +68,13 @@ def parse(text: str) -> Backups:
         elif head.startswith(UNITS):
             shown, left = shown_units(lines(body))
             units = tuple(map(_unit, shown))
-        elif head.startswith("stat "):
-            stamped, left = stamps(body)
-        elif head == UNREAD:
-            unread = tuple(stripped(body))
-        elif head == CRON:
-            files = stripped(body)
-            cron = tuple(file for file in files if file.startswith("/"))
-            left = [file for file in files if not file.startswith("/")]
         elif head == NEWEST:
             newest = next(filter(None, map(_moment, reversed(stripped(body)))), None)
             left = [] if newest is not None else stripped(body)
-        else:
+        elif not head.startswith(_OLDER):
             left = [head]
         unparsed += left
-    return Backups(
-        now=now,
-        units=units,
-        stamps=tuple(stamped),
-        cron_files=cron,
-        newest=newest,
-        unread=unread,
-        unparsed=tuple(unparsed),
-    )
+    return Backups(now=now, units=units, newest=newest, unparsed=tuple(unparsed))
 
 
 def _unit(properties: dict[str, str]) -> BackupUnit:
@@ -144,7 +115,7 @@ def _moment(line: str) -> int | None:
     return int(when.timestamp()) if when.tzinfo else None
 
 
-_SNIPPET = rf"""{VISITED_HOMES}
+_SNIPPET = rf"""
 block "{NOW}"; say "$asked_at"
 watched=''
 newest=''
@@ -168,26 +139,6 @@ if [ -d /run/systemd/system ] && command -v systemctl >/dev/null; then
         -p ExecMainExitTimestamp -- "$@" 2>&1
 fi
 
-visit_homes </etc/passwd
-block '{STAMPS}'
-set --
-for file in /etc/borgmatic/*.yaml /etc/borgmatic.d/*.yaml /var/lib/borgmatic/checks/*/* \
-    /var/lib/rigops/*key* /etc/rigops/*key*; do
-    if [ -f "$file" ] && [ $# -lt 300 ]; then set -- "$@" "$file"; fi
-done
-[ $# = 0 ] || stat -c '%Y %n' "$@"
-case $homes in *"stamp "*) of_homes stamp | head -n 300 ;; esac
-block '{UNREAD}'
-of_homes closed
-of_homes unstamped
-
-block '{CRON}'
-set --
-for file in /etc/crontab /etc/cron.d/* /etc/cron.hourly/* /etc/cron.daily/* /etc/cron.weekly/* \
-    /etc/cron.monthly/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
-    if [ -f "$file" ] && [ -r "$file" ]; then set -- "$@" "$file"; fi
-done
-[ $# = 0 ] || grep -lE 'borg|restic' "$@"
 # A command that root wrote down, for root; nothing but a time comes of it.
 if [ -n "$newest" ] && is_root; then
     block '{NEWEST}'
@@ -198,7 +149,7 @@ return 0
 """
 
 _TECHNICAL = (
-    f"{NOW} {UNITS} {STAMPS} {UNREAD} {CRON} {NEWEST} service timer Id LoadState "
+    f"{NOW} {UNITS} {NEWEST} service timer Id LoadState "
     "ActiveState UnitFileState Result ExecMainStatus LastTriggerUSec NextElapseUSecRealtime "
     "ExecMainExitTimestamp loaded not-found masked active failed enabled disabled static success "
     "exit-code timeout"
@@ -208,7 +159,7 @@ SECTION = Section(
     name="backups",
     snippet=_SNIPPET,
     parse=parse,
-    timeout_s=18,  # two users may hold up the reading of their homes, and nothing else
+    timeout_s=14,  # the command has 12
     wants_root=True,
     lane="machine",
     technical=_TECHNICAL,
