@@ -65,7 +65,7 @@ def apt_rig(examined: Examined) -> AptRig | Finding:
     if holds is None or not holds.asks_apt:
         return Finding("unknown", not_read(snapshot[PACKAGE_HOLDS], "holds and pins of packages"))
     is_complete = is_complete and snapshot[PACKAGE_HOLDS].is_complete
-    # Elsewhere newer tools are welcome; a declared driver has its own.
+    # The tools of a driver that is not declared may be newer.
     tools = (one for one in packages.packages if one.is_installed and is_driver_tool(one.name))
     driver = (*packages.driver, *(tools if examined.spec.driver else ()))
     return AptRig(packages, driver, holds, is_complete)

@@ -278,7 +278,7 @@ def _beside(asked: Question, its: Closure, version: str) -> Iterator[tuple[str, 
 
 
 def is_branch_fit(tool: str, driver: str) -> bool:
-    """Of the driver's branch or an older one. Within a branch a newer tool may mend a hole."""
+    """Of the driver's branch or an older one. A newer one of it may be a security update."""
     version = driver_version(tool)
     return version is not None and versions.parse(version).major <= versions.parse(driver).major
 
