@@ -31,6 +31,8 @@ ALL = (PIN, BLACKLIST, MODPROBE, *HOOKS)
 # What a login leaves, and what the journal writes all the time.
 ALWAYS_CHANGES = ("/var/log/", "/run/")
 
+DRIVER_SOURCE = "nvidia-graphics-drivers"
+TOOLS = ("nvidia-modprobe", "nvidia-persistenced", "nvidia-settings", "nvidia-xconfig")
 OLD, GOOD, REAL, NEWEST = "545.29.06", "535.261.03", "535.171.04", "580.178.04"
 THE_535: Final[Mapping[str, Any]] = {"driver": "535"}
 AUTO = ("--reboot", "auto")
@@ -54,8 +56,9 @@ class Rig(Tended):
         said = self.does("lspci -k -d 10de::0300")
         return {line.split()[-1] for line in said.splitlines() if "in use:" in line}
 
-    def versions(self) -> dict[str, str]:
-        """Of every package that the driver's sources build."""
+    def versions(self, *sources: str) -> dict[str, str]:
+        """Of every package that the sources of the driver and of its tools build."""
+        sources = sources or (DRIVER_SOURCE, *TOOLS)
         said = self.does(
             "dpkg-query -W -f '${db:Status-Abbrev}|${source:Package}|${Package} ${Version}\\n'"
         )
@@ -63,11 +66,12 @@ class Rig(Tended):
         return dict(
             pair.split()
             for status, built_from, pair in rows
-            if status.startswith(("ii", "hi")) and built_from.startswith("nvidia-graphics-drivers")
+            if status.startswith(("ii", "hi")) and built_from.startswith(sources)
         )
 
     def drivers(self) -> set[str]:
-        return {version.partition("-")[0] for version in self.versions().values()}
+        built = self.versions(DRIVER_SOURCE).values()
+        return {version.partition("-")[0] for version in built}
 
     def holds(self) -> set[str]:
         return set(self.does("apt-mark showhold").split())

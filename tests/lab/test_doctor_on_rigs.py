@@ -28,7 +28,7 @@ mkdir /lib/modules/{NEWER}
 update-grub 2>&1
 """
 OTHER_LIBRARIES = """
-held=$(apt-mark showhold)
+held=$(apt-mark showhold | grep -vE '^nvidia-(modprobe|persistenced|settings)$')
 apt-get -y -qq install --allow-change-held-packages --allow-downgrades \
     $(echo "$held" | sed 's/$/=535.183.01-1/') 2>&1
 """

@@ -5,6 +5,7 @@ What takes longer is in test_driver_kept.py and test_driver_interrupted.py, a sh
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,7 @@ from tests.lab.driver_rig import (
     REAL,
     SOURCES,
     THE_535,
+    TOOLS,
     Rig,
     printed,
     stages,
@@ -111,9 +113,47 @@ def test_an_upgrade_of_everything_leaves_it_alone_among_newer_ones(rig: Rig) -> 
     loose = "-o Dir::Etc::PreferencesParts=/nowhere --ignore-hold"
     assert f"{NEWEST}-1" in rig.does(f"apt-get -s {loose} full-upgrade")
 
-    said = rig.upgrades("apt-get -q -y full-upgrade")
+    rig.upgrades("apt-get -q -y full-upgrade")
 
-    assert f"Setting up nvidia-modprobe ({NEWEST}-1)" in said
+    assert set(TOOLS) & rig.versions().keys() >= {"nvidia-persistenced", "nvidia-modprobe"}
+
+
+def _has_tools_as_an_older_rigops_left_them(rig: Rig) -> None:
+    record = "/var/lib/rigops/driver.json"
+    rig.does(f"rm {PIN}; apt-mark unhold {' '.join(rig.versions(*TOOLS))}")
+    fields = json.loads(rig.does(f"cat {record}"))
+    assert fields.pop("beside").keys() == rig.versions(*TOOLS).keys()
+    assert rig.host.run(f"cat >{record}", given=json.dumps(fields)).returncode == 0
+
+
+def test_tools_that_an_older_rigops_did_not_hold_are_reported_pinned_and_held(rig: Rig) -> None:
+    versions = rig.versions()
+    _has_tools_as_an_older_rigops_left_them(rig)
+    found = rig.laptop.doctor(*INVENTORY, "--only", "pkg.hold").seen()
+
+    host = rig.apply(0, *AUTO, **THE_535)
+
+    assert found.ids("warn") == {"pkg.hold"}
+    assert {one["kind"] for one in host["changes"]} == {"file", "hold"}
+    assert "reboot" not in stages(host)
+    assert rig.versions() == versions
+    assert rig.holds() == {*versions, *THEIRS}
+    assert rig.laptop.doctor(*INVENTORY, "--only", "pkg.hold").seen().ids("ok") == {"pkg.hold"}
+
+
+def test_a_tool_of_a_newer_branch_that_came_then_goes_back_without_a_reboot(rig: Rig) -> None:
+    versions = rig.versions()
+    _has_tools_as_an_older_rigops_left_them(rig)
+    rig.does("apt-get -q -y install nvidia-persistenced")
+    assert rig.versions()["nvidia-persistenced"] == f"{NEWEST}-1"
+
+    host = rig.apply(0, *AUTO, **THE_535)
+
+    assert [one["name"] for one in host["packages"]["downgrade"]] == ["nvidia-persistenced"]
+    assert "reboot" not in stages(host)
+    assert rig.versions() == versions
+    assert rig.holds() == {*versions, *THEIRS}
+    assert rig.apply(0, *AUTO, **THE_535)["outcome"] == "converged"
 
 
 def test_a_declaration_that_is_lost_lets_go_of_nothing_without_consent(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from rigops.concerns.nvidia_driver.modprobe import kernel_module, modprobe_file
 from rigops.concerns.nvidia_driver.pin import preferences, unattended
 from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from tests.lab import image
+from tests.lab.driver_rig import TOOLS
 from tests.lab.packages import FILE, source
 from tests.lab.test_lab_packages import KERNEL, LISTS, Tree, candidate
 from tests.shards import LAB_DRIVER
@@ -93,6 +95,22 @@ def test_newer_suites_change_nothing_of_the_pinned_driver(rig: Tree) -> None:
     assert candidate(rig, "nvidia-open-kernel-dkms") == DEBIAN
     assert candidate(rig, "nvidia-settings") == "580.178.04-1"
     assert candidate(rig, "nvidia-persistenced") == "580.178.04-1"
+
+
+def test_the_tools_of_the_driver_stay_by_the_pin_and_by_the_holds_alone(rig: Tree) -> None:
+    said = rig.does(f"dpkg-query -W -f '${{Package}} ${{Version}}\\n' {' '.join(TOOLS)} || true")
+    tools = dict(line.split() for line in said.splitlines() if len(line.split()) == 2)
+    assert "nvidia-persistenced" in tools
+    has_suites(rig, "bookworm", "newer", "newest")
+    assert set(rig.simulates("full-upgrade")) >= set(tools)
+
+    rig.write(PIN, preferences(replace(resolution(rig, DEBIAN), beside=tools)))
+    pinned = rig.simulates("full-upgrade")
+    rig.does(f"rm /{PIN}; apt-mark hold {' '.join(tools)}")
+    held = rig.simulates("full-upgrade")
+
+    assert set(tools).isdisjoint(pinned)
+    assert set(tools).isdisjoint(held)
 
 
 def test_a_fresh_install_gets_the_pinned_driver_among_newer_ones(bare: Tree) -> None:

@@ -22,7 +22,8 @@ AUTO = ("--yes", "--reboot", "auto", "--json", *INVENTORY)
 PURGE = """
 apt-mark showhold | xargs -r apt-mark unhold
 DEBIAN_FRONTEND=noninteractive apt-get -q -y purge --autoremove \
-    $(dpkg-query -W -f '${source:Package}|${Package}\\n' | sed -n 's/^nvidia-graphics-drivers|//p')
+    $(dpkg-query -W -f '${source:Package}|${Package}\\n' |
+        sed -nE 's/^nvidia-(graphics-drivers|modprobe|persistenced|settings|xconfig)\\|//p')
 rm -rf /var/lib/rigops /usr/local/libexec/rigops /etc/apt/preferences.d/rigops* \
     /etc/apt/apt.conf.d/*rigops* /etc/modprobe.d/rigops* /etc/kernel/*.d/*rigops*
 """

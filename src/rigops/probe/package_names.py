@@ -21,6 +21,7 @@ _DRIVER = re.compile(
     r"|dkms-nvidia|linux-(?:modules|objects|signatures)-nvidia|firmware-nvidia-.*gsp"
     r"|lib(?:cuda1|cudadebugger1|nvcuvid1|nvoptix1)$|lib(?:gl1|egl|glx|gles)-nvidia|lib32-nvidia-"
 )
+_TOOL = re.compile(r"nvidia-(?:modprobe|persistenced|settings|xconfig)")
 _USER_SPACE = re.compile(
     r"libnvidia-(?:compute|(?:tesla-)?(?:[0-9]{3}-)?ml1$)|libcuda1$|libnvidia-tesla-(?:[0-9]{3}-)?cuda1$"
     r"|nvidia-utils$|nvidia-[0-9]{3}xx-utils$|nvidia-driver-cuda-libs$|xorg-x11-drv-nvidia-cuda-libs$"
@@ -37,6 +38,11 @@ _UPSTREAM = re.compile(
 def is_driver(name: str) -> bool:
     """Whether another version of it is another driver: libraries, modules and what ties them."""
     return _DRIVER.match(name) is not None and _APART.match(name) is None
+
+
+def is_driver_tool(name: str) -> bool:
+    """Versioned as the driver, and tied to it by nobody."""
+    return _TOOL.fullmatch(name) is not None
 
 
 def is_user_space(name: str) -> bool:

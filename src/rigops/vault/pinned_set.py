@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from rigops import json_fields
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
-from rigops.probe.package_names import RUN_FILE
+from rigops.probe.package_names import RUN_FILE, is_driver
 
 if TYPE_CHECKING:
     from rigops.catalog.model import ModuleFlavor
@@ -90,6 +90,13 @@ class PinnedSet:
         """The same packages, whenever and under whichever kernel they were proven."""
         return replace(other, at=self.at, kernel=self.kernel) == self
 
+    def has_driver_of(self, other: PinnedSet) -> bool:
+        """The same driver, whatever is stored beside it: that has other versions later."""
+        mine, its = (
+            {one for one in every.packages if is_driver(one.name)} for every in (self, other)
+        )
+        return self.flavor == other.flavor and mine == its
+
 
 def parse(text: str | None) -> tuple[PinnedSet, ...]:
     """The set proven last comes first. None of a record that is unreadable."""
@@ -114,9 +121,9 @@ def with_proven(sets: Iterable[PinnedSet], proven: PinnedSet) -> tuple[PinnedSet
 
 
 def merged(new: Iterable[PinnedSet], before: Iterable[PinnedSet]) -> tuple[PinnedSet, ...]:
-    """The new sets, then as many of the others as a host has in its vault."""
+    """The new sets, then as many of those of other drivers as a host has in its vault."""
     newer = tuple(new)
-    older = (one for one in before if not any(one.is_same(its) for its in newer))
+    older = (one for one in before if not any(one.has_driver_of(its) for its in newer))
     return (*newer, *older)[:_MOST_SETS]
 
 

@@ -63,7 +63,7 @@ change install "$@"
 [ -n "$DRIVER" ] || exit 0
 mark=unhold
 [ -z "$HELD" ] || mark=hold
-packages "$installed && index(\$2, driver) == 1" | xargs apt-mark -qq "$mark" >/dev/null
+packages "$installed && $of_driver" | xargs apt-mark -qq "$mark" >/dev/null
 unit=nvidia-persistenced.service
 if [ -n "$PERSISTENCE" ]; then
     systemctl --quiet enable "$unit"

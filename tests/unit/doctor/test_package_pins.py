@@ -36,6 +36,12 @@ def test_the_list_of_apt_mark_counts_as_well_as_dpkgs_own_mark() -> None:
     assert rig.look(HOLD, package_holds=rig.holds()).status == "ok"
 
 
+def test_the_tools_of_a_declared_driver_have_to_be_held_too() -> None:
+    found = rig.look(HOLD, spec(driver="535"))
+
+    assert (found.status, found.data["packages"]) == ("warn", ["nvidia-settings"])
+
+
 def test_packages_that_nothing_keeps_are_named_with_the_command_that_would() -> None:
     found = rig.look(HOLD, packages=LOOSE, package_holds=rig.holds())
 

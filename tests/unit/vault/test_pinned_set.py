@@ -62,6 +62,15 @@ def test_the_two_that_were_proven_last_stay() -> None:
     assert sets == (NEW, NOW)
 
 
+def test_a_set_with_more_beside_the_same_driver_takes_the_place_of_the_one_before() -> None:
+    """Else it would push the driver out that a rollback goes back to."""
+    more = replace(NOW, packages=(*NOW.packages, package("nvidia-settings", "535.247.01-1")))
+
+    assert with_proven((NOW, OLD), more) == (more, OLD)
+    other = replace(NOW, packages=NOW.packages[1:])
+    assert with_proven((NOW, OLD), other) == (other, NOW)
+
+
 def test_proven_again_nothing_changes_its_time_neither() -> None:
     again = replace(NOW, at=LATER, kernel="6.12.48")
 

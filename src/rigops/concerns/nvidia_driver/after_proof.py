@@ -150,7 +150,7 @@ def _filled(
     sets: tuple[PinnedSet, ...],
     known: Iterable[PinnedPackage],
 ) -> tuple[PinnedSet, ...]:
-    names = sorted({*pinned.packages, *pinned.also} - {RUN_FILE})
+    names = sorted({*pinned.packages, *pinned.also, *pinned.beside} - {RUN_FILE})
     text = fill.script(names, known, pinned.packages.get(RUN_FILE, ""))
     done = shell.run(shell.wrap(["sh", "-s"]), text.encode(), _FILL_S)
     if done.exit_code != 0:

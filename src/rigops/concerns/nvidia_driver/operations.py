@@ -169,10 +169,7 @@ def _install(spec: RigSpec, seen: Machine, found: Answer, leaving: RunFile | Non
         packages(
             name="Packages of the driver",
             concern=CONCERN,
-            install={
-                **wanted.by_apt,
-                **{name: wanted.beside.get(name) for name in wanted.also},
-            },
+            install={**dict.fromkeys(wanted.also), **wanted.by_apt},
             remove=wanted.remove,
             change_held=frozenset((*wanted.by_apt, *wanted.remove)),
             driver=wanted.version,
@@ -209,6 +206,7 @@ def _secure(spec: RigSpec, seen: Machine, found: Answer, options: ModuleOptions)
             sources=wanted.sources,
             asked=wanted.asked,
             also=wanted.also,
+            beside=wanted.beside,
             source=found.source,
             prebuilt=wanted.prebuilt,
         ),
@@ -360,7 +358,7 @@ def _added_sources(found: Answer) -> str:
 def _is_coming(seen: Machine, wanted: Resolution) -> bool:
     there = {one.name for one in host.get_fact(GpuPackages).packages if one.is_installed}
     return (
-        any(seen.installed.get(name) != version for name, version in wanted.packages.items())
+        not wanted.exact.items() <= {**seen.installed, **seen.tools}.items()
         or (wanted.is_run_file and not is_in_place(seen, wanted))
         or replaced_run_file(seen, wanted) is not None
         or not there.issuperset((*wanted.by_apt, *wanted.also))

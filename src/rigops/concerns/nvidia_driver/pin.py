@@ -62,10 +62,6 @@ done | sort | xargs -r apt-cache policy | awk '/^[^ ]/ {{ name = $1 }}
 _ABOVE_INSTALLED: Final = 1001  # apt goes back to an older version only from 1000 on
 _NEVER: Final = -1
 
-# Versioned like the driver by some, and tied to it by nobody: their newer versions are welcome.
-_LOOSE: Final = frozenset({
-    "nvidia-modprobe", "nvidia-persistenced", "nvidia-settings", "nvidia-xconfig",
-})  # fmt: skip
 # What would put another branch, flavor or repository's driver in the place of this one.
 _RIVALS: Final = (
     "src:nvidia-graphics-drivers-*",  # the bare one builds what Debian's Tesla drivers share
@@ -114,7 +110,7 @@ def driver_pinned(wanted: Resolution, *, kernels: bool, live: bool) -> None:
     if wanted.is_run_file:
         effect = _NONE.format(globs="|".join(one for one in OF_ANY_DRIVER if ":" not in one))
     else:
-        words = (f"{name}={version}" for name, version in wanted.packages.items())
+        words = (f"{name}={version}" for name, version in wanted.by_apt.items())
         effect = f"{_ASSERT}{shlex.join(('expect_candidates', *words))}"
     owned_file(
         name=PREFERENCES,
@@ -141,11 +137,10 @@ def preferences(resolution: Resolution) -> str:
             f"# The NVIDIA driver here is {version} from NVIDIA's own installer. Packages of a\n"
             "# driver would put other files in the place of its own, so apt installs none.\n"
         ) + _stanza("The driver's packages, of any version.", OF_ANY_DRIVER, "*", _NEVER)
-    names = {plain(_NAME, name): [plain(VERSION, its)] for name, its in resolution.packages.items()}
+    names = {plain(_NAME, name): [plain(VERSION, its)] for name, its in resolution.by_apt.items()}
     sources = {
         f"src:{plain(_NAME, source)}": [plain(VERSION, one) for one in its]
         for source, its in resolution.sources.items()
-        if source not in _LOOSE
     }
     # Where names have the branch in them, whatever has it: -server, -open, fabricmanager.
     branch = resolution.branch
@@ -194,9 +189,8 @@ def _only(why: str, wanted: Mapping[str, Sequence[str]]) -> Iterator[str]:
             by_version[version].append(name)
     for version, names in sorted(by_version.items()):
         yield _stanza(why, names, version, _ABOVE_INSTALLED)
-    bound = [name for name in sorted(wanted) if name not in _LOOSE]
-    if bound:
-        yield _stanza("No other version of these.", bound, "*", _NEVER)
+    if wanted:
+        yield _stanza("No other version of these.", sorted(wanted), "*", _NEVER)
 
 
 def _stanza(why: str, names: Iterable[str], version: str, priority: int) -> str:

@@ -33,6 +33,7 @@ class PinnedDriver:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # the text of rigops' own file of sources
     prebuilt: tuple[str, ...] = ()  # kernels whose modules the distribution built and signed
 
@@ -52,6 +53,7 @@ def pinned(text: str | None) -> PinnedDriver | None:
             sources={one.text("name"): one.texts("versions") for one in fields.each("sources")},
             asked=fields.texts("asked"),
             also=fields.texts("also"),
+            beside=fields.text_map("beside") if fields.raw("beside") else {},  # not in older ones
             source=fields.text("source"),
             prebuilt=fields.texts("prebuilt"),
         )

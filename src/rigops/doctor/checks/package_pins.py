@@ -57,8 +57,9 @@ def hold(examined: Examined) -> Finding:
     toolkits and not the container toolkit) with what dpkg holds, its own marks and
     /etc/apt/preferences(.d). A pin counts where no other version of the driver can come: its exact
     version above priority 990, or every version below 0. A held metapackage holds none of the
-    libraries. With `kernel_hold` declared the kernel's metapackages must be held too. Elsewhere
-    than with apt this is not judged.
+    libraries. With `driver` declared its tools (nvidia-persistenced, nvidia-settings and the like)
+    must be held too, with `kernel_hold` the kernel's metapackages. Elsewhere than with apt this is
+    not judged.
     """
     found = apt_rig(examined)
     if isinstance(found, Finding):

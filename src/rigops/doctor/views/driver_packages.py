@@ -12,7 +12,7 @@ from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.doctor.views import apt
 from rigops.doctor.views.driver_advice import advise
 from rigops.doctor.views.driver_state import CONCERN
-from rigops.probe.package_names import driver_version, is_user_space
+from rigops.probe.package_names import driver_version, is_driver_tool, is_user_space
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
 from rigops.probe.sections.package_holds import SECTION as PACKAGE_HOLDS
 from rigops.probe.sections.packages import SECTION as PACKAGES
@@ -65,7 +65,10 @@ def apt_rig(examined: Examined) -> AptRig | Finding:
     if holds is None or not holds.asks_apt:
         return Finding("unknown", not_read(snapshot[PACKAGE_HOLDS], "holds and pins of packages"))
     is_complete = is_complete and snapshot[PACKAGE_HOLDS].is_complete
-    return AptRig(packages, packages.driver, holds, is_complete)
+    # The tools of a driver that is not declared may be newer.
+    tools = (one for one in packages.packages if one.is_installed and is_driver_tool(one.name))
+    driver = (*packages.driver, *(tools if examined.spec.driver else ()))
+    return AptRig(packages, driver, holds, is_complete)
 
 
 def _elsewhere(packages: Packages, holds: PackageHolds | None) -> Finding | None:

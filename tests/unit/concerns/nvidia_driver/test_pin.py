@@ -55,11 +55,11 @@ UBUNTU = Resolution(
 VENDOR = Resolution(
     version="545.29.06",
     flavor="proprietary",
-    packages={"libcuda1": "545.29.06-1", "nvidia-persistenced": "545.29.06-1"},
+    packages={"libcuda1": "545.29.06-1"},
+    beside={"nvidia-persistenced": "545.29.02-1"},
     asked=("libcuda1",),
     sources={
         "nvidia-graphics-drivers": ("545.29.06-1",),
-        "nvidia-persistenced": ("545.29.06-1",),
     },
 )
 ALL = (DEBIAN, OPEN, TESLA, UBUNTU, VENDOR)
@@ -224,12 +224,12 @@ def test_what_a_tesla_driver_shares_with_the_other_is_free() -> None:
     assert priority(text, "nvidia-alternative", "550.163.01-2") == -1
 
 
-def test_what_only_some_version_like_the_driver_is_wanted_and_not_bound() -> None:
+def test_its_tools_stay_as_the_driver_does_whatever_version_they_have() -> None:
     text = preferences(VENDOR)
 
-    assert priority(text, "nvidia-persistenced", "545.29.06-1") == 1001
-    assert priority(text, "nvidia-persistenced", "580.178.04-1") is None
-    assert "src:nvidia-persistenced" not in text
+    assert priority(text, "nvidia-persistenced", "545.29.02-1") == 1001
+    assert priority(text, "nvidia-persistenced", "580.178.04-1") == -1
+    assert "nvidia-persistenced" in unattended(VENDOR)
     assert priority(text, "libcuda1", "580.178.04-1") == -1
 
 
@@ -244,7 +244,7 @@ def test_every_stanza_that_allows_is_followed_by_one_that_forbids_the_rest(
         assert all(word.endswith(":any") for word in words)  # without it i386 goes its own way
         if one["Pin"] == "version *":
             assert one["Pin-Priority"] == "-1"
-            assert allowed - set(words) <= {"nvidia-persistenced:any"}
+            assert allowed <= set(words)
             allowed.clear()
         else:
             assert one["Pin-Priority"] == "1001"

@@ -17,6 +17,7 @@ from rigops.concerns.nvidia_driver.resolver.by_hand import unsigned
 from rigops.concerns.nvidia_driver.resolver.driver_facts import set_of
 from rigops.concerns.nvidia_driver.resolver.offers import Offers
 from rigops.concerns.nvidia_driver.resolver.request import Refusal, Request, Resolution
+from rigops.concerns.nvidia_driver.resolver.resolution import is_branch_fit
 from rigops.concerns.nvidia_driver.resolver.resolve import resolve
 from rigops.concerns.nvidia_driver.resolver.vault_sets import (
     AvailableSet,
@@ -76,7 +77,7 @@ def answer(facts: DriverFacts, driver: DriverDeclaration) -> Answer | Refusal | 
         return answer_to(facts, asked)
     settled = Answer(still, pinned.source, is_settled=True)
     newest = answer_to(facts, asked) if asked.upgrade else settled
-    is_same = isinstance(newest, Answer) and newest.resolution.packages == still.packages
+    is_same = isinstance(newest, Answer) and newest.resolution.exact == still.exact
     return settled if is_same else newest
 
 
@@ -107,6 +108,7 @@ def still_pinned(
     if (
         pinned.declared != request.identity(facts.spec)
         or any(machine.installed.get(name) != its for name, its in pinned.packages.items())
+        or not _tools_stay(pinned, machine)
         or (pinned.prebuilt and not set(machine.own_kernels).issubset(pinned.prebuilt))
     ):
         return None
@@ -117,6 +119,14 @@ def still_pinned(
     if refusal is None and not asked.allow_bad:
         refusal = fitness.bad(facts.catalog, pinned.version, machine.cards)
     return refusal or _as_pinned(pinned, machine)
+
+
+def _tools_stay(pinned: PinnedDriver, machine: Machine) -> bool:
+    """Those that the record does not name are pinned as they are, if of no newer branch."""
+    return pinned.beside.items() <= machine.tools.items() and all(
+        name in pinned.beside or is_branch_fit(its, pinned.version)
+        for name, its in machine.tools.items()
+    )
 
 
 def resolve_from(
@@ -233,7 +243,7 @@ def _from_vault(
     own = of_source(facts.offers, asked.source, machine, uris(source))
     every = own.and_also(offers(*(one.index for one in found)))
     resolution = resolve(machine, asked, every, facts.catalog)
-    if isinstance(resolution, Refusal) or own.has(resolution.packages):
+    if isinstance(resolution, Refusal) or own.has(resolution.exact):
         return _answer(resolution, source)
     taken = next((one for one in found if one.version == resolution.version), None)
     return Answer(resolution, source, from_vault=taken) if taken else _answer(without, source)
@@ -288,6 +298,7 @@ def _as_pinned(pinned: PinnedDriver, machine: Machine) -> Resolution:
         asked=pinned.asked,
         sources=pinned.sources,
         also=pinned.also,
+        beside={} if RUN_FILE in pinned.packages else machine.tools,
         prebuilt=pinned.prebuilt,
         set_=machine.set_,
         why="it is installed",

@@ -14,7 +14,7 @@ from rigops.concerns.nvidia_driver.resolver.vault_sets import offers
 from rigops.dataclass import dataclass
 from rigops.errors import RigopsError
 from rigops.inventory.spec import RigSpec
-from rigops.probe.package_names import RUN_FILE, is_driver
+from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
 from rigops.vault.directory import Directory
 from rigops.vault.pinned_set import index_text
 
@@ -111,9 +111,16 @@ class DriverFacts:
         has_desktop = bool(installed) and self.machine.set_ == "desktop"
         return "desktop" if has_desktop else set_of(self.machine, self.last_proven)
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Those that a reinstalled machine had."""
+        if self.pinned or self.last_proven is None:
+            return ()
+        return tuple(one.name for one in self.last_proven.packages if is_driver_tool(one.name))
+
     def request(self, driver: DriverDeclaration) -> Request:
         found = request.request(self.spec, driver, locked=self.locked, upgrade=self.upgrade)
-        return replace(found, set_=self.set_)
+        return replace(found, set_=self.set_, tools=self.tools)
 
 
 def installed_run_file(

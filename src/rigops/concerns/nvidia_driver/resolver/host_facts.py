@@ -12,7 +12,7 @@ from rigops.concerns.nvidia_driver.resolver.machine import Card, Kernel, Machine
 from rigops.concerns.nvidia_driver.resolver.offers import is_shared
 from rigops.dataclass import dataclass
 from rigops.packages import sources
-from rigops.probe.package_names import RUN_FILE, is_driver
+from rigops.probe.package_names import RUN_FILE, is_driver, is_driver_tool
 from rigops.probe.section import Section
 from rigops.probe.text import blocks, lines
 
@@ -42,7 +42,6 @@ _MARKED = re.compile(
     r"(?P<stage>begun|whole) (?P<version>[0-9]+(?:\.[0-9]+)+) (?P<flavor>open|proprietary)"
     r" (?P<set>compute|desktop) (?P<log>[0-9a-f]{64}|-)"
 )
-_OF_THE_SAME_NAMES = re.compile(r"nvidia-(?:modprobe|persistenced|settings|xconfig)")
 _DIGEST: Final = "digest "
 _UNINSTALLERS: Final = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 
@@ -212,6 +211,11 @@ def machine_of(
             for one in host.kernels
         ),
         installed=installed,
+        tools={
+            one.name: one.version
+            for one in packages.packages
+            if one.is_there and is_driver_tool(one.name)
+        },
         flavor=None if is_open is None else "open" if is_open else "proprietary",
         secure_boot=secure_boot.insists,
         has_key=None if host.key is None else host.key == "enrolled",
@@ -242,4 +246,4 @@ def with_archive(machine: Machine, offered: Offered, system: OsRelease) -> Machi
 
 def is_rival_of_run_file(name: str) -> bool:
     """Whether the package has files of the same names."""
-    return is_driver(name) or is_shared(name) or _OF_THE_SAME_NAMES.fullmatch(name) is not None
+    return is_driver(name) or is_shared(name) or is_driver_tool(name)

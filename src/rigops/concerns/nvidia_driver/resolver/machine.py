@@ -68,6 +68,7 @@ class Machine:
     cards: tuple[Card, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     installed: Mapping[str, str] = field(default_factory=dict)  # of the driver, with versions
+    tools: Mapping[str, str] = field(default_factory=dict)  # installed beside it, with versions
     flavor: ModuleFlavor | None = None  # of the installed modules
     secure_boot: bool | None = None  # the kernel takes signed modules only
     has_key: bool | None = None  # the key that DKMS signs with is enrolled

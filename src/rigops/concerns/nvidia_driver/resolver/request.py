@@ -27,6 +27,7 @@ class Request:
     upgrade: bool = False  # to a newer version than the installed one, where the declaration allows
     locked: str = ""  # the version that was proven here before
     source: str = "auto"  # the declared kind
+    tools: tuple[str, ...] = ()  # wanted where they are offered
 
     def takes(self, version: str) -> bool:
         return self.driver.versions.contains(Version(version), prereleases=True)
@@ -37,6 +38,7 @@ class Resolution:
     """What to have: `packages` is every one of the driver, in its exact version.
 
     `asked` are those named for their own sake; `also` has to be there beside them, in any version.
+    `beside` are the driver's tools, in exact versions of their own.
     """
 
     version: str  # NVIDIA's
@@ -45,7 +47,7 @@ class Resolution:
     asked: tuple[str, ...]
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # source package: versions
     also: tuple[str, ...] = ()
-    beside: Mapping[str, str] = field(default_factory=dict)  # the versions of those that fit best
+    beside: Mapping[str, str] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     why: str = ""
@@ -58,8 +60,14 @@ class Resolution:
         return RUN_FILE in self.packages
 
     @property
+    def exact(self) -> Mapping[str, str]:
+        """All that has to be there in one version."""
+        return {**self.packages, **self.beside}
+
+    @property
     def by_apt(self) -> Mapping[str, str]:
-        return {name: its for name, its in self.packages.items() if name != RUN_FILE}
+        """All that is pinned and held."""
+        return {name: its for name, its in self.exact.items() if name != RUN_FILE}
 
     @property
     def branch(self) -> str:

@@ -16,7 +16,7 @@ from rigops.concerns.nvidia_driver.resolver.by_hand import signed_note
 from rigops.concerns.nvidia_driver.resolver.offers import conflicts, is_shared
 from rigops.concerns.nvidia_driver.resolver.request import Resolution
 from rigops.dataclass import dataclass
-from rigops.probe.package_names import RUN_FILE, is_driver
+from rigops.probe.package_names import RUN_FILE, driver_version, is_driver, is_driver_tool
 
 if TYPE_CHECKING:
     from rigops.catalog.loader import Catalog
@@ -33,10 +33,14 @@ _OF_A_BRANCH = re.compile(
 
 @dataclass(frozen=True)
 class Closure:
-    """`also`: not versioned with the driver. `elsewhere`: what leads to another driver."""
+    """`also`: not versioned with the driver. `elsewhere`: what leads to another driver.
+
+    `tools`: those of the driver that come with it, whether named or needed.
+    """
 
     packages: Mapping[str, Offer]
     also: tuple[str, ...] = ()
+    tools: frozenset[str] = frozenset()
     elsewhere: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
@@ -98,7 +102,13 @@ class _Search:
                         self._choices.append((offer, group))
             if self._choices:
                 self._follow(*self._choices.popleft())
-        return Closure(self._found, tuple(self._also), tuple(self._elsewhere), tuple(self._missing))
+        return Closure(
+            packages=self._found,
+            also=tuple(self._also),
+            tools=frozenset(filter(is_driver_tool, self._around)),
+            elsewhere=tuple(self._elsewhere),
+            missing=tuple(self._missing),
+        )
 
     def take(self, offer: Offer) -> None:
         if offer.name not in self._found:
@@ -219,7 +229,7 @@ def resolution(asked: Question, found: Found) -> Resolution:
         ),
         sources={} if chosen.is_run_file else sources,
         also=(*its.also, *(("dkms",) if chosen.is_run_file else ()), *offered),
-        beside=dict(_beside(asked.offers, its.also, chosen.version)),
+        beside={} if chosen.is_run_file else dict(_beside(asked, its, chosen.version)),
         remove=tuple(_conflicting(machine, chosen, {*its.packages, *its.also})),
         places=tuple(dict.fromkeys(places)),
         why=why,
@@ -248,14 +258,29 @@ def _conflicting(machine: Machine, chosen: Candidate, stays: Container[str]) -> 
             yield name
 
 
-def _beside(offers: Offers, names: Iterable[str], version: str) -> Iterator[tuple[str, str]]:
-    """No newer than the driver: a newer suite's may not even be installable here."""
-    wanted = versions.parse(version)
-    for name in names:
-        for offer in reversed(offers.named(name)):
-            if offer.upstream and versions.parse(offer.upstream) <= wanted:
-                yield name, offer.version
-                break
+def _beside(asked: Question, its: Closure, version: str) -> Iterator[tuple[str, str]]:
+    """The tools that come, and those that are there. With the driver one stays too, if it fits.
+
+    Where only newer ones are offered, the one that is there stays.
+    """
+    there = asked.machine.tools
+    driver_stays = version == asked.machine.installed_version and not asked.request.upgrade
+    wanted = filter(asked.offers.named, asked.request.tools)
+    for name in sorted({*its.tools, *there, *wanted}):
+        offered = asked.offers.named(name)
+        fitting = tuple(one for one in offered if is_branch_fit(one.version, version))
+        is_fit = name in there and is_branch_fit(there[name], version)
+        if (driver_stays and is_fit) or (name in there and not fitting):
+            yield name, there[name]
+        else:
+            best = asked.offers.at(name, version) or (fitting or offered[:1])[-1]
+            yield name, best.version
+
+
+def is_branch_fit(tool: str, driver: str) -> bool:
+    """Of the driver's branch or an older one. A newer one of it may be a security update."""
+    version = driver_version(tool)
+    return version is not None and versions.parse(version).major <= versions.parse(driver).major
 
 
 def _with_followers(asked: Question, found: Found) -> Closure:

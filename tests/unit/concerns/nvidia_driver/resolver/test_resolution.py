@@ -63,6 +63,52 @@ def test_the_compute_set_of_debian_is_named_to_the_last_package() -> None:
     assert found.remove == ()
 
 
+def test_tools_that_come_and_tools_that_are_there_have_no_version_of_a_newer_branch() -> None:
+    there = {"nvidia-persistenced": "545.29.06-1", "nvidia-xconfig": "545.29.06-1"}
+
+    found = resolved(replace(_RIG, tools=there), declared("535"), archive("bookworm"))
+
+    assert found.beside == {
+        "nvidia-modprobe": "535.161.07-1~deb12u1",  # nvidia-kernel-support needs it
+        "nvidia-persistenced": "535.171.04-1~deb12u1",
+        "nvidia-xconfig": "545.29.06-1",  # none is offered: it stays
+    }
+    assert {*found.beside, *found.packages} == found.by_apt.keys()
+
+
+def test_a_tool_stays_with_the_driver_and_moves_with_it() -> None:
+    has = archive("bookworm", "bookworm-security")
+    packages = resolved(_RIG, declared("535"), has).packages
+    there = {"nvidia-modprobe": "535.161.07-1~deb12u1"}
+    rig = replace(_RIG, tools=there)
+    newest = {"nvidia-modprobe": "535.309.01-0+deb12u1"}
+
+    stays = resolved(replace(rig, installed=packages), declared("535"), has)
+    asked = replace(declared("535"), upgrade=True)
+    upgraded = resolved(replace(rig, installed=packages), asked, has)
+
+    assert stays.packages == packages
+    assert there.items() <= stays.beside.items()
+    assert newest.items() <= upgraded.beside.items()
+    assert newest.items() <= resolved(rig, declared("535"), has).beside.items()
+
+
+def test_of_tools_in_the_version_of_the_driver_that_one_comes() -> None:
+    has = together(
+        *archive("bookworm").every,
+        offer("nvidia-persistenced", "535.261.03-1"),
+        offer("nvidia-persistenced", "535.309.01-1"),
+    )
+
+    assert resolved(_RIG, declared("535"), has).beside["nvidia-persistenced"] == "535.261.03-1"
+
+
+def test_where_only_tools_of_newer_branches_are_offered_the_oldest_comes() -> None:
+    found = resolved(with_cards(TRIXIE, "3090"), declared("535"), archive("trixie"))
+
+    assert found.beside["nvidia-modprobe"] == "570.133.07-1"
+
+
 def test_the_desktop_set_of_debian_is_named_to_the_last_package() -> None:
     request = replace(declared("535"), set_="desktop")
 

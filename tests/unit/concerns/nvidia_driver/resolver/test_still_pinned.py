@@ -63,3 +63,30 @@ def test_modules_of_the_distribution_stay_for_their_kernels_only() -> None:
     assert isinstance(_answer(signed, prebuilt=(_KERNEL,)), Resolution)
     newer = replace(signed, kernels=(Kernel(_KERNEL), Kernel("6.8.0-151-generic")))
     assert _answer(newer, prebuilt=(_KERNEL,)) is None
+
+
+def test_a_tool_in_another_version_than_the_pinned_one_is_resolved_anew() -> None:
+    tools = {"nvidia-persistenced": "535.171.04-1"}
+
+    assert isinstance(_answer(replace(_MACHINE, tools=tools), beside=tools), Resolution)
+    for other in ({"nvidia-persistenced": "535.261.03-1"}, {}):
+        assert _answer(replace(_MACHINE, tools=other), beside=tools) is None
+
+
+def test_a_tool_that_only_has_newer_versions_stays_in_the_pinned_one() -> None:
+    tools = {"nvidia-modprobe": "570.133.07-1"}
+
+    assert isinstance(_answer(replace(_MACHINE, tools=tools), beside=tools), Resolution)
+
+
+def test_tools_that_the_record_does_not_name_are_pinned_as_they_are() -> None:
+    tools = {"nvidia-modprobe": "535.309.01-1", "nvidia-settings": "510.47.03-1"}
+
+    found = _answer(replace(_MACHINE, tools=tools))
+
+    assert isinstance(found, Resolution)
+    assert found.by_apt == {**_PACKAGES, **tools}
+
+
+def test_a_tool_of_a_newer_branch_that_the_record_does_not_name_is_resolved() -> None:
+    assert _answer(replace(_MACHINE, tools={"nvidia-persistenced": "545.29.06-1"})) is None

@@ -24,9 +24,10 @@ from rigops.inventory.spec import RigSpec
 from rigops.inventory.spec.driver import driver
 from rigops.vault.pinned_set import POOL
 from rigops.vault.store import Store
+from tests.unit.concerns.nvidia_driver.resolver.archives import offer, together
 from tests.unit.concerns.nvidia_driver.resolver.choices import whole
 from tests.unit.concerns.nvidia_driver.resolver.machines import BOOKWORM, with_cards
-from tests.unit.vault.pinned_sets import index_of, pinned_set
+from tests.unit.vault.pinned_sets import index_of, package, pinned_set
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +159,23 @@ def test_a_reinstalled_machine_gets_the_part_of_the_driver_that_it_had(tmp_path:
     assert replace(known, machine=installed, pinned=pinned).request(driver("535")).set_ is None
     assert replace(known, last_proven=None).request(driver("535")).set_ is None
     assert replace(known, spec=desktop).request(driver("535")).set_ == "desktop"
+
+
+def test_a_reinstalled_machine_gets_the_tools_that_it_had_and_that_are_offered(
+    tmp_path: Path,
+) -> None:
+    had = tuple(package(name, "535.247.01-1") for name in ("nvidia-settings", "nvidia-xconfig"))
+    proven = replace(SETS[0], packages=(*SETS[0].packages, *had))
+    has = together(*offers(index_of(NOW)).every, offer("nvidia-settings", "535.247.01-1"))
+    reinstalled = replace(facts(tmp_path, whole(NOW, OLD), has), last_proven=proven)
+
+    found = answer(reinstalled, driver("535"))
+
+    assert isinstance(found, Answer)
+    assert found.resolution.beside == {
+        "nvidia-persistenced": f"{NOW}-1",
+        "nvidia-settings": "535.247.01-1",
+    }
 
 
 def test_where_apt_was_cut_off_in_a_reinstall_the_part_that_is_there_decides_nothing(
