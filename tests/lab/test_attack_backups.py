@@ -22,7 +22,7 @@ EVE: Final = 1000
 HOME: Final = f"{LIVE}/eve"
 BTRFS: Final = "/usr/local/sbin/btrfs"  # found before the real one
 VICTIM: Final = "/srv/victim"
-LOOK: Final = f"cd {VICTIM} && find . -printf '%p %y %m %U %s\\n' | sort"
+LOOK: Final = f"ls -A / /srv && cd {VICTIM} && find . -printf '%p %y %m %U %s\\n' | sort"
 
 # Names that text would read as rows of a list, as ends of lines, or as no text at all.
 NAMES: Final = {
@@ -66,7 +66,11 @@ class Scene:
 
     def settle(self, command: str) -> None:
         on = self.snapshots
-        on.does(f"rm -rf {VICTIM} && mkdir -p {VICTIM}/w && echo mine >{VICTIM}/w/x")
+        on.does(
+            f"umount {VICTIM}/m 2>/dev/null; rm -rf {VICTIM} /w /x /m /*.restored-* /*.before-*"
+            f" && mkdir -p {VICTIM}/w {VICTIM}/m && mount -t tmpfs none {VICTIM}/m"
+            f" && echo mine | tee {VICTIM}/w/x >{VICTIM}/m/x"
+        )
         on.does(f"mkdir -p {HOME} && chown {EVE}:{EVE} {HOME} && rm -f {BTRFS} {WRAPPER}")
         self.eve(f"cd {HOME} && {{ {command}\n}}")
 
@@ -90,17 +94,21 @@ def scene(module_lab: Lab) -> Scene:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_no_name_of_a_subvolume_counts_as_a_snapshot(scene: Scene, name: str) -> None:
-    inside = f'{name}/$(date -u -d "-$h hour" +%Y%m%dT%H%M%SZ)-timer'
-    make = f"mkdir -p {name} && for h in {{1..9}}; do btrfs -q subvolume create {inside}; done"
+    """With the first of each hour, and read-only as a snapshot is."""
+    inside = f'{name}/$(date -u -d "-$h hour" +%Y%m%dT%H0000Z)-timer'
+    make = (
+        f"mkdir -p {name} && for h in {{0..9}}; do btrfs -q subvolume create {inside}"
+        f" && btrfs property set {inside} ro true; done"
+    )
     scene.begin(make)
     before = scene.take(5)
 
     ran = scene.snapshots.run("run")
 
+    assert set(before) <= set(scene.snapshots.here()), ran.text
+    assert len(scene.snapshots.here()) == len(before) + 1
     assert ran.code == 0, ran.text + ran.stderr
     assert ran.names("created"), ran
-    assert set(before) <= set(scene.snapshots.here())
-    assert len(scene.snapshots.here()) == len(before) + 1
     listed = scene.snapshots.run("list").result["subvolumes"]
     assert [one["path"] for one in listed] == [LIVE]
 
@@ -145,6 +153,7 @@ def refuses(ran: Ran) -> None:
         assert f"{HOME}/a" in ran.text
 
 
+CHOSEN: Final = "mkdir -p a/w a/m && echo evil | tee a/x a/w/x >a/m/x"
 PATHS: Final = {"beside": (), "in place": ("--in-place",)}
 
 
@@ -153,15 +162,19 @@ PATHS: Final = {"beside": (), "in place": ("--in-place",)}
 def test_a_restore_from_a_snapshot_follows_no_link(
     scene: Scene, link: str, how: tuple[str, ...]
 ) -> None:
-    scene.begin("mkdir -p a/w && echo evil >a/w/x && echo evil >a/x")
+    scene.begin(CHOSEN)
     scene.take(1)
     scene.eve(f"cd {HOME} && rm -r a && {link}")
     before = scene.snapshots.does(LOOK)
 
-    for path in ("a/x", "a/w", "a/w/x"):
-        refuses(scene.snapshots.run("restore", "--path", f"{HOME}/{path}", *how))
+    ran = [
+        scene.snapshots.run("restore", "--path", f"{HOME}/{path}", *how)
+        for path in ("a/x", "a/w", "a/w/x", "a/m")
+    ]
 
     assert scene.snapshots.does(LOOK) == before
+    for one in ran:
+        refuses(one)
 
 
 @pytest.mark.parametrize("how", PATHS.values(), ids=PATHS)
@@ -169,15 +182,19 @@ def test_a_restore_from_a_snapshot_follows_no_link(
 def test_a_restore_from_an_archive_follows_no_link(
     scene: Scene, link: str, how: tuple[str, ...]
 ) -> None:
-    scene.begin_borg("mkdir -p a/w && echo evil >a/w/x && echo evil >a/x")
+    scene.begin_borg(CHOSEN)
     assert scene.borg.run("backup").code == 0
     scene.eve(f"cd {HOME} && rm -r a && {link}")
     before = scene.snapshots.does(LOOK)
 
-    for path in ("a/x", "a/w", "a/w/x"):
-        refuses(scene.borg.run("restore", "--path", f"{HOME}/{path}", *how))
+    ran = [
+        scene.borg.run("restore", "--path", f"{HOME}/{path}", *how)
+        for path in ("a/x", "a/w", "a/w/x", "a/m")
+    ]
 
     assert scene.snapshots.does(LOOK) == before
+    for one in ran:
+        refuses(one)
 
 
 def test_a_link_at_the_end_goes_aside_and_is_not_followed(scene: Scene) -> None:
@@ -236,32 +253,33 @@ def test_what_is_swapped_under_a_running_backup_hides_nothing(scene: Scene, targ
 
     ran = scene.borg.run("backup")
 
+    assert scene.snapshots.does("ls /run/rigops | grep -c hidden || :") == "0"
     assert ran.code == 1
     assert f"{HOME}/work" in ran.text
-    assert scene.snapshots.does("ls /run/rigops | grep -c hidden || :") == "0"
     assert scene.borg.archives() == []
 
 
+# What Eve has in x, and what takes its place: with the same size, mode and time, where it can.
 ODD: Final = {
-    "a fifo": "mkfifo x",
-    "zeros without end": "ln -s /dev/zero x",
-    "another file": "echo other >x",
-    "a link to a file of root": "ln -s /etc/shadow x",
-    "a folder": "mkdir x",
-    "nothing": ":",
+    "a fifo": (":>x && chmod 644 x", "mkfifo -m 644 x"),
+    "zeros without end": ("echo 12345678 >x && chmod 777 x", "ln -s /dev/zero x"),
+    "another file": ("echo mine >x", "echo evil >x"),
+    "a link to a file of root": ("echo 1234567890 >x && chmod 777 x", "ln -s /etc/shadow x"),
+    "a folder": ("echo mine >x", "mkdir x"),
+    "nothing": ("echo mine >x", ":"),
 }
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize(("before", "odd"), ODD.values(), ids=ODD)
 def test_a_drill_waits_for_nothing_that_a_user_puts_in_the_place_of_files(
-    scene: Scene, odd: str
+    scene: Scene, before: str, odd: str
 ) -> None:
     home = "/srv/eve"  # on no btrfs: read live
     scene.snapshots.does(f"rm -rf {home} && mkdir {home} && chown {EVE} {home}")
     scene.begin_borg(paths=[home])
-    scene.eve(f"cd {home} && echo mine >x && echo mine >y")
+    scene.eve(f"cd {home} && echo mine >y && {before}")
     as_eve = f"setpriv --reuid={EVE} --regid={EVE} --clear-groups"
-    swap = f"cd {home} && rm x && {{ {odd}; }}"
+    swap = f"cd {home} && mv x z && {{ {odd}; }} && {{ [ ! -e x ] || touch -hr z x; }} && rm z"
     scene.snapshots.does(
         f"cat >{WRAPPER} && chmod 755 {WRAPPER}",
         given=f'#!/bin/sh\ncase "$*" in *extract*) {as_eve} sh -c {shlex.quote(swap)} ;; esac\n'
@@ -272,8 +290,25 @@ def test_a_drill_waits_for_nothing_that_a_user_puts_in_the_place_of_files(
 
     drill: Any = ran.result["drill"]
     assert (ran.code, drill["result"], drill["files"]) == (0, "ok", 2), ran.text
-    assert any("made for this drill" in one for one in ran.notices)
     assert scene.borg.run("backup").code == 0  # nothing holds the lock
+
+
+def test_a_drill_names_files_where_no_user_can_read_them_and_says_what_it_made(
+    scene: Scene,
+) -> None:
+    scene.begin_borg("echo mine >divorce")
+    scene.snapshots.does(
+        f"cat >{WRAPPER} && chmod 755 {WRAPPER}",
+        given='#!/bin/sh\necho "$*" >>/run/words\nexec /usr/bin/borg "$@"\n',
+    )
+
+    ran = scene.borg.run("drill")
+
+    assert ran.code == 0, ran.text
+    words = scene.snapshots.does("cat /run/words; rm /run/words")
+    assert " extract " in words
+    assert "divorce" not in words
+    assert f"{scene.borg.archives()[0]}: made for this drill" in ran.text
 
 
 def test_a_folder_too_deep_for_any_program_holds_up_nothing_else(scene: Scene) -> None:

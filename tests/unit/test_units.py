@@ -21,6 +21,14 @@ def test_no_run_holds_a_timer_for_ever() -> None:
     assert [name for name, text in units.items() if "TimeoutStartSec=infinity" in text] == []
 
 
+@pytest.mark.parametrize("name", ["snapshots", "borg", "borg-drill"])
+def test_backups_wait_for_the_clock_to_be_set(name: str) -> None:
+    lines = (TEMPLATES / f"rigops-{name}.service.j2").read_text().splitlines()
+    (after,) = [one for one in lines if one.startswith("After=")]
+
+    assert "time-sync.target" in after.split()
+
+
 @pytest.mark.parametrize(
     ("repository", "written"),
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,19 +13,33 @@ from rigops.cli import backup_hosts
 from rigops.cli.backup_hosts import HostAnswer, Reach, ask_engines
 from rigops.cli.hosts import Chosen
 from rigops.transport import HostKeyPolicy, Result, Target
+from rigops.transport.result import ScriptResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rigops.backup.engines import Engines
+    from tests.unit.cli.conftest import Rigops
 
 
 class Connection:
-    def __init__(self, found: str) -> None:
+    """To a host with what is `found`, whose program answers with this."""
+
+    def __init__(self, found: str, answer: object = None) -> None:
         self._found = found
+        self._answer = json.dumps({"result": answer}).encode()
 
     def run(self, _argv: object, **_options: object) -> Result:
         return Result(exit_code=0, stdout=self._found.encode(), stderr=b"")
+
+    def run_script(
+        self, _script: object, *, on_line: Callable[[bytes], None], **_options: Any
+    ) -> ScriptResult:
+        on_line(self._answer)
+        return ScriptResult(
+            exit_code=0, stdout=b"", stderr=b"", started=True, complete=True,
+            login_noise=b"", login_seconds=0.0,
+        )  # fmt: skip
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, found: str, engine: str = "") -> HostAnswer:
@@ -73,3 +89,29 @@ def test_backups_that_are_only_watched_are_left_to_the_unit_that_makes_them(
         "backups are made by borgmatic.timer; rigops only watches their age"
     )
     assert "`systemctl start borgmatic.service`" in answer.error.fix
+
+
+def test_a_host_that_answers_in_a_wrong_shape_takes_no_other_hosts_result(
+    rigops: Rigops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {
+        "bad": {"created": 5, "pruned": [], "sent": [], "target": None},
+        "good": {
+            "created": [{"path": "/home", "name": "20261127T000000Z-manual"}],
+            "pruned": [], "sent": [], "target": None,
+        },
+    }  # fmt: skip
+
+    @contextmanager
+    def connect(target: Target, **_options: object) -> Iterator[Connection]:
+        yield Connection("snapshots", answers[target.name])
+
+    monkeypatch.setattr(backup_hosts, "connect", connect)
+    Path("inventory.py").write_text('hosts = ["bad", "good"]\n')
+
+    said = rigops("backup", "bad", "good", "-i", "inventory.py")
+
+    assert said.code == 1
+    assert "20261127T000000Z-manual" in said.out
+    assert "bad: the backup program on bad gave an answer that cannot be read" in said.out
+    assert "TypeError" not in said.out + said.err

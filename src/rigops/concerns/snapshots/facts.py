@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
@@ -82,11 +83,7 @@ def parse(text: str) -> SnapshotsHost:
         tools=frozenset(one.rpartition("/")[2] for one in lines(found.get(TOOLS, ""))),
         mounts=mounts,
         file_systems={
-            head.removeprefix(UUID): FileSystem(
-                uuid[1],
-                _paths(found.get(LIST + head.removeprefix(UUID), "")),
-                _paths(found.get(READ_ONLY + head.removeprefix(UUID), "")),
-            )
+            head.removeprefix(UUID): _file_system(found, uuid[1], head.removeprefix(UUID))
             for head, body in found.items()
             if head.startswith(UUID) and (uuid := _UUID.search(body))
         },
@@ -97,8 +94,17 @@ def parse(text: str) -> SnapshotsHost:
     )
 
 
-def _paths(body: str) -> frozenset[str]:
-    return frozenset(one["path"] for line in lines(body) if (one := _LISTED.fullmatch(line)))
+def _file_system(found: Mapping[str, str], uuid: str, device: str) -> FileSystem:
+    """A path that is listed twice is in a name that a user made: it is not taken for read-only."""
+    counts = Counter(_paths(found.get(LIST + device, "")))
+    read_only = _paths(found.get(READ_ONLY + device, ""))
+    return FileSystem(
+        uuid, frozenset(counts), frozenset(one for one in read_only if counts[one] == 1)
+    )
+
+
+def _paths(body: str) -> list[str]:
+    return [one["path"] for line in lines(body) if (one := _LISTED.fullmatch(line))]
 
 
 def _snapper(found: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -142,9 +148,9 @@ if command -v btrfs >/dev/null; then
         block "{UUID}$device"
         btrfs filesystem show "$target" 2>/dev/null </dev/null
         block "{LIST}$device"
-        btrfs subvolume list "$target" 2>/dev/null </dev/null | head -n 5000
+        btrfs subvolume list "$target" 2>/dev/null </dev/null | sed -n '/^ID /p' | head -n 5000
         block "{READ_ONLY}$device"
-        btrfs subvolume list -r "$target" 2>/dev/null </dev/null | head -n 5000
+        btrfs subvolume list -r "$target" 2>/dev/null </dev/null | sed -n '/^ID /p' | head -n 5000
     done
 fi
 if command -v blkid >/dev/null; then

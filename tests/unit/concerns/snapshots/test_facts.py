@@ -74,6 +74,19 @@ def test_all_of_it_is_read() -> None:
     )
 
 
+def test_a_row_in_the_name_of_a_users_snapshot_makes_no_subvolume_one() -> None:
+    """Which would be refused as what to take snapshots of."""
+    rows = "ID 301 gen 12 top level 257 path @home/eve/x\nID 257 gen 10 top level 5 path @home\n"
+    text = TEXT.replace(
+        "== btrfs subvolume list -r 0:25\n", f"{rows}== btrfs subvolume list -r 0:25\n{rows}"
+    )
+
+    found = parse(text).file_systems["0:25"]
+
+    assert "@home" in found.subvolumes
+    assert "@home" not in found.read_only
+
+
 @pytest.mark.parametrize("text", ["", "noise", "== python3 -V\n", "\x00== btrfs subvolume list \n"])
 def test_nothing_that_a_host_may_say_raises(text: str) -> None:
     assert parse(text) == SnapshotsHost()

@@ -40,11 +40,14 @@ class FakePlace:
     name: str
     base: Path
     names: list[str] = field(default_factory=list)
+    cannot_say: bool = False
 
     def path(self, folder: str, snapshot: str = "") -> Path:
         return self.base / folder / snapshot
 
     def copies(self, _: str) -> list[SnapshotCopy]:
+        if self.cannot_say:
+            raise HostError("something else answers")
         return sorted(SnapshotCopy(one, f"u-{one}", f"o-{one}", True) for one in self.names)  # noqa: FBT003 - is_complete
 
     def delete(self, _: str, snapshot: str) -> None:
@@ -210,6 +213,19 @@ def test_half_goes_in_a_run_at_each_place_and_all_with_consent(rig: Rig) -> None
     assert ["3 more copies go" in one for one in run["held"]] == [True, True]
     assert (rig.run(prunes_most=True)["held"], rig.state["held"]) == ([], [])
     assert not {*before[:8]} & {*rig.here.names, *rig.there.names}
+
+
+def test_a_target_that_cannot_say_what_it_has_fails_and_holds_up_no_pruning_here(rig: Rig) -> None:
+    before = rig.has_days(*range(1, 11))
+    rig.there.cannot_say = True
+
+    run = rig.run()
+
+    assert [(one["place"], one["name"]) for one in run["pruned"]] == [
+        ("local", name) for name in before[:5]
+    ]
+    assert (run["code"], run["target"]["state"]) == (1, "failed")
+    assert sorted(rig.there.names) == before
 
 
 def test_an_old_version_s_state_or_else_the_snapshots_are_what_is_known(rig: Rig) -> None:

@@ -196,12 +196,11 @@ class SnapshotRun:
         taken = {one.path: one.place for one in self._works if one.place and not one.error}
         self._target = open_target(self._settings)
         self._check_target()
-        place = self._target.place if self._target else None
         for work in self._works:
             if work.source:  # even where the snapshot failed: on a full disk it is what helps
-                self._try(work, lambda work: self._prune_local(work, place))
-        if place:
-            self._fill(place)
+                self._try(work, self._prune_local)
+        if self._target and self._target.place:
+            self._fill(self._target.place)
         if not self._wish.is_dry:
             self._write_state()
             note_places(taken)
@@ -293,11 +292,11 @@ class SnapshotRun:
             self._output.error(error)
             self._target = target._replace(state="failed", place=None, error=error)
 
-    def _prune_local(self, work: Work, place: LocalPlace | RemotePlace | None) -> None:
+    def _prune_local(self, work: Work) -> None:
         store = work.store
         there = store.path(work.folder)
         copies = work.copies()
-        parents = self._parents(work, copies, place)
+        parents = self._parents(work, copies, self._known_parent(work, copies))
         reasons = find_reasons_to_stay(
             copies,
             self._rule,
@@ -307,17 +306,22 @@ class SnapshotRun:
         )
         self._prune(work, store, reasons)
 
-    def _parents(
-        self, work: Work, copies: list[SnapshotCopy], place: LocalPlace | RemotePlace | None
-    ) -> set[str]:
+    def _known_parent(self, work: Work, copies: list[SnapshotCopy]) -> str:
+        """A target that cannot say what it has is none, and holds up nothing here."""
+        place = self._target.place if self._target else None
+        try:
+            return newest_common(copies, place.copies(work.folder), self._now) if place else ""
+        except HostError as error:
+            self._refuse_target(error)
+            return ""
+
+    def _parents(self, work: Work, copies: list[SnapshotCopy], common: str) -> set[str]:
         """Of each target, noted before anything is removed, for when it is absent."""
         there = work.store.path(work.folder)
         before = read_parents(there)
         parents = dict(before)
-        if place:
-            common = newest_common(copies, place.copies(work.folder), self._now)
-            if common:
-                parents[self._settings.send_to] = common
+        if common:
+            parents[self._settings.send_to] = common
         ours = {one.name for one in copies}
         parents = {
             target: name
@@ -359,7 +363,7 @@ class SnapshotRun:
     def _refuse_target(self, error: HostError) -> None:
         self._output.error(error)
         if self._target:
-            self._target = self._target._replace(state="failed", error=error)
+            self._target = self._target._replace(state="failed", place=None, error=error)
 
     def _send(self, work: Work, place: LocalPlace | RemotePlace) -> None:
         if not self._wish.is_dry:
@@ -372,7 +376,8 @@ class SnapshotRun:
         newest = parse_snapshot_name(max(past)) if past else None
         work.sent_to_at = utc_text(newest.at) if newest else ""
         if not self._wish.is_dry:
-            self._parents(work, work.copies(), place)
+            ours = work.copies()
+            self._parents(work, ours, newest_common(ours, place.copies(work.folder), self._now))
 
     def _send_missing(self, work: Work, place: LocalPlace | RemotePlace) -> None:
         ours = work.copies()
@@ -393,7 +398,7 @@ class SnapshotRun:
                 self._note_sent(work, transfer.name, parent)
                 continue
             self._send_one(work, transfer, place)
-            self._parents(work, ours, place)
+            self._parents(work, ours, newest_common(ours, place.copies(work.folder), self._now))
 
     def _send_one(self, work: Work, transfer: Transfer, place: LocalPlace | RemotePlace) -> None:
         needed = self._size_of_last(work)
