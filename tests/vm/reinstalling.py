@@ -31,7 +31,7 @@ userdel --remove rig 2>/dev/null
 rm /etc/sudoers.d/rig
 export DEBIAN_FRONTEND=noninteractive
 apt-get -q -y purge $(dpkg-query -W -f '${source:Package}|${Package}\n' |
-    sed -n 's/^nvidia-graphics-drivers|//p')
+    sed -nE 's/^nvidia-(graphics-drivers|modprobe|persistenced|settings|xconfig)\|//p')
 """
 
 
