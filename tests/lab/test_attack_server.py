@@ -248,6 +248,6 @@ def test_no_stream_of_a_server_reaches_anything_of_this_machine(rig: Rig) -> Non
 
         ran = rig.restore(LIVE, "--in-place")
 
-        assert ran.code == 1, what
         assert rig.on.does(EVIL) == "", what
         assert (rig.on.does(LOOK), rig.on.does(f"ls -A {LIVE}")) == before, what
+        assert ran.code == 1, what
