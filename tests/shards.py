@@ -118,7 +118,7 @@ SHARDS = (
     Shard(LAB_REPROVISION_CUT, 14, (*_REPROVISION, "src/rigops/transport"), options=()),
     Shard(
         ATTACK,
-        30,
+        35,
         (
             *("src/rigops/probe", "src/rigops/transport", "src/rigops/ownership"),
             *("src/rigops/hostside", "src/rigops/backup/host", "templates"),
