@@ -112,13 +112,13 @@ SHARDS = (
     Shard(LAB_DRIVER, 12, _DRIVER),
     Shard(LAB_ADVICE, 6, ("src/rigops/doctor", "src/rigops/cli", "tests/lab/rigs"), options=()),
     Shard(LAB_SNAPSHOTS, 10, _SNAPSHOTS),
-    Shard(LAB_BORG, 20, _BORG),
+    Shard(LAB_BORG, 21, _BORG),
     Shard(LAB_CAPTURE, 4, _CAPTURE),
     Shard(LAB_REPROVISION, 6, _REPROVISION, options=()),
     Shard(LAB_REPROVISION_CUT, 14, (*_REPROVISION, "src/rigops/transport"), options=()),
     Shard(
         ATTACK,
-        35,
+        30,
         (
             *("src/rigops/probe", "src/rigops/transport", "src/rigops/ownership"),
             *("src/rigops/hostside", "src/rigops/backup/host", "templates"),

@@ -94,7 +94,7 @@ FOLDERS: Final = (
 )  # fmt: skip
 _OWN: Final = {"write /var/lib/rigops", "write /run/rigops", "mount namespace"}
 _RESTORING: Final = {"set-user-ID file", "owner of a file", "device node"}
-_BORG: Final = {"write /etc/rigops", "write /var/cache/rigops", f"write {REPOSITORY}", "the net"}
+_BORG: Final = {"write /etc/rigops", "write /var/cache/rigops", "the net"}
 # What is left; of those that run commands of the inventory, what is not.
 LEFT: Final = {
     "rigops-snapshots": {*_OWN, *_RESTORING, "write /etc/rigops", "the net"},

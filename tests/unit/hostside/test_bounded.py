@@ -80,3 +80,4 @@ def test_a_deaf_one_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_it_writes_steers_no_terminal() -> None:
     assert printable(b"a\x1b[31mb\xff\n") == "a�[31mb�\n"
+    assert printable(b"Connection closed.\r\na\rb") == "Connection closed.\na�b"

@@ -37,11 +37,11 @@ _BTRFS_MEANINGS = (
         "remove these first: `btrfs subvolume delete`",
     ),
     ("Disk quota exceeded", "a quota is exceeded", "raise it: `btrfs qgroup show`"),
-    (
-        "Input/output error",
-        "the disk does not read or write",
-        "see `dmesg` and `btrfs device stats`",
+    *(
+        (shape, "the disk does not read or write", "see `dmesg` and `btrfs device stats`")
+        for shape in ("Input/output error", "can't read superblock")
     ),
+    ("special device", "the disk is not connected any more", "connect it, and mount it again"),
     ("not a btrfs filesystem", "this is no btrfs file system", "mount the right disk there"),
     ("doesn't belong to btrfs", "this is no btrfs file system", "mount the right disk there"),
 )

@@ -59,6 +59,16 @@ def mount_of(folder: Folder) -> Mount | None:
     return next((one for one in parse_mounts(text) if str(one.number) == number), None)
 
 
+def is_disconnected(path: str) -> bool:
+    """Its disk was mounted when it went away."""
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    above = [one for one in parse_mounts(text) if f"{path}/".startswith(f"{one.point}/")]
+    if not above:  # but for the root, whose device may have another name
+        return False
+    last = max(reversed(above), key=lambda one: len(one.point))
+    return last.device.startswith("/dev/") and not os.path.exists(last.device)
+
+
 def mounted_at(path: str) -> Mount | None:
     """The last one, which hides those before."""
     return next((one for one in reversed(list_mounts()) if one.point == path), None)

@@ -77,14 +77,6 @@ def local_path(repository: str) -> str | None:
     return None if is_remote(repository) else repository
 
 
-def unit_path(repository: str) -> str:
-    """As a unit lists it, where it may be absent; empty for one on a server."""
-    if is_remote(repository):
-        return ""
-    escaped = repository.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"-{escaped}"'
-
-
 def is_encrypted(found: BorgHost) -> bool:
     """Whether the host can keep the passphrase encrypted with a key of its own."""
     return (found.systemd or 0) >= _ENCRYPTED_SINCE and "systemd-creds" in found.tools

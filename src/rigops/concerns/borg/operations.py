@@ -109,7 +109,6 @@ def back_up(declared: Borg, *, vault: str | None) -> None:
             program=PROGRAM,
             state=STATE,
             credential=credential(is_encrypted=encrypted),
-            repository=decide.unit_path(repository),
         )
     initialized(name="Repository", declared=declared)
     exported(name="Key of the repository", declared=declared, vault=vault)

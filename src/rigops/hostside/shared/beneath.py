@@ -263,10 +263,34 @@ def _rename(old: Entry, new: Entry, flag: int) -> None:
         raise OSError(number, os.strerror(number), new.path)
 
 
+def make_writable(path: str) -> None:
+    """In this mount namespace, where its unit made it read-only. Its file system is left alone."""
+    with open_any(path) as before:
+        found = os.fstatvfs(before.number).f_flag
+        if not found & os.ST_RDONLY:
+            return
+        bind(before, before)
+        with open_any(path) as folder:
+            if folder.is_same(before):
+                _call_mount(
+                    None, folder, 0x1020 | _mount_flags(found & ~os.ST_RDONLY)
+                )  # MS_REMOUNT
+
+
+def _mount_flags(found: int) -> int:
+    """They have the same numbers, but for relatime."""
+    same = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
+    return found & same | (0x200000 if found & os.ST_RELATIME else 0)
+
+
 def bind(source: Folder, target: Folder, *, with_mounts_below: bool = False) -> None:
     """Shows the one at the place of the other, in this mount namespace."""
+    _call_mount(source, target, 0x1000 | (0x4000 if with_mounts_below else 0))  # MS_BIND, MS_REC
+
+
+def _call_mount(source: Folder | None, target: Folder, flags: int) -> None:
     c_library = ctypes.CDLL(None, use_errno=True)
-    flags = 0x1000 | (0x4000 if with_mounts_below else 0)  # MS_BIND, MS_REC
-    if c_library.mount(os.fsencode(source.at), os.fsencode(target.at), None, flags, None) != 0:
+    name = os.fsencode(source.at) if source else None
+    if c_library.mount(name, os.fsencode(target.at), None, flags, None) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), target.path)

@@ -155,6 +155,7 @@ def run_bounded(
 
 
 def printable(text: bytes | str) -> str:
-    """Of somebody else: nothing in it steers a terminal."""
+    """Of somebody else: nothing in it steers a terminal. The lines of ssh end as on a terminal."""
     known = text.decode(errors="replace") if isinstance(text, bytes) else text
+    known = known.replace("\r\n", "\n")
     return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in known)

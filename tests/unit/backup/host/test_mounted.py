@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rigops.backup.host import mounted
+from rigops.backup.host.btrfs import BtrfsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,3 +53,34 @@ def test_another_refusal_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert "not mounted" in mounted.unmount(AT_HOME)
     assert host.calls == 1
+
+
+def test_a_disk_is_disconnected_whose_mount_is_there_without_its_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there = tmp_path / "sdb"
+    there.touch()
+    text = (
+        "1 0 0:1 / / rw - ext4 /dev/root rw\n2 1 0:2 / /mnt rw - ext4 /dev/gone rw\n"
+        f"3 1 0:3 / /mnt/usb rw - ext4 {there} rw\n4 1 0:4 / /run rw - tmpfs tmpfs rw\n"
+    )
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: text)
+    monkeypatch.setattr(os.path, "exists", lambda path: path == str(there))
+    dev = text.replace(str(there), "/dev/gone")
+
+    assert [
+        mounted.is_disconnected(one) for one in ("/mnt/borg", "/mnt/usb/borg", "/run/x", "/srv")
+    ] == [True, False, False, False]
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: dev)
+    assert mounted.is_disconnected("/mnt/usb")
+
+
+def test_a_mount_that_fails_is_named_by_its_cause_and_not_by_the_hint_below() -> None:
+    hint = "\n       dmesg(1) may have more information after failed mount system call.\n"
+    gone = BtrfsError("/dev/sdb", f"mount: /x: special device /dev/sdb does not exist.{hint}")
+    dead = BtrfsError("/dev/sdb", f"mount: /x: can't read superblock on /dev/sdb.{hint}")
+
+    assert gone.message == "/dev/sdb: the disk is not connected any more"
+    assert dead.message == "/dev/sdb: the disk does not read or write"
+    assert gone.fix
+    assert dead.fix

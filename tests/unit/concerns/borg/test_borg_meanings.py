@@ -73,6 +73,36 @@ def test_a_server_that_falls_over_otherwise_is_named_by_the_end_of_its_traceback
     assert BorgError(SSH, [OF_ITSELF], 2).message == f"{SSH}: borg ended with 2"
 
 
+def test_a_server_that_is_lost_in_the_middle_is_named_and_no_line_of_the_traceback() -> None:
+    lines = (
+        "BrokenPipeError: [Errno 32] Broken pipe",
+        "",
+        "Platform: Linux rig",
+        "sys.argv: ['borg'",
+    )
+    text = TRACEBACK.format("\n".join(lines))
+
+    error = BorgError(SSH, [BorgMessage("ERROR", "", text)], 2)
+    other = BorgError(SSH, [BorgMessage("ERROR", "", text.replace("Broken pipe", "No idea"))], 2)
+
+    assert (error.state, error.message) == ("unreachable", f"{SSH}: the connection was lost")
+    assert other.message == f"{SSH}: BrokenPipeError: [Errno 32] No idea"
+
+
+def test_a_disk_that_does_not_answer_is_named_and_not_its_lock() -> None:
+    text = "Failed to create/acquire the lock /r/lock.exclusive ([Errno 5] Input/output error)."
+
+    error = BorgError("/r", [BorgMessage("ERROR", "LockFailed", text)], 2)
+
+    assert error.message == "/r: the disk does not read or write"
+
+
+def test_an_automount_without_its_disk_is_an_absent_repository() -> None:
+    text = TRACEBACK.format("OSError: [Errno 19] No such device: '/mnt/usb/borg'")
+
+    assert BorgError("/mnt/usb/borg", [BorgMessage("ERROR", "", text)], 2).state == "absent"
+
+
 @pytest.mark.parametrize(
     ("repository", "login"),
     [(SSH, "rig@nas"), ("rig@nas:/backups/data3", "rig@nas"), ("nas:/backups/data3", "root@nas")],

@@ -123,6 +123,18 @@ def test_a_receiver_that_complains_without_end_is_heard_to_its_end(server: Serve
     assert caught.value.is_full
 
 
+def test_a_server_that_is_lost_in_the_middle_is_unreachable(server: Server) -> None:
+    lost = "sys.stderr.write('Timeout, server not responding.\\r\\n'); sys.exit(255)"
+    place = server.does(f"sys.stdin.buffer.read(); {lost}")
+
+    with pytest.raises(UnreachableError) as caught:
+        place.receive("@", NAME, stream(5), lambda _: None)
+
+    text = "root@server:/backup is unreachable: Timeout, server not responding."
+    assert (caught.value.message, place.away(caught.value)) == (text, caught.value)
+    assert place.away(HostError("another one")) is None
+
+
 @pytest.mark.usefixtures("impatient")
 def test_a_receiver_that_takes_nothing_is_given_up(server: Server) -> None:
     reading, writing = os.pipe()

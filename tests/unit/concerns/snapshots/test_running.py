@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class FakePlace:
     base: Path
     names: list[str] = field(default_factory=list)
     cannot_say: bool = False
+    is_pulled: bool = False
 
     def path(self, folder: str, snapshot: str = "") -> Path:
         return self.base / folder / snapshot
@@ -48,10 +50,17 @@ class FakePlace:
     def copies(self, _: str) -> list[SnapshotCopy]:
         if self.cannot_say:
             raise HostError("something else answers")
+        if self.is_pulled:
+            raise OSError(errno.EIO, "Input/output error")
         return sorted(SnapshotCopy(one, f"u-{one}", f"o-{one}", True) for one in self.names)  # noqa: FBT003 - is_complete
 
     def delete(self, _: str, snapshot: str) -> None:
         self.names.remove(snapshot)
+
+    def away(self, error: Exception) -> HostError | None:
+        """Once it is pulled, nothing works there."""
+        del error
+        return HostError(f"{self.name} was disconnected") if self.is_pulled else None
 
     def clear(self) -> bool:
         return False
@@ -77,12 +86,14 @@ class Rig:
     noted: list[str] = field(default_factory=list)
     is_absent: bool = False
     paths: tuple[str, ...] = ("/home",)
+    errors: list[str] = field(default_factory=list)
 
     def run(self, now: datetime = NOW, kind: str = "timer", **wish: bool) -> dict[str, Any]:
         settings = SnapshotSettings("rig", self.paths, "2d", DISK)
         given = Wish(kind, always=True, sends=False, **wish)
         code = SnapshotRun(settings, given, Output(as_json=True), now).carry_out()
         lines = [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
+        self.errors = [one["error"]["message"] for one in lines if "error" in one]
         (result,) = [one["result"] for one in lines if "result" in one]
         return {**result, "code": code}
 
@@ -142,6 +153,20 @@ def rig(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     }.items():
         monkeypatch.setattr(running, name, fake)
     return found
+
+
+def test_a_target_that_is_disconnected_meanwhile_is_said_once_and_is_no_fault_of_a_subvolume(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.paths = ("/home", "/srv")
+    pull = lambda *_: setattr(rig.there, "is_pulled", True)  # noqa: E731
+    monkeypatch.setattr(running, "clear_incomplete", pull)
+
+    found = rig.run()
+
+    assert (found["code"], found["target"]["error"]) == (1, "disk was disconnected")
+    assert [one["error"] for one in rig.state["subvolumes"].values()] == [None, None]
+    assert rig.errors == ["disk was disconnected"]
 
 
 def test_while_a_subvolume_is_missing_nothing_of_any_goes_here_or_there(rig: Rig) -> None:

@@ -77,12 +77,15 @@ _BORG_MEANINGS = (
     BorgMeaning("TAM", FAILED, "the repository was tampered with, or is damaged", _DAMAGED),
     BorgMeaning("LockTimeout", LOCKED, "the repository is locked", ""),
     BorgMeaning("Read-only file system", FAILED, "the disk is read-only", "see `dmesg`"),
+    BorgMeaning("Input/output error", FAILED, "the disk does not read or write", "see `dmesg`"),
     BorgMeaning("LockFailed", FAILED, "the repository cannot be locked", "make it writable"),
     BorgMeaning("InsufficientFreeSpace", FAILED, "the repository's disk is full", _FULL_FIX),
     BorgMeaning("StorageQuotaExceeded", FAILED, "the repository's quota is used up", _FULL_FIX),
     BorgMeaning(
         "Repository.DoesNotExist", ABSENT, "there is no repository", "mount its disk, or check it"
     ),
+    # An automount whose disk is absent.
+    BorgMeaning("[Errno 19] No such device", ABSENT, "its disk is absent", "connect its disk"),
     BorgMeaning(
         "ParentPathDoesNotExist", ABSENT, "its folder is absent", "mount its disk", _MAKE_FOLDER
     ),
@@ -165,7 +168,7 @@ _BORG_MEANINGS = (
     BorgMeaning("Archive.DoesNotExist", FAILED, "the archive is gone", "list, and choose another"),
     BorgMeaning("Archive.AlreadyExists", FAILED, "the archive exists already", "run it again"),
     BorgMeaning("No space left on device", FAILED, "a disk is full", _FULL_FIX),
-    BorgMeaning("Input/output error", FAILED, "the disk does not read or write", "see `dmesg`"),
+    BorgMeaning("Broken pipe", UNREACHABLE, "the connection was lost", "see the network"),
     BorgMeaning("never matched", FAILED, "nothing in the archive matches", "check the spelling"),
 )
 _TOO_LITTLE_ROOM = ("InsufficientFreeSpace", "No space left on device")
@@ -191,7 +194,7 @@ class BorgError(HostError):
 # what a server may not make or open.
 _DETAIL = re.compile(r"required: [^,()]+, available: [^,()]+|(?<=PermissionError: ).{1,300}$")
 _GRAVE = ("ERROR", "CRITICAL")
-_OF_ITSELF = ("Platform: ", "Borg server: Platform: ")  # versions, which follow a traceback
+_OF_ITSELF = ("Platform: ", "Borg server: Platform: ")  # it and versions follow a traceback
 _TRACEBACK = "Traceback "
 
 
@@ -222,6 +225,8 @@ def _reason_of(messages: list[BorgMessage]) -> str:
     """The last line of a traceback, or else the first of the last error."""
     for one in reversed(messages):
         lines = [line.strip() for line in one.text.splitlines() if line.strip()]
+        while len(lines) > 1 and any(line.startswith(_OF_ITSELF) for line in lines[1:]):
+            lines.pop()
         if lines and one.level in _GRAVE and not lines[0].startswith(_OF_ITSELF):
             return lines[-1 if lines[0].startswith(_TRACEBACK) else 0]
     return ""

@@ -254,7 +254,9 @@ class _Running:
     def _note(self, level: str, msgid: str, text: str) -> None:
         """However many there are."""
         kept = self._first if len(self._first) < _MOST_MESSAGES else self._last
-        kept.append(BorgMessage(level, msgid, text[:_LONGEST_MESSAGE]))
+        if len(text) > _LONGEST_MESSAGE:  # what a traceback is about is at its end
+            text = f"{text[: _LONGEST_MESSAGE // 2]}\n{text[-_LONGEST_MESSAGE // 2 :]}"
+        kept.append(BorgMessage(level, msgid, text))
 
     def _take(self, line: str) -> None:
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rigops.backup.host.errors import HostError
+from rigops.backup.host.mounted import is_disconnected
 from rigops.backup.utc import utc_now, utc_text
 from rigops.concerns.borg.host.borg_locks import describe_lock
 from rigops.concerns.borg.host.borg_meanings import (
@@ -20,6 +22,7 @@ from rigops.concerns.borg.host.borg_process import Borg, find_borg_version
 from rigops.concerns.borg.host.borg_state import known_repository
 from rigops.concerns.borg.host.borg_versions import needs_tam_check
 from rigops.concerns.borg.host.passphrase import read_passphrase
+from rigops.hostside.shared.beneath import make_writable
 
 if TYPE_CHECKING:
     import argparse
@@ -46,6 +49,9 @@ class Listing(NamedTuple):
 
 
 def open_borg(settings: BorgSettings, options: argparse.Namespace) -> Borg:
+    if settings.folder:
+        with suppress(OSError):  # what it means is for borg to say
+            make_writable(os.path.realpath(settings.folder))
     return Borg(
         settings,
         read_passphrase(),
@@ -81,27 +87,38 @@ def explain_refusal(borg: Borg, error: BorgError) -> RepositoryError:
         return RepositoryError(explained.message, explained.fix, error.state, lock)
     if error.state == TO_BE_HEALED:  # a backup meets it too, where its cache is made anew
         return to_be_healed(borg, str(known_repository(borg.repository).get("last_borg") or ""))
-    if error.state == ABSENT:
-        known = known_repository(borg.repository)
-        number = file_system_number(borg.settings.folder)
-        if known.get("id") and number and number == known.get("file_system"):
-            return RepositoryError(
-                f"{borg.repository}: the repository is gone, and its disk is there",
-                "find out who removed it, or copy it back; for a new beginning, remove "
-                "/var/lib/rigops/borg.json, and run rigops apply",
-                FAILED,
-            )
-        if known.get("id"):
-            seen = known.get("seen_at") or "before"
-            return RepositoryError(
-                f"{borg.repository} is absent (last seen: {seen})",
-                "mount its disk, or see the server",
-                ABSENT,
-            )
+    folder = borg.settings.folder
+    if folder and is_disconnected(folder):
         return RepositoryError(
-            f"{borg.repository}: there is no repository yet", "run rigops apply", ABSENT
+            f"{borg.repository}: its disk was disconnected while it was mounted",
+            "unmount it, connect it, and mount it again",
+            FAILED,
         )
+    if error.state == ABSENT:
+        return _explain_absence(borg)
     return RepositoryError(error.message, error.fix, error.state)
+
+
+def _explain_absence(borg: Borg) -> RepositoryError:
+    known = known_repository(borg.repository)
+    number = file_system_number(borg.settings.folder)
+    if known.get("id") and number and number == known.get("file_system"):
+        return RepositoryError(
+            f"{borg.repository}: the repository is gone, and its disk is there",
+            "find out who removed it, or copy it back; for a new beginning, remove "
+            "/var/lib/rigops/borg.json, and run rigops apply",
+            FAILED,
+        )
+    if known.get("id"):
+        seen = known.get("seen_at") or "before"
+        return RepositoryError(
+            f"{borg.repository} is absent (last seen: {seen})",
+            "mount its disk, or see the server",
+            ABSENT,
+        )
+    return RepositoryError(
+        f"{borg.repository}: there is no repository yet", "run rigops apply", ABSENT
+    )
 
 
 def is_for_later(borg: Borg, error: HostError) -> bool:

@@ -75,7 +75,9 @@ def _judge_target(settings: SnapshotSettings, target: dict[str, Any], now: datet
     if target.get("name") != name:
         return ("warn", "snap.target", subject, f"{name}: nothing has been sent there yet")
     if target.get("state") == "failed":
-        return ("fail", "snap.target", subject, f"{name}: {target.get('error') or 'failed'}")
+        error = str(target.get("error") or "failed")
+        about = error if name in error else f"{name}: {error}"
+        return ("fail", "snap.target", subject, about)
     seen = read_utc(target.get("seen_at"))
     state = target.get("state")
     if state == "present":

@@ -101,6 +101,16 @@ class LocalPlace:
         typed = self.base if self._is_typed else ""
         return open_private(self.volume, inside, self.name, typed, makes=makes)
 
+    def away(self, error: Exception) -> HostError | None:
+        """What it means, if this place is not there any more."""
+        del error
+        if os.path.exists(self.volume.device):
+            return None
+        return HostError(
+            f"{self.name}: the disk was disconnected while it was in use",
+            "connect it: the next run sends what it lacks",
+        )
+
     def delete(self, folder: str, snapshot: str) -> None:
         delete_subvolume(str(self.path(folder, snapshot)))
 

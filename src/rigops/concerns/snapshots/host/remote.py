@@ -71,6 +71,9 @@ _REFUSALS = (
 class UnreachableError(HostError):
     """It may be back at the next run."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "see the network and the server")
+
 
 class RemotePlace:
     """As a LocalPlace; the folder for all of it is in the server's authorized_keys.
@@ -121,8 +124,14 @@ class RemotePlace:
                 code = child.wait(SILENCE_S)
             except ChildError as error:
                 raise HostError(f"{what}: {error}", "run it again") from None
+            if code == _SSH_FAILED:
+                raise self._error(code, child.errors)
             if code != 0:
                 raise BtrfsError(what, child.errors)
+
+    def away(self, error: Exception) -> HostError | None:
+        """What it means, if this place is not there any more."""
+        return error if isinstance(error, UnreachableError) else None
 
     def clear(self) -> bool:
         """The server does it before it receives."""

@@ -349,16 +349,28 @@ class SnapshotRun:
             with place.locked():
                 for work in self._works:
                     if work.source:
-                        self._try(work, lambda work: self._send(work, place))
+                        self._try(work, lambda work: self._send_while_there(work, place))
+                    if self._target and self._target.state == "failed":
+                        return
                 place.sync()
                 if self._target:
                     self._target = self._target._replace(free_bytes=place.room()[0])
         except HostError as error:
-            self._refuse_target(error)
+            self._refuse_target(place.away(error) or error)
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            self._refuse_target(as_host_error(place.name, error))
+            self._refuse_target(place.away(error) or as_host_error(place.name, error))
+
+    def _send_while_there(self, work: Work, place: LocalPlace | RemotePlace) -> None:
+        """A target that goes away meanwhile is said once, and is no fault of a subvolume."""
+        try:
+            self._send(work, place)
+        except (HostError, OSError) as error:
+            away = place.away(error)
+            if away is None:
+                raise
+            self._refuse_target(away)
 
     def _refuse_target(self, error: HostError) -> None:
         self._output.error(error)
