@@ -109,16 +109,6 @@ def test_clocks_that_were_lost_are_applied_again() -> None:
     assert found.fix.declare == {"gpu_clocks": {"V100": "application=877,1005"}}
 
 
-def test_a_lock_by_hand_where_the_concern_is_not_in_this_version() -> None:
-    declared = spec(gpu_clocks="graphics=210,1410 memory=405,9751")
-
-    (found,) = look("clk.app", rig(BUSY), declared, concerns=frozenset())
-
-    assert found.fix is not None
-    assert f"nvidia-smi -i {FIRST} -lgc 210,1410" in found.fix.text
-    assert found.fix.declare == {"gpu_clocks": "graphics=210,1410 memory=405,9751"}
-
-
 @pytest.mark.parametrize(
     ("facts", "status"),
     [

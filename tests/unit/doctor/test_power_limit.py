@@ -99,14 +99,6 @@ def test_a_limit_that_has_drifted_is_applied_again() -> None:
     assert fix.declare == {"gpu_power_limit": 285}
 
 
-def test_where_the_concern_is_not_in_this_version_the_command_is_named() -> None:
-    (found,) = look("pwr.limit", rig(RTX3090), declare({"3090": "80%"}), concerns=frozenset())
-
-    assert found.fix is not None
-    assert f"nvidia-smi -i {FIRST} -pl 280" in found.fix.text
-    assert found.fix.declare == {"gpu_power_limit": {"3090": "80%"}}
-
-
 def test_a_laptop_card_that_tells_no_limit_is_not_judged() -> None:
     silent = replace(
         RTX3090, watts_limit=None, watts_requested=None, watts_default=None, watts_min=None

@@ -54,10 +54,10 @@ class TunedCard:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a card does not accept of what is declared by a key."""
+    """What a card does not accept of what is declared, and the check that says so."""
 
     card: TunedCard
-    key: str
+    check: str
     text: str
 
 
@@ -120,11 +120,11 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
     notices: list[tuple[TunedCard, str]] = []
     for card in cards:
         lines: list[Wanted] = []
-        for key, lines_of in (("gpu_power_limit", _limit), ("gpu_clocks", _clocks)):
+        for check, lines_of in (("pwr.limit", _limit), ("clk.app", _clocks)):
             try:
                 found = list(lines_of(declared, card, uuids))
             except _RefusedError as refused:
-                refusals.append(Refusal(card, key, str(refused)))
+                refusals.append(Refusal(card, check, str(refused)))
                 continue
             lines += found
         if lines and declared.persistence is False:
@@ -132,7 +132,7 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
                 f"gpu_persistence = False: without persistence {card.subject} forgets its power "
                 "limit and clocks. fix: declare gpu_persistence = True, or drop them"
             )
-            refusals.append(Refusal(card, "gpu_persistence", text))
+            refusals.append(Refusal(card, "drv.persist", text))
         is_implied = bool(lines) and declared.persistence is None
         if is_implied and card.smi.persistence is False:
             text = (

@@ -18,12 +18,12 @@ WORDS: Final = {
     "memory": "memory clocks",
     "application": "application clocks",
 }
-KEYS: Final = {
-    "persistence": "gpu_persistence",
-    "power": "gpu_power_limit",
-    "graphics": "gpu_clocks",
-    "memory": "gpu_clocks",
-    "application": "gpu_clocks",
+CHECKS: Final = {  # of doctor and the self-check
+    "persistence": "drv.persist",
+    "power": "pwr.limit",
+    "graphics": "clk.app",
+    "memory": "clk.app",
+    "application": "clk.app",
 }
 _NOT_REPORTED: Final = "the card does not report it"
 

@@ -168,8 +168,8 @@ def declared(examined: Examined, card: Card, _: SmiGpu) -> Finding:
         return Finding(
             "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
         )
-    value = per_gpu.declaration(clocks, _written) if clocks else None
-    found = gpu_settings.judge(examined, card, _KEY, value)
+    declare = {_KEY: per_gpu.declaration(clocks, _written)} if clocks else {}
+    found = gpu_settings.judge(examined, card, "clk.app", declare)
     return found or Finding("skipped", "no clocks are declared for this card")
 
 

@@ -122,11 +122,12 @@ def persistence(examined: Examined) -> Finding | list[Finding]:
 
 def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
     declared = examined.spec.gpu_persistence
+    declare = {} if declared is None else {_PERSISTENCE: declared}
     cards = [(card, card.smi.persistence) for card in examined.cards if card.smi]
     is_off = all(is_on is False for _, is_on in cards)
     found = []
     for card, is_on in cards:
-        one = gpu_settings.judge(examined, card, _PERSISTENCE, declared)
+        one = gpu_settings.judge(examined, card, "drv.persist", declare)
         if one is None and is_on is False:
             one = _off(examined, "every card" if is_off else card.name)
         if one and one.status != "ok":

@@ -50,15 +50,15 @@ def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
         return Finding(
             "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
         )
-    value = per_gpu.declaration(declared, written_limit) if declared else None
-    found = gpu_settings.judge(examined, card, _KEY, value)
+    declare = {_KEY: per_gpu.declaration(declared, written_limit)} if declared else {}
+    found = gpu_settings.judge(examined, card, "pwr.limit", declare)
     if found is None:
         return _guarded(examined, smi) or _undeclared(card, smi)
     watts = _watts(smi, choice.value) if choice and choice.value else None
     fix = found.fix
     if found.status == "fail" and fix and choice and watts is not None:
         nearest = min(max(watts, smi.watts_min or watts), smi.watts_max or watts)
-        fix = replace(fix, declare={_KEY: _replaced(value, choice, nearest)})
+        fix = replace(fix, declare={_KEY: _replaced(declare[_KEY], choice, nearest)})
     return replace(found, data=_data(smi, watts), fix=fix)
 
 
@@ -70,16 +70,13 @@ def _watts(smi: SmiGpu, declared: PowerLimit) -> float | None:
 
 def _guarded(examined: Examined, smi: SmiGpu) -> Finding | None:
     """Where nothing is declared that the guard could give back."""
-    state = examined.snapshot[RIGOPS_STATE].value
-    found = lowered(state.records) if state else {}
+    found = lowered(examined.snapshot[RIGOPS_STATE].or_empty.records)
     # A redacted report has other UUIDs than the card's own.
     held = found.get(smi.uuid or "") or found.get(smi.address or "")
     live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
-    if held is None or held.watts is None or live is None:
-        return None
-    if abs(live - held.watts) > TOLERANCE_WATTS:
-        return None
-    return Finding("info", f"the thermal guard has lowered it to {held.watts:g} W: {held.why}")
+    if held and held.watts and live and abs(live - held.watts) <= TOLERANCE_WATTS:
+        return Finding("info", f"the thermal guard has lowered it to {held.watts:g} W: {held.why}")
+    return None
 
 
 def _undeclared(card: Card, smi: SmiGpu) -> Finding | NotReported:

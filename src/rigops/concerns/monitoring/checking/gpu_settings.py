@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.gpu_tuning.state import (
-    KEYS,
+    CHECKS,
     Lowered,
     Shown,
     Wanted,
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from rigops.concerns.state import State
 
 _VALUES: Final = ("setting\t", "was_set\t")
-_CHECKS: Final = {  # ids of doctor
-    "gpu_persistence": "drv.persist",
-    "gpu_power_limit": "pwr.limit",
-    "gpu_clocks": "clk.app",
-}
 _STATUSES: Final = {
     AS_DECLARED: "ok",
     DIFFERS: "warn",
@@ -52,7 +47,7 @@ def judge_answer(source: str, output: str, records: Records) -> Answer:
         found = [
             Found(
                 _STATUSES[one.status],
-                _CHECKS[KEYS[one.key]],
+                CHECKS[one.key],
                 clean(f"gpu {one.subject}"),
                 clean(describe(one)),
                 source,
