@@ -229,6 +229,14 @@ def test_of_a_driver_that_hangs_nothing_is_left_over_and_no_drift_is_counted(rig
     assert drift(rig) is None
 
 
+def test_values_of_a_program_that_does_not_say_how_many_are_not_understood(rig: Rig) -> None:
+    text = f"{finding('ok')}; printf 'setting\\tx\\n'"
+    rig.declare(rig.concern("other", text))
+
+    (row,) = rig.of("rigops.selfcheck", 3)
+    assert row[2:] == ["other", "its check said: setting x"]
+
+
 @pytest.mark.parametrize(
     "line",
     [f"setting {A}", f"setting {A} x fan 1 1 1 ", f"setting {A} x power 285 1.2.3 _ ", "was_set x"],

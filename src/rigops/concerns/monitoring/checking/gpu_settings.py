@@ -41,7 +41,7 @@ def judge_answer(source: str, output: str, records: Records) -> Answer:
     values = [line.split("\t") for line in lines if line.startswith(_VALUES)]
     answer = parse_answer(source, "\n".join(one for one in lines if not one.startswith(_VALUES)))
     if "gpu_settings" not in answer.metrics:
-        return answer
+        return parse_answer(source, output)
     try:
         states = _states(values, records)
         found = [
