@@ -171,7 +171,7 @@ def test_a_limit_that_somebody_sets_is_told_and_a_warning_is_no_failure(rig: Rig
     start, told, end = rig.report()
     assert told == (
         SECRETS[0],
-        "warn: pwr.limit, gpu 0000:42:00.0: power limit is 350.00, declared 285",
+        "warn: pwr.limit, gpu 0000:42:00.0: power limit is 350 W, declared 285 W",
     )
     assert (start[0], end[0]) == (f"{SECRETS[1]}/start", SECRETS[1])
     assert rig.apply(**rig.declared)["outcome"] == "changed"

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rigops.concerns.gpu_tuning import record
+from rigops.probe.sections.boot import Boot
+from rigops.probe.sections.rigops_state import RigopsState
 from tests.unit.doctor.driven_cards import FIRST, RTX3090, SXM2, look, rig, statuses
 from tests.unit.doctor.examining import spec
 
@@ -63,7 +68,15 @@ def test_a_card_that_is_silent_among_others_is_not_well() -> None:
 
 
 def clocks(gpu: SmiGpu, declared: object) -> Finding:
-    (found,) = look("clk.app", rig(gpu), spec(gpu_clocks=declared))
+    """Of a card whose locks were set by rigops in this boot, as declared."""
+    entries = [
+        {"card": gpu.uuid, "address": FIRST, "setting": name, "value": value, "was": "-"}
+        for name, value in re.findall(r"(\w+)=(\S+)", declared if isinstance(declared, str) else "")
+    ]
+    text = {"schema": "rigops.gpu_tuning/1", "boot_id": "b", "settings": entries}
+    state = RigopsState(records={record.PATH: json.dumps(text)})
+    facts = rig(gpu, rigops_state=state, boot=Boot(boot_id="b"))
+    (found,) = look("clk.app", facts, spec(gpu_clocks=declared))
     return found
 
 
@@ -72,8 +85,8 @@ def clocks(gpu: SmiGpu, declared: object) -> Finding:
     [
         (SXM2, "application=877,1290", "ok"),
         (SXM2, "application=877,1005", "warn"),
-        (RTX3090, "application=877,1005", "unknown"),
-        (RTX3090, "graphics=210,1410", "skipped"),
+        (RTX3090, "application=877,1005", "fail"),
+        (RTX3090, "graphics=210,1410", "ok"),
         (BUSY, "graphics=210,1410", "warn"),
         (BUSY, "graphics=210,1905", "ok"),
         (BUSY, "graphics=210,1890", "ok"),
@@ -96,14 +109,19 @@ def test_clocks_that_were_lost_are_applied_again() -> None:
     assert found.fix.declare == {"gpu_clocks": {"V100": "application=877,1005"}}
 
 
-def test_a_lock_by_hand_where_the_concern_is_not_in_this_version() -> None:
-    declared = spec(gpu_clocks="graphics=210,1410 memory=405,9751")
+@pytest.mark.parametrize(
+    ("facts", "status"),
+    [
+        ({}, "unknown"),
+        ({"rigops_state": RigopsState()}, "unknown"),
+        ({"rigops_state": RigopsState(), "boot": Boot(boot_id="b")}, "warn"),
+    ],
+)
+def test_a_lock_is_there_by_the_record_alone(facts: dict[str, object], status: str) -> None:
+    """At idle the clock is low with and without it."""
+    found = look("clk.app", rig(RTX3090, **facts), spec(gpu_clocks="graphics=210,1410"))
 
-    (found,) = look("clk.app", rig(BUSY), declared, concerns=frozenset())
-
-    assert found.fix is not None
-    assert f"nvidia-smi -i {FIRST} -lgc 210,1410" in found.fix.text
-    assert found.fix.declare == {"gpu_clocks": "graphics=210,1410 memory=405,9751"}
+    assert statuses(found) == [status]
 
 
 def test_without_a_declaration_there_are_no_clocks_to_have() -> None:

@@ -46,12 +46,15 @@ def declare(value: object) -> RigSpec:
         (replace(CAPPED, watts_limit=285.9), 285, "ok"),
         (replace(CAPPED, watts_limit=286.1), 285, "warn"),
         (RTX3090, 285, "warn"),
-        (replace(RTX3090, watts_limit=280.0), "80%", "ok"),
+        (replace(RTX3090, watts_limit=280.0, watts_requested=280.0), "80%", "ok"),
+        (replace(RTX3090, watts_limit=280.0), "80%", "warn"),
+        (replace(CAPPED, watts_limit=250.0), 285, "info"),
         (RTX3090, "80%", "warn"),
         (RTX3090, 90, "fail"),
         (RTX3090, 400, "fail"),
-        (replace(RTX3090, watts_limit=None), 285, "unknown"),
-        (replace(RTX3090, watts_default=None), "80%", "unknown"),
+        (replace(RTX3090, watts_limit=None), 285, "warn"),
+        (replace(RTX3090, watts_limit=None, watts_requested=None), 285, "unknown"),
+        (replace(RTX3090, watts_default=None), "80%", "fail"),
         (replace(RTX3090, watts_default=None), None, "unknown"),
         (RTX5090, 300, "fail"),
         (RTX5090, 400, "warn"),
@@ -70,12 +73,12 @@ def test_a_limit_below_what_the_card_takes_is_to_be_declared_anew() -> None:
 
     assert (found.id, found.status, found.subject) == ("pwr.limit", "fail", f"gpu {SECOND}")
     assert "400 to 600 W" in found.summary
-    assert "575 W is in force" in found.summary
+    assert found.data["in_force"] == 575
     fix = found.fix
     assert fix is not None
     assert fix.kind == "hands"
     assert fix.declare == {"gpu_power_limit": {"3090": 350, "5090": 400}}
-    assert "400 to 600 W" in fix.text
+    assert fix.text == "declare one of those"
 
 
 def test_one_value_for_all_is_replaced_by_one_that_works() -> None:
@@ -96,14 +99,6 @@ def test_a_limit_that_has_drifted_is_applied_again() -> None:
     assert fix.declare == {"gpu_power_limit": 285}
 
 
-def test_where_the_concern_is_not_in_this_version_the_command_is_named() -> None:
-    (found,) = look("pwr.limit", rig(RTX3090), declare({"3090": "80%"}), concerns=frozenset())
-
-    assert found.fix is not None
-    assert f"nvidia-smi -i {FIRST} -pl 280" in found.fix.text
-    assert found.fix.declare == {"gpu_power_limit": {"3090": "80%"}}
-
-
 def test_a_laptop_card_that_tells_no_limit_is_not_judged() -> None:
     silent = replace(
         RTX3090, watts_limit=None, watts_requested=None, watts_default=None, watts_min=None
@@ -113,6 +108,31 @@ def test_a_laptop_card_that_tells_no_limit_is_not_judged() -> None:
     assert [(one.status, one.subject) for one in limit(rig(RTX3090, silent))] == [
         ("unknown", f"gpu {SECOND}")
     ]
+
+
+def test_a_limit_for_a_laptop_card_is_refused_as_plan_refuses_it() -> None:
+    silent = replace(
+        RTX3090,
+        watts_limit=None,
+        watts_requested=None,
+        watts_default=None,
+        watts_min=None,
+        watts_max=None,
+    )
+
+    (found,) = limit(rig(silent), declare(285))
+
+    assert (found.status, found.fix and found.fix.kind) == ("fail", "hands")
+    assert "takes no power limit" in found.summary
+
+
+def test_while_another_card_refuses_its_limit_apply_is_not_what_to_do() -> None:
+    (refused, drifted) = limit(rig(RTX5090, RTX3090), declare({"5090": 300, "3090": 285}))
+
+    assert (refused.status, drifted.status) == ("fail", "warn")
+    assert drifted.fix
+    assert drifted.fix.kind == "hands"
+    assert "accepts 400 to 600 W" in drifted.fix.text
 
 
 def test_a_host_without_cards_has_no_limits() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rigops.concerns.gpu_tuning import record
-from rigops.concerns.gpu_tuning.record import WasSet
+from rigops.concerns.gpu_tuning.state import Shown, Wanted, WasSet, judge_cards
+from rigops.concerns.state import AS_DECLARED
 from tests.unit.hostside.small_host import SmallHost
 from tests.unit.programs import SHELLS_WHERE_SLOW
 
@@ -41,7 +41,7 @@ case $option in
         row= IFS=,
         for field in ${option#*=}; do
             case $field in
-                enforced.power.limit) field=power.limit ;;
+                enforced.power.limit) [ -e "$card/$field" ] || field=power.limit ;;
                 clocks.applications.*) [ ! -e "$card/gone" ] || {
                     echo "Field \"$field\" is not a valid field to query."; exit 2; } ;;
             esac
@@ -313,79 +313,96 @@ def test_nothing_is_set_that_could_not_be_recorded(one: Rig) -> None:
     assert (done.returncode, one.orders()) == (1, [])
 
 
-def test_show_compares_the_table_with_the_card(one: Rig) -> None:
-    one.declare(f"{A} persistence 1", f"{A} power 285", f"{A} graphics 210,1410")
-
-    assert one.does("show").stdout.decode().splitlines() == [
-        f"{A} 0000:0a:00.0 persistence 1 0",
-        f"{A} 0000:0a:00.0 power 285 350.00",
-        f"{A} 0000:0a:00.0 graphics 210,1410 210",
-    ]
-
-
-def checked(rig: Rig, **limits: int) -> list[list[str]]:
-    done = rig.does("check", **limits)
+def shown(rig: Rig, verb: str = "check", **limits: int) -> list[list[str]]:
+    done = rig.does(verb, **limits)
     assert (done.returncode, done.stderr) == (0, b"")
     return [line.split("\t") for line in done.stdout.decode().splitlines()]
 
 
-def test_a_check_finds_what_is_as_declared_and_what_somebody_changed(rig: Rig) -> None:
-    rig.sets(f"{A} persistence 1", f"{A} power 285", f"{B} power 285")
-    rig.put(B, "power.limit", "350.00")
+@pytest.mark.parametrize("verb", ["show", "check"])
+def test_it_prints_what_the_table_has_what_the_card_reports_and_what_was_set(
+    rig: Rig, verb: str
+) -> None:
+    rig.put(B, "enforced.power.limit", "250.00")
+    rig.put(B, "clocks.mem", "[N/A]")
+    rig.sets(f"{A} persistence 1", f"{A} graphics 210,1410", f"{B} power 285")
+    rig.declare(f"{A} persistence 1", f"{A} graphics 210,1410", f"{B} power 285", f"{B} memory 405")
     rig.orders()
 
-    assert checked(rig) == [
-        ["finding", "ok", "drv.persist", "gpu 0000:0a:00.0", "persistence 1"],
-        ["finding", "ok", "pwr.limit", "gpu 0000:0a:00.0", "power limit 285"],
-        ["finding", "warn", "pwr.limit", "gpu 0000:42:00.0",
-         "power limit is 350.00, declared 285"],
-        ["metric", "limit_drift", "1"],
-    ]  # fmt: skip
+    assert shown(rig, verb) == [
+        ["metric", "gpu_settings", "4"],
+        ["setting", A, "0000:0a:00.0", "persistence", "1", "1", "", ""],
+        ["setting", A, "0000:0a:00.0", "graphics", "210,1410", "", "210", ""],
+        ["setting", B, "0000:42:00.0", "power", "285", "285.00", "250.00", ""],
+        ["setting", B, "0000:42:00.0", "memory", "405", "", "", ""],
+        ["was_set", A, "0000:0a:00.0", "persistence", "1", "0"],
+        ["was_set", A, "0000:0a:00.0", "graphics", "210,1410", "-"],
+        ["was_set", B, "0000:42:00.0", "power", "285", "350.00"],
+    ]
     assert rig.orders() == []
 
 
-def test_what_the_thermal_guard_holds_lower_is_as_declared_and_anything_else_is_not(
-    rig: Rig,
-) -> None:
-    cards = [
-        {"uuid": B, "address": "0000:42:00.0", "step": "none", "watts": None},
-        {"uuid": A, "address": "0000:0a:00.0", "step": "lower-power", "watts": 228.0},
-    ]
-    rig.write("run/rigops/thermal_guard.json", json.dumps({"cards": cards}, indent=1))
-    rig.sets(f"{A} power 285", f"{B} power 285")
-    rig.put(A, "power.limit", "228.00")
-    rig.put(B, "power.limit", "228.00")
-
-    held, drifted, drift = checked(rig)
-
-    assert held[1:4] == ["ok", "pwr.limit", "gpu 0000:0a:00.0"]
-    assert held[4] == "the thermal guard holds it at 228.00 W, declared 285"
-    assert drifted[1:3] == ["warn", "pwr.limit"]
-    assert drift == ["metric", "limit_drift", "1"]
-
-
-def test_a_check_of_a_card_that_is_lost_is_unknown_once_and_the_other_is_judged(rig: Rig) -> None:
+def test_a_card_that_is_lost_is_asked_once_and_the_other_too(rig: Rig) -> None:
     rig.sets(f"{A} persistence 1", f"{A} power 285", f"{B} power 285")
     rig.put(A, "lost")
+    (rig.root / "calls").unlink()
 
-    lost, *others = checked(rig)
-    assert lost[1:4] == ["unknown", "drv.persist", f"gpu {A}"]
-    assert "GPU is lost" in lost[4]
-    assert [one[1:4] for one in others] == [
-        ["ok", "pwr.limit", "gpu 0000:42:00.0"],
-        ["limit_drift", "0"],
-    ]
+    _, lost, again, other, *_ = shown(rig)
+
+    assert lost[:3] == ["setting", A, ""]
+    assert "GPU is lost" in lost[-1]
+    assert again[-1] == "it did not answer"
+    assert (other[1], other[5], other[-1]) == (B, "285.00", "")
+    assert len((rig.root / "calls").read_text().splitlines()) == 2
 
 
-def test_a_check_with_a_driver_that_hangs_ends_and_says_nothing_of_the_cards(rig: Rig) -> None:
+def test_an_nvidia_smi_that_says_nothing_is_no_answer(one: Rig) -> None:
+    one.declare(f"{A} application 877,1005")
+    one.tool("nvidia-smi", "exit 0")
+
+    assert shown(one)[1][-1] == "it did not answer"
+
+
+def test_with_a_driver_that_hangs_it_ends_and_says_nothing_of_the_cards(rig: Rig) -> None:
     rig.sets(f"{A} power 285", f"{B} power 285")
     rig.write("hangs", "")
 
-    assert checked(rig, answer_s=1) == [
-        ["finding", "unknown", "drv.hang", "host", "nvidia-smi does not answer"]
+    assert shown(rig, answer_s=1) == [
+        ["metric", "gpu_settings", "2"],
+        ["finding", "unknown", "drv.hang", "host", "nvidia-smi does not answer"],
     ]
 
 
-def test_a_check_without_a_table_is_unknown(rig: Rig) -> None:
-    (line,) = checked(rig)
+def test_without_a_table_nothing_is_known(rig: Rig) -> None:
+    (line,) = shown(rig)
     assert line[:4] == ["finding", "unknown", "pwr.limit", "host"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "field", "after"),
+    [
+        ("power", "285", "power.limit", "285.9"),
+        ("power", "285", "power.limit", "286.1"),
+        ("graphics", "210,1410", "clocks.gr", "1425"),
+        ("graphics", "210,1410", "clocks.gr", "1426"),
+        ("memory", "405,5001", "clocks.mem", "5051"),
+        ("memory", "405,5001", "clocks.mem", "5052"),
+    ],
+)
+def test_it_takes_for_set_what_the_judge_takes_for_as_declared(
+    one: Rig, setting: str, value: str, field: str, after: str
+) -> None:
+    """Else apply would set it again and again, or fail where nothing is to be done."""
+    program = (one.bin / "nvidia-smi").read_text()
+    for order in ("-pl", "-lgc", "-lmc"):
+        program = program.replace(f"    {order})", f"    {order}-not)")
+    orders = f'-pl | -lgc | -lmc) echo {after} >"$card/{field}" ;;\n    *) exit 2'
+    one.tool("nvidia-smi", program.replace("*) exit 2", orders).partition("\n")[2])
+
+    done = one.sets(f"{A} {setting} {value}")
+
+    number = "" if setting != "power" else after
+    values = Shown(number, after)
+    recorded = [WasSet(A, "", setting, value, "")]
+    (state,) = judge_cards([(Wanted(A, "", setting, value), values)], recorded, {})
+    assert (done.returncode == 0) is (state.status == AS_DECLARED), done.stderr

@@ -144,6 +144,111 @@ def test_by_hand_it_prints_a_list_and_writes_and_tells_nothing(rig: Rig) -> None
     assert {path.name for path in set(rig.root.rglob("*")) - set(before)} == {"self_check"}
 
 
+A: Final = "GPU-3d5bdb46-1111-5b0e-bf7a-4b3f2a1b0c0d"
+B: Final = "GPU-3d5bdb46-2222-5b0e-bf7a-4b3f2a1b0c0d"
+
+
+def printed(*lines: str) -> str:
+    """As gpu_tuning prints them, with tabs for each space here; _ is an empty word."""
+    text = "\n".join(("metric gpu_settings 1", *lines)).replace("_ ", " ").replace(" ", "\t")
+    return f"cat <<'END'\n{text}\nEND"
+
+
+def drift(rig: Rig) -> float | None:
+    (rig.root / "textfiles").mkdir(exist_ok=True)
+    assert rig.run("metrics").returncode == 0
+    samples = parse((rig.root / "textfiles/rigops.prom").read_text())
+    return samples.get("rigops_limit_drift", {}).get(())
+
+
+def test_values_of_cards_are_judged_here_and_counted(rig: Rig) -> None:
+    text = printed(
+        f"setting {A} 0000:0a:00.0 power 285 285.00 250.00 ",
+        f"setting {B} 0000:42:00.0 power 285 350.00 350.00 ",
+        f"setting {B} 0000:42:00.0 graphics 210,1410 _ 1425 ",
+        f"was_set {B} 0000:42:00.0 graphics 210,1410 -",
+        f"was_set {B} 0000:42:00.0 memory 405,5001 -",
+    )
+    rig.declare("metrics /textfiles", rig.concern("gpu_tuning", text))
+
+    assert rig.of("pwr.limit") == [
+        ["warn", "pwr.limit", "gpu 0000:42:00.0", "power limit is 350 W, declared 285 W"],
+        [
+            "ok",
+            "pwr.limit",
+            "gpu 0000:0a:00.0",
+            "power limit: the card itself keeps 250 W in force, below the 285 W that are requested",
+        ],
+    ]
+    assert rig.of("clk.app") == [
+        ["warn", "clk.app", "gpu 0000:42:00.0",
+         "memory clocks are 405,5001 MHz by rigops, and no longer declared"],
+    ]  # fmt: skip
+    assert drift(rig) == 2
+
+
+def test_what_the_thermal_guard_has_lowered_is_no_drift(rig: Rig) -> None:
+    cards = [
+        {"uuid": B, "address": "0000:42:00.0", "why": "", "watts": None},
+        {"uuid": A, "address": "0000:0a:00.0", "why": "it is at 90 °C", "watts": 228.0},
+    ]
+    rig.write("run/rigops/thermal_guard.json", json.dumps({"cards": cards}))
+    text = printed(
+        f"setting {A} 0000:0a:00.0 power 285 228.00 228.00 ",
+        f"setting {B} 0000:42:00.0 power 285 228.00 228.00 ",
+    )
+    rig.declare("metrics /textfiles", rig.concern("gpu_tuning", text))
+
+    drifted, held = rig.of("pwr.limit")
+    assert held[3] == "power limit: the thermal guard has lowered it to 228 W: it is at 90 °C"
+    assert drifted[:3] == ["warn", "pwr.limit", "gpu 0000:42:00.0"]
+    assert drift(rig) == 1
+
+
+def test_a_card_that_does_not_answer_is_unknown_once(rig: Rig) -> None:
+    text = printed(
+        f"setting {A} _ persistence 1 _ _ lost",
+        f"setting {A} _ power 285 _ _ lost",
+        f"was_set {A} 0000:0a:00.0 power 285 350.00",
+    )
+    rig.declare("metrics /textfiles", rig.concern("gpu_tuning", text))
+
+    assert [row for row in rig.rows(3) if row[0] == "unknown"] == [
+        ["unknown", "drv.persist", f"gpu {A}", "persistence: lost"]
+    ]
+    assert rig.of("pwr.limit", 3) == []
+
+
+def test_of_a_driver_that_hangs_nothing_is_left_over_and_no_drift_is_counted(rig: Rig) -> None:
+    text = printed(f"was_set {A} 0000:0a:00.0 power 285 350.00")
+    hangs = "printf 'finding\\tunknown\\tdrv.hang\\thost\\tit hangs\\n'"
+    rig.declare("metrics /textfiles", rig.concern("gpu_tuning", f"{text}\n{hangs}"))
+
+    assert rig.of("pwr.limit", 3) == []
+    assert rig.of("drv.hang", 3) == [["unknown", "drv.hang", "host", "it hangs"]]
+    assert drift(rig) is None
+
+
+def test_values_of_a_program_that_does_not_say_how_many_are_not_understood(rig: Rig) -> None:
+    text = f"{finding('ok')}; printf 'setting\\tx\\n'"
+    rig.declare(rig.concern("other", text))
+
+    (row,) = rig.of("rigops.selfcheck", 3)
+    assert row[2:] == ["other", "its check said: setting x"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"setting {A}", f"setting {A} x fan 1 1 1 ", f"setting {A} x power 285 1.2.3 _ ", "was_set x"],
+)
+def test_values_that_nobody_understands_are_unknown(rig: Rig, line: str) -> None:
+    rig.declare(rig.concern("gpu_tuning", printed(line)))
+
+    (row,) = rig.of("rigops.selfcheck", 3)
+    assert row[2] == "gpu_tuning"
+    assert "its check printed no values" in row[3]
+
+
 @pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warn", 0), ("fail", 1), ("unknown", 3)])
 def test_it_ends_as_doctor_does(rig: Rig, status: str, code: int) -> None:
     rig.declare(rig.concern("tuning", finding(status)))

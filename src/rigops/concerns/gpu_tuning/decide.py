@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rigops.catalog import find_gpu
 from rigops.catalog.model import ARCHITECTURES
+from rigops.concerns.gpu_tuning import record
+from rigops.concerns.gpu_tuning.state import WORDS, Lowered, Shown, Wanted, judge_cards
+from rigops.concerns.thermal_guard import record as guard
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
-    from rigops.concerns.gpu_tuning.record import Setting, WasSet
+    from rigops.concerns.state import State
     from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
     from rigops.probe.sections.pci import Pci
     from rigops.probe.smi.report import SmiGpu, SmiReport
 
 Value = TypeVar("Value")
 
-TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
-_TOLERANCE_MHZ: Final = {"graphics": 15, "memory": 50}  # a step of the clock, and more than that
 _ABOVE_DEFAULT: Final = 100  # percent
-_WORDS: Final[dict[Setting, str]] = {
-    "persistence": "persistence",
-    "power": "power limit",
-    "graphics": "graphics clocks",
-    "memory": "memory clocks",
-    "application": "application clocks",
-}
-SETTINGS: Final = tuple(_WORDS)
-_UNITS: Final[dict[Setting, str]] = {"power": " W", "persistence": ""}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A line of the table. `card`: its UUID, or its address where it reports none."""
-
-    card: str
-    address: str
-    setting: Setting
-    value: str
-
-    @property
-    def line(self) -> str:
-        return f"{self.card} {self.setting} {self.value}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +53,20 @@ class TunedCard:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """What a card does not accept of what is declared, and the check that says so."""
+
+    card: TunedCard
+    check: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Tuning:
     wanted: tuple[Wanted, ...] = ()
-    blockers: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()  # the refusals among them
     notices: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,20 +116,23 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
     blockers += _selection_errors("gpu_clocks", declared.clocks, cards)
     uuids = uuids_of(card.identity for card in cards)
     wanted: list[Wanted] = []
-    refusals: list[tuple[TunedCard, str]] = []
+    refusals: list[Refusal] = []
     notices: list[tuple[TunedCard, str]] = []
     for card in cards:
-        try:
-            lines = list(_of_card(declared, card, uuids))
-        except _RefusedError as refused:
-            refusals.append((card, str(refused)))
-            continue
+        lines: list[Wanted] = []
+        for check, lines_of in (("pwr.limit", _limit), ("clk.app", _clocks)):
+            try:
+                found = list(lines_of(declared, card, uuids))
+            except _RefusedError as refused:
+                refusals.append(Refusal(card, check, str(refused)))
+                continue
+            lines += found
         if lines and declared.persistence is False:
             text = (
                 f"gpu_persistence = False: without persistence {card.subject} forgets its power "
                 "limit and clocks. fix: declare gpu_persistence = True, or drop them"
             )
-            refusals.append((card, text))
+            refusals.append(Refusal(card, "drv.persist", text))
         is_implied = bool(lines) and declared.persistence is None
         if is_implied and card.smi.persistence is False:
             text = (
@@ -159,7 +150,8 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
             )
             notices.append((card, text))
         wanted += lines
-    return Tuning(tuple(wanted), (*blockers, *_once(refusals)), tuple(_once(notices)))
+    blockers += _once([(one.card, one.text) for one in refusals])
+    return Tuning(tuple(wanted), tuple(blockers), tuple(_once(notices)), tuple(refusals))
 
 
 def _once(said: Sequence[tuple[TunedCard, str]]) -> Iterator[str]:
@@ -193,11 +185,14 @@ def _selection_errors(
             )
 
 
-def _of_card(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
-    where = (card.key, card.identity.address)
+def _limit(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
     power = choose(declared.power, card.identity, uuids).value if declared.power else None
     if power is not None:
-        yield Wanted(*where, "power", f"{_watts(power, card):g}")
+        yield Wanted(card.key, card.identity.address, "power", f"{_watts(power, card):g}")
+
+
+def _clocks(declared: Declared, card: TunedCard, uuids: frozenset[str]) -> Iterator[Wanted]:
+    where = (card.key, card.identity.address)
     clocks = choose(declared.clocks, card.identity, uuids).value if declared.clocks else None
     if clocks is None:
         return
@@ -247,7 +242,7 @@ def _watts(declared: PowerLimit, card: TunedCard) -> float:
     return watts
 
 
-def _check_range(name: Setting, clocks: tuple[int, int], card: TunedCard) -> None:
+def _check_range(name: str, clocks: tuple[int, int], card: TunedCard) -> None:
     listed = card.smi.listed_mhz
     if name == "graphics":
         known = [mhz for graphics in listed.values() for mhz in graphics]
@@ -307,63 +302,41 @@ def _application_instead(clocks: tuple[int, int], card: TunedCard) -> tuple[int,
     return memory, max(fitting)
 
 
-def is_live(wanted: Wanted, smi: SmiGpu, was_set: Sequence[WasSet]) -> bool:
-    """Whether the card has it. The driver reports no lock, so for those the record counts too."""
-    recorded = any(
-        (one.card, one.setting, one.value) == (wanted.card, wanted.setting, wanted.value)
-        for one in was_set
-    )
-    match wanted.setting:
-        case "persistence":
-            return smi.persistence is (wanted.value == "1")
-        case "power":
-            watts, live = float(wanted.value), smi.watts_requested or smi.watts_limit
-            in_force = smi.watts_limit if smi.watts_limit is not None else live
-            return (
-                live is not None
-                and abs(live - watts) <= TOLERANCE_WATTS
-                and (in_force is None or in_force <= watts + TOLERANCE_WATTS)
-            )
-        case "application":
-            if smi.mhz_application_graphics is None:
-                return recorded
-            pair = (smi.mhz_application_memory or 0, smi.mhz_application_graphics)
-            return _pair(pair) == wanted.value
-    live_mhz = smi.mhz_graphics if wanted.setting == "graphics" else smi.mhz_memory
-    highest = int(wanted.value.partition(",")[2]) + _TOLERANCE_MHZ[wanted.setting]
-    return recorded and (live_mhz is None or live_mhz <= highest)
+def judged(
+    wanted: Sequence[Wanted],
+    cards: Sequence[TunedCard],
+    records: Mapping[str, str],
+    boot_id: str | None,
+) -> list[State]:
+    """`records`: those of rigops on the host. Without `boot_id` it is not known what was set."""
+    was_set = record.in_this_boot(records.get(record.PATH, ""), boot_id) if boot_id else None
+    lowered = {
+        key: Lowered(one.watts, one.why)
+        for key, one in guard.lowered(records).items()
+        if one.watts is not None
+    }
+    shown = {(card.key, card.identity.address): _shown(card.smi) for card in cards}
+    pairs = [(one, shown[one.card, one.address][one.setting]) for one in wanted]
+    return judge_cards(pairs, was_set, lowered)
 
 
-def has_limit(smi: SmiGpu, watts: float | None) -> bool:
-    live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
-    return None not in {live, watts} and abs((live or 0) - (watts or 0)) <= TOLERANCE_WATTS
+def _shown(smi: SmiGpu) -> dict[str, Shown]:
+    pair = (smi.mhz_application_memory, smi.mhz_application_graphics)
+    return {
+        "persistence": Shown({True: "1", False: "0", None: ""}[smi.persistence]),
+        "power": Shown(_text(smi.watts_requested), _text(smi.watts_limit)),
+        "graphics": Shown(most=_text(smi.mhz_graphics)),
+        "memory": Shown(most=_text(smi.mhz_memory)),
+        "application": Shown("" if None in pair else f"{pair[0]},{pair[1]}"),
+    }
 
 
-def subject(address: str, setting: Setting) -> str:
-    return f"GPU {address} {_WORDS[setting]}"
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
-def shown(setting: Setting, value: str) -> str:
-    """What a plan shows of a value; empty: the card does not report it."""
-    if setting == "persistence":
-        return {"1": "on", "0": "off"}.get(value, "unknown")
-    unit = _UNITS.get(setting, " MHz")
-    return f"{value}{unit}" if value else "as the driver chooses"
-
-
-def now(wanted: Wanted, smi: SmiGpu, was_set: Sequence[WasSet]) -> str:
-    """What the card has instead."""
-    match wanted.setting:
-        case "persistence":
-            return {True: "1", False: "0", None: ""}[smi.persistence]
-        case "power":
-            live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
-            return f"{live:g}" if live is not None else ""
-        case "application":
-            pair = (smi.mhz_application_memory, smi.mhz_application_graphics)
-            return f"{pair[0]},{pair[1]}" if None not in pair else ""
-    same = (one for one in was_set if (one.card, one.setting) == (wanted.card, wanted.setting))
-    return next((one.value for one in same if one.value != wanted.value), "")
+def subject(address: str, setting: str) -> str:
+    return f"GPU {address} {WORDS[setting]}"
 
 
 def foreseen(power: PerGpu[PowerLimit] | None, pci: Pci, catalog: Catalog) -> Iterator[str]:

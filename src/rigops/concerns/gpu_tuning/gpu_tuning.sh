@@ -4,8 +4,8 @@
 #   set    sets every card as /etc/rigops/gpu_tuning says and reads each value back; undoes what it
 #          set before and the table no longer has
 #   undo   undoes what it has set since the machine was booted
-#   show   prints what the table has and what the card reports, one line each
-#   check  prints for the self-check what is not as the table says
+#   show   prints what the table has, what the card reports, and what was set since the boot
+#   check  the same, for the self-check, which judges it
 #
 # A line of the table is `CARD SETTING VALUE`. CARD is a UUID or a PCI address, because the driver's
 # numbers change with the cards. SETTING is persistence (0 or 1), power (watts), graphics or memory
@@ -105,11 +105,14 @@ read_card() { # CARD SETTING
     address=$(echo "$row" | sed -n '1{s/^0000//;p;}' | tr A-F a-f)
     case $2 in
         persistence) now=$(field 2) ;;
-        power) now=$(field 2) most=$(field 3) default=$(field 4) ;;
+        power)
+            now=$(field 2) most=$(field 3) default=$(field 4)
+            now=${now:-$most}
+            ;;
         graphics | memory) most=$(field 2) ;;
         application) now=$(field 2),$(field 3) ;;
     esac
-    [ "$now" != , ] || now=
+    case $now in ,* | *,) now='' ;; esac
 }
 
 # The driver rounds watts, and clocks to its steps.
@@ -123,7 +126,8 @@ holds() { # SETTING VALUE
         power)
             [ -n "$now" ] && at_most "$now" "$2" 1 && at_most "$2" "$now" 1 && at_most "$most" "$2" 1
             ;;
-        graphics | memory) at_most "$most" "${2#*,}" 50 ;;
+        graphics) at_most "$most" "${2#*,}" 15 ;;
+        memory) at_most "$most" "${2#*,}" 50 ;;
         *) [ -z "$now" ] || [ "$now" = "$2" ] ;;
     esac
 }
@@ -306,76 +310,36 @@ END
     if [ "$failed" = 1 ]; then write_down; else rm -f "$record"; fi
 }
 
+# With tabs between: setting CARD ADDRESS SETTING VALUE NOW MOST TROUBLE, and was_set as recorded.
+# Of a driver that hangs nothing more is asked.
 show() {
-    for line in $(rows | tr ' ' '|'); do
-        IFS='|' read -r card setting value <<END
-$line
-END
-        if read_card "$card" "$setting"; then
-            echo "$card $address $setting $value ${now:-${most:--}}"
-        else
-            complain "$card: $(reason)"
-        fi
-    done
-}
-
-finding() { # STATUS ID SUBJECT SUMMARY
-    printf 'finding\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4"
-}
-
-check_id() { # SETTING: doctor's
-    case $1 in
-        power) echo pwr.limit ;;
-        persistence) echo drv.persist ;;
-        *) echo clk.app ;;
-    esac
-}
-
-# The watts to which the thermal guard holds a card lower just now, which it gives back by itself.
-guarded() { # CARD
-    awk -F'"' -v card="$1" '
-        $2 == "uuid" { ours = $4 == card }
-        $2 == "address" && $4 == card { ours = 1 }
-        $2 == "watts" && ours { gsub(/[^0-9.]/, "", $3); print $3; exit }
-    ' "$system/run/rigops/thermal_guard.json" 2>/dev/null
-}
-
-is_guarded() { # CARD SETTING; after read_card
-    [ "$2" = power ] && watts=$(guarded "$1") && [ -n "$watts" ] && [ -n "$now" ] &&
-        at_most "$now" "$watts" 1 && at_most "$watts" "$now" 1
-}
-
-# A card that does not answer is one finding, and a driver that hangs is one for all of them.
-check() {
     if [ ! -r "$table" ]; then
-        finding unknown pwr.limit host "$table is not there"
+        printf 'finding\tunknown\tpwr.limit\thost\t%s\n' "$table is not there"
         return
     fi
-    drift=0
+    printf 'metric\tgpu_settings\t%s\n' "$(rows | grep -c .)"
     for line in $(rows | tr ' ' '|'); do
         IFS='|' read -r card setting value <<END
 $line
 END
-        case $gone in *" $card "*) continue ;; esac
-        id=$(check_id "$setting")
-        if ! read_card "$card" "$setting"; then
-            if [ -n "$hangs" ]; then
-                finding unknown drv.hang host "$(reason)"
-                return
-            fi
-            gone="$gone $card "
-            finding unknown "$id" "gpu $card" "$(reason)"
-        elif holds "$setting" "$value"; then
-            finding ok "$id" "gpu $address" "$(words "$setting") $value"
-        elif is_guarded "$card" "$setting"; then
-            finding ok "$id" "gpu $address" "the thermal guard holds it at $now W, declared $value"
-        else
-            drift=$((drift + 1))
-            finding warn "$id" "gpu $address" \
-                "$(words "$setting") is ${now:-${most:-unknown}}, declared $value"
+        address='' now='' most='' trouble=''
+        case $gone in
+            *" $card "*) trouble='it did not answer' ;;
+            *)
+                read_card "$card" "$setting" || {
+                    trouble=$(reason) gone="$gone $card "
+                    trouble=${trouble:-it did not answer}
+                }
+                ;;
+        esac
+        if [ -n "$hangs" ]; then
+            printf 'finding\tunknown\tdrv.hang\thost\t%s\n' "$trouble"
+            return
         fi
+        printf 'setting\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
+            "$card" "$address" "$setting" "$value" "$now" "$most" "$trouble"
     done
-    printf 'metric\tlimit_drift\t%s\n' "$drift"
+    echo "$had" | sed -n '/./s/^/was_set /p' | tr ' ' '\t'
 }
 
 gpu_tuning() { # set | undo | show | check [FOLDER]: in tests FOLDER is what / is otherwise
@@ -394,8 +358,7 @@ gpu_tuning() { # set | undo | show | check [FOLDER]: in tests FOLDER is what / i
     case ${1:-} in
         set) set_all ;;
         undo) undo_all ;;
-        show) show ;;
-        check) check ;;
+        show | check) show ;;
         *)
             echo 'usage: gpu_tuning set | undo | show | check' >&2
             exit 2

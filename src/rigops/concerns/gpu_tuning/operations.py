@@ -14,13 +14,13 @@ from pyinfra.api.operation import operation
 from pyinfra.context import host
 
 from rigops.concerns.gpu_tuning import NAME as CONCERN
-from rigops.concerns.gpu_tuning import decide, power_budget, record
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Wanted
+from rigops.concerns.gpu_tuning import decide, power_budget
+from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
+from rigops.concerns.gpu_tuning.state import WORDS, Wanted, with_unit
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.inventory_specs import InventorySpecs
 from rigops.concerns.nvidia_driver import NAME as DRIVER
 from rigops.concerns.preconditions import rivals
-from rigops.concerns.thermal_guard import record as guard
 from rigops.facts.sections import Boot, Pci, RigopsState, Smi, Units
 from rigops.hostside.packing import installed_at, pack
 from rigops.inventory.spec import RigSpec
@@ -45,7 +45,7 @@ from rigops.probe.sections.units import SYSTEM_UNITS
 from rigops.rendering import render
 
 if TYPE_CHECKING:
-    from rigops.concerns.gpu_tuning.record import WasSet
+    from rigops.concerns.state import State
     from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
     from rigops.power import KnownCard
 
@@ -149,14 +149,14 @@ def _without_a_driver(declared: Declared, reason: str) -> None:
         announce_later(host, LaterChange(CONCERN, "file", path, when=""))
     announce_later(host, LaterChange(CONCERN, "unit", f"{SYSTEM_UNITS}{UNIT}", when=when))
     for gpu in host.get_fact(Pci).nvidia_gpus:
-        for setting in decide.SETTINGS:
+        for setting in WORDS:
             later = LaterChange(CONCERN, "setting", decide.subject(gpu.address, setting), when="")
             announce_later(host, later)
 
 
-def _was_set() -> tuple[WasSet, ...]:
-    text = host.get_fact(RigopsState).records.get(record.PATH)
-    return record.in_this_boot(text, host.get_fact(Boot).boot_id) if text else ()
+def _judged(wanted: Sequence[Wanted], cards: Sequence[TunedCard]) -> list[State]:
+    records, boot_id = host.get_fact(RigopsState).records, host.get_fact(Boot).boot_id
+    return decide.judged(wanted, cards, records, boot_id)
 
 
 @operation()
@@ -168,32 +168,14 @@ def settings_live(
     + wanted: the lines of the table
     + cards: the cards as they are
     """
-    was_set = _was_set()
-    by_key = {card.key: card.smi for card in cards}
-    # What the guard has lowered because of heat is no drift: it gives that back itself.
-    guarded = {
-        card
-        for card, held in guard.lowered(host.get_fact(RigopsState).records).items()
-        if card in by_key and decide.has_limit(by_key[card], held.watts)
-    }
-    pending = [
-        one
-        for one in wanted
-        if not (one.setting == "power" and one.card in guarded)
-        and not decide.is_live(one, by_key[one.card], was_set)
-    ]
-    named = {(one.card, one.setting) for one in wanted}
-    ending = [one for one in was_set if (one.card, one.setting) not in named]
-    if not pending and not ending:
+    pending = [one for one in _judged(wanted, cards) if one.is_to_change]
+    if not pending:
         host.noop("every card is as declared")
         return
-    count = len({one.address for one in pending} | {one.address for one in ending})
+    count = len({one.subject for one in pending})
     headline(host, CONCERN, f"settings of {count} GPU{'s' * (count > 1)}")
     for one in pending:
-        before = decide.now(one, by_key[one.card], was_set)
-        _announce(one.address, one.setting, before, one.value)
-    for old in ending:
-        _announce(old.address, old.setting, old.value, old.was)
+        _announce(one)
     # The program itself as well: it names the card that refuses, where a unit only fails.
     work = FileWork(
         before=Ownership.of(host.get_fact(RigopsState)),
@@ -211,20 +193,20 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
         host.noop("nothing was set that is to be undone")
         return
     housekeeping(host, CONCERN, "what was set since the boot")
-    for one in reversed(_was_set()):
-        _announce(one.address, one.setting, one.value, one.was)
+    for one in reversed(_judged((), ())):
+        _announce(one)
     # Not the installed one, which somebody may have changed.
     command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "undo"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
     yield FileWorkCommand(work, touches=frozenset({Smi}))
 
 
-def _announce(address: str, setting: record.Setting, before: str, after: str) -> None:
+def _announce(state: State) -> None:
     change = Change(
         CONCERN,
         "setting",
-        decide.subject(address, setting),
-        f"{decide.shown(setting, before)}\n",
-        f"{decide.shown(setting, after)}\n",
+        decide.subject(state.subject, state.key),
+        f"{with_unit(state.key, state.now)}\n",
+        f"{with_unit(state.key, state.wanted)}\n",
     )
     announce(host, change)

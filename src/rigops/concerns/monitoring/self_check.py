@@ -32,9 +32,9 @@ from rigops.concerns.monitoring.checking.findings import (
     clean,
     gravest,
     merged,
-    parse_answer,
     unknown,
 )
+from rigops.concerns.monitoring.checking.gpu_settings import judge_answer
 from rigops.concerns.monitoring.checking.news import as_entries, news, parse_entries
 from rigops.concerns.monitoring.checking.records import STATE, Records, seconds_of, stamp
 from rigops.hostside.shared.work_under_way import work_under_way
@@ -105,7 +105,7 @@ class _Host:
             if asked.trouble:
                 answers[concern] = unknown(concern, asked.trouble)
                 continue
-            answers[concern] = parse_answer(concern, asked.output)
+            answers[concern] = judge_answer(concern, asked.output, self._records)
         asker.close()
         every = list(answers.values())
         return _Result(

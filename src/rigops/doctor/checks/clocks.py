@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
-from rigops.doctor.views import reported
+from rigops.doctor.views import gpu_settings, reported
 from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.reported import NotReported
 from rigops.inventory.spec import choice as per_gpu
@@ -35,8 +35,6 @@ _HOT = {
     "hw_thermal_slowdown": "the card has halved its clocks, or more, because it is too hot",
     "hw_power_brake": "the power brake of the supply or the board holds the card back",
 }
-# One step of the boost clock; nvidia-smi rounds to steps.
-STEP_MHZ: Final = 15
 # Below this utilisation a card may clock down as it likes.
 BUSY_PERCENT: Final = 50
 _KEY = "gpu_clocks"
@@ -156,97 +154,24 @@ def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     return min((cap for cap in caps if cap), default=None) if smi.mhz_max_sm else None
 
 
-@Check("clk.app", needs=(SMI,), fixes=("apply",), keys=frozenset({_KEY}))
-def declared(examined: Examined) -> Finding | list[Finding]:
+@Check("clk.app", needs=gpu_settings.LOOKS_INTO, fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@reported.each_card("the cards have the declared clocks", evidence=r"(^|/)(applications_)?clocks/")
+def declared(examined: Examined, card: Card, _: SmiGpu) -> Finding:
     """The cards have the declared clocks.
 
-    Compares `gpu_clocks` with each card. The driver reports application clocks, which must be equal
-    (V100: 877,1005). Locked clocks are not reported: a clock above the declared maximum is a
-    warning, one within it under load is well, and at idle it cannot be seen, which is skipped. So
-    it is without a declaration.
+    Compares `gpu_clocks` with each card, as plan does. Application clocks have to be equal (V100:
+    877,1005). The driver does not report locked clocks: rigops has to have set them in this boot,
+    and the clock of the moment may be 15 MHz above them, of the memory 50 MHz. A difference is a
+    warning; clocks that the card does not accept fail. It is skipped without a declaration.
     """
-    if examined.spec.gpu_clocks is None:
-        return Finding("skipped", "gpu_clocks is not declared")
-    return reported.judge_cards(
-        examined,
-        _declared,
-        "the cards run at the declared clocks",
-        evidence=r"(^|/)(applications_)?clocks/",
-    )
-
-
-def _declared(examined: Examined, card: Card, smi: SmiGpu) -> Finding:
-    declaration = examined.spec.gpu_clocks
-    choice = chosen(examined, declaration, card) if declaration else None
-    if choice and not choice.is_certain:
+    clocks = examined.spec.gpu_clocks
+    if clocks and not chosen(examined, clocks, card).is_certain:
         return Finding(
             "unknown", "gpu_clocks names cards by UUID, and which is this one is not known"
         )
-    if choice is None or choice.value is None:
-        return Finding("skipped", "no clocks are declared for this card")
-    if choice.value.application_mhz:
-        return _application(examined, card, smi, choice.value.application_mhz)
-    return _locked(examined, card, smi, choice.value)
-
-
-def _application(examined: Examined, card: Card, smi: SmiGpu, wanted: tuple[int, int]) -> Finding:
-    memory, graphics = smi.mhz_application_memory, smi.mhz_application_graphics
-    if memory is None or graphics is None:
-        return Finding(
-            "unknown",
-            "application clocks are declared, and this card reports none",
-            why="GeForce cards and new drivers do not have them: graphics=LOW,HIGH does the same.",
-        )
-    if (memory, graphics) == wanted:
-        return Finding("ok", f"application clocks {memory},{graphics} MHz")
-    return Finding(
-        "warn",
-        f"application clocks {memory},{graphics} MHz, declared {wanted[0]},{wanted[1]}",
-        why="The driver forgets them at a reboot. V100 modules need such a cap where power limits "
-        "do not hold their peaks.",
-        fix=_apply(examined, f"nvidia-smi -i {card.address} -ac {wanted[0]},{wanted[1]}"),
-    )
-
-
-def _locked(examined: Examined, card: Card, smi: SmiGpu, wanted: Clocks) -> Finding:
-    """The driver does not report a lock, only the clock now."""
-    clocks = (
-        ("graphics", "lgc", wanted.graphics_mhz, smi.mhz_graphics),
-        ("memory", "lmc", wanted.memory_mhz, smi.mhz_memory),
-    )
-    busy = (smi.utilization_percent or 0) >= BUSY_PERCENT
-    for name, option, limits, live in clocks:
-        if limits is None:
-            continue
-        if live is None:
-            return Finding("unknown", f"the {name} clock is not reported")
-        low, high = limits
-        if live > high + STEP_MHZ:
-            return Finding(
-                "warn",
-                f"the {name} clock is {live} MHz; no more than {high} MHz is declared",
-                why="A lock is gone after a reboot and whenever the driver is unloaded.",
-                fix=_apply(examined, f"nvidia-smi -i {card.address} -{option} {low},{high}"),
-            )
-    if busy:
-        return Finding("ok", "under load, and within the declared clocks")
-    return Finding(
-        "skipped",
-        "idle, and within the declared clocks: whether they are locked shows under load",
-        why="The driver does not report a lock, only how fast the card runs now.",
-    )
-
-
-def _apply(examined: Examined, by_hand: str) -> Fix:
-    declaration = examined.spec.gpu_clocks
-    return Fix(
-        kind="apply",
-        concern="gpu_tuning",
-        declare={_KEY: per_gpu.declaration(declaration, _written)} if declaration else None,
-        text="`rigops apply` sets the clocks now and at every boot",
-        by_hand=f"`nvidia-smi -pm 1`, then `{by_hand}`; and a systemd unit that does the same "
-        "after nvidia-persistenced.service",
-    )
+    declare = {_KEY: per_gpu.declaration(clocks, _written)} if clocks else {}
+    found = gpu_settings.judge(examined, card, "clk.app", declare)
+    return found or Finding("skipped", "no clocks are declared for this card")
 
 
 def _written(clocks: Clocks) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rigops.doctor import views
 from rigops.doctor.check import Check
 from rigops.doctor.finding import HOST, Evidence, Finding, Fix
-from rigops.doctor.views import driver_state
+from rigops.doctor.views import driver_state, gpu_settings
 from rigops.probe.sections.nvidia_params import SECTION as NVIDIA_PARAMS
 from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.nvidia_version import SECTION as NVIDIA_VERSION
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rigops.probe.smi.report import SmiReport
 
 
+_PERSISTENCE = "gpu_persistence"
 _DRIVER = re.compile(r"nvidia(?:-current|-open|-current-open|-tesla\S*|-legacy\S*)?")
 _NUMBER = re.compile(r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<decimal>-?[0-9]{1,20}))")
 
@@ -97,18 +99,19 @@ def _value(text: str) -> int | str:
 
 @Check(
     "drv.persist",
-    needs=(NVIDIA_VERSION, SMI),
-    fixes=("apply",),
-    keys=frozenset({"gpu_persistence"}),
+    needs=(NVIDIA_VERSION, *gpu_settings.LOOKS_INTO),
+    fixes=("apply", "hands"),
+    keys=frozenset({_PERSISTENCE}),
 )
 def persistence(examined: Examined) -> Finding | list[Finding]:
     """The driver keeps the cards initialized.
 
-    Reads nvidia-smi's persistence mode of every card. Disabled is a warning: the driver then
-    forgets power limits and clocks whenever the last program ends, and each start takes seconds.
-    Where nvidia-smi's output is all there is and nothing is declared, it is information: limits
-    that could be forgotten are not known of. Where the mode does not exist (N/A) the check does
-    not apply.
+    Compares nvidia-smi's persistence mode of every card with `gpu_persistence`, as plan does: a
+    declared power limit or clocks need it too. Where neither is declared, disabled is a warning:
+    the driver then forgets power limits and clocks whenever the last program ends, and each start
+    takes seconds. Where nvidia-smi's output is all there is and nothing is declared, it is
+    information: limits that could be forgotten are not known of. Where the mode does not exist
+    (N/A) the check does not apply.
     """
     if driver_state.loaded(examined).is_loaded is False:
         return Finding("skipped", driver_state.NOT_LOADED)
@@ -119,39 +122,49 @@ def persistence(examined: Examined) -> Finding | list[Finding]:
 
 
 def _awake(examined: Examined, report: SmiReport) -> list[Finding]:
-    cards = [card for card in examined.cards if card.smi]
-    states = [card.smi.persistence for card in cards if card.smi]
-    off = [card for card in cards if card.smi and card.smi.persistence is False]
-    if off and examined.spec.gpu_persistence is False:
-        return [Finding("info", "persistence is off, as declared")]
-    is_host_seen = examined.snapshot[NVIDIA_VERSION].value is not None
-    status: Status = "warn" if is_host_seen or examined.spec.gpu_persistence else "info"
-    if off and len(off) == len(cards):
-        return [_off(off[0], HOST, status)]
-    if off:
-        return [_off(card, card.subject, status) for card in off]
-    if not any(states):
+    declared = examined.spec.gpu_persistence
+    declare = {} if declared is None else {_PERSISTENCE: declared}
+    cards = [(card, card.smi.persistence) for card in examined.cards if card.smi]
+    is_off = all(is_on is False for _, is_on in cards)
+    found = []
+    for card, is_on in cards:
+        one = gpu_settings.judge(examined, card, "drv.persist", declare)
+        if one is None and is_on is False:
+            one = _off(examined, "every card" if is_off else card.name)
+        if one and one.status != "ok":
+            found.append(replace(one, subject=card.subject, evidence=_evidence(card)))
+    if len(found) == len(cards) and len({one.summary for one in found}) == 1:
+        return [replace(found[0], subject=HOST)]
+    if found:
+        return found
+    if all(is_on is None for _, is_on in cards):
         return [Finding("skipped", "persistence does not exist here (N/A)")]
     is_complete = report.is_complete and examined.snapshot[SMI].is_complete
-    if not is_complete or None in states or len(cards) != views.gpu_count(examined):
+    is_complete = is_complete and all(is_on is not None for _, is_on in cards)
+    if not is_complete or len(cards) != views.gpu_count(examined):
         return [Finding("unknown", "nvidia-smi did not report persistence for every card")]
+    if declared is False:
+        return [Finding("ok", "persistence is off, as declared")]
     return [Finding("ok", "the driver keeps every card initialized (persistence)")]
 
 
-def _off(card: Card, subject: str, status: Status) -> Finding:
-    which = "every card" if subject == HOST else card.name
+def _evidence(card: Card) -> tuple[Evidence, ...]:
     shown = (card.smi.line, card.smi.raw.get("persistence_mode", "")) if card.smi else ()
+    return tuple(Evidence(SMI.name, line) for line in shown if line)
+
+
+def _off(examined: Examined, which: str) -> Finding:
+    """Where nothing is declared that needs it."""
+    status: Status = "info" if examined.snapshot[NVIDIA_VERSION].value is None else "warn"
     return Finding(
         status,
         f"persistence is off for {which}",
-        tuple(Evidence(SMI.name, line) for line in shown if line),
-        subject=subject,
         why="When the last program ends, the driver lets go of the card: power limit and clocks "
         "are forgotten, and the next program waits seconds for the card to start.",
         fix=Fix(
             kind="apply",
             concern="gpu_tuning",
-            declare={"gpu_persistence": True},
+            declare={_PERSISTENCE: True},
             text="`rigops apply` turns persistence on, now and at every boot",
             by_hand="`systemctl enable --now nvidia-persistenced` (package nvidia-persistenced or "
             "nvidia-compute-utils); `nvidia-smi -pm 1` does it until the next boot",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from rigops.concerns.gpu_tuning.state import TOLERANCE_WATTS
 from rigops.concerns.thermal_guard.record import lowered
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Finding, Fix
-from rigops.doctor.views import reported
+from rigops.doctor.views import gpu_settings, reported
 from rigops.doctor.views.cards import chosen
 from rigops.doctor.views.reported import NotReported
 from rigops.inventory.spec import choice as per_gpu
 from rigops.inventory.spec.gpu import written_limit
-from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
 from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from rigops.inventory.spec.model import PowerLimit
     from rigops.probe.smi.report import SmiGpu
 
-
-TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
-
 _KEY = "gpu_power_limit"
 _SILENTLY = (
     "A limit below what a card takes is refused, and where a unit sets it, nobody reads the "
@@ -32,111 +30,54 @@ _SILENTLY = (
 )
 
 
-@Check("pwr.limit", needs=(SMI, RIGOPS_STATE), fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@Check("pwr.limit", needs=gpu_settings.LOOKS_INTO, fixes=("apply", "hands"), keys=frozenset({_KEY}))
 @reported.each_card(
     "every card has the power limit it should have", evidence=r"power_readings.*power_limit"
 )
 def limit(examined: Examined, card: Card, smi: SmiGpu) -> Finding | NotReported:
     """Every card has the power limit that is declared.
 
-    Compares the limit in force that nvidia-smi reads back from each card with `gpu_power_limit`,
-    within 1 W because nvidia-smi rounds. A declaration outside the card's own range fails: an RTX
-    5090 takes no less than 400 W, and a lower limit has been seen to be dropped without a word.
-    Another limit than the declared one is a warning. Without a declaration a card at its default is
-    well, and one that was capped by hand is information, because the next reboot forgets the cap.
-    Cards that do not report their limit (laptops) are not judged. A limit that the thermal guard
-    has lowered because of heat is information: it gives it back by itself.
+    Compares `gpu_power_limit` with each card, as plan does, within 1 W because nvidia-smi rounds. A
+    declaration that the card does not accept fails: an RTX 5090 takes no less than 400 W, and a
+    lower limit has been seen to be dropped without a word. Another limit than the declared one is a
+    warning. Where the card itself keeps a lower one in force than was requested, or the thermal
+    guard has lowered it because of heat, it is information. Without a declaration a card at its
+    default is well, one that was capped by hand is information, because the next reboot forgets the
+    cap, and one that does not report its limit (laptops) is not judged.
     """
-    if guarded := _guarded(examined, smi):
-        return guarded
-    declaration = examined.spec.gpu_power_limit
-    choice = chosen(examined, declaration, card) if declaration else None
+    declared = examined.spec.gpu_power_limit
+    choice = chosen(examined, declared, card) if declared else None
     if choice and not choice.is_certain:
         return Finding(
             "unknown", "gpu_power_limit names cards by UUID, and which is this one is not known"
         )
-    if choice and choice.value:
-        return _declared(examined, card, smi, choice.value, choice)
-    return _undeclared(card, smi)
+    declare = {_KEY: per_gpu.declaration(declared, written_limit)} if declared else {}
+    found = gpu_settings.judge(examined, card, "pwr.limit", declare)
+    if found is None:
+        return _guarded(examined, smi) or _undeclared(card, smi)
+    watts = _watts(smi, choice.value) if choice and choice.value else None
+    fix = found.fix
+    if found.status == "fail" and fix and choice and watts is not None:
+        nearest = min(max(watts, smi.watts_min or watts), smi.watts_max or watts)
+        fix = replace(fix, declare={_KEY: _replaced(declare[_KEY], choice, nearest)})
+    return replace(found, data=_data(smi, watts), fix=fix)
+
+
+def _watts(smi: SmiGpu, declared: PowerLimit) -> float | None:
+    if declared.percent is None or smi.watts_default is None:
+        return declared.watts
+    return smi.watts_default * declared.percent / 100
 
 
 def _guarded(examined: Examined, smi: SmiGpu) -> Finding | None:
-    state = examined.snapshot[RIGOPS_STATE].value
-    found = lowered(state.records) if state else {}
+    """Where nothing is declared that the guard could give back."""
+    found = lowered(examined.snapshot[RIGOPS_STATE].or_empty.records)
     # A redacted report has other UUIDs than the card's own.
     held = found.get(smi.uuid or "") or found.get(smi.address or "")
     live = smi.watts_requested if smi.watts_requested is not None else smi.watts_limit
-    if held is None or held.watts is None or live is None:
-        return None
-    if abs(live - held.watts) > TOLERANCE_WATTS:
-        return None
-    return Finding(
-        "info",
-        f"the thermal guard has lowered it to {held.watts:g} W: {held.why}",
-        why="It gives the limit back by itself once the card is cool.",
-        data={"in_force": live, "before": held.watts_before},
-    )
-
-
-def _declared(
-    examined: Examined, card: Card, smi: SmiGpu, declared: PowerLimit, choice: Choice[PowerLimit]
-) -> Finding | NotReported:
-    watts = declared.watts
-    if watts is None and declared.percent is not None and smi.watts_default is not None:
-        watts = smi.watts_default * declared.percent / 100
-    if watts is None:
-        return Finding(
-            "unknown",
-            f"{declared.percent:g}% of the default is declared, and the default is not known",
-        )
-    if smi.watts_min is not None and watts < smi.watts_min - TOLERANCE_WATTS:
-        return _impossible(examined, smi, watts, smi.watts_min, choice)
-    if smi.watts_max is not None and watts > smi.watts_max + TOLERANCE_WATTS:
-        return _impossible(examined, smi, watts, smi.watts_max, choice)
-    if smi.watts_limit is None:
-        return Finding(
-            "unknown", f"declared {watts:g} W, and nvidia-smi does not report the limit in force"
-        )
-    if abs(smi.watts_limit - watts) <= TOLERANCE_WATTS:
-        return Finding("ok", f"limited to {watts:g} W, as declared")
-    return _drifted(examined, card, smi.watts_limit, watts)
-
-
-def _impossible(
-    examined: Examined, smi: SmiGpu, watts: float, nearest: float, choice: Choice[PowerLimit]
-) -> Finding:
-    force = f"; {smi.watts_limit:g} W is in force" if smi.watts_limit is not None else ""
-    return Finding(
-        "fail",
-        f"declared {watts:g} W, but this card takes {_range(smi)}{force}",
-        why=_SILENTLY,
-        data=_data(smi, watts),
-        fix=Fix(
-            kind="hands",
-            declare={_KEY: _replaced(examined, choice, nearest)},
-            text=f"change the declaration: gpu_power_limit for this card must be {_range(smi)}",
-        ),
-    )
-
-
-def _drifted(examined: Examined, card: Card, live: float, watts: float) -> Finding:
-    declaration = examined.spec.gpu_power_limit
-    declared = per_gpu.declaration(declaration, written_limit) if declaration else watts
-    return Finding(
-        "warn",
-        f"power limit is {live:g} W, declared {watts:g} W",
-        why="A limit is gone after a reboot and whenever the driver is unloaded, unless a unit "
-        "sets it again; and of several units the last one wins.",
-        data={"declared": watts, "in_force": live},
-        fix=Fix(
-            kind="apply",
-            concern="gpu_tuning",
-            declare={_KEY: declared},
-            text="`rigops apply` sets the limit now and at every boot, and reads it back",
-            by_hand=f"`nvidia-smi -pm 1`, then `nvidia-smi -i {card.address} -pl {watts:g}`; and "
-            "a systemd unit that does the same after nvidia-persistenced.service",
-        ),
-    )
+    if held and held.watts and live and abs(live - held.watts) <= TOLERANCE_WATTS:
+        return Finding("info", f"the thermal guard has lowered it to {held.watts:g} W: {held.why}")
+    return None
 
 
 def _undeclared(card: Card, smi: SmiGpu) -> Finding | NotReported:
@@ -193,10 +134,8 @@ def _data(smi: SmiGpu, declared: float | None) -> dict[str, object]:
     }
 
 
-def _replaced(examined: Examined, choice: Choice[PowerLimit], watts: float) -> object:
+def _replaced(whole: object, choice: Choice[PowerLimit], watts: float) -> object:
     """The declaration, with a value for this selector that works."""
-    declaration = examined.spec.gpu_power_limit
-    whole = per_gpu.declaration(declaration, written_limit) if declaration else None
     if isinstance(whole, dict) and choice.selector:
         return {**whole, choice.selector.text: _number(watts)}
     return _number(watts)

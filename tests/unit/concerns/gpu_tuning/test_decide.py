@@ -9,8 +9,7 @@ import pytest
 
 from rigops import catalog
 from rigops.concerns.gpu_tuning import decide
-from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning, Wanted
-from rigops.concerns.gpu_tuning.record import WasSet
+from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
 from rigops.concerns.registry import read
 from rigops.probe.smi.report import SmiGpu, SmiReport
 
@@ -183,35 +182,6 @@ def test_what_no_card_accepts_blocks_with_key_card_and_what_is_accepted(
     assert "fix: " in reason
 
 
-def _live(setting: str, value: str, card: SmiGpu, *was_set: WasSet) -> bool:
-    wanted = Wanted(UUIDS[A], A, setting, value)  # type: ignore[arg-type]  # one of its words
-    return decide.is_live(wanted, card, was_set)
-
-
-def test_a_limit_is_live_within_what_nvidia_smi_rounds_and_is_also_in_force() -> None:
-    assert _live("power", "285", replace(GEFORCE, watts_requested=284.6, watts_limit=284.6))
-    assert not _live("power", "285", replace(GEFORCE, watts_requested=320, watts_limit=320))
-    assert not _live("power", "285", replace(GEFORCE, watts_requested=285, watts_limit=350))
-    assert _live("power", "285", replace(GEFORCE, watts_requested=285, watts_limit=200))
-
-
-def test_a_lock_counts_by_the_record_and_by_the_clock_of_the_moment() -> None:
-    recorded = WasSet(UUIDS[A], A, "graphics", "210,1410", "")
-
-    assert _live("graphics", "210,1410", GEFORCE, recorded)
-    assert not _live("graphics", "210,1400", GEFORCE, recorded)
-    assert not _live("graphics", "210,1410", GEFORCE)
-    assert not _live("graphics", "210,1410", replace(GEFORCE, mhz_graphics=1980), recorded)
-
-
-def test_application_clocks_that_are_not_reported_count_by_the_record() -> None:
-    recorded = WasSet(UUIDS[A], A, "application", "877,1005", "")
-
-    assert _live("application", "877,1312", TESLA)
-    assert not _live("application", "877,1005", TESLA, recorded)
-    assert _live("application", "877,1005", GEFORCE, recorded)
-
-
 @pytest.mark.parametrize(
     ("report", "words"),
     [
@@ -227,21 +197,3 @@ def test_cards_that_could_not_be_read_are_not_judged(report: SmiReport, words: s
 
 def test_a_whole_report_is_read() -> None:
     assert decide.unreadable(SmiReport(gpus=(GEFORCE,), is_complete=True)) == ""
-
-
-@pytest.mark.parametrize(
-    ("requested", "limit", "has_it"),
-    [
-        (285, 350, True),
-        (285.4, None, True),
-        (None, 285, True),
-        (350, 285, False),
-        (None, None, False),
-    ],
-)
-def test_a_card_has_a_limit_that_it_was_asked_to_keep(
-    requested: float | None, limit: float | None, *, has_it: bool
-) -> None:
-    card = replace(GEFORCE, watts_requested=requested, watts_limit=limit)
-
-    assert decide.has_limit(card, 285.0) is has_it

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "rigops_"
 _HELP: Final[Mapping[str, str]] = {
+    "rigops_gpu_settings": "Settings of the GPUs that are declared.",
     "rigops_limit_drift": "Settings of the GPUs that are not as declared.",
     "rigops_guard_step": "Step that the thermal guard has taken, 0 is none.",
     "rigops_reboot_owed": "1 while something waits for a reboot.",

@@ -28,9 +28,9 @@ class Records:
         self._root = root
         self._now = now
 
-    def read(self, name: str) -> Mapping[str, Any] | None:
+    def read(self, name: str, folder: str = STATE) -> Mapping[str, Any] | None:
         """None where there is none. ValueError, OSError: it cannot be read."""
-        path = self._root / STATE / name
+        path = self._root / folder / name
         if not path.exists():
             return None
         with path.open("rb") as file:

@@ -1,0 +1,485 @@
+"""Whether a host is as declared has one answer, whoever is asked: plan, doctor or the self-check.
+
+Each row is a declaration, what the card shows, and what rigops has recorded there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from rigops.concerns.gpu_tuning import decide, operations, record
+from rigops.concerns.gpu_tuning.decide import Declared, TunedCard, Tuning
+from rigops.concerns.thermal_guard import record as guard
+from rigops.facts.sections import Boot, RigopsState
+from rigops.hostside.packing import pack
+from rigops.probe.sections import boot, rigops_state
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from tests.unit.doctor.driven_cards import RTX3090, SXM2, look, rig
+from tests.unit.doctor.examining import catalog, spec
+from tests.unit.hostside.test_gpu_tuning_program import Rig
+from tests.unit.hostside.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rigops.doctor.finding import Finding
+    from rigops.inventory.spec import RigSpec
+    from rigops.plan.change import Change
+    from rigops.probe.smi.report import SmiGpu
+
+Status = Literal["as declared", "differs", "held", "unknown", "left over", "refused", "absent"]
+Answer = tuple[str, str, str]
+
+BOOT: Final = "7b2f6d0e-54e1-4d3c-9a65-2f3f8d3e5b11"
+ADDRESS: Final = "0000:0a:00.0"
+OTHER: Final = "GPU-22222222-2222-2222-2222-222222222222"
+CARD: Final = replace(RTX3090, persistence=True)
+CHECKS: Final = {
+    "persistence": "drv.persist",
+    "power limit": "pwr.limit",
+    "graphics clocks": "clk.app",
+    "memory clocks": "clk.app",
+    "application clocks": "clk.app",
+}
+# What plan, doctor and the self-check say of each.
+ANSWERS: Final[Mapping[Status, Answer]] = {
+    "as declared": ("no change", "ok", "ok"),
+    "differs": ("change", "warn, fix: apply", "warn"),
+    "held": ("no change", "info", "ok"),
+    "unknown": ("no change", "unknown", "unknown"),
+    "left over": ("change", "warn, fix: apply", "warn"),
+    "refused": ("blocked", "fail, fix: hands", "not asked"),
+    "absent": ("no change", "ok", "not asked"),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """`was_set`: value and value before of what rigops has set since the boot, by setting.
+
+    `guarded`: watts to which the thermal guard has lowered the card.
+    """
+
+    setting: str
+    expected: Status
+    declared: Mapping[str, object] = field(default_factory=dict)
+    card: SmiGpu = CARD
+    was_set: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    guarded: float | None = None
+    others: tuple[SmiGpu, ...] = ()
+
+    @property
+    def tuning(self) -> Tuning:
+        spec = self.spec
+        declared = Declared(
+            persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks
+        )
+        return decide.resolve(declared, self.cards)
+
+    @property
+    def cards(self) -> tuple[TunedCard, ...]:
+        return decide.find_cards(rig(self.card, *self.others)[SMI].or_empty, catalog())
+
+    @property
+    def spec(self) -> RigSpec:
+        return spec(**self.declared)
+
+    @property
+    def records(self) -> dict[str, str]:
+        uuid = str(self.card.uuid)
+        entries = [
+            {"card": uuid, "address": ADDRESS, "setting": name, "value": value, "was": was}
+            for name, (value, was) in self.was_set.items()
+        ]
+        head = f'{{"schema": "rigops.gpu_tuning/1", "boot_id": "{BOOT}", "settings": ['
+        lines = ",\n".join(json.dumps(one) for one in entries)
+        found = {record.PATH: f"{head}\n{lines}\n]}}\n"} if entries else {}
+        if self.guarded is None:
+            return found
+        card = {
+            "uuid": uuid, "address": ADDRESS, "step": "lower-power", "why": "it is at 90 °C",
+            "watts": self.guarded, "watts_before": 350.0,
+        }  # fmt: skip
+        state = {
+            "schema": "rigops.thermal_guard/1", "step": "lower-power", "why": "it is at 90 °C",
+            "since": "2026-11-25T02:00:00Z", "suspended": "", "uptime_s": 1.0, "cards": [card],
+        }  # fmt: skip
+        return {**found, guard.PATH: json.dumps(state, indent=1)}
+
+
+def power(limit: float | None, in_force: float | None = None, **more: Any) -> SmiGpu:
+    return replace(CARD, watts_requested=limit, watts_limit=in_force or limit, **more)
+
+
+def clocks(graphics: int | None = 210, memory: int | None = 405) -> SmiGpu:
+    return replace(CARD, mhz_graphics=graphics, mhz_memory=memory)
+
+
+V100: Final = replace(
+    SXM2,
+    persistence=True,
+    mhz_max_graphics=1530,
+    mhz_max_memory=877,
+    listed_mhz={877: (1530, 1290, 1005, 135)},
+)
+UNREPORTED: Final = replace(
+    V100,
+    mhz_application_memory=None,
+    mhz_application_graphics=None,
+    raw={"applications_clocks/graphics_clock": "Requested functionality has been deprecated"},
+)
+LIMIT: Final = {"gpu_power_limit": 285}
+GRAPHICS: Final = {"gpu_clocks": "graphics=210,1410"}
+MEMORY: Final = {"gpu_clocks": "memory=405,5001"}
+APPLICATION: Final = {"gpu_clocks": "application=877,1005"}
+LOCKED: Final = {"graphics": ("210,1410", "-")}
+MEMORY_LOCKED: Final = {"memory": ("405,5001", "-")}
+
+ROWS: Final[Mapping[str, Row]] = {
+    # persistence
+    "persistence is not declared": Row("persistence", "absent"),
+    "persistence is on, as declared": Row(
+        "persistence", "as declared", {"gpu_persistence": True}
+    ),
+    "persistence is off, as declared": Row(
+        "persistence", "as declared", {"gpu_persistence": False}, replace(CARD, persistence=False)
+    ),
+    "persistence is off, declared on": Row(
+        "persistence", "differs", {"gpu_persistence": True}, replace(CARD, persistence=False)
+    ),
+    "persistence is on, declared off": Row("persistence", "differs", {"gpu_persistence": False}),
+    "persistence is off beside a declared limit": Row(
+        "persistence", "differs", LIMIT, power(285, persistence=False)
+    ),
+    "persistence is declared off beside a limit": Row(
+        "persistence", "refused", {**LIMIT, "gpu_persistence": False}
+    ),
+    "persistence is left over": Row(
+        "persistence", "left over", {"gpu_power_limit": {"0000:0b:00.0": 285}}, CARD,
+        {"persistence": ("1", "0")}, others=(replace(power(285), uuid=OTHER),),
+    ),
+    "persistence of a card that has none": Row(
+        "persistence", "absent", {"gpu_persistence": True}, replace(CARD, persistence=None)
+    ),
+    # the power limit
+    "limit is not declared": Row("power limit", "absent"),
+    "limit is as declared": Row("power limit", "as declared", LIMIT, power(285)),
+    "limit is off by less than a watt": Row("power limit", "as declared", LIMIT, power(285.9)),
+    "limit is off by more than a watt": Row("power limit", "differs", LIMIT, power(286.1)),
+    "limit is another one": Row("power limit", "differs", LIMIT, power(250)),
+    "limit in percent of the default": Row(
+        "power limit", "as declared", {"gpu_power_limit": "80%"}, power(280)
+    ),
+    "limit that the card has dropped at its default": Row("power limit", "differs", LIMIT),
+    "limit is requested, and the card keeps a lower one in force": Row(
+        "power limit", "held", LIMIT, power(285, 250)
+    ),
+    "limit is requested, and a higher one is in force": Row(
+        "power limit", "differs", LIMIT, power(285, 350)
+    ),
+    "limit in force is as declared, and another one is requested": Row(
+        "power limit", "differs", LIMIT, power(350, 285)
+    ),
+    "limit in force alone is reported, as declared": Row(
+        "power limit", "as declared", LIMIT, replace(power(285), watts_requested=None)
+    ),
+    "limit in force alone is reported, another one": Row(
+        "power limit", "differs", LIMIT, replace(power(250), watts_requested=None)
+    ),
+    "limit requested alone is reported, another one": Row(
+        "power limit", "differs", LIMIT, replace(CARD, watts_limit=None)
+    ),
+    "limit is not reported": Row("power limit", "unknown", LIMIT, power(None)),
+    "limit is lowered by the thermal guard": Row(
+        "power limit", "held", LIMIT, power(228), guarded=228.0
+    ),
+    "limit is neither as declared nor the thermal guard's": Row(
+        "power limit", "differs", LIMIT, power(250), guarded=228.0
+    ),
+    "limit is below the card's range": Row("power limit", "refused", {"gpu_power_limit": 99}),
+    "limit is below the card's range by less than a watt": Row(
+        "power limit", "refused", {"gpu_power_limit": 99.5}
+    ),
+    "limit of a card that takes none": Row(
+        "power limit", "refused", LIMIT,
+        replace(power(None), watts_default=None, watts_min=None, watts_max=None),
+    ),
+    "limit in percent of a default that is not reported": Row(
+        "power limit", "refused", {"gpu_power_limit": "80%"}, replace(CARD, watts_default=None)
+    ),
+    "limit is left over": Row(
+        "power limit", "left over", {"gpu_persistence": True}, power(285),
+        {"power": ("285", "350.00")},
+    ),
+    # a lock of the graphics clock
+    "graphics clocks are not declared": Row("graphics clocks", "absent", LIMIT, power(285)),
+    "graphics lock was set, and the card is idle": Row(
+        "graphics clocks", "as declared", GRAPHICS, clocks(), LOCKED
+    ),
+    "graphics lock was set, and the clock is above it by a step": Row(
+        "graphics clocks", "as declared", GRAPHICS, clocks(1425), LOCKED
+    ),
+    "graphics lock was set, and the clock is above it by more than a step": Row(
+        "graphics clocks", "differs", GRAPHICS, clocks(1426), LOCKED
+    ),
+    "graphics lock was set, and the clock is above it by three steps": Row(
+        "graphics clocks", "differs", GRAPHICS, clocks(1455), LOCKED
+    ),
+    "graphics lock was not set in this boot, and the card is idle": Row(
+        "graphics clocks", "differs", GRAPHICS
+    ),
+    "graphics lock was not set in this boot, and the clock is above it": Row(
+        "graphics clocks", "differs", GRAPHICS, clocks(1905)
+    ),
+    "graphics lock was set to something else": Row(
+        "graphics clocks", "differs", GRAPHICS, clocks(), {"graphics": ("210,1300", "-")}
+    ),
+    "graphics lock was set, and the clock is not reported": Row(
+        "graphics clocks", "unknown", GRAPHICS, clocks(None), LOCKED
+    ),
+    "graphics lock above what the card can run": Row(
+        "graphics clocks", "refused", {"gpu_clocks": "graphics=210,2500"}
+    ),
+    "graphics lock is left over": Row(
+        "graphics clocks", "left over", {"gpu_persistence": True}, clocks(), LOCKED
+    ),
+    # a lock of the memory clock
+    "memory lock was set, and the card is idle": Row(
+        "memory clocks", "as declared", MEMORY, clocks(), MEMORY_LOCKED
+    ),
+    "memory lock was set, and the clock is above it by less than its step": Row(
+        "memory clocks", "as declared", MEMORY, clocks(memory=5030), MEMORY_LOCKED
+    ),
+    "memory lock was set, and the clock is above it by more": Row(
+        "memory clocks", "differs", MEMORY, clocks(memory=5052), MEMORY_LOCKED
+    ),
+    "memory lock was not set in this boot": Row("memory clocks", "differs", MEMORY),
+    "memory lock was set, and the clock is not reported": Row(
+        "memory clocks", "unknown", MEMORY, clocks(memory=None), MEMORY_LOCKED
+    ),
+    "memory lock of a card that cannot lock it": Row(
+        "memory clocks", "refused", {"gpu_clocks": "memory=877"}, V100
+    ),
+    "memory lock is left over": Row(
+        "memory clocks", "left over", GRAPHICS, clocks(), {**LOCKED, **MEMORY_LOCKED}
+    ),
+    # application clocks
+    "application clocks are as declared": Row(
+        "application clocks", "as declared", APPLICATION,
+        replace(V100, mhz_application_graphics=1005),
+    ),
+    "application clocks are others": Row("application clocks", "differs", APPLICATION, V100),
+    "application clocks are not reported, and were set in this boot": Row(
+        "application clocks", "as declared", APPLICATION, UNREPORTED,
+        {"application": ("877,1005", "-")},
+    ),
+    "application clocks are not reported, and were not set in this boot": Row(
+        "application clocks", "differs", APPLICATION, UNREPORTED
+    ),
+    "application clocks that the card does not list": Row(
+        "application clocks", "refused", {"gpu_clocks": "application=877,1004"}, V100
+    ),
+    "application clocks of a card that has none": Row(
+        "application clocks", "refused", {"gpu_clocks": "application=9751,1410"}
+    ),
+    "application clocks are left over": Row(
+        "application clocks", "left over", {"gpu_persistence": True},
+        replace(V100, mhz_application_graphics=1005), {"application": ("877,1005", "877,1290")},
+    ),
+}  # fmt: skip
+
+
+# ---- three who are asked
+
+
+@dataclass(frozen=True)
+class FakeHost:
+    row: Row
+
+    def get_fact(self, fact: type) -> object:
+        known: dict[type, object] = {
+            RigopsState: rigops_state.RigopsState(records=self.row.records),
+            Boot: boot.Boot(boot_id=BOOT),
+        }
+        return known[fact]
+
+    def noop(self, _: str) -> None:
+        pass
+
+
+def changes(row: Row, patch: pytest.MonkeyPatch) -> list[Change] | None:
+    """What the operation announces. None: blocked."""
+    tuning = row.tuning
+    if tuning.blockers:
+        return None
+    found: list[Change] = []
+    patch.setattr(operations, "host", FakeHost(row))
+    patch.setattr(operations, "headline", lambda *_: None)
+    patch.setattr(operations, "announce", lambda _, change: found.append(change))
+    operation: Any = operations.settings_live
+    list(operation._inner(wanted=tuning.wanted, cards=row.cards))
+    return found
+
+
+def by_plan(row: Row, patch: pytest.MonkeyPatch) -> str:
+    found = changes(row, patch)
+    if found is None:
+        return "blocked"
+    subjects = [one.subject for one in found]
+    return "change" if f"GPU {ADDRESS} {row.setting}" in subjects else "no change"
+
+
+def findings(row: Row, check: str) -> list[Finding]:
+    state = rigops_state.RigopsState(records=row.records)
+    facts = rig(
+        row.card, *row.others, rigops_state=state, boot=boot.Boot(boot_id=BOOT, uptime_s=1010.0)
+    )
+    return look(check, facts, row.spec)
+
+
+def by_doctor(row: Row) -> str:
+    (found,) = findings(row, CHECKS[row.setting])
+    if found.fix:
+        return f"{found.status}, fix: {found.fix.kind}"
+    return "ok" if found.status == "skipped" else found.status
+
+
+def by_self_check(row: Row, root: Path) -> str:
+    """Of the packed program, which runs the other one, which asks nvidia-smi."""
+    host = tabled(row, root)
+    if host is None:
+        return "not asked"
+    program = host.write("gpu_tuning", f"#!/bin/sh\n{host.text('gpu_tuning', {})}")
+    program.chmod(0o755)
+    host.write("etc/rigops/self_check", f"check gpu_tuning {program} check {root}\n")
+    host.write("proc/uptime", "90000.00 1.00")
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", pack("self_check").text, str(root)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert said.stderr == ""
+    rows = [re.split(" {2,}", line, maxsplit=3) for line in said.stdout.splitlines()]
+    assert "rigops.selfcheck" not in {one[1] for one in rows}, said.stdout
+    its = [CHECKS[row.setting], f"gpu {ADDRESS}"]
+    found = [one[0] for one in rows if one[1:3] == its]
+    return found[0] if found else "not asked"
+
+
+def tabled(row: Row, root: Path) -> Rig | None:
+    """A host with the table of this declaration. None where there is no table."""
+    tuning = row.tuning
+    if tuning.blockers or not row.declared:
+        return None
+    host = Rig(root, "dash")
+    host.boot(BOOT)
+    host.declare(*(one.line for one in tuning.wanted))
+    for path, text in row.records.items():
+        host.write(path.lstrip("/"), text)
+    for card in (one.smi for one in row.cards):
+        for name, value in {
+            "pci.bus_id": f"0000{card.address}".upper(),
+            "persistence_mode": {True: "Enabled", False: "Disabled", None: "[N/A]"}[
+                card.persistence
+            ],
+            "power.limit": _shown(card.watts_requested),
+            "enforced.power.limit": _shown(card.watts_limit),
+            "power.default_limit": _shown(card.watts_default),
+            "clocks.gr": _shown(card.mhz_graphics),
+            "clocks.mem": _shown(card.mhz_memory),
+            "clocks.applications.mem": _shown(card.mhz_application_memory),
+            "clocks.applications.gr": _shown(card.mhz_application_graphics),
+        }.items():
+            host.put(str(card.uuid), name, value)
+    return host
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "[N/A]"
+    return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_plan_doctor_and_self_check_agree(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ROWS[name]
+
+    found = (by_plan(row, monkeypatch), by_doctor(row), by_self_check(row, tmp_path))
+
+    assert " / ".join(found) == " / ".join(ANSWERS[row.expected])
+
+
+# ---- what doctor says that apply does, apply does
+
+
+def _cards() -> some.SearchStrategy[SmiGpu]:
+    watts = some.sampled_from([None, 228.0, 250.0, 284.0, 285.0, 286.0, 286.1, 350.0])
+    return some.builds(
+        replace,
+        some.sampled_from([CARD, V100, UNREPORTED, replace(CARD, watts_min=300.0)]),
+        persistence=some.sampled_from([True, False, None]),
+        watts_requested=watts,
+        watts_limit=watts,
+        mhz_graphics=some.sampled_from([None, 210, 1410, 1425, 1426, 1905]),
+        mhz_memory=some.sampled_from([None, 405, 5001, 5051, 5052, 9751]),
+    )
+
+
+def _declarations() -> some.SearchStrategy[dict[str, object]]:
+    keys = {
+        "gpu_persistence": some.booleans(),
+        "gpu_power_limit": some.sampled_from([285, "80%", 99, {"3090": 285}, {ADDRESS: 250}]),
+        "gpu_clocks": some.sampled_from(
+            ["graphics=210,1410", "graphics=210,1410 memory=405,5001", "application=877,1005",
+             {"V100": "application=877,1005", "default": "memory=405,5001"}]
+        ),
+    }  # fmt: skip
+    return some.fixed_dictionaries({}, optional=keys).filter(bool)
+
+
+_SET: Final = some.dictionaries(
+    some.sampled_from(["persistence", "power", "graphics", "memory", "application"]),
+    some.sampled_from([("1", "0"), ("285", "350.00"), ("210,1410", "-"), ("405,5001", "-"),
+                       ("877,1005", "877,1290")]),
+)  # fmt: skip
+
+
+@given(_declarations(), _cards(), _SET, some.sampled_from([None, 228.0]), some.none() | _cards())
+def test_doctor_says_apply_if_and_only_if_plan_has_a_change(
+    declared: dict[str, object],
+    card: SmiGpu,
+    was_set: dict[str, tuple[str, str]],
+    guarded: float | None,
+    other: SmiGpu | None,
+) -> None:
+    others = () if other is None else (replace(other, uuid=OTHER),)
+    row = Row("", "absent", declared, card, was_set, guarded, others)
+    with pytest.MonkeyPatch.context() as patch:
+        found = changes(row, patch) or ()
+    words = [one.subject.removeprefix("GPU ").partition(" ") for one in found]
+    addresses = [one.identity.address for one in row.cards]
+
+    by_apply = {
+        (address, check)
+        for check in sorted(set(CHECKS.values()))
+        for one in findings(row, check)
+        if one.fix and one.fix.by_apply and one.fix.is_declared
+        for address in addresses
+        if one.subject in {"host", f"gpu {address}"}
+    }
+
+    assert by_apply == {(address, CHECKS[setting]) for address, _, setting in words}
