@@ -13,6 +13,8 @@ from rigops.hostside.packing import installed_at, pack
 if TYPE_CHECKING:
     from tests.lab.hosts import Host
 
+KEY: Final = "/etc/rigops/snapshots_key"
+KNOWN: Final = "/etc/rigops/snapshots_known_hosts"
 PROGRAM: Final = installed_at("snapshots")
 LIVE: Final = "/data/home"
 HERE: Final = "/data/.rigops/snapshots/data%2Fhome"
@@ -122,6 +124,18 @@ class SnapshotHost:
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.does(f"cat {STATE}"))
         return found
+
+
+def let_in(server: SnapshotHost, host: SnapshotHost, folder: str, port: int) -> None:
+    """The host may send to this folder of the server, which it calls `server`, and nothing else."""
+    host.does(f"mkdir -p $(dirname {KEY}); rm -f {KEY}; ssh-keygen -q -t ed25519 -N '' -f {KEY}")
+    public = host.does(f"cat {KEY}.pub")
+    line = f'restrict,command="{PROGRAM} serve {folder}" {public}'
+    server.does("mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/authorized_keys", f"{line}\n")
+    host.does(
+        "mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/config",
+        f"Host server\n HostName {server.host.address}\n Port {port}\n",
+    )
 
 
 def read_ran(done: subprocess.CompletedProcess[str]) -> Ran:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.lab.seed import SSHD_PORT
-from tests.lab.snapshot_host import HERE, LIVE, PROGRAM, SECOND, SnapshotHost
+from tests.lab.snapshot_host import HERE, KEY, KNOWN, LIVE, SECOND, SnapshotHost, let_in
 from tests.lab.sshd import until
 from tests.shards import LAB_SNAPSHOTS
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.shard(LAB_SNAPSHOTS)
 
-KEY: Final = "/etc/rigops/snapshots_key"
-KNOWN: Final = "/etc/rigops/snapshots_known_hosts"
 ASK: Final = f"ssh -T -i {KEY} -o BatchMode=yes -o UserKnownHostsFile={KNOWN} server"
 
 
@@ -30,14 +28,7 @@ def pair(module_lab: Lab) -> tuple[SnapshotHost, SnapshotHost]:
         one.install()
         one.start_anew()
     server.does(f"mkdir -p /backup; mount {SECOND} /backup; mkdir /backup/epyc; touch /secret")
-    host.does(f"rm -f {KEY}; ssh-keygen -q -t ed25519 -N '' -f {KEY}")
-    public = host.does(f"cat {KEY}.pub")
-    line = f'restrict,command="{PROGRAM} serve /backup/epyc" {public}'
-    server.does("mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/authorized_keys", f"{line}\n")
-    host.does(
-        "mkdir -p -m 700 /root/.ssh; cat >>/root/.ssh/config",
-        f"Host server\n HostName {server.host.address}\n Port {SSHD_PORT}\n",
-    )
+    let_in(server, host, "/backup/epyc", SSHD_PORT)
     host.declare(send_to="root@server:/backup/epyc")
     return host, server
 

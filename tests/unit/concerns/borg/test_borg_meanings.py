@@ -97,6 +97,15 @@ def test_a_disk_that_does_not_answer_is_named_and_not_its_lock() -> None:
     assert error.message == "/r: the disk does not read or write"
 
 
+def test_a_server_that_prints_something_else_is_no_borg() -> None:
+    text = "Got unexpected RPC data format from server:\ny\ny\n"
+
+    error = BorgError(SSH, [BorgMessage("ERROR", "UnexpectedRPCDataFormatFromServer", text)], 2)
+
+    assert error.message == f"{SSH}: something else than borg answers"
+    assert error.fix
+
+
 def test_an_automount_without_its_disk_is_an_absent_repository() -> None:
     text = TRACEBACK.format("OSError: [Errno 19] No such device: '/mnt/usb/borg'")
 

@@ -159,6 +159,12 @@ _BORG_MEANINGS = (
         for shape in ("borg: command not found", "borg: not found")
     ),
     BorgMeaning(
+        "unexpected RPC data format from server",
+        FAILED,
+        "something else than borg answers",
+        "see this host's key in the server's authorized_keys, and what the shell there prints",
+    ),
+    BorgMeaning(
         "ConnectionClosed",
         UNREACHABLE,
         "the server does not answer",
