@@ -14,24 +14,27 @@ import pytest
 from rigops.backup.file_systems import FileSystem, NotedPath
 from rigops.backup.host.errors import HostError
 from rigops.backup.host.output import Output
-from rigops.backup.host.snapshot_names import SnapshotName
+from rigops.backup.host.snapshot_names import SnapshotName, parse_snapshot_name
 from rigops.backup.host.snapshot_settings import SnapshotSettings
 from rigops.backup.host.volumes import Source, Volume
 from rigops.concerns.snapshots.host import running
 from rigops.concerns.snapshots.host.place import SnapshotCopy
 from rigops.concerns.snapshots.host.running import SnapshotRun, Wish
 from rigops.concerns.snapshots.host.targets import Target
+from rigops.concerns.snapshots.host.transfer import Sent
 from rigops.hostside.shared.beneath import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from rigops.backup.host.subvolumes import Subvolume
+    from rigops.concerns.snapshots.host.chain import Transfer
     from rigops.concerns.snapshots.host.place import LocalPlace
 
 NOW = datetime(2026, 11, 25, 6, tzinfo=timezone.utc)
-DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+DAY = 24 * HOUR
 YEARS = 5 * 365 * DAY
 DISK = "disk"
 
@@ -90,7 +93,7 @@ class Rig:
 
     def run(self, now: datetime = NOW, kind: str = "timer", **wish: bool) -> dict[str, Any]:
         settings = SnapshotSettings("rig", self.paths, "2d", DISK)
-        given = Wish(kind, always=True, sends=False, **wish)
+        given = Wish(kind, **{"always": True, "sends": False, **wish})
         code = SnapshotRun(settings, given, Output(as_json=True), now).carry_out()
         lines = [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
         self.errors = [one["error"]["message"] for one in lines if "error" in one]
@@ -167,6 +170,31 @@ def test_a_target_that_is_disconnected_meanwhile_is_said_once_and_is_no_fault_of
     assert (found["code"], found["target"]["error"]) == (1, "disk was disconnected")
     assert [one["error"] for one in rig.state["subvolumes"].values()] == [None, None]
     assert rig.errors == ["disk was disconnected"]
+
+
+def test_a_send_that_lasts_holds_up_no_snapshot_here(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.has_days(1)
+    hours = iter(range(1, 27))
+
+    def send(transfer: Transfer, *_: object, meanwhile: Callable[[], None]) -> Sent:
+        for hour in hours:
+            monkeypatch.setattr(running, "utc_now", lambda at=hour: NOW + at * HOUR)
+            meanwhile()
+        states.append(rig.state["subvolumes"]["/home"]["newest_at"])
+        return Sent(transfer.name, "", 1, 1.0)
+
+    states: list[str] = []
+    monkeypatch.setattr(running, "send_snapshot", send)
+
+    found = rig.run(sends=True)
+
+    first, second = (parse_snapshot_name(one["name"]) for one in found["created"])
+    assert first
+    assert second
+    assert first.at == NOW < second.at <= NOW + DAY
+    assert (found["code"], states) == (0, [text(second.at)])
 
 
 def test_while_a_subvolume_is_missing_nothing_of_any_goes_here_or_there(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
     from rigops.concerns.snapshots.host.place import LocalPlace
     from rigops.concerns.snapshots.host.remote import RemotePlace
     from rigops.concerns.snapshots.host.targets import Target
+    from rigops.concerns.snapshots.host.transfer import Sent
 
+_DUE_EVERY = timedelta(minutes=1)
 _FORGOTTEN = timedelta(days=90)  # a target that is not declared any more keeps no parent
 
 
@@ -177,6 +180,7 @@ class SnapshotRun:
         self._wish = wish
         self._output = output
         self._now = now
+        self._always = wish.always
         self._works = [Work(path) for path in settings.subvolumes]
         self._before = read_snapshots_state()
         self._clock = Clock(now, KnownRuns())
@@ -193,6 +197,7 @@ class SnapshotRun:
         self._judge_clock()
         if self._wish.kind:
             self._each(self._take)
+        self._always = False
         taken = {one.path: one.place for one in self._works if one.place and not one.error}
         self._target = open_target(self._settings)
         self._check_target()
@@ -258,7 +263,7 @@ class SnapshotRun:
         future = [name for name in names if is_from_future(name, self._now)]
         if future:
             self._output.notice(f"{work.path}: {', '.join(future)}: from the future; they stay")
-        if not self._wish.always and not is_due(names, self._rule, self._now):
+        if not self._always and not is_due(names, self._rule, self._now):
             return
         if self._wish.is_dry:
             name = free_name(self._now, self._wish.kind, names)
@@ -268,6 +273,18 @@ class SnapshotRun:
             name = create_snapshot(work.source, self._wish.kind, self._now) if work.source else ""
             self._output.notice(f"{work.path}: snapshot {name}")
         self._created.append({"path": work.path, "name": name})
+
+    def _take_meanwhile(self) -> None:
+        """A send that lasts, or that a server draws out, holds up no snapshot here."""
+        now = utc_now()
+        if not self._wish.kind or now - self._now < _DUE_EVERY:
+            return
+        self._now = now
+        before = len(self._created)
+        self._each(self._take)
+        if len(self._created) > before:
+            with suppress(HostError):  # the end of the run says so too
+                self._write_state()
 
     def _check_target(self) -> None:
         target = self._target
@@ -424,11 +441,11 @@ class SnapshotRun:
             self._output.notice(room)
         try:
             try:
-                sent = send_snapshot(transfer, work.folder, work.store, place, self._output)
+                sent = self._stream(work, transfer, place)
             except BtrfsError as error:
                 if not error.is_full or not self._prune_target(work, place):
                     raise
-                sent = send_snapshot(transfer, work.folder, work.store, place, self._output)
+                sent = self._stream(work, transfer, place)
         except BtrfsError as error:
             if error.is_full:
                 raise HostError(f"{error.message} ({room})", error.fix) from error
@@ -439,6 +456,16 @@ class SnapshotRun:
             f"{work.path}: sent {sent.name} {how}: {_mebibytes(sent.bytes)} in {sent.seconds:.1f} s"
         )
         self._note_sent(work, sent.name, sent.parent, sent.bytes, sent.seconds)
+
+    def _stream(self, work: Work, transfer: Transfer, place: LocalPlace | RemotePlace) -> Sent:
+        return send_snapshot(
+            transfer,
+            work.folder,
+            work.store,
+            place,
+            self._output,
+            meanwhile=self._take_meanwhile,
+        )
 
     def _note_sent(
         self,

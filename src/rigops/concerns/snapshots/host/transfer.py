@@ -12,6 +12,8 @@ from rigops.backup.host.snapshot_names import path_of
 from rigops.hostside.shared.bounded import SILENCE_S, ChildError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rigops.backup.host.output import Output
     from rigops.concerns.snapshots.host.chain import Transfer
     from rigops.concerns.snapshots.host.place import LocalPlace, SnapshotCopy
@@ -37,6 +39,7 @@ class _Way(NamedTuple):
     folder: str
     source: Place
     target: Place
+    meanwhile: Callable[[], None] | None
 
 
 class StreamMeter:
@@ -73,9 +76,18 @@ def clear_incomplete(target: Place, folder: str, output: Output) -> None:
 
 
 def send_snapshot(
-    transfer: Transfer, folder: str, source: Place, target: Place, output: Output
+    transfer: Transfer,
+    folder: str,
+    source: Place,
+    target: Place,
+    output: Output,
+    *,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Sent:
-    """Against the best parent that the target turns out to have, else in full."""
+    """Against the best parent that the target turns out to have, else in full.
+
+    `meanwhile`: what has to go on beside it; called for each part that is moved.
+    """
     theirs = target.copies(folder)
     ours = next(one for one in source.copies(folder) if one.name == transfer.name)
     if any(one.name == ours.name and one.origin != ours.origin for one in theirs):
@@ -83,7 +95,7 @@ def send_snapshot(
             f"{target.name} has another snapshot with the name {ours.name}",
             "remove the one that is not needed",
         )
-    way = _Way(ours, folder, source, target)
+    way = _Way(ours, folder, source, target, meanwhile)
     for parent in transfer.parents:
         sent = _send_against(way, parent, output)
         if sent:
@@ -119,10 +131,16 @@ def _send_once(way: _Way, parent: str, output: Output) -> Sent:
 def _stream(way: _Way, parent: str, meter: StreamMeter) -> None:
     """What ended first is the cause of a failure."""
     name, problem = way.ours.name, None
+
+    def count(moved: int) -> None:
+        meter.count(moved)
+        if way.meanwhile:
+            way.meanwhile()
+
     with way.source.send(way.folder, name, parent) as sender:
         stream = sender.output.fileno()
         try:
-            way.target.receive(way.folder, name, stream, meter.count, way.ours.origin)
+            way.target.receive(way.folder, name, stream, count, way.ours.origin)
         except HostError as error:
             problem = error
         sender.output.close()  # a sender that nobody reads ends
