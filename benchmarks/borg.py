@@ -19,7 +19,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.snapshots import disk, fill, run
+from benchmarks.snapshots import alternating, disk, fill, run
 from rigops.backup.host.output import Output
 from rigops.backup.host.volumes import leave_mounts_of_others
 from rigops.concerns.borg.host import borg_process, borg_sources
@@ -28,7 +28,7 @@ from rigops.concerns.borg.host.borg_process import Borg, find_borg_version
 from rigops.concerns.borg.host.borg_settings import BorgSettings
 from rigops.concerns.borg.host.borg_sources import frozen_sources
 
-RUNS = 5
+RUNS = 4
 BOUND = 1.10
 PASSPHRASE = "benchmark"  # noqa: S105 - of a repository that lasts seconds
 
@@ -101,10 +101,9 @@ def main() -> int:
             [*once, str(live), str(repository), str(files)],
             ["borg", "create", f"{repository}::plain", str(live)],
         )
-        rounds = [[seconds(words, repository, files) for words in sides]]
-        rounds += [
-            [seconds(words, repository, files) for words in sides] for _ in range(arguments.runs)
-        ]
+        rounds = alternating(
+            1 + arguments.runs, lambda side: seconds(sides[side], repository, files)
+        )
     ours, peer = (statistics.median(column) for column in zip(*rounds[1:], strict=True))
     print(f"borg        {arguments.megabytes} MB to a new repository: rigops {ours:.2f} s,")
     print(f"            borg create {peer:.2f} s, medians of {arguments.runs};")

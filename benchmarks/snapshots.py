@@ -1,7 +1,8 @@
 """What sending a snapshot costs, against `btrfs send | btrfs receive`: `-m benchmarks.snapshots`.
 
 Needs root and btrfs-progs. A tree of 2 GB on one loop device is sent in full to another, by each
-side in turn: a machine whose speed drifts must not change the ratio.
+side in turn, and each is as often the first: a machine whose speed drifts must not change the
+ratio.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rigops.backup.host.output import Output
 from rigops.backup.host.volumes import Volume
@@ -24,7 +26,10 @@ from rigops.concerns.snapshots.host.chain import Transfer
 from rigops.concerns.snapshots.host.place import LocalPlace
 from rigops.concerns.snapshots.host.transfer import send_snapshot
 
-RUNS = 5
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RUNS = 8
 BOUND = 1.10
 FILES = 64
 NAME = "20261125T060000Z-manual"
@@ -75,6 +80,16 @@ def seconds(words: list[str], target: Path) -> float:
     return took
 
 
+def alternating(count: int, measure: Callable[[int], float]) -> list[tuple[float, float]]:
+    """Of both sides in turn; each is as often the first."""
+    rounds = []
+    for number in range(count):
+        first = measure(number % 2)
+        other = measure(1 - number % 2)
+        rounds.append((other, first) if number % 2 else (first, other))
+    return rounds
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -103,7 +118,7 @@ def main() -> int:
             [sys.executable, "-m", "benchmarks.snapshots", "--once", str(source), str(target)],
             ["sh", "-c", plain],
         )
-        rounds = [[seconds(words, target) for words in sides] for _ in range(1 + RUNS)][1:]
+        rounds = alternating(1 + RUNS, lambda side: seconds(sides[side], target))[1:]
     ours, peer = (statistics.median(column) for column in zip(*rounds, strict=True))
     print(f"snapshots   {arguments.megabytes} MB to another disk: rigops {ours:.2f} s,")
     print(f"            btrfs send | btrfs receive {peer:.2f} s, medians of {RUNS};")
