@@ -86,8 +86,7 @@ if __name__ == "__main__":"""
 CUTS: Final = {
     "snapshot": "take_snapshot = halt_after(take_snapshot, lambda words: True)",
     "exchange": "put_in_place = halt_after(put_in_place, lambda words: True)",
-    "moves": "move_to_free_name = halt_after("
-    'move_to_free_name, lambda words: words[1].endswith("/alpha"))',
+    "moves": 'move = halt_after(move, lambda words: words[1].name == "alpha")',
 }
 
 
