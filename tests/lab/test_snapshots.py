@@ -254,7 +254,7 @@ ROWS = (
         "the target's folder is a file",
         f"unshare -m sh -c 'mount {SECOND} /there; rm -rf /there/rigops/epyc.x;"
         " mv /there/rigops /there/put-aside; touch /there/rigops'",
-        "Not a directory",
+        "is no folder",
         mends=f"unshare -m sh -c 'mount {SECOND} /there; rm /there/rigops; mv /there/put-aside"
         " /there/rigops'",
     ),
