@@ -66,6 +66,8 @@ def document(record: PinnedDriver) -> str:
         **vars(record),
         "sources": [{"name": name, "versions": its} for name, its in record.sources.items()],
     }
+    if not record.beside:
+        del fields["beside"]  # so that an older document is not written anew
     # The document had the British word before the code had the American one.
     named = {"flavour" if name == "flavor" else name: value for name, value in fields.items()}
     return json.dumps({"schema": SCHEMA, **named}, indent=1, default=dict) + "\n"
