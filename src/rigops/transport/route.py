@@ -194,7 +194,9 @@ def parse_settings(text: str) -> Settings:
 
 def read_settings_without_program(target: Target) -> Settings:
     # Only where OpenSSH is not installed; and with what `without_invoke` left out.
-    import invoke  # noqa: PLC0415 - needed here alone
+    import rigops.transport.without_invoke  # noqa: F401, PLC0415 - which hides it for a moment
+
+    import invoke  # noqa: PLC0415 - needed here alone  # isort: skip
     from paramiko import config as of_paramiko  # noqa: PLC0415 - needed here alone
     from paramiko.ssh_exception import SSHException  # noqa: PLC0415 - needed here alone
 

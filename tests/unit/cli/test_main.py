@@ -92,10 +92,12 @@ main()
 """
 
 
-def test_doctor_imports_in_one_thread_at_a_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["", "/nowhere"], ids=["with ssh", "without a program"])
+def test_doctor_imports_in_one_thread_at_a_time(tmp_path: Path, path: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", CROSSING],
         cwd=tmp_path,
+        env={**os.environ, "PATH": path or os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=False,
