@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -160,3 +161,11 @@ def test_only_one_module_writes_to_the_terminal() -> None:
 )
 def test_a_way_around_it_is_seen(line: str) -> None:
     assert ways_to_print(line)
+
+
+def test_a_suppression_says_why() -> None:
+    bare = re.compile(r"# (?:noqa: [A-Z0-9, ]+|type: ignore\[[a-z-]+\])$", re.MULTILINE)
+    folders = (ROOT / name for name in ("src", "tests", "benchmarks", "deploys"))
+    files = (one for folder in folders for one in folder.rglob("*.py"))
+
+    assert [str(one) for one in files if bare.search(one.read_text(encoding="utf-8"))] == []

@@ -79,7 +79,7 @@ class BoundedChild:
 
     @property
     def output(self) -> IO[bytes]:
-        assert self.process.stdout is not None  # noqa: S101
+        assert self.process.stdout is not None  # noqa: S101 - a pipe
         return self.process.stdout
 
     @property
@@ -128,7 +128,7 @@ class BoundedChild:
                     self.process.wait(_STOP_S)
 
     def _read_errors(self) -> None:
-        assert self.process.stderr is not None  # noqa: S101
+        assert self.process.stderr is not None  # noqa: S101 - a pipe
         with self.process.stderr as pipe:
             while True:
                 part = os.read(pipe.fileno(), _READ)

@@ -162,7 +162,7 @@ def test_a_target_that_is_disconnected_meanwhile_is_said_once_and_is_no_fault_of
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.paths = ("/home", "/srv")
-    pull = lambda *_: setattr(rig.there, "is_pulled", True)  # noqa: E731
+    pull = lambda *_: setattr(rig.there, "is_pulled", True)  # noqa: E731 - one line
     monkeypatch.setattr(running, "clear_incomplete", pull)
 
     found = rig.run()

@@ -240,4 +240,4 @@ def _reason_of(messages: list[BorgMessage]) -> str:
 
 def is_warning(code: int) -> bool:
     """1 of old; 100 to 127 are the warnings of borg 1.4."""
-    return code == 1 or 100 <= code <= 127  # noqa: PLR2004
+    return code == 1 or 100 <= code <= 127  # noqa: PLR2004 - of borg

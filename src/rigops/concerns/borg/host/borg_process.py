@@ -245,7 +245,7 @@ class _Running:
             self._process.wait()
 
     def _read_log(self) -> None:
-        assert self._process.stderr is not None  # noqa: S101
+        assert self._process.stderr is not None  # noqa: S101 - a pipe
         with self._process.stderr as log:
             for line in iter(lambda: log.readline(_LONGEST_LINE), b""):
                 self._heard_at = time.monotonic()

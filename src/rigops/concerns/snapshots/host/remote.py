@@ -99,7 +99,7 @@ class RemotePlace:
         found = self._ask("look", folder, snapshot, shlex.quote(inside))
         if not found:
             return "", 0
-        self._demand([len(found) == 2 and found[0] in _KINDS and _is_size(found[1])])  # noqa: PLR2004
+        self._demand([len(found) == 2 and found[0] in _KINDS and _is_size(found[1])])  # noqa: PLR2004 - words
         return found[0], found[1]
 
     def delete(self, folder: str, snapshot: str) -> None:
@@ -144,7 +144,7 @@ class RemotePlace:
 
     def room(self) -> tuple[int, int]:
         found = self._ask("room")
-        self._demand([len(found) == 2, *map(_is_size, found)])  # noqa: PLR2004
+        self._demand([len(found) == 2, *map(_is_size, found)])  # noqa: PLR2004 - words
         return found[0], found[1]
 
     def sync(self) -> None:
