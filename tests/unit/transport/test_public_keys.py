@@ -16,7 +16,7 @@ from rigops.transport.target import Target
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen")
+pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_key_without_its_pub_file_is_read_from_the_private_one(ssh: Path) -> N
     assert public_keys(target) == (line.rpartition(" ")[0],)
 
 
-@pytest.mark.skipif(not shutil.which("ssh-agent"), reason="no ssh-agent")
+@pytest.mark.skipif(not shutil.which("ssh-agent"), reason="ssh-agent is not installed")
 def test_a_key_that_is_in_the_agent_alone_is_found(
     ssh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
