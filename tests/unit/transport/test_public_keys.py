@@ -16,7 +16,9 @@ from rigops.transport.target import Target
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
+pytestmark = pytest.mark.skipif(
+    not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed"
+)
 
 
 @pytest.fixture
