@@ -47,6 +47,11 @@ class Rig(Tended):
         said = self.rigops("plan", "--json", *INVENTORY)
         return {change["subject"] for change in only(said)["changes"]}
 
+    def level(self) -> Mapping[str, Any]:
+        """What doctor says of the level that is declared."""
+        said = self.rigops("doctor", "--json", *INVENTORY)
+        return next(one for one in only(said)["findings"] if one["id"] == "toy.level")
+
     def says(self, command: str) -> str:
         return self.host.run(command).stdout.strip()
 
@@ -100,9 +105,13 @@ def test_apply_brings_what_only_a_reboot_can(rig: Rig) -> None:
 
 
 def test_drift_of_file_and_live_value_is_planned_and_repaired(rig: Rig) -> None:
+    assert rig.level()["status"] == "ok"
     rig.says(f"echo 9 >{LIVE}; rm {FILE}")
 
     assert rig.subjects(toy_level=4) == {FILE, LIVE}
+    found = rig.level()
+    assert found["summary"] == "the live level is 9, declared 4"
+    assert (found["remedy"]["kind"], found["remedy"]["concern"]) == ("apply", "toy")
     assert rig.applied(toy_level=4)["outcome"] == "changed"
     assert rig.says(f"cat {FILE} {LIVE}") == "level=4\n4"
 

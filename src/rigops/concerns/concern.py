@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,11 +17,15 @@ from rigops import assets, json_fields
 from rigops.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.scalars import Key
     from rigops.plan.change import Change
+    from rigops.probe.section import Section
     from rigops.probe.sections.rigops_state import RigopsState
+    from rigops.probe.snapshot import HostSnapshot
     from rigops.record import Proven
     from rigops.record.lockfile import LockedHost
     from rigops.transport import Result, Target
@@ -85,6 +90,19 @@ class SelfChecks:
     commands: Mapping[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """Whether a host is as declared, judged once for plan, doctor and the self-check. Pure.
+
+    `needs`: what `judge` looks at; its first section has the evidence. `checks`: doctor's title
+    and explanation of each check, by its id, of those for which doctor has none of its own.
+    """
+
+    needs: Callable[[], Sequence[Section[Any]]]
+    judge: Callable[[RigSpec, HostSnapshot, Catalog], Sequence[State]]
+    checks: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Kept:
     """`vault`: None where there was nothing to do."""
@@ -131,6 +149,8 @@ class Concern:
     asks_for_proof: Callable[[Change], bool] = _never
     # Where it is blocked and no driver is loaded, preflight and a reboot wait for it.
     brings_driver: bool = False
+    # Whether what can be set on a running host is as declared.
+    states: States | None = None
     # What is configured, or is declared, and only a reboot brings into force; asked after the
     # deploy, and where the concern is not selected as well.
     reboot_reasons: Callable[[RigSpec], Iterable[str]] = _none

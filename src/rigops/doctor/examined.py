@@ -37,6 +37,6 @@ class Examined:
         return find_cards(self.snapshot, self.catalog)
 
     @cached_property
-    def views(self) -> dict[Callable[[Examined], object], object]:
-        """What `once` has worked out."""
+    def views(self) -> dict[object, object]:
+        """What has been worked out once, by what worked it out."""
         return {}

@@ -13,6 +13,7 @@ from rigops.concerns.registry import names_in_this_version
 from rigops.doctor import checks as folder
 from rigops.doctor import views
 from rigops.doctor.check import Check
+from rigops.doctor.checks import declared
 from rigops.doctor.examined import Examined
 from rigops.doctor.host_report import SUMMARIZED
 from rigops.inventory.spec import RigSpec
@@ -32,11 +33,11 @@ _WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "unknown", "info", "o
 
 
 def _find_checks() -> tuple[Check, ...]:
-    """Those of every module in the folder `checks`, by the modules' names."""
+    """Those of every module in the folder `checks`, by the modules' names, and of concerns."""
     names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
     modules = [import_module(f"{folder.__name__}.{name}") for name in names]
     found = (value for module in modules for value in vars(module).values())
-    return tuple(value for value in found if isinstance(value, Check))
+    return (*(value for value in found if isinstance(value, Check)), *declared.checks())
 
 
 CHECKS: Final = _find_checks()
@@ -44,9 +45,11 @@ CHECKS: Final = _find_checks()
 
 def sections_for(checks: Iterable[Check]) -> tuple[Section[Any], ...]:
     """What to ask a host for these checks, and for the line that sums it up."""
-    needed = {section.name for check in checks for section in check.sections}
+    of_checks = [section for check in checks for section in check.sections]
+    needed = {section.name for section in of_checks}
     needed |= {section.name for section in (*SUMMARIZED, *views.NAMES_CARDS)}
-    return tuple(section for section in SECTIONS if section.name in needed)
+    every = {section.name: section for section in (*SECTIONS, *of_checks)}
+    return tuple(section for name, section in every.items() if name in needed)
 
 
 def examine(

@@ -140,8 +140,8 @@ def owned_unit(
         text = f"{path} changes {unit}, and rigops did not write it: sudo systemctl revert {unit}"
         notice(host, concern, text)
     # Unknown is no reason to restart it: the next run asks again.
-    states = {"active", "activating"} | (set() if stays_active else {"inactive"})
-    runs = found is None or (found.active in states and found.enabled == "enabled")
+    has_ended = not stays_active and (found and found.active) == "inactive"
+    runs = found is None or found.runs or (has_ended and found.enabled == "enabled")
     yield from _owned(
         WantedFile(concern, digest(content.encode()), _FILE_MODE),
         path=SYSTEM_UNITS + unit,

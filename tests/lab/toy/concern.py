@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern
+from rigops.concerns.concern import Concern, States
+from rigops.concerns.state import AS_DECLARED, DIFFERS, UNKNOWN, State
 from rigops.inventory.spec import Key
 from rigops.inventory.spec.scalars import whole_number
 from rigops.probe.section import Section
@@ -14,8 +15,10 @@ from rigops.probe.section import Section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rigops.catalog import Catalog
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
+    from rigops.probe.snapshot import HostSnapshot
 
 NAME: Final = "toy"
 FILE: Final = "/etc/toy.conf"
@@ -63,11 +66,30 @@ def _reboot_reasons(spec: RigSpec) -> Iterator[str]:
         yield f"this boot did not begin with level {level}"
 
 
+def judge(level: int | None, live: str) -> list[State]:
+    if level is None:
+        return []
+    state = State("toy.level", "host", "the live level", str(level), live, DIFFERS)
+    return [state._replace(status=AS_DECLARED) if live == str(level) else state]
+
+
+def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State]:
+    found = snapshot[SECTION].value
+    if found is None:
+        return [State("toy.level", "host", "the live level", "", "", UNKNOWN, "not collected")]
+    return judge(spec[LEVEL], found.live)
+
+
 TOY: Final = Concern(
     name=NAME,
     keys=(LEVEL,),
     deploy=_deploy,
     deploy_file=Path(__file__).with_name("toy.py"),
     facts=_facts,
+    states=States(
+        needs=lambda: (SECTION,),
+        judge=_states,
+        checks={"toy.level": "The toy has its level.\n\nCompares it with `toy_level`."},
+    ),
     reboot_reasons=_reboot_reasons,
 )

@@ -13,7 +13,7 @@ from rigops.ownership.owned_files import owned_file, owned_unit, undo_undeclared
 from rigops.ownership.ownership import Ownership
 from rigops.plan.change import Change
 from rigops.plan.context import announce
-from tests.lab.toy.concern import BOOTED, FILE, LIVE, NAME, SECTION, UNIT, Toy
+from tests.lab.toy.concern import BOOTED, FILE, LIVE, NAME, SECTION, UNIT, Toy, judge
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -56,11 +56,11 @@ def toy(level: int | None) -> None:
 
 @operation()
 def live_level(*, level: int) -> Generator[FileWorkCommand, None, None]:
-    found = host.get_fact(ToyFact).live
-    if found == str(level):
+    (state,) = judge(level, host.get_fact(ToyFact).live)
+    if not state.is_to_change:
         host.noop("the live level is as declared")
         return
-    announce(host, Change(NAME, "setting", LIVE, f"{found}\n", f"{level}\n"))
+    announce(host, Change(NAME, "setting", LIVE, f"{state.now}\n", f"{state.wanted}\n"))
     work = FileWork(
         before=Ownership.of(host.get_fact(RigopsState)),
         more_effects=(Effect(f"echo {level} >{LIVE}"),),

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from rigops.plan.change import Change
     from rigops.probe.smi.report import SmiGpu
 
-Status = Literal["as declared", "differs", "held", "unknown", "left over", "refused", "absent"]
+Status = Literal[
+    "as declared", "differs", "held", "unknown", "left over", "refused", "absent", "not here"
+]
 Answer = tuple[str, str, str]
 
 BOOT: Final = "7b2f6d0e-54e1-4d3c-9a65-2f3f8d3e5b11"
@@ -60,6 +62,7 @@ ANSWERS: Final[Mapping[Status, Answer]] = {
     "left over": ("change", "warn, fix: apply", "warn"),
     "refused": ("blocked", "fail, fix: hands", "not asked"),
     "absent": ("no change", "ok", "not asked"),
+    "not here": ("no change", "ok", "ok"),
 }
 
 

@@ -46,6 +46,15 @@ def test_root_ports_that_redirect_are_the_first_failure_of_a_listing_alone() -> 
     assert worst.fix.declare == {"acs_redirect": "off"}
 
 
+def test_where_the_kernel_is_locked_down_a_person_clears_them_as_plan_says() -> None:
+    lockdown = "== /sys/kernel/security/lockdown\nnone [integrity] confidentiality\n"
+    fix = found(PATH, {"lspci": ROOT_PORTS, "secure-boot": lockdown})[0].fix
+
+    assert fix is not None
+    assert (fix.kind, fix.declare) == ("hands", None)
+    assert "pci=disable_acs_redir=" in fix.text
+
+
 def test_by_hand_only_the_ports_between_the_cards_are_cleared() -> None:
     fix = found(PATH, {"lspci": SWITCHES})[0].fix
 

@@ -98,6 +98,24 @@ def test_a_guard_that_does_not_run_is_started_by_apply() -> None:
     assert found.fix.declare == {"thermal_limit": {"gpu": 83.0}}
 
 
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [
+        (OwnedUnit("active", "enabled"), None),
+        (OwnedUnit("activating", "enabled"), None),
+        (OwnedUnit("reloading", "enabled"), None),
+        (OwnedUnit("active", "disabled"), "apply"),
+        (OwnedUnit("inactive", "enabled"), "apply"),
+        (OwnedUnit("inactive", "masked"), "hands"),
+    ],
+)
+def test_doctor_says_apply_where_plan_starts_the_unit(unit: OwnedUnit, kind: str | None) -> None:
+    fix = one(guard, on_host(written(), unit), thermal_limit=83).fix
+
+    assert unit.runs is (fix is None)
+    assert (fix.kind if fix else None) == kind
+
+
 def test_what_was_not_collected_is_unknown() -> None:
     facts = snapshot_of(rig(RTX3090), rigops_state=None, boot=Boot(uptime_s=1.0))
 

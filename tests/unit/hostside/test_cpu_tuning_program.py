@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rigops.concerns.cpu_tuning.facts import Before, CpuTuned, parse
+from rigops.concerns.cpu_tuning.state import Before, was_set
 from tests.unit.cpu_policies import FOLDER, TREES, Tree
 from tests.unit.hostside.small_host import SmallHost
 from tests.unit.programs import SHELLS
@@ -25,7 +25,6 @@ class Rig(SmallHost):
     def __init__(self, root: Path, shell_name: str) -> None:
         super().__init__(root, shell_name)
         self.boot(BOOT)
-        self.write("proc/sys/kernel/osrelease", "6.12.0\n")
 
     def boot(self, boot_id: str) -> None:
         self.write("proc/sys/kernel/random/boot_id", f"{boot_id}\n")
@@ -50,10 +49,13 @@ class Rig(SmallHost):
         return done.stdout.decode()
 
     @property
-    def tuned(self) -> CpuTuned:
-        found = parse(self.ok("show"))
-        assert not found.unparsed
-        return found
+    def was(self) -> dict[int, Before]:
+        """By policy, where it has the driver that it had."""
+        record = self.root / RECORD
+        boot_id = (self.root / "proc/sys/kernel/random/boot_id").read_text().strip()
+        found = was_set(record.read_text(), boot_id) if record.exists() else {}
+        return {number: before for (number, driver), before in found.items()
+                if [driver] == self.has("scaling_driver", number)}  # fmt: skip
 
     def files(self) -> dict[str, str]:
         folder = self.root / FOLDER
@@ -82,7 +84,7 @@ def test_each_driver_gets_both_and_has_back_exactly_what_it_had(rig: Rig, name: 
     assert rig.has("scaling_governor") == [tree.governor] * 2
     assert rig.has("scaling_max_freq") == [str(tree.held_khz)] * 2
     was = Before(tree.was_governor, tree.most_khz)
-    assert rig.tuned.was == {0: was, 1: was}
+    assert rig.was == {0: was, 1: was}
     record = json.loads((rig.root / RECORD).read_text())
     assert (record["schema"], record["boot_id"]) == ("rigops.cpu_tuning/1", BOOT)
     assert {entry["driver"] for entry in record["policies"]} == {tree.driver}
@@ -100,7 +102,7 @@ def test_what_is_not_declared_is_left_alone(rig: Rig) -> None:
     rig.ok("set", "-", "2500000")
 
     assert rig.has("scaling_governor") == ["schedutil"] * 2
-    assert rig.tuned.was[0] == Before(None, 4_000_000)
+    assert rig.was[0] == Before(None, 4_000_000)
 
 
 def test_one_that_is_no_longer_declared_goes_back_and_the_other_stays(rig: Rig) -> None:
@@ -112,7 +114,7 @@ def test_one_that_is_no_longer_declared_goes_back_and_the_other_stays(rig: Rig) 
     assert (rig.has("scaling_governor"), rig.has("scaling_max_freq")) == (
         ["schedutil"] * 2, ["2500000"] * 2,
     )  # fmt: skip
-    assert rig.tuned.was[1] == Before(None, 3_300_000)
+    assert rig.was[1] == Before(None, 3_300_000)
 
 
 def test_the_energy_preference_that_a_governor_changes_goes_back_with_it(rig: Rig) -> None:
@@ -130,7 +132,7 @@ def test_a_second_value_keeps_what_there_was_before_the_first(rig: Rig) -> None:
     rig.ok("set", "-", "3000000")
     rig.ok("set", "-", "2000000")
 
-    assert rig.tuned.was[0].khz == TREES["amd-pstate guided"].most_khz
+    assert rig.was[0].khz == TREES["amd-pstate guided"].most_khz
     rig.put(0, "scaling_max_freq", "3500000")  # somebody else's
     rig.ok("set", "-", "2000000")
     assert rig.has("scaling_max_freq") == ["2000000"] * 2
@@ -169,7 +171,7 @@ def test_slower_cores_of_a_hybrid_are_not_limited(one: Rig) -> None:
     one.ok("set", "-", "4200000")
 
     assert one.has("scaling_max_freq") == ["4200000", "3800000"]
-    assert list(one.tuned.was) == [0]
+    assert list(one.was) == [0]
 
 
 def test_a_processor_that_is_offline_is_left_out(one: Rig) -> None:
@@ -194,7 +196,7 @@ def test_a_record_of_another_boot_or_driver_undoes_nothing(one: Rig, what: str) 
     one.ok("back")
 
     assert one.has("scaling_governor", 0) == ["performance"]
-    assert one.tuned.was == {}
+    assert one.was == {}
 
 
 def test_without_scaling_it_says_so_and_succeeds(one: Rig) -> None:
@@ -212,41 +214,9 @@ def test_nothing_is_set_that_could_not_be_undone(one: Rig) -> None:
     assert one.has("scaling_governor") == ["schedutil"] * 2
 
 
-def test_governors_that_a_module_would_bring_are_listed(one: Rig) -> None:
-    folder = "lib/modules/6.12.0/kernel/drivers/cpufreq"
-    one.write(f"{folder}/cpufreq_ondemand.ko.xz", "")
-    one.write(f"{folder}/acpi-cpufreq.ko.xz", "")
-
-    assert one.tuned.loadable == {"ondemand"}
-
-
 def test_another_word_is_an_error_and_sets_nothing(one: Rig) -> None:
     one.has_tree(TREES["acpi-cpufreq"])
     before = one.files()
 
     assert one.does("tune").returncode == 2
     assert one.files() == before
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_a_check_finds_what_is_as_declared_and_what_somebody_changed(rig: Rig, name: str) -> None:
-    tree = TREES[name]
-    rig.has_tree(tree)
-    words = (tree.governor, str(tree.khz))
-    rig.ok("set", *words)
-    before = rig.files()
-
-    assert rig.ok("check", *words) == "finding\tok\tcpu.gov\thost\t2 CPU policies are as declared\n"
-    assert rig.files() == before
-
-    rig.put(1, "scaling_governor", tree.was_governor)
-    found = rig.ok("check", *words)
-    assert found == (
-        f"finding\twarn\tcpu.gov\thost\tpolicy1: scaling_governor is {tree.was_governor}, "
-        f"not {tree.governor}\n"
-    )
-    assert "are as declared" in rig.ok("check", "-", str(tree.khz))
-
-
-def test_a_check_where_nothing_is_scaled_says_so(rig: Rig) -> None:
-    assert rig.ok("check", "performance", "-").endswith("the kernel scales no CPU frequency here\n")

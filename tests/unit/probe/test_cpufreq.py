@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigops.probe.sections.cpufreq import SECTION, parse
+from rigops.probe.sections.cpufreq import MODULES, SECTION, parse
 from tests.unit.cpu_policies import TREES
 from tests.unit.patterns import slow_growth
 from tests.unit.probe.snippets import run, tree
@@ -104,3 +104,11 @@ def test_any_text_is_read_or_named(text: str, cut: int, letter: str) -> None:
 )
 def test_twice_the_text_takes_twice_the_time(head: str, unit: str) -> None:
     assert slow_growth(parse, lambda size: head + unit * (size // len(unit)), 64 * 1024) is None
+
+
+def test_governors_that_a_module_would_bring_are_listed() -> None:
+    text = f"{POLICIES}== {MODULES}\nondemand\nconservative\n"
+
+    assert parse(text).loadable == frozenset({"ondemand", "conservative"})
+    assert parse(text).unparsed == ()
+    assert parse(POLICIES).loadable is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigops.concerns.preconditions.firmware import in_the_bios
@@ -37,11 +38,11 @@ def blocker(acs: AcsPorts, virtual_machine: str) -> str:
             "off the kernel's command line, if it is there"
         )
     if acs.is_locked_down and (found := acs.redirecting):
-        return _locked_down(tuple(one.address for one in found))
+        return locked_down(tuple(one.address for one in found))
     return ""
 
 
-def _locked_down(ports: tuple[str, ...]) -> str:
+def locked_down(ports: Sequence[str]) -> str:
     argument = f"pci=disable_acs_redir={';'.join(ports)}"
     if len(ports) == 1:
         fix = f'declare kernel_args = ["{argument}"]'

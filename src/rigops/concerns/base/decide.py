@@ -142,7 +142,7 @@ def _sized(
     if not is_owned and live and is_same:
         return LimitPlan()
     unit = units.get(SHM_UNIT)
-    runs = unit is None or (unit.active == "active" and unit.enabled == "enabled")
+    runs = unit is None or unit.runs
     notices: tuple[str, ...] = ()
     if _option(around.planned_shm) and not is_same:
         fstab = f"/etc/fstab gives {SHM} size={before.option}"

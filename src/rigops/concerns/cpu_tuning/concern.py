@@ -5,34 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern, HostRecord, of_schema
+from rigops.concerns.concern import Concern, HostRecord, States, of_schema
 from rigops.concerns.cpu_tuning import NAME
+from rigops.concerns.cpu_tuning.state import CHECK, RECORD, SCHEMA, Declared
 from rigops.inventory.spec.machine import cpu_max_freq
 from rigops.inventory.spec.scalars import Key, word_key
-from rigops.probe.sections.rigops_state import STATE
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
 
 
+_EXPLANATION: Final = """The CPU has the declared governor and highest frequency.
+
+Compares `cpu_governor` and `cpu_max_freq` with each policy in sysfs, as plan does; with
+acpi-cpufreq the highest P-state up to the limit has to be set. A difference is a warning, and what
+the driver does not take fails. It is skipped without a declaration, and where the kernel scales no
+frequency, as in most virtual machines.
+"""
 _GOVERNORS: Final = (
     "performance", "powersave", "schedutil", "ondemand", "conservative", "userspace",
 )  # fmt: skip
 
 
 def _facts(spec: RigSpec) -> Sequence[type[SectionFact[Any]]]:
-    from rigops.concerns.cpu_tuning.facts import CpuTuning
     from rigops.facts.sections import Boot, CpuFreq, Units
 
     is_declared = spec.cpu_max_freq is not None or spec.cpu_governor is not None
-    return (CpuFreq, CpuTuning, Boot, Units) if is_declared else ()
+    return (CpuFreq, Boot, Units) if is_declared else ()
 
 
 def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.cpu_tuning.operations import cpu_tuning
 
     cpu_tuning(governor=spec.cpu_governor, khz=spec.cpu_max_freq)
+
+
+def _needs() -> Sequence[Section[Any]]:
+    from rigops.probe.sections import boot, cpufreq, rigops_state
+
+    return (cpufreq.SECTION, rigops_state.SECTION, boot.SECTION)
+
+
+def _states(spec: RigSpec, snapshot: HostSnapshot, _: Catalog) -> Sequence[State]:
+    from rigops.concerns.cpu_tuning import decide
+
+    return decide.states(Declared(spec.cpu_governor, spec.cpu_max_freq), snapshot)
 
 
 def _self_check(spec: RigSpec) -> Sequence[str]:
@@ -46,9 +68,9 @@ def _self_check(spec: RigSpec) -> Sequence[str]:
 def _records() -> tuple[HostRecord, ...]:
     return (
         HostRecord(
-            f"{STATE}/cpu_tuning.json",
+            RECORD,
             "the governor and limit that the CPU had before come back with the next reboot only",
-            of_schema("rigops.cpu_tuning/1"),
+            of_schema(SCHEMA),
             "reboot the host",
         ),
     )
@@ -69,5 +91,6 @@ CPU_TUNING: Final = Concern(
     facts=_facts,
     writes=("*/rigops/cpu_tuning", "*/rigops-cpu-tuning.service"),
     records=_records,
+    states=States(needs=_needs, judge=_states, checks={CHECK: _EXPLANATION}),
     self_check=_self_check,
 )

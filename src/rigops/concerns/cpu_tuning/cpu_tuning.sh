@@ -1,14 +1,9 @@
 #!/bin/sh
-# cpu_tuning set GOVERNOR KHZ | back | check GOVERNOR KHZ | show: governor and highest frequency of
-# every CPU policy.
+# cpu_tuning set GOVERNOR KHZ | back: governor and highest frequency of every CPU policy.
 #
 #   set    has them everywhere and reads each one back; `-`: not declared, so what an earlier `set`
 #          changed of it goes back
 #   back   the same as `set - -`
-#   check  prints for the self-check whether they are everywhere
-#   show   prints what was there before, and what could be loaded:
-#            was POLICY GOVERNOR KHZ   `-` for what was not changed
-#            loadable GOVERNOR
 #
 # The kernel makes its policies anew at a boot and when a driver changes its mode, so a record counts
 # for one boot and one driver. A policy without a readable governor has no CPU online.
@@ -182,65 +177,23 @@ note() {
 "
 }
 
-# Of several policies that differ, the first is named.
-check() { # GOVERNOR KHZ
-    read_record
-    count=0 differ=0 first=
-    for folder in $(policies); do
-        count=$((count + 1))
-        look_at "$folder" "$2" 2>/dev/null
-        for pair in "scaling_governor $1" "scaling_max_freq $held"; do
-            [ "${pair#* }" != - ] || continue
-            get "$folder/${pair% *}"
-            [ "$value" != "${pair#* }" ] || continue
-            differ=$((differ + 1))
-            [ -n "$first" ] || first="${folder##*/}: ${pair% *} is ${value:-unreadable}, not ${pair#* }"
-        done
-    done
-    status=ok summary="$count CPU policies are as declared"
-    [ "$count" != 0 ] || summary='the kernel scales no CPU frequency here'
-    [ "$differ" = 0 ] || status=warn summary="$first"
-    [ "$differ" -le 1 ] || summary="$summary, and $((differ - 1)) more"
-    printf 'finding\t%s\tcpu.gov\thost\t%s\n' "$status" "$summary"
-}
-
-show() {
-    read_record
-    for folder in $(policies); do
-        look_at "$folder" -
-        [ "$was_governor $was_khz" = '- -' ] || echo "was ${folder##*/} $was_governor $was_khz"
-    done
-    get "$system/proc/sys/kernel/osrelease"
-    for module in "$system/lib/modules/$value/kernel/drivers/cpufreq"/cpufreq_*.ko*; do
-        [ -e "$module" ] || continue
-        module=${module##*/cpufreq_}
-        echo "loadable ${module%%.*}"
-    done
-}
-
-cpu_tuning() { # set … | check … | back [FOLDER] | show [FOLDER]: in tests FOLDER is what / is otherwise
+cpu_tuning() { # set … | back [FOLDER]: in tests FOLDER is what / is otherwise
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     LC_ALL=C
     export PATH LC_ALL
     action=${1:-} governor=- khz=-
-    case $action in
-        set | check)
-            if [ $# -ge 3 ]; then
-                governor=$2 khz=$3
-                shift 2
-            fi
-            ;;
-    esac
+    if [ "$action" = set ] && [ $# -ge 3 ]; then
+        governor=$2 khz=$3
+        shift 2
+    fi
     system=${2:-}
     cpufreq=$system/sys/devices/system/cpu/cpufreq
     record=$system/var/lib/rigops/cpu_tuning.json
     failed=0
     case $action in
         set | back) tune "$governor" "$khz" ;;
-        check) check "$governor" "$khz" ;;
-        show) show ;;
         *)
-            echo 'usage: cpu_tuning set GOVERNOR KHZ | back | check GOVERNOR KHZ | show' >&2
+            echo 'usage: cpu_tuning set GOVERNOR KHZ | back' >&2
             exit 2
             ;;
     esac

@@ -7,7 +7,7 @@ the driver. It records what it changes, so that undoing is exact.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
 from pyinfra.api.operation import operation
@@ -15,8 +15,8 @@ from pyinfra.context import host
 
 from rigops.concerns.cpu_tuning import NAME as CONCERN
 from rigops.concerns.cpu_tuning import decide
-from rigops.concerns.cpu_tuning.decide import Declared, Setting
-from rigops.concerns.cpu_tuning.facts import PROGRAM, CpuTuning
+from rigops.concerns.cpu_tuning.state import Declared
+from rigops.concerns.state import REFUSED
 from rigops.facts.sections import Boot, CpuFreq, RigopsState, Units
 from rigops.hostside.packing import installed_at, pack
 from rigops.ownership.file_work import Effect, FileWork, FileWorkCommand
@@ -29,10 +29,11 @@ from rigops.probe.sections.rigops_state import STATE
 from rigops.rendering import render
 
 if TYPE_CHECKING:
+    from rigops.concerns.state import State
     from rigops.inventory.spec.model import Governor
 
 UNIT: Final = "rigops-cpu-tuning.service"
-_INSTALLED: Final = installed_at(PROGRAM)
+_INSTALLED: Final = installed_at(CONCERN)
 _NOT_DECLARED: Final = "-"
 
 
@@ -57,8 +58,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
         # A BIOS setting that is off for a while undoes nothing.
         if not Ownership.of(host.get_fact(RigopsState)).paths_of(CONCERN):
             return
-    tuned = host.get_fact(CpuTuning)
-    if refused := tuple(decide.refusals(declared, policies, tuned.loadable)):
+    if refused := tuple(one.why for one in _judged(declared) if one.status == REFUSED):
         blockers(name="Blockers", concern=CONCERN, reasons=refused)
         return
     for text in decide.notices(declared, found):
@@ -66,7 +66,7 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
     for text in decide.rivals(host.get_fact(Units)):
         warning(host, CONCERN, text)
     words = (governor or _NOT_DECLARED, str(khz or _NOT_DECLARED))
-    owned_program(name=_INSTALLED, concern=CONCERN, program=PROGRAM)
+    owned_program(name=_INSTALLED, concern=CONCERN, program=CONCERN)
     owned_unit(
         name=UNIT,
         concern=CONCERN,
@@ -78,33 +78,32 @@ def cpu_tuning(*, governor: Governor | None, khz: int | None) -> None:
     )
     policies_live(
         name="CPU policies",
-        settings=decide.settings(declared, policies, tuned.was),
+        declared=declared,
         command=shlex.join((_INSTALLED, "set", *words)),
     )
     undo_undeclared(name="What is no longer declared", concern=CONCERN)
 
 
 @operation()
-def policies_live(
-    *, settings: Sequence[Setting], command: str
-) -> Generator[FileWorkCommand, None, None]:
+def policies_live(*, declared: Declared, command: str) -> Generator[FileWorkCommand, None, None]:
     """Have every policy as declared. It comes after the program and the unit.
 
-    + settings: what differs
+    + declared: None is undeclared
     + command: brings all of it about
     """
-    if not settings:
+    pending = [state for state in _judged(declared) if state.is_to_change]
+    if not pending:
         host.noop("every CPU policy is as declared")
         return
-    headline(host, CONCERN, " and ".join(dict.fromkeys(_in_short(one) for one in settings)))
-    for one in settings:
-        _announce(one)
+    headline(host, CONCERN, " and ".join(dict.fromkeys(map(_in_short, pending))))
+    for state in pending:
+        _announce(state)
     # The program itself as well: it names the policy that refuses, where a unit only fails.
     work = FileWork(
         before=Ownership.of(host.get_fact(RigopsState)),
         more_effects=(Effect(command, unit=UNIT),),
     )
-    yield FileWorkCommand(work, touches=frozenset({CpuFreq, CpuTuning}))
+    yield FileWorkCommand(work, touches=frozenset({CpuFreq, RigopsState}))
 
 
 @operation()
@@ -116,20 +115,25 @@ def policies_undone() -> Generator[FileWorkCommand, None, None]:
         host.noop("nothing was set that is to be undone")
         return
     housekeeping(host, CONCERN, "what was set since the boot")
-    policies = decide.in_use(host.get_fact(CpuFreq))
-    for one in decide.settings(Declared(), policies, host.get_fact(CpuTuning).was):
-        _announce(one)
+    for state in _judged(Declared()):
+        if state.is_to_change:
+            _announce(state)
     # Not the installed one, which somebody may have changed.
-    command = shlex.join(("sh", "-c", pack(PROGRAM).text, PROGRAM, "back"))
+    command = shlex.join(("sh", "-c", pack(CONCERN).text, CONCERN, "back"))
     work = FileWork(before=owned, more_effects=(Effect(command),))
-    yield FileWorkCommand(work, touches=frozenset({CpuFreq, CpuTuning}))
+    yield FileWorkCommand(work, touches=frozenset({CpuFreq, RigopsState}))
 
 
-def _in_short(setting: Setting) -> str:
-    what = "CPU governor" if setting.kind == "governor" else "CPU up to"
-    return f"{what} {decide.shown(setting.after)}"
+def _judged(declared: Declared) -> list[State]:
+    records, boot_id = host.get_fact(RigopsState).records, host.get_fact(Boot).boot_id
+    return decide.judged(declared, host.get_fact(CpuFreq), records, boot_id)
 
 
-def _announce(setting: Setting) -> None:
-    before, after = (f"{decide.shown(one)}\n" for one in (setting.before, setting.after))
-    announce(host, Change(CONCERN, "setting", setting.subject, before, after))
+def _in_short(state: State) -> str:
+    what = "CPU governor" if state.name.endswith("governor") else "CPU up to"
+    return f"{what} {state.wanted}"
+
+
+def _announce(state: State) -> None:
+    change = Change(CONCERN, "setting", state.name, f"{state.now}\n", f"{state.wanted}\n")
+    announce(host, change)

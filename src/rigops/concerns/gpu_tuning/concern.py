@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rigops.concerns.concern import Concern, HostRecord
+from rigops.concerns.concern import Concern, HostRecord, States
 from rigops.concerns.gpu_tuning import NAME, record
 from rigops.inventory.spec.gpu import CLOCKS_EXAMPLE, clocks, per_gpu, power_limit
 from rigops.inventory.spec.scalars import Key, boolean
 
 if TYPE_CHECKING:
+    from rigops.catalog import Catalog
+    from rigops.concerns.state import State
     from rigops.facts.sections import SectionFact
     from rigops.inventory.spec import RigSpec
+    from rigops.probe.section import Section
+    from rigops.probe.snapshot import HostSnapshot
 
 
 def _is_declared(spec: RigSpec) -> bool:
@@ -30,6 +34,18 @@ def _deploy(spec: RigSpec) -> None:
     from rigops.concerns.gpu_tuning.operations import gpu_tuning
 
     gpu_tuning(persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks)
+
+
+def _needs() -> Sequence[Section[Any]]:
+    from rigops.probe.sections import boot, nvidia_smi_xml, rigops_state
+
+    return (nvidia_smi_xml.SECTION, rigops_state.SECTION, boot.SECTION)
+
+
+def _states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> Sequence[State]:
+    from rigops.concerns.gpu_tuning import decide
+
+    return decide.states(spec, snapshot, catalog)
 
 
 def _self_check(spec: RigSpec) -> Sequence[str]:
@@ -74,5 +90,6 @@ GPU_TUNING: Final = Concern(
     facts=_facts,
     writes=("*/rigops/gpu_tuning", "*/rigops-gpu-tuning*"),
     records=_records,
+    states=States(needs=_needs, judge=_states),
     self_check=_self_check,
 )

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rigops.catalog import find_gpu
 from rigops.catalog.model import ARCHITECTURES
 from rigops.concerns.gpu_tuning import record
-from rigops.concerns.gpu_tuning.state import WORDS, Lowered, Shown, Wanted, judge_cards
+from rigops.concerns.gpu_tuning.state import WORDS, Lowered, Shown, Wanted, judge_cards, state_of
+from rigops.concerns.state import REFUSED, State
 from rigops.concerns.thermal_guard import record as guard
 from rigops.dataclass import dataclass
 from rigops.inventory.spec.choice import GpuIdentity, choose, uuids_of, without_a_card
+from rigops.probe.sections.boot import SECTION as BOOT
+from rigops.probe.sections.nvidia_smi_xml import SECTION as SMI
+from rigops.probe.sections.rigops_state import SECTION as RIGOPS_STATE
 
 if TYPE_CHECKING:
     from rigops.catalog import Catalog
     from rigops.catalog.model import Gpu
-    from rigops.concerns.state import State
+    from rigops.inventory.spec import RigSpec
     from rigops.inventory.spec.model import Clocks, PerGpu, PowerLimit
     from rigops.probe.sections.pci import Pci
     from rigops.probe.smi.report import SmiGpu, SmiReport
+    from rigops.probe.snapshot import HostSnapshot
 
 Value = TypeVar("Value")
 
@@ -53,20 +58,13 @@ class TunedCard:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """What a card does not accept of what is declared, and the check that says so."""
-
-    card: TunedCard
-    check: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Tuning:
+    """`refused`: what a card does not accept of what is declared; `blockers` has it as well."""
+
     wanted: tuple[Wanted, ...] = ()
-    blockers: tuple[str, ...] = ()  # the refusals among them
+    blockers: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refused: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +114,15 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
     blockers += _selection_errors("gpu_clocks", declared.clocks, cards)
     uuids = uuids_of(card.identity for card in cards)
     wanted: list[Wanted] = []
-    refusals: list[Refusal] = []
+    refusals: list[tuple[TunedCard, str, str]] = []
     notices: list[tuple[TunedCard, str]] = []
     for card in cards:
         lines: list[Wanted] = []
-        for check, lines_of in (("pwr.limit", _limit), ("clk.app", _clocks)):
+        for setting, lines_of in (("power", _limit), ("graphics", _clocks)):
             try:
                 found = list(lines_of(declared, card, uuids))
-            except _RefusedError as refused:
-                refusals.append(Refusal(card, check, str(refused)))
+            except _RefusedError as error:
+                refusals.append((card, setting, str(error)))
                 continue
             lines += found
         if lines and declared.persistence is False:
@@ -132,7 +130,7 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
                 f"gpu_persistence = False: without persistence {card.subject} forgets its power "
                 "limit and clocks. fix: declare gpu_persistence = True, or drop them"
             )
-            refusals.append(Refusal(card, "drv.persist", text))
+            refusals.append((card, "persistence", text))
         is_implied = bool(lines) and declared.persistence is None
         if is_implied and card.smi.persistence is False:
             text = (
@@ -150,8 +148,12 @@ def resolve(declared: Declared, cards: Sequence[TunedCard]) -> Tuning:
             )
             notices.append((card, text))
         wanted += lines
-    blockers += _once([(one.card, one.text) for one in refusals])
-    return Tuning(tuple(wanted), tuple(blockers), tuple(_once(notices)), tuple(refusals))
+    blockers += _once([(card, text) for card, _, text in refusals])
+    refused = tuple(
+        state_of(Wanted(card.key, card.identity.address, setting, ""), "", REFUSED, text)
+        for card, setting, text in refusals
+    )
+    return Tuning(tuple(wanted), tuple(blockers), tuple(_once(notices)), refused)
 
 
 def _once(said: Sequence[tuple[TunedCard, str]]) -> Iterator[str]:
@@ -300,6 +302,24 @@ def _application_instead(clocks: tuple[int, int], card: TunedCard) -> tuple[int,
     if not fitting:
         raise _RefusedError(f"{written}, and lists none up to {clocks[1]} MHz. fix: declare more")
     return memory, max(fitting)
+
+
+def states(spec: RigSpec, snapshot: HostSnapshot, catalog: Catalog) -> list[State]:
+    """Without a check: what is in the way of all."""
+    declared = Declared(
+        persistence=spec.gpu_persistence, power=spec.gpu_power_limit, clocks=spec.gpu_clocks
+    )
+    report, rigops = snapshot[SMI].or_empty, snapshot[RIGOPS_STATE]
+    cards = find_cards(report, catalog)
+    tuning = resolve(declared, cards)
+    # What was set is known of the present boot alone, and where no record can be missing.
+    boot_id = snapshot[BOOT].or_empty.boot_id if rigops.is_complete else None
+    reasons = filter(None, (unreadable(report), *tuning.blockers))
+    return [
+        *(State("", "host", "", "", "", REFUSED, reason) for reason in reasons),
+        *tuning.refused,
+        *judged(tuning.wanted, cards, rigops.or_empty.records, boot_id),
+    ]
 
 
 def judged(

@@ -16,7 +16,7 @@ from pyinfra.context import host
 from rigops.concerns.gpu_tuning import NAME as CONCERN
 from rigops.concerns.gpu_tuning import decide, power_budget
 from rigops.concerns.gpu_tuning.decide import Declared, TunedCard
-from rigops.concerns.gpu_tuning.state import WORDS, Wanted, with_unit
+from rigops.concerns.gpu_tuning.state import WORDS, Wanted
 from rigops.concerns.host_catalog import catalog_of
 from rigops.concerns.inventory_specs import InventorySpecs
 from rigops.concerns.nvidia_driver import NAME as DRIVER
@@ -202,11 +202,6 @@ def settings_undone() -> Generator[FileWorkCommand, None, None]:
 
 
 def _announce(state: State) -> None:
-    change = Change(
-        CONCERN,
-        "setting",
-        decide.subject(state.subject, state.key),
-        f"{with_unit(state.key, state.now)}\n",
-        f"{with_unit(state.key, state.wanted)}\n",
-    )
+    subject = f"GPU {state.subject.removeprefix('gpu ')} {state.name}"
+    change = Change(CONCERN, "setting", subject, f"{state.now}\n", f"{state.wanted}\n")
     announce(host, change)

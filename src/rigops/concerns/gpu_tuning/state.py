@@ -9,6 +9,8 @@ from rigops.concerns.state import AS_DECLARED, DIFFERS, HELD, LEFT_OVER, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rigops.concerns.state import Status
+
 TOLERANCE_WATTS: Final = 1.0  # nvidia-smi rounds
 TOLERANCE_MHZ: Final = {"graphics": 15, "memory": 50}  # a step of the clock, and more than that
 WORDS: Final = {
@@ -94,68 +96,79 @@ def judge_cards(
         held = lowered.get(one.card) or lowered.get(one.address)
         states.append(_judge(one, values, None if was_set is None else known, held))
     return states + [
-        State(old.setting, old.address or old.card, old.was, old.value, LEFT_OVER)
+        state_of(old, old.value, LEFT_OVER)
         for old in was_set or ()
         if named.isdisjoint({(old.card, old.setting), (old.address, old.setting)})
     ]
 
 
+def state_of(of: Wanted | WasSet, now: str, status: Status, why: str = "") -> State:
+    wanted = of.was if isinstance(of, WasSet) else of.value
+    return State(
+        CHECKS[of.setting],
+        f"gpu {of.address or of.card}",
+        WORDS[of.setting],
+        with_unit(of.setting, wanted),
+        with_unit(of.setting, now),
+        status,
+        why,
+    )
+
+
 def _judge(wanted: Wanted, shown: Shown, recorded: str | None, held: Lowered | None) -> State:
     """`recorded`: empty where nothing was set in this boot, None where that is not known."""
-    subject = wanted.address or wanted.card
-    plain = State(wanted.setting, subject, wanted.value, shown.now, AS_DECLARED)
     if shown.trouble:
-        return plain._replace(status=UNKNOWN, why=shown.trouble)
+        return state_of(wanted, shown.now, UNKNOWN, shown.trouble)
     if wanted.setting == "power":
-        return _limit(plain, shown, held)
+        return _limit(wanted, shown, held)
     if wanted.setting in TOLERANCE_MHZ:
-        return _lock(plain, shown, recorded)
+        return _lock(wanted, shown, recorded)
     if shown.now:
-        return plain if shown.now == wanted.value else plain._replace(status=DIFFERS)
+        status: Status = AS_DECLARED if shown.now == wanted.value else DIFFERS
+        return state_of(wanted, shown.now, status)
     if wanted.setting == "application":  # which new drivers do not report
-        return _by_record(plain, recorded)
-    return plain._replace(status=UNKNOWN, why=_NOT_REPORTED)
+        return _by_record(wanted, recorded)
+    return state_of(wanted, "", UNKNOWN, _NOT_REPORTED)
 
 
-def _limit(plain: State, shown: Shown, held: Lowered | None) -> State:
+def _limit(wanted: Wanted, shown: Shown, held: Lowered | None) -> State:
     if not shown.now and not shown.most:
-        return plain._replace(status=UNKNOWN, why=_NOT_REPORTED)
-    watts, requested = float(plain.wanted), float(shown.now or shown.most)
+        return state_of(wanted, "", UNKNOWN, _NOT_REPORTED)
+    watts, requested = float(wanted.value), float(shown.now or shown.most)
     in_force = float(shown.most or requested)
-    one = plain._replace(now=f"{requested:g}")
     if abs(requested - watts) > TOLERANCE_WATTS:
         if held is None or abs(requested - held.watts) > TOLERANCE_WATTS:
-            return one._replace(status=DIFFERS)
+            return state_of(wanted, f"{requested:g}", DIFFERS)
         why = f"the thermal guard has lowered it to {held.watts:g} W: {held.why}"
-        return one._replace(status=HELD, why=why)
+        return state_of(wanted, f"{requested:g}", HELD, why)
     if abs(in_force - watts) <= TOLERANCE_WATTS:
-        return one
-    one = one._replace(now=f"{in_force:g}")
+        return state_of(wanted, f"{requested:g}", AS_DECLARED)
     if in_force > watts:
-        return one._replace(status=DIFFERS)
+        return state_of(wanted, f"{in_force:g}", DIFFERS)
     why = f"the card itself keeps {in_force:g} W in force, below the {watts:g} W that are requested"
-    return one._replace(status=HELD, why=why)
+    return state_of(wanted, f"{in_force:g}", HELD, why)
 
 
-def _lock(plain: State, shown: Shown, recorded: str | None) -> State:
+def _lock(wanted: Wanted, shown: Shown, recorded: str | None) -> State:
     """The driver reports no lock, only the clock of the moment, which may be low at idle."""
     mhz = float(shown.most) if shown.most else None
-    highest = int(plain.wanted.partition(",")[2])
-    if mhz is not None and mhz > highest + TOLERANCE_MHZ[plain.key]:
-        return plain._replace(status=DIFFERS, now=f"{mhz:g}")
-    state = _by_record(plain, recorded)
+    highest = int(wanted.value.partition(",")[2])
+    if mhz is not None and mhz > highest + TOLERANCE_MHZ[wanted.setting]:
+        return state_of(wanted, f"{mhz:g}", DIFFERS)
+    state = _by_record(wanted, recorded)
     if state.status == AS_DECLARED and mhz is None:
-        return plain._replace(status=UNKNOWN, why="the card does not report its clock")
+        return state._replace(status=UNKNOWN, why="the card does not report its clock")
     return state
 
 
-def _by_record(plain: State, recorded: str | None) -> State:
+def _by_record(wanted: Wanted, recorded: str | None) -> State:
     if recorded is None:
         why = "the driver does not report it, and what rigops has set is not known"
-        return plain._replace(status=UNKNOWN, why=why)
-    if recorded != plain.wanted:
-        return plain._replace(status=DIFFERS, now=recorded)
-    return plain._replace(now=recorded, why="set in this boot; the driver does not report it")
+        return state_of(wanted, "", UNKNOWN, why)
+    if recorded != wanted.value:
+        return state_of(wanted, recorded, DIFFERS)
+    why = "set in this boot; the driver does not report it"
+    return state_of(wanted, recorded, AS_DECLARED, why)
 
 
 def with_unit(setting: str, value: str) -> str:
@@ -163,16 +176,3 @@ def with_unit(setting: str, value: str) -> str:
         return {"1": "on", "0": "off"}.get(value, "unknown")
     unit = "W" if setting == "power" else "MHz"
     return f"{value} {unit}" if value else "as the driver chooses"
-
-
-def describe(state: State) -> str:
-    name = WORDS[state.key]
-    verb = "are" if name.endswith("s") else "is"
-    now, wanted = (with_unit(state.key, value) for value in (state.now, state.wanted))
-    if state.status == DIFFERS:
-        return f"{name} {verb} {now}, declared {wanted}"
-    if state.status == LEFT_OVER:
-        return f"{name} {verb} {now} by rigops, and no longer declared"
-    if state.status == AS_DECLARED:
-        return f"{name} {verb} {wanted}, as declared"
-    return f"{name}: {state.why}"

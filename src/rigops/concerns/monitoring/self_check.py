@@ -34,9 +34,9 @@ from rigops.concerns.monitoring.checking.findings import (
     merged,
     unknown,
 )
-from rigops.concerns.monitoring.checking.gpu_settings import judge_answer
 from rigops.concerns.monitoring.checking.news import as_entries, news, parse_entries
 from rigops.concerns.monitoring.checking.records import STATE, Records, seconds_of, stamp
+from rigops.concerns.monitoring.checking.settings import judge_cards_answer, judge_cpu
 from rigops.hostside.shared.work_under_way import work_under_way
 
 CARDS_S: Final = 30.0
@@ -101,11 +101,14 @@ class _Host:
             "gpu.count": self._cards(asker),
         }
         for concern, words in self._settings.checks.items():
+            if concern == "cpu_tuning":
+                answers[concern] = judge_cpu(concern, self._root, words)
+                continue
             asked = asker.ask(concern, words, COMMAND_S)
             if asked.trouble:
                 answers[concern] = unknown(concern, asked.trouble)
                 continue
-            answers[concern] = judge_answer(concern, asked.output, self._records)
+            answers[concern] = judge_cards_answer(concern, asked.output, self._records)
         asker.close()
         every = list(answers.values())
         return _Result(

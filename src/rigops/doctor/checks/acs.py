@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from rigops.concerns.acs import decide
 from rigops.dataclass import dataclass
 from rigops.doctor import views
 from rigops.doctor.check import Check
@@ -18,6 +19,7 @@ from rigops.probe.sections.lspci import SECTION as LSPCI
 from rigops.probe.sections.nvidia_smi_p2p import READ as P2P_READ
 from rigops.probe.sections.nvidia_smi_topo import SECTION as TOPOLOGY
 from rigops.probe.sections.pci import SECTION as PCI
+from rigops.probe.sections.secure_boot import SECTION as SECURE_BOOT
 
 if TYPE_CHECKING:
     from rigops.doctor.card import Card
@@ -47,8 +49,8 @@ _GRAVITY: Final[tuple[Status, ...]] = ("fail", "warn", "info")
 
 @Check(
     "acs.path",
-    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, TOPOLOGY, P2P_READ, *proof.NEEDS),
-    fixes=("apply",),
+    needs=(BOOT, PCI, FIRMWARE, KERNEL_LOG, LSPCI, SECURE_BOOT, TOPOLOGY, P2P_READ, *proof.NEEDS),
+    fixes=("apply", "hands"),
     keys=frozenset({"acs_redirect"}),
     cause_rank=130,
 )
@@ -62,7 +64,7 @@ def path(examined: Examined) -> Finding:
     that is unknown, and information where P2P over PCIe is refused, where the cards have NVLink,
     or where NVIDIA's driver offers none between such cards; so it is where preflight passed for
     what is there now, unless `acs_redirect` is declared off. A port that could not be read is
-    unknown.
+    unknown. Where the kernel is locked down a person has to clear the bits, as plan says too.
     """
     # Only what is not seen to be set, on every port between every two cards, is well.
     snapshot, count = examined.snapshot, views.gpu_count(examined)
@@ -120,6 +122,8 @@ def _redirecting(examined: Examined, judged: list[Redirection], *, is_all_known:
 
 
 def _fix(examined: Examined, ports: tuple[str, ...]) -> Fix:
+    if examined.snapshot[SECURE_BOOT].or_empty.lockdown in {"integrity", "confidentiality"}:
+        return Fix(kind="hands", text=decide.locked_down(ports))
     commands = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0:2c" for port in ports)
     return Fix(
         kind="apply",

@@ -154,7 +154,7 @@ def _most(examined: Examined, card: Card, smi: SmiGpu) -> int | None:
     return min((cap for cap in caps if cap), default=None) if smi.mhz_max_sm else None
 
 
-@Check("clk.app", needs=gpu_settings.LOOKS_INTO, fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@Check("clk.app", needs=gpu_settings.NEEDS, fixes=("apply", "hands"), keys=frozenset({_KEY}))
 @reported.each_card("the cards have the declared clocks", evidence=r"(^|/)(applications_)?clocks/")
 def declared(examined: Examined, card: Card, _: SmiGpu) -> Finding:
     """The cards have the declared clocks.

@@ -99,7 +99,7 @@ def _value(text: str) -> int | str:
 
 @Check(
     "drv.persist",
-    needs=(NVIDIA_VERSION, *gpu_settings.LOOKS_INTO),
+    needs=(NVIDIA_VERSION, *gpu_settings.NEEDS),
     fixes=("apply", "hands"),
     keys=frozenset({_PERSISTENCE}),
 )

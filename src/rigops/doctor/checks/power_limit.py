@@ -30,7 +30,7 @@ _SILENTLY = (
 )
 
 
-@Check("pwr.limit", needs=gpu_settings.LOOKS_INTO, fixes=("apply", "hands"), keys=frozenset({_KEY}))
+@Check("pwr.limit", needs=gpu_settings.NEEDS, fixes=("apply", "hands"), keys=frozenset({_KEY}))
 @reported.each_card(
     "every card has the power limit it should have", evidence=r"power_readings.*power_limit"
 )

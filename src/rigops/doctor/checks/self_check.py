@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from rigops.concerns.monitoring import record
+from rigops.concerns.monitoring import NAME, record
 from rigops.doctor.check import Check
 from rigops.doctor.finding import Evidence, Finding, Fix
 from rigops.json_fields import readable
@@ -28,7 +28,7 @@ _WHY: Final = (
 )
 
 
-@Check("rigops.selfcheck", needs=(RIGOPS_STATE, BOOT), needs_gpu=False, fixes=("hands",))
+@Check("rigops.selfcheck", needs=(RIGOPS_STATE, BOOT), needs_gpu=False, fixes=("apply", "hands"))
 def self_check(examined: Examined) -> Finding:
     """The daily self-check of the host runs, and found nothing.
 
@@ -45,9 +45,12 @@ def self_check(examined: Examined) -> Finding:
     timer = state.units.get(_TIMER)
     if timer is None and not is_declared:
         return Finding("skipped", "neither notify nor metrics is declared")
-    if timer is None or timer.active != "active":
-        what = "is not installed" if timer is None else f"is {timer.active or 'unknown'}"
-        fix = Fix(kind="hands", text="`rigops apply` installs and starts it")
+    if timer is None or not timer.runs:
+        what = "is not installed" if timer is None else timer.in_words
+        fix = Fix(kind="hands", text=f"sudo systemctl unmask {_TIMER}")
+        if is_declared and not (timer and timer.enabled == "masked"):
+            does = "`rigops apply` installs and starts it"
+            fix = Fix(kind="apply", concern=NAME, is_declared=True, text=does)
         return Finding("warn", f"the timer {what}", subject=_TIMER, why=_WHY, fix=fix)
     text = state.records.get(record.PATH)
     if text is None:

@@ -48,9 +48,10 @@ def guard(examined: Examined) -> Finding:
         if not answer.is_complete:
             return Finding("unknown", "the services of rigops were not collected whole")
         return Finding("warn", "the thermal guard is not on the host yet", fix=_apply(limit))
-    if unit.active not in {"active", "activating", "reloading"}:
-        summary = f"the thermal guard does not run: {UNIT} is {unit.active or 'unknown'}"
-        return Finding("fail", summary, fix=_apply(limit))
+    if not unit.runs:
+        unmask = Fix(kind="hands", text=f"sudo systemctl unmask {UNIT}")
+        fix = unmask if unit.enabled == "masked" else _apply(limit)
+        return Finding("fail", f"the thermal guard does not run: {UNIT} {unit.in_words}", fix=fix)
     return _running(examined, state.records.get(record.PATH, ""))
 
 

@@ -14,6 +14,7 @@ BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 INTEL_PSTATE = "/sys/devices/system/cpu/intel_pstate/status"
 AMD_PSTATE = "/sys/devices/system/cpu/amd_pstate/status"
+MODULES = "ls cpufreq_*.ko"
 
 _POLICY = re.compile(r"policy(?P<number>[0-9]{1,5})(?P<fields>(?: [a-z_]+=\S*)+)")
 _KHZ = re.compile(r"[0-9]{1,9}")
@@ -45,6 +46,7 @@ class CpuFreq:
     boost: bool | None = None
     amd_pstate: str | None = None  # active, passive, guided, disable
     intel_pstate: str | None = None  # active, passive, off
+    loadable: frozenset[str] | None = None  # governors of which the kernel has a module
     unparsed: tuple[str, ...] = ()
 
 
@@ -54,12 +56,16 @@ def parse(text: str) -> CpuFreq:
     # The snippet names the folder even where it is missing.
     unparsed: list[str] = [] if POLICIES in text else [f"no answer of {POLICIES}"]
     policies: list[Policy] = []
+    loadable: set[str] = set()
     for raw in lines(text):
         line = raw.strip()
         if line.startswith("== "):
             head = line[3:].strip()
             continue
         if not line:
+            continue
+        if head == MODULES and line.isidentifier():
+            loadable.add(line)
             continue
         shape = _POLICY.fullmatch(line)
         changed = _switch(found, head, line)
@@ -69,7 +75,12 @@ def parse(text: str) -> CpuFreq:
             found = changed
         else:
             unparsed.append(line)
-    return replace(found, policies=tuple(policies), unparsed=tuple(unparsed))
+    return replace(
+        found,
+        policies=tuple(policies),
+        loadable=frozenset(loadable) if f"== {MODULES}" in text else None,
+        unparsed=tuple(unparsed),
+    )
 
 
 def _switch(found: CpuFreq, head: str, line: str) -> CpuFreq | None:
@@ -136,6 +147,13 @@ for policy in {POLICIES}/policy[0-9]*; do
     get "$policy/cpuinfo_max_freq"; line="$line most=$value"
     get_list "$policy/scaling_available_governors"; line="$line governors=$value"
     get_list "$policy/scaling_available_frequencies"; echo "$line steps=$value"
+done
+block "{MODULES}"
+get /proc/sys/kernel/osrelease
+for module in "/lib/modules/$value/kernel/drivers/cpufreq"/cpufreq_*.ko*; do
+    [ -e "$module" ] || continue
+    module=${{module##*/cpufreq_}}
+    echo "${{module%%.*}}"
 done
 show_kernel {BOOST} {NO_TURBO} {INTEL_PSTATE} {AMD_PSTATE}
 return 0

@@ -80,6 +80,19 @@ class OwnedUnit:
     enabled: str
     drop_ins: tuple[str, ...] = ()  # of this very unit
 
+    @property
+    def runs(self) -> bool:
+        """Now, and after the next boot."""
+        return self.enabled == "enabled" and self.active in {"active", "activating", "reloading"}
+
+    @property
+    def in_words(self) -> str:
+        if self.enabled == "masked":
+            return "is masked"
+        if self.active != "active":
+            return f"is {self.active or 'unknown'}"
+        return f"is {self.enabled or 'unknown'}, so no boot starts it"
+
 
 @dataclass(frozen=True)
 class RigopsState:

@@ -8,8 +8,15 @@ from typing import Final
 import pytest
 
 from rigops.concerns.cpu_tuning import decide
-from rigops.concerns.cpu_tuning.decide import Declared, Setting
-from rigops.concerns.cpu_tuning.facts import Before, CpuTuned, parse
+from rigops.concerns.cpu_tuning.state import (
+    Before,
+    Declared,
+    frequency,
+    judge_policies,
+    named,
+    was_set,
+)
+from rigops.concerns.state import REFUSED
 from rigops.probe.sections.cpufreq import CpuFreq, Policy
 from rigops.probe.sections.units import Unit, Units
 from tests.unit.cpu_policies import TREES, Tree
@@ -37,7 +44,16 @@ def policies(tree: Tree, *, boost: bool | None = None) -> CpuFreq:
 def refused(tree: Tree, *, loadable: tuple[str, ...] = (), **declared: str | int) -> list[str]:
     governor, khz = declared.get("governor"), declared.get("khz")
     asked = Declared(str(governor) if governor else None, int(khz) if khz else None)
-    return list(decide.refusals(asked, policies(tree).policies, loadable))
+    found = judge_policies(asked, policies(tree).policies, {}, loadable)
+    return [state.why for state in found if state.status == REFUSED]
+
+
+def differences(
+    declared: Declared, found: tuple[Policy, ...], before: Before | None = None
+) -> list[tuple[str, str, str]]:
+    was = {(one.number, str(one.driver)): before for one in found if before}
+    states = judge_policies(declared, found, was, ())
+    return [(state.name, state.now, state.wanted) for state in states if state.is_to_change]
 
 
 def notices(tree: Tree, khz: int, *, boost: bool | None = True) -> list[str]:
@@ -47,59 +63,48 @@ def notices(tree: Tree, khz: int, *, boost: bool | None = True) -> list[str]:
 @pytest.mark.parametrize("name", TREES)
 def test_each_driver_gets_both_settings_once_and_gives_back_both(name: str) -> None:
     tree = TREES[name]
-    found = policies(tree)
+    found = policies(tree).policies
     declared = Declared(tree.governor, tree.khz)
+    most, held = frequency(tree.most_khz), frequency(tree.held_khz)
 
     assert refused(tree, governor=tree.governor, khz=tree.khz) == []
-    governor = Setting("governor", (0, 1), tree.was_governor, tree.governor)
-    limit = Setting("limit", (0, 1), tree.most_khz, tree.held_khz)
-    assert decide.settings(declared, found.policies, {}) == (governor, limit)
+    assert differences(declared, found) == [
+        ("CPU policies 0-1 governor", tree.was_governor, tree.governor),
+        ("CPU policies 0-1 highest frequency", most, held),
+    ]
 
-    tuned = tuple(
-        replace(one, governor=tree.governor, max_khz=tree.held_khz) for one in found.policies
-    )
-    was = dict.fromkeys((0, 1), Before(tree.was_governor, tree.most_khz))
-    assert decide.settings(declared, tuned, was) == ()
-    assert decide.settings(Declared(), tuned, was) == (
-        Setting("governor", (0, 1), tree.governor, tree.was_governor),
-        Setting("limit", (0, 1), tree.held_khz, tree.most_khz),
-    )
-
-
-def test_one_that_is_no_longer_declared_goes_back_alone() -> None:
-    tuned = tuple(replace(one, max_khz=2_500_000) for one in policies(PASSIVE).policies)
-    was = dict.fromkeys((0, 1), Before("powersave", 3_300_000))
-
-    assert decide.settings(Declared(None, 2_500_000), tuned, was) == (
-        Setting("governor", (0, 1), "schedutil", "powersave"),
-    )
+    tuned = tuple(replace(one, governor=tree.governor, max_khz=tree.held_khz) for one in found)
+    was = Before(tree.was_governor, tree.most_khz)
+    assert differences(declared, tuned, was) == []
+    assert differences(Declared(), tuned, was) == [
+        ("CPU policies 0-1 governor", tree.governor, tree.was_governor),
+        ("CPU policies 0-1 highest frequency", held, most),
+    ]
 
 
 def test_only_the_policy_that_somebody_changed_is_set() -> None:
     first, second = policies(PASSIVE).policies
     found = (replace(first, max_khz=2_500_000), replace(second, max_khz=3_000_000))
 
-    (one,) = decide.settings(Declared(None, 2_500_000), found, {})
-    assert (one.subject, one.before, one.after) == (
-        "CPU policy 1 highest frequency", 3_000_000, 2_500_000,
-    )  # fmt: skip
+    assert differences(Declared(None, 2_500_000), found) == [
+        ("CPU policy 1 highest frequency", "3 GHz", "2.5 GHz")
+    ]
 
 
 def test_slower_cores_of_a_hybrid_are_not_limited() -> None:
     first, second = policies(TREES["intel_pstate active"]).policies
     slower = replace(second, most_khz=3_800_000, max_khz=3_800_000)
 
-    (one,) = decide.settings(Declared(None, 4_200_000), (first, slower), {})
-    assert one.policies == (0,)
-    assert not list(decide.refusals(Declared(None, 4_200_000), (first, slower), ()))
+    ((name, _, _),) = differences(Declared(None, 4_200_000), (first, slower))
+    assert name == "CPU policy 0 highest frequency"
 
 
 def test_a_limit_goes_back_no_further_than_the_hardware_reaches_now() -> None:
     (one, _) = policies(ACPI).policies
     lower = replace(one, most_khz=3_500_000, max_khz=2_800_000)
 
-    (setting,) = decide.settings(Declared(), (lower,), {0: Before(None, 4_000_000)})
-    assert setting.after == 3_500_000
+    ((_, _, wanted),) = differences(Declared(), (lower,), Before(None, 4_000_000))
+    assert wanted == "3.5 GHz"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_without_a_list_the_kernel_answers() -> None:
 def test_a_limit_outside_what_the_processor_can_is_refused_with_the_range(khz: int) -> None:
     (reason,) = refused(ACPI, khz=khz)
 
-    assert f'cpu_max_freq = "{decide.frequency(khz)}"' in reason
+    assert f'cpu_max_freq = "{frequency(khz)}"' in reason
     assert "accepts 2.2 GHz to 4 GHz" in reason
 
 
@@ -220,14 +225,9 @@ def test_what_would_undo_it_is_named_with_its_unit(
     [((4,), "policy 4"), ((0, 1, 2, 3, 8), "policies 0-3, 8"), ((10, 2), "policies 2, 10")],
 )
 def test_policies_are_named_as_ranges(numbers: tuple[int, ...], text: str) -> None:
-    assert decide.named(numbers) == text
+    assert named(numbers) == text
 
 
-def test_what_the_program_reports_is_read_and_other_lines_are_named() -> None:
-    found = parse("was policy0 schedutil -\nwas policy12 - 4000000\nloadable ondemand\nrubbish\n")
-
-    assert found == CpuTuned(
-        was={0: Before("schedutil", None), 12: Before(None, 4_000_000)},
-        loadable=frozenset({"ondemand"}),
-        unparsed=("rubbish",),
-    )
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "rigops.cpu_tuning/1"}', "[" * 9999])
+def test_a_damaged_record_undoes_nothing(text: str) -> None:
+    assert was_set(text, "boot") == {}

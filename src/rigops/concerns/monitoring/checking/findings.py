@@ -1,7 +1,7 @@
 """Findings of a self-check, as the commands of concerns print them: pure.
 
 A line is `finding<TAB>STATUS<TAB>ID<TAB>SUBJECT<TAB>SUMMARY` or `metric<TAB>NAME<TAB>VALUE`; others
-have values that are judged here (gpu_settings.py).
+have values that are judged in settings.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,110 @@
+"""What the judges of the concerns say of the host, as findings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, cast
+
+from rigops.concerns.state import (
+    AS_DECLARED,
+    DIFFERS,
+    HELD,
+    LEFT_OVER,
+    NOT_HERE,
+    REFUSED,
+    UNKNOWN,
+)
+from rigops.dataclass import dataclass
+from rigops.doctor.finding import HOST, Evidence, Finding, Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rigops.concerns.concern import Concern, States
+    from rigops.concerns.state import State
+    from rigops.doctor.examined import Examined
+    from rigops.doctor.finding import Status
+
+_GRAVEST_FIRST: Final[Mapping[str, Status]] = {
+    REFUSED: "fail",
+    DIFFERS: "warn",
+    LEFT_OVER: "warn",
+    UNKNOWN: "unknown",
+    HELD: "info",
+    AS_DECLARED: "ok",
+    NOT_HERE: "skipped",
+}
+_WHY: Final = (
+    "What is set on a running machine is forgotten at a reboot or with the driver, and of several "
+    "programs that set it the last one wins."
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """`states`: by check and subject. `blocker`: why apply changes nothing, or nothing."""
+
+    states: Mapping[tuple[str, str], Sequence[State]]
+    blocker: str
+
+
+def _judged(examined: Examined, states: States) -> Judged:
+    """Worked out once for all checks and cards."""
+    if states.judge not in examined.views:
+        found = defaultdict(list)
+        every = states.judge(examined.spec, examined.snapshot, examined.catalog)
+        for state in every:
+            found[state.check, state.subject].append(state)
+        blocker = next((state.why for state in every if state.status == REFUSED), "")
+        examined.views[states.judge] = Judged(found, blocker)
+    return cast("Judged", examined.views[states.judge])
+
+
+def judge(
+    examined: Examined,
+    concern: Concern,
+    check: str,
+    subject: str = HOST,
+    *,
+    declare: Mapping[str, object] | None = None,
+) -> Finding | None:
+    """What is declared of this subject, or is left over there. None: neither.
+
+    `declare`: the value of its key, where it is in the inventory.
+    """
+    if concern.states is None:
+        return None
+    judged = _judged(examined, concern.states)
+    states = judged.states.get((check, subject))
+    if not states:
+        return None
+    worst = next(one for one in _GRAVEST_FIRST if one in {state.status for state in states})
+    gravest = [state for state in states if state.status == worst]
+    section = concern.states.needs()[0].name
+    lines = dict.fromkeys(line for state in gravest for line in state.evidence)
+    evidence = tuple(Evidence(section, line) for line in lines)
+    summary = "; ".join(state.text for state in gravest)
+    if worst == REFUSED:
+        what, _, fix = gravest[0].why.partition(". fix: ")
+        return Finding("fail", what, evidence, fix=Fix(kind="hands", text=fix))
+    # Apply undoes a whole concern only if asked to.
+    if worst == LEFT_OVER and not concern.declared_keys(examined.spec):
+        return Finding("info", summary, evidence)
+    advised = None
+    if gravest[0].is_to_change:
+        advised = _fix(concern.name, judged.blocker, worst, declare)
+    why = _WHY if worst == DIFFERS else ""
+    return Finding(_GRAVEST_FIRST[worst], summary, evidence, why=why, fix=advised)
+
+
+def _fix(concern: str, blocker: str, status: str, declare: Mapping[str, object] | None) -> Fix:
+    if blocker:
+        return Fix(kind="hands", text=f"apply changes nothing here yet: {blocker}")
+    does = "sets it now and at every boot, and reads it back" if status == DIFFERS else "undoes it"
+    return Fix(
+        kind="apply",
+        concern=concern,
+        declare=declare or None,
+        text=f"`rigops apply` {does}",
+        is_declared=True,
+    )
