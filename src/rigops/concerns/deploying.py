@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from pyinfra.context import host
 
 from rigops.concerns.inventory_specs import InventorySpecs
-from rigops.concerns.record_rebuilt import record_rebuilt
 from rigops.concerns.registry import concern, read, self_checks
+from rigops.errors import RigopsError
+from rigops.facts.sections import RigopsState
+from rigops.ownership.ownership import Ownership
+from rigops.plan.commands import blockers
 from rigops.plan.context import provide
 
 if TYPE_CHECKING:
@@ -26,8 +29,13 @@ def deploy(name: str) -> None:
         provide(host, spec)
         provide(host, InventorySpecs(partial(_specs, host.inventory)))
         provide(host, self_checks(spec))
-        record_rebuilt(name="Ownership record")
-        run(spec)
+        try:
+            Ownership.of(host.get_fact(RigopsState))
+        except RigopsError as error:
+            reasons = tuple(f"{one.message}; {one.fix}" for one in error.problems)
+            blockers(name="Ownership record", concern=name, reasons=reasons)
+        else:
+            run(spec)
 
 
 def _specs(inventory: Inventory) -> Mapping[str, RigSpec]:

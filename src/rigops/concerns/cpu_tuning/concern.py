@@ -67,7 +67,6 @@ CPU_TUNING: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=("*/rigops/cpu_tuning", "*/rigops-cpu-tuning.service"),
     records=_records,
     self_check=_self_check,
 )

@@ -72,7 +72,6 @@ GPU_TUNING: Final = Concern(
     ),
     deploy=_deploy,
     facts=_facts,
-    writes=("*/rigops/gpu_tuning", "*/rigops-gpu-tuning*"),
     records=_records,
     self_check=_self_check,
 )

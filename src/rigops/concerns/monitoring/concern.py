@@ -135,12 +135,5 @@ MONITORING: Final = Concern(
     deploy=_deploy,
     facts=_facts,
     files=_files,
-    writes=(
-        "*/rigops/notify",
-        "*/rigops/self_check",
-        "*/rigops-failed*",
-        "*/rigops-self-check.*",
-        "*/rigops-metrics.*",
-    ),
     records=_records,
 )
