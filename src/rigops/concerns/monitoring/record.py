@@ -12,6 +12,8 @@ from rigops.probe.sections.rigops_state import STATE
 
 PATH: Final = f"{STATE}/self_check.json"
 SCHEMA: Final = "rigops.self_check/1"
+TEXTFILE_PATH: Final = f"{STATE}/metrics.json"  # of the file for node_exporter
+TEXTFILE_SCHEMA: Final = "rigops.metrics/1"
 WELL: Final = "ok"
 
 
