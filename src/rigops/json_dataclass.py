@@ -28,7 +28,7 @@ from rigops.json_fields import Fields
 Class = TypeVar("Class")
 
 NAME: Final = "json"  # in a field's metadata: its name in JSON, where Python has that word itself
-Time = Annotated[str, Fields.time]
+Time = Annotated[str, Fields.time]  # RFC 3339, UTC
 
 _WORDS: Final[dict[Any, str]] = {str: "text", bool: "true or false", int: "a whole number"}
 
